@@ -1,0 +1,99 @@
+"""Every bound of the system, each with its reason. A test reaches each of them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+# -- types
+
+TAG_MIN: Final = 1
+TAG_MAX: Final = 31
+"""A property set is a mask of 32 bits in which bit n stands for tag n, and tag 0 is not used."""
+
+NAME_BYTES_MAX: Final = 128
+"""Names of types, fields and enumerators travel in descriptors and subjects, and stand in error
+messages and metrics; no type language in use has longer ones."""
+
+TYPE_DEPTH_MAX: Final = 16
+"""Structs inside structs. Encoding and decoding recurse once a level, so this bounds the stack."""
+
+ENUM_ELEMENT_COUNT_MAX: Final = 4096
+"""Enumerators of one enum: a table is built for each enum a peer describes."""
+
+DOCUMENTATION_BYTES_MAX: Final = 65536
+"""Documentation of one item, which a peer may send in a descriptor."""
+
+SOURCE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""One type file. The largest in use are a few hundred kilobytes."""
+
+SOURCE_COUNT_MAX: Final = 1000
+"""Type files of one run, imported ones included: a folder of one type a file stays well below."""
+
+PROBLEM_COUNT_MAX: Final = 50
+"""Problems reported for one run; a person mends the first ones and asks again."""
+
+# -- bytes
+
+PAYLOAD_BYTES_MAX: Final = 10 * 1024 * 1024
+"""One encoded object. The bound the DOTS hosts put on what waits for a connection."""
+
+FRAME_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65536
+"""One frame: a payload and its header."""
+
+HEADER_BYTES_MAX: Final = 65535
+"""Header of a v1 frame: its length field has 16 bits."""
+
+STRUCT_ENTRY_COUNT_MAX: Final = 31
+"""Entries of one encoded struct: a type has no more tags than that."""
+
+VECTOR_COUNT_MAX: Final = 1_000_000
+"""Elements of one vector. An element of one byte on the wire can become an object of a hundred
+bytes; this keeps what a hostile payload can claim in the range of a hundred megabytes."""
+
+SKIP_DEPTH_MAX: Final = 64
+"""Nesting inside a value that is skipped because its tag is unknown: deeper than any type."""
+
+# -- simulator
+
+SIM_TIME_NS_MAX: Final = 24 * 3600 * 1_000_000_000
+"""Simulated time of one world: a day. A system that has not done its work by then never will."""
+
+SIM_EVENT_COUNT_MAX: Final = 20_000_000
+"""Events of one world: some minutes of computing. It ends what would otherwise run all night."""
+
+SIM_SPIN_COUNT_MAX: Final = 1000
+"""Times a machine may be advanced in one instant. One more means a deadline that never moves, at
+which simulated time would stand still."""
+
+SIM_NODE_COUNT_MAX: Final = 2000
+"""Nodes of one world: forty times the largest group that is tested."""
+
+SIM_INBOX_COUNT_MAX: Final = 10_000
+"""Inputs waiting for a paused node. Past it datagrams are dropped, as a socket buffer does."""
+
+SIM_STREAM_COUNT_MAX: Final = 1024
+"""Streams of one node. Past it the next one is refused, as without free file descriptors."""
+
+SIM_STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes waiting in one direction of a stream: six of the largest frames. The simulator has no
+back-pressure, so a machine that writes on and on to a peer that is cut off fails here."""
+
+SIM_EVENT_KEPT_COUNT_MAX: Final = 100_000
+"""Events kept per node for tests to look at; the oldest go first."""
+
+DATAGRAM_BYTES_MAX: Final = 65_507
+"""One UDP payload over IPv4: 65535 less the two headers."""
+
+# -- configuration
+
+CONFIG_BYTES_MAX: Final = 1024 * 1024
+"""One configuration file, which is read whole. A person writes some kilobytes; more is a mistake
+about which file was named."""
+
+# -- what peers may make us remember
+
+TYPE_COUNT_MAX: Final = 10_000
+"""Types one registry knows; each costs a class and its tables. The largest systems have hundreds."""
+
+CONFLICT_COUNT_MAX: Final = 1000
+"""Refused definitions kept to be shown."""

@@ -1,0 +1,1 @@
+"""What objects are: the type language, the immutable model of types, and rules about both."""

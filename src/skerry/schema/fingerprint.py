@@ -1,0 +1,43 @@
+"""The fingerprint of a type: what travels, in one number.
+
+Two programs whose definitions have the same fingerprint write and read the same bytes and treat
+objects alike. Comments, documentation, defaults and the values of enumerators are not part of it.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from skerry import cbor
+from skerry.ids import hash64
+from skerry.schema.model import EnumType, Flags, NamedType, StructType, VectorType
+
+__all__ = ["fingerprint"]
+
+
+@lru_cache(maxsize=4096)
+def fingerprint(type_: NamedType) -> int:
+    """Signed 64-bit identity of what travels of a type."""
+    if isinstance(type_, EnumType):
+        return hash64(cbor.dumps([type_.name, [[e.tag, e.name] for e in type_.elements]]))
+    used: dict[str, int] = {}
+    fields = []
+    for item in type_.fields:
+        fields.append([item.tag, item.name, item.type.name, item.is_key])
+        inner = item.type.element if isinstance(item.type, VectorType) else item.type
+        if isinstance(inner, (StructType, EnumType)):
+            used[inner.name] = fingerprint(inner)
+    scope = int(type_.effective_scope)
+    return hash64(cbor.dumps([type_.name, _flags(type_.flags), scope, fields, [*used.values()]]))
+
+
+def _flags(flags: Flags) -> list[bool]:
+    """In the order of the tags of DotsStructFlags."""
+    return [
+        flags.cached,
+        flags.internal,
+        flags.persistent,
+        flags.cleanup,
+        flags.local,
+        flags.substruct_only,
+    ]

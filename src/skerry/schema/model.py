@@ -1,0 +1,275 @@
+"""The immutable model of types.
+
+Everything else (text, Python classes, encoders, descriptors, tables) is made from these values,
+so two types are the same when their values are equal, wherever they came from.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+__all__ = [
+    "SCALAR_KINDS",
+    "EnumElement",
+    "EnumType",
+    "Field",
+    "FieldType",
+    "Flags",
+    "Kind",
+    "NamedType",
+    "Option",
+    "RefType",
+    "RemovedField",
+    "ScalarType",
+    "Scope",
+    "StructType",
+    "VectorType",
+    "dependencies",
+    "struct_depth",
+]
+
+
+class Kind(enum.IntEnum):
+    """What a value is. The numbers index the codec's tables and never travel."""
+
+    BOOL = 1
+    INT8 = 2
+    INT16 = 3
+    INT32 = 4
+    INT64 = 5
+    UINT8 = 6
+    UINT16 = 7
+    UINT32 = 8
+    UINT64 = 9
+    FLOAT16 = 10
+    FLOAT32 = 11
+    FLOAT64 = 12
+    STRING = 13
+    BYTES = 14
+    UUID = 15
+    TIMEPOINT = 16
+    STEADY_TIMEPOINT = 17
+    DURATION = 18
+    PROPERTY_SET = 19
+    ANY = 20
+    REF = 21
+    ENUM = 22
+    STRUCT = 23
+    VECTOR = 24
+
+
+SCALAR_KINDS: Final[dict[str, Kind]] = {
+    kind.name.lower(): kind for kind in Kind if kind <= Kind.ANY
+}
+"""Kinds of the built-in types by their name in the type language (`instance_ref` has a target,
+see RefType)."""
+
+
+class Scope(enum.IntEnum):
+    """How far updates of a type go. The numbers are the tags of DotsStructScope."""
+
+    PROGRAM = 1
+    SERVER = 2
+    SITE = 3
+    GLOBAL = 4
+
+
+Option: TypeAlias = tuple[str, "str | bool"]
+"""An option the language does not know: kept, written back, and otherwise ignored."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A built-in type."""
+
+    kind: Kind
+
+    @property
+    def name(self) -> str:
+        return self.kind.name.lower()
+
+
+@dataclass(frozen=True, slots=True)
+class RefType:
+    """A reference to an object: of the type named `target`, or of any type when None."""
+
+    target: str | None = None
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.REF
+
+    @property
+    def name(self) -> str:
+        return "instance_ref" if self.target is None else f"instance_ref<{self.target}>"
+
+
+@dataclass(frozen=True, slots=True)
+class VectorType:
+    """Any number of elements of one type, which is not itself a vector."""
+
+    element: FieldType
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.VECTOR
+
+    @property
+    def name(self) -> str:
+        return f"vector<{self.element.name}>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumElement:
+    """One enumerator: its tag travels, its value is for programs."""
+
+    tag: int
+    name: str
+    value: int
+    documentation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnumType:
+    """A named set of enumerators, in declaration order."""
+
+    name: str
+    elements: tuple[EnumElement, ...]
+    documentation: str = ""
+    options: tuple[Option, ...] = ()
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.ENUM
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """One property of a struct."""
+
+    tag: int
+    name: str
+    type: FieldType
+    is_key: bool = False
+    is_deprecated: bool = False
+    is_ctor: bool = False
+    """May be given to the constructor by position."""
+    default: str | None = None
+    """JSON text of what a new object has when the field is not given; None leaves it unset."""
+    documentation: str = ""
+    options: tuple[Option, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RemovedField:
+    """A field that is gone, and whose tag must not come back with another meaning."""
+
+    tag: int
+    name: str
+    type_name: str
+    documentation: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flags:
+    """How a node treats objects of a struct."""
+
+    cached: bool = True
+    internal: bool = False
+    persistent: bool = False
+    cleanup: bool = False
+    local: bool = False
+    substruct_only: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StructType:
+    """A struct: fields in declaration order, which is also their order on the wire."""
+
+    name: str
+    fields: tuple[Field, ...]
+    flags: Flags = Flags()
+    scope: Scope | None = None
+    """As written in the model; see `effective_scope` for what an absent one means."""
+    is_deprecated: bool = False
+    removed: tuple[RemovedField, ...] = ()
+    documentation: str = ""
+    options: tuple[Option, ...] = ()
+    _by_name: dict[str, Field] = field(init=False, repr=False, compare=False, hash=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", {item.name: item for item in self.fields})
+
+    @property
+    def kind(self) -> Kind:
+        return Kind.STRUCT
+
+    @property
+    def key_fields(self) -> tuple[Field, ...]:
+        """The fields that make the identity, in ascending tag order as in the canonical key."""
+        return tuple(sorted((f for f in self.fields if f.is_key), key=lambda f: f.tag))
+
+    @property
+    def is_singleton(self) -> bool:
+        """At most one object of this type exists."""
+        return not any(item.is_key for item in self.fields)
+
+    @property
+    def effective_scope(self) -> Scope:
+        """How far updates go when the model says nothing: `site`, but internal types stay home."""
+        if self.scope is not None:
+            return self.scope
+        return Scope.SERVER if self.flags.internal or self.flags.local else Scope.SITE
+
+    @property
+    def mask(self) -> int:
+        """Property set of all fields: bit n stands for tag n."""
+        return sum(1 << item.tag for item in self.fields)
+
+    @property
+    def key_mask(self) -> int:
+        """Property set of the key fields."""
+        return sum(1 << item.tag for item in self.fields if item.is_key)
+
+    def field(self, name: str) -> Field:
+        """The field of that name; KeyError when there is none."""
+        return self._by_name[name]
+
+    def has_field(self, name: str) -> bool:
+        """Whether there is a field of that name."""
+        return name in self._by_name
+
+
+NamedType: TypeAlias = StructType | EnumType
+FieldType: TypeAlias = ScalarType | RefType | VectorType | EnumType | StructType
+
+
+def dependencies(type_: NamedType) -> Iterator[NamedType]:
+    """The named types that `type_` is made of, each once, every one after those it needs itself."""
+    seen: set[str] = set()
+    if isinstance(type_, StructType):
+        yield from _dependencies(type_, seen)
+
+
+def _dependencies(struct: StructType, seen: set[str]) -> Iterator[NamedType]:
+    for item in struct.fields:
+        used = item.type.element if isinstance(item.type, VectorType) else item.type
+        if not isinstance(used, (StructType, EnumType)) or used.name in seen:
+            continue
+        seen.add(used.name)
+        if isinstance(used, StructType):
+            yield from _dependencies(used, seen)
+        yield used
+
+
+def struct_depth(struct: StructType) -> int:
+    """How many structs are inside each other, this one counted."""
+    deepest = 0
+    for item in struct.fields:
+        used = item.type.element if isinstance(item.type, VectorType) else item.type
+        if isinstance(used, StructType):
+            deepest = max(deepest, struct_depth(used))
+    return deepest + 1
