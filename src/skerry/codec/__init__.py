@@ -1,0 +1,1 @@
+"""How objects become bytes: encoders and decoders made per type, raw pieces, frames, updates."""

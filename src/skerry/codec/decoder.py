@@ -1,0 +1,261 @@
+"""Bytes to objects, by walking a plan. Strict: what is not an object of the type is refused.
+
+Fields may come in any order and unknown tags are skipped whatever they hold, but lengths are
+definite, a tag comes once, numbers are no wider than declared and counts stay within bounds.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import Any
+
+from librt.strings import read_f32_be, read_f64_be
+from mypy_extensions import i64
+
+from skerry.codec.heads import (
+    describe,
+    read_argument,
+    read_count,
+    read_span,
+    read_tag,
+    skip,
+    skip_key,
+)
+from skerry.codec.plans import (
+    ANY,
+    BOOL,
+    BYTES,
+    DURATION,
+    ENUM,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    PROPERTY_SET,
+    REF,
+    STRING,
+    STRUCT,
+    TIMEPOINT,
+    UINT64,
+    UUID,
+    FieldPlan,
+    StructPlan,
+    ValuePlan,
+    refuse_bytes,
+)
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.limits import (
+    PAYLOAD_BYTES_MAX,
+    STRUCT_ENTRY_COUNT_MAX,
+    VECTOR_COUNT_MAX,
+)
+
+_unpack_half = struct.Struct(">e").unpack_from
+_new_uuid: Any = object.__new__
+_set_uuid: Any = object.__setattr__
+_SAFE_UNKNOWN = uuid.SafeUUID.unknown
+
+
+def decode(plan: StructPlan, data: bytes) -> object:
+    """The object that `data` is, all of it."""
+    size: i64 = len(data)
+    if size > PAYLOAD_BYTES_MAX:
+        refuse_bytes(plan, None, f"{int(size)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
+    obj, pos = _read_struct(plan, data, 0, size)
+    if pos != size:
+        refuse_bytes(plan, None, f"{int(size - pos)} bytes follow the object", pos)
+    return obj
+
+
+def decode_from(plan: StructPlan, data: bytes, start: int) -> tuple[object, int]:
+    """The object that begins at `start`, and where it ends."""
+    obj, pos = _read_struct(plan, data, start, len(data))
+    return obj, int(pos)
+
+
+def decode_value(plan: StructPlan, field: FieldPlan, data: bytes, start: int) -> tuple[object, int]:
+    """One value of a field, and where it ends."""
+    value, pos = _read_value(plan, field, field.value, data, start, len(data))
+    return value, int(pos)
+
+
+def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[object, i64]:
+    count, pos = read_count(plan, None, data, pos, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    obj: object = plan.new(plan.cls)
+    seen: i64 = 0
+    by_tag = plan.by_tag
+    while count > 0:
+        count -= 1
+        tag, pos = read_tag(plan, data, pos, end)
+        field = by_tag[tag] if tag < 32 else None
+        if field is None:
+            pos = skip(plan, data, pos, end)
+            continue
+        bit: i64 = i64(1) << tag
+        if seen & bit:
+            refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
+        seen |= bit
+        kind = field.kind
+        value: object
+        # The kind that messages are full of, without a further call.
+        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
+            pos + 9 <= end and data[pos] == 0xFB
+        ):
+            value = read_f64_be(data, pos + 1)
+            pos += 9
+        else:
+            value, pos = _read_value(plan, field, field.value, data, pos, end)
+        setattr(obj, field.attribute, value)
+    if seen != plan.mask:
+        for missing in plan.fields:
+            if not (seen >> missing.tag) & 1:
+                setattr(obj, missing.attribute, None)
+    return obj, pos
+
+
+def _read_value(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[object, i64]:
+    if pos >= end:
+        refuse_bytes(plan, field, "the bytes end before the value", pos)
+    kind = spec.kind
+    first: i64 = data[pos]
+    if INT8 <= kind <= UINT64:
+        return read_int(plan, field, spec, data, pos, end)
+    if kind == STRING:
+        return _read_text(plan, field, data, pos, end)
+    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        return read_float(plan, field, spec, data, pos, end)
+    if kind == BOOL:
+        if first != 0xF4 and first != 0xF5:
+            refuse_bytes(plan, field, f"expected a bool, found {describe(first)}", pos)
+        return first == 0xF5, pos + 1
+    if kind == ENUM:
+        tag, after = read_argument(plan, field, data, pos, end, 0x00)
+        member = spec.members.get(tag)
+        if member is None:
+            refuse_bytes(plan, field, f"{spec.name} has no enumerator with tag {int(tag)}", pos)
+        return member, after
+    if kind == STRUCT:
+        nested = spec.struct
+        assert nested is not None
+        return _read_struct(nested, data, pos, end)
+    if kind == BYTES:
+        stop, after = read_span(plan, field, data, pos, end, 0x40)
+        return data[after:stop], stop
+    if kind == UUID:
+        stop, after = read_span(plan, field, data, pos, end, 0x40)
+        if stop - after != 16:
+            refuse_bytes(plan, field, f"a uuid has 16 bytes, found {int(stop - after)}", pos)
+        return _uuid_of(data[after:stop]), stop
+    if kind == PROPERTY_SET:
+        mask, after = read_int(plan, field, spec, data, pos, end)
+        return PropertySet(mask), after
+    if kind == ANY:
+        return _read_any(plan, field, data, pos, end)
+    if kind == REF:
+        return _read_ref(plan, field, spec, data, pos, end)
+    return _read_vector(plan, field, spec, data, pos, end)
+
+
+def read_int(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[int, i64]:
+    """A number of an integer kind, and where it ends."""
+    first: i64 = data[pos]
+    major = first & 0xE0
+    info = first & 0x1F
+    if major != 0 and (major != 0x20 or spec.low == 0):
+        refuse_bytes(plan, field, f"expected {spec.name}, found {describe(first)}", pos)
+    if info > spec.info_max:
+        refuse_bytes(plan, field, f"a number wider than {spec.name}", pos)
+    argument, after = read_argument(plan, field, data, pos, end, major)
+    value: int = argument
+    if argument < 0:
+        # A machine integer holds the upper half of uint64 as negative numbers.
+        value += 1 << 64
+    if major != 0:
+        value = -1 - value
+    if value < spec.low or value > spec.high:
+        refuse_bytes(plan, field, f"{value} is out of the range of {spec.name}", pos)
+    return value, after
+
+
+def read_float(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[float, i64]:
+    """A number of a float kind or a time, and where it ends."""
+    first: i64 = data[pos]
+    kind = spec.kind
+    if first == 0xFB and kind != FLOAT32 and kind != FLOAT16:
+        if pos + 9 > end:
+            refuse_bytes(plan, field, "the bytes end inside a number", pos)
+        return read_f64_be(data, pos + 1), pos + 9
+    if first == 0xFA and kind != FLOAT16:
+        if pos + 5 > end:
+            refuse_bytes(plan, field, "the bytes end inside a number", pos)
+        return read_f32_be(data, pos + 1), pos + 5
+    if first == 0xF9:
+        if pos + 3 > end:
+            refuse_bytes(plan, field, "the bytes end inside a number", pos)
+        return _unpack_half(data, pos + 1)[0], pos + 3
+    if 0xF9 <= first <= 0xFB:
+        refuse_bytes(plan, field, f"a number wider than {spec.name}", pos)
+    refuse_bytes(plan, field, f"expected {spec.name}, found {describe(first)}", pos)
+
+
+def _read_text(
+    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64
+) -> tuple[str, i64]:
+    stop, after = read_span(plan, field, data, pos, end, 0x60)
+    raw = data[after:stop]
+    try:
+        return raw.decode("utf-8"), stop
+    except UnicodeDecodeError:
+        # As in the C++ programs text is not validated; this way it goes out again as it came.
+        return raw.decode("utf-8", "surrogateescape"), stop
+
+
+def _read_any(
+    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64
+) -> tuple[object, i64]:
+    if data[pos] != 0x82:
+        refuse_bytes(plan, field, "expected a type name and bytes", pos)
+    name, pos = _read_text(plan, field, data, pos + 1, end)
+    stop, after = read_span(plan, field, data, pos, end, 0x40)
+    return AnyObject(name, data[after:stop]), stop
+
+
+def _read_ref(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[object, i64]:
+    name = spec.target
+    if name is None:
+        if data[pos] != 0x82:
+            refuse_bytes(plan, field, "expected a type name and a key", pos)
+        name, pos = _read_text(plan, field, data, pos + 1, end)
+    stop = skip_key(plan, field, data, pos, end)
+    return Ref(name, data[pos:stop]), stop
+
+
+def _read_vector(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[object, i64]:
+    count, pos = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
+    element = spec.element
+    assert element is not None
+    items: list[object] = []
+    while count > 0:
+        count -= 1
+        item, pos = _read_value(plan, field, element, data, pos, end)
+        items.append(item)
+    return items, pos
+
+
+def _uuid_of(raw: bytes) -> uuid.UUID:
+    # What UUID(bytes=raw) does, without its search for which of six arguments was given.
+    value = _new_uuid(uuid.UUID)
+    _set_uuid(value, "int", int.from_bytes(raw, "big"))
+    _set_uuid(value, "is_safe", _SAFE_UNKNOWN)
+    return value  # type: ignore[no-any-return]

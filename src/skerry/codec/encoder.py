@@ -1,0 +1,282 @@
+"""Objects to bytes, by walking a plan: shortest heads, declaration order, fixed float widths."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from typing import NoReturn
+
+from librt.strings import (
+    BytesWriter,
+    write_f32_be,
+    write_f64_be,
+    write_i16_be,
+    write_i32_be,
+    write_i64_be,
+)
+from mypy_extensions import i16, i32, i64
+
+from skerry.codec.heads import skip_key
+from skerry.codec.plans import (
+    ANY,
+    BOOL,
+    BYTES,
+    DURATION,
+    ENUM,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    PROPERTY_SET,
+    REF,
+    STRING,
+    STRUCT,
+    TIMEPOINT,
+    UINT64,
+    UUID,
+    FieldPlan,
+    StructPlan,
+    ValuePlan,
+    refuse_value,
+)
+from skerry.codec.values import AnyObject, Ref
+from skerry.errors import DecodeError, EncodeError
+from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
+
+_I64_MAX = (1 << 63) - 1
+_FLOAT32_MAX = 3.4028235677973362e38
+"""Halfway between the largest float32 and what would be the next: from there on it is infinite."""
+_pack_half = struct.Struct(">e").pack
+
+
+def encode(plan: StructPlan, obj: object, mask: int) -> bytes:
+    """The set fields of the object whose tag is in the mask, as a CBOR map."""
+    writer = BytesWriter()
+    _write_struct(writer, plan, obj, mask)
+    if len(writer) > PAYLOAD_BYTES_MAX:
+        raise EncodeError(
+            type_name=plan.name,
+            field="",
+            detail=f"{len(writer)} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}",
+        )
+    return writer.getvalue()
+
+
+def encode_key(plan: StructPlan, obj: object) -> bytes:
+    """The canonical key of an object: its key values in tag order, null for one that is unset."""
+    writer = BytesWriter()
+    _write_head(writer, 0x80, len(plan.keys))
+    for field in plan.keys:
+        value = getattr(obj, field.attribute)
+        if value is None:
+            writer.append(0xF6)
+        else:
+            _write_value(writer, plan, field, field.value, value)
+    return writer.getvalue()
+
+
+def map_head(count: int) -> bytes:
+    """The first bytes of a map of so many entries."""
+    writer = BytesWriter()
+    _write_head(writer, 0xA0, count)
+    return writer.getvalue()
+
+
+def encode_value(plan: StructPlan, field: FieldPlan, value: object) -> bytes:
+    """One value of a field alone, without its tag."""
+    writer = BytesWriter()
+    _write_value(writer, plan, field, field.value, value)
+    return writer.getvalue()
+
+
+def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64) -> None:
+    values: tuple[object, ...] = plan.values_of(obj)
+    fields = plan.fields
+    count: i64 = 0
+    index: i64 = 0
+    for value in values:
+        if value is not None and (mask >> fields[index].tag) & 1:
+            count += 1
+        index += 1
+    _write_head(writer, 0xA0, count)
+    index = 0
+    for value in values:
+        field = fields[index]
+        index += 1
+        if value is None or not (mask >> field.tag) & 1:
+            continue
+        if field.tag >= 24:
+            writer.append(24)
+        writer.append(field.tag)
+        kind = field.kind
+        # The two kinds that messages are full of, without a further call.
+        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and type(value) is float:
+            writer.append(0xFB)
+            write_f64_be(writer, value)
+        else:
+            _write_value(writer, plan, field, field.value, value)
+
+
+def _write_value(
+    writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object
+) -> None:
+    kind = spec.kind
+    if INT8 <= kind <= UINT64 or kind == PROPERTY_SET:
+        if not isinstance(value, int) or isinstance(value, bool):
+            _refuse_type(plan, field, spec, value)
+        _write_int(writer, plan, field, spec, value)
+    elif kind == STRING:
+        if not isinstance(value, str):
+            _refuse_type(plan, field, spec, value)
+        _write_text(writer, plan, field, value)
+    elif FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        _write_float(writer, plan, field, spec, value)
+    elif kind == BOOL:
+        if value is True:
+            writer.append(0xF5)
+        elif value is False:
+            writer.append(0xF4)
+        else:
+            _refuse_type(plan, field, spec, value)
+    elif kind == ENUM:
+        if not isinstance(value, spec.member_class):
+            _refuse_type(plan, field, spec, value)
+        _write_head(writer, 0x00, value.tag)
+    elif kind == STRUCT:
+        nested = spec.struct
+        assert nested is not None
+        if not isinstance(value, nested.cls):
+            _refuse_type(plan, field, spec, value)
+        _write_struct(writer, nested, value, -1)
+    elif kind == BYTES:
+        if not isinstance(value, bytes):
+            _refuse_type(plan, field, spec, value)
+        _write_head(writer, 0x40, len(value))
+        writer.write(value)
+    elif kind == UUID:
+        if not isinstance(value, uuid.UUID):
+            _refuse_type(plan, field, spec, value)
+        writer.append(0x50)
+        writer.write(value.bytes)
+    elif kind == ANY:
+        if not isinstance(value, AnyObject):
+            _refuse_type(plan, field, spec, value)
+        writer.append(0x82)
+        _write_text(writer, plan, field, value.type_name)
+        _write_head(writer, 0x40, len(value.payload))
+        writer.write(value.payload)
+    elif kind == REF:
+        _write_ref(writer, plan, field, spec, value)
+    else:
+        _write_vector(writer, plan, field, spec, value)
+
+
+def _write_int(
+    writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: int
+) -> None:
+    if value < spec.low or value > spec.high:
+        refuse_value(plan, field, f"{value} is out of the range of {spec.name}")
+    if value < 0:
+        _write_head(writer, 0x20, -1 - value)
+    elif value > _I64_MAX:
+        writer.append(0x1B)
+        writer.write(value.to_bytes(8, "big"))
+    else:
+        _write_head(writer, 0x00, value)
+
+
+def _write_float(
+    writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object
+) -> None:
+    if isinstance(value, float):
+        number = value
+    elif isinstance(value, int) and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except OverflowError:
+            refuse_value(plan, field, f"{value} is out of the range of {spec.name}")
+    else:
+        _refuse_type(plan, field, spec, value)
+    if spec.kind == FLOAT32:
+        if _FLOAT32_MAX <= abs(number) < float("inf"):
+            refuse_value(plan, field, f"{number} is out of the range of float32")
+        writer.append(0xFA)
+        write_f32_be(writer, number)
+    elif spec.kind == FLOAT16:
+        writer.append(0xF9)
+        try:
+            writer.write(_pack_half(number))
+        except OverflowError:
+            refuse_value(plan, field, f"{number} is out of the range of float16")
+    else:
+        writer.append(0xFB)
+        write_f64_be(writer, number)
+
+
+def _write_text(writer: BytesWriter, plan: StructPlan, field: FieldPlan, value: str) -> None:
+    try:
+        data = value.encode("utf-8")
+    except UnicodeEncodeError:
+        # Text that was not UTF-8 when it arrived goes out as it came.
+        try:
+            data = value.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            refuse_value(plan, field, f"{value!r} has a surrogate that is not a character")
+    _write_head(writer, 0x60, len(data))
+    writer.write(data)
+
+
+def _write_ref(
+    writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object
+) -> None:
+    if not isinstance(value, Ref):
+        _refuse_type(plan, field, spec, value)
+    if spec.target is None:
+        writer.append(0x82)
+        _write_text(writer, plan, field, value.type_name)
+    elif value.type_name != spec.target:
+        refuse_value(plan, field, f"expected a reference to {spec.target}, got {value.type_name}")
+    try:
+        stop = skip_key(plan, field, value.key, 0, len(value.key))
+    except DecodeError as error:
+        refuse_value(plan, field, f"{value.key!r} is not a canonical key: {error.detail}")
+    if stop != len(value.key):
+        refuse_value(plan, field, f"{value.key!r} is longer than the key it begins with")
+    writer.write(value.key)
+
+
+def _write_vector(
+    writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object
+) -> None:
+    if not isinstance(value, list) and not isinstance(value, tuple):
+        _refuse_type(plan, field, spec, value)
+    items = list(value)
+    if len(items) > VECTOR_COUNT_MAX:
+        refuse_value(plan, field, f"{len(items)} elements, the limit is {VECTOR_COUNT_MAX}")
+    _write_head(writer, 0x80, len(items))
+    element = spec.element
+    assert element is not None
+    for item in items:
+        _write_value(writer, plan, field, element, item)
+
+
+def _write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
+    # The writers take signed numbers: the upper half of a width goes in as its negative twin.
+    if argument < 24:
+        writer.append(major | argument)
+    elif argument < 0x100:
+        writer.append(major | 24)
+        writer.append(argument)
+    elif argument < 0x10000:
+        writer.append(major | 25)
+        write_i16_be(writer, i16(argument | -0x10000 if argument & 0x8000 else argument))
+    elif argument < 0x100000000:
+        writer.append(major | 26)
+        write_i32_be(writer, i32(argument | -0x100000000 if argument & 0x80000000 else argument))
+    else:
+        writer.append(major | 27)
+        write_i64_be(writer, argument)
+
+
+def _refuse_type(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object) -> NoReturn:
+    refuse_value(plan, field, f"expected {spec.name}, got {type(value).__name__} {value!r:.60}")

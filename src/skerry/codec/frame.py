@@ -1,0 +1,157 @@
+"""Frames on a byte stream: where one ends and the next begins.
+
+Version 2 puts the size of header and object together in front, as a CBOR number that always takes
+five bytes. Version 1 puts the size of its header in front, and the header has the object's size.
+A cutter takes bytes as they come, in any pieces, and gives whole frames. After a DecodeError its
+stream cannot be followed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from mypy_extensions import i64
+
+from skerry.errors import DecodeError
+from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
+
+_PREFIX_BYTES: Final = 5
+_PREFIX: Final = 0x1A
+
+
+class FrameCutter:
+    """Cuts a version 2 stream into frame bodies: header and object, without the size."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._stream: _Stream = _Stream()
+        self._frame_bytes_max: i64 = frame_bytes_max
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Take bytes from the stream; give the bodies that are whole now."""
+        buffer = self._stream.take(data)
+        bodies: list[bytes] = []
+        size: i64 = len(buffer)
+        pos: i64 = 0
+        wanted: i64 = _PREFIX_BYTES
+        while pos < size:
+            if buffer[pos] != _PREFIX:
+                _refuse(f"a frame begins with 0x1a, found 0x{buffer[pos]:02x}", pos)
+            wanted = _PREFIX_BYTES
+            if size - pos < wanted:
+                break
+            body: i64 = (
+                (i64(buffer[pos + 1]) << 24)
+                | (i64(buffer[pos + 2]) << 16)
+                | (i64(buffer[pos + 3]) << 8)
+                | i64(buffer[pos + 4])
+            )
+            if body > self._frame_bytes_max:
+                limit = int(self._frame_bytes_max)
+                _refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
+            wanted = _PREFIX_BYTES + body
+            if size - pos < wanted:
+                break
+            bodies.append(buffer[pos + _PREFIX_BYTES : pos + wanted])
+            pos += wanted
+        self._stream.keep(buffer, pos, wanted)
+        return bodies
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return self._stream.size
+
+
+class OldFrameCutter:
+    """Cuts a version 1 stream into pairs of header and object."""
+
+    def __init__(
+        self, payload_size: Callable[[bytes], int], frame_bytes_max: int = FRAME_BYTES_MAX
+    ) -> None:
+        self._stream: _Stream = _Stream()
+        self._payload_size: Callable[[bytes], int] = payload_size
+        """Reads the object's size out of a header."""
+        self._frame_bytes_max: int = frame_bytes_max
+
+    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+        """Take bytes from the stream; give the headers and objects that are whole now."""
+        buffer = self._stream.take(data)
+        frames: list[tuple[bytes, bytes]] = []
+        pos = 0
+        wanted = 2
+        while True:
+            wanted = 2
+            if len(buffer) - pos < wanted:
+                break
+            # The byte order is the sender's own, which is this one on every computer in use.
+            header_size = buffer[pos] | buffer[pos + 1] << 8
+            wanted += header_size
+            if len(buffer) - pos < wanted:
+                break
+            header = buffer[pos + 2 : pos + wanted]
+            payload_size = self._payload_size(header)
+            if payload_size + header_size > self._frame_bytes_max:
+                total = payload_size + header_size
+                _refuse(f"a frame of {total} bytes, the limit is {self._frame_bytes_max}", pos)
+            start = pos + wanted
+            wanted += payload_size
+            if len(buffer) - pos < wanted:
+                break
+            frames.append((header, buffer[start : pos + wanted]))
+            pos += wanted
+        self._stream.keep(buffer, pos, wanted)
+        return frames
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return self._stream.size
+
+
+def frame(body: bytes) -> bytes:
+    """A version 2 frame around header and object."""
+    return b"\x1a" + len(body).to_bytes(4, "big") + body
+
+
+def old_frame(header: bytes, payload: bytes) -> bytes:
+    """A version 1 frame of header and object."""
+    if len(header) > HEADER_BYTES_MAX:
+        _refuse(f"a header of {len(header)} bytes, the limit is {HEADER_BYTES_MAX}", 0)
+    return len(header).to_bytes(2, "little") + header + payload
+
+
+class _Stream:
+    """Bytes that wait for the rest of their frame.
+
+    A large frame comes in many small pieces; they are joined once, when enough are there.
+    """
+
+    def __init__(self) -> None:
+        self.size: int = 0
+        self._pieces: list[bytes] = []
+        self._wanted: int = 0
+
+    def take(self, data: bytes) -> bytes:
+        """All that waits with `data` behind it, or nothing while that is too little."""
+        if not self._pieces:
+            return data
+        self._pieces.append(data)
+        self.size += len(data)
+        if self.size < self._wanted:
+            return b""
+        joined = b"".join(self._pieces)
+        self._pieces.clear()
+        self.size = 0
+        return joined
+
+    def keep(self, buffer: bytes, pos: int, wanted: int) -> None:
+        """Let the bytes from `pos` on wait until there are as many as wanted."""
+        if pos < len(buffer):
+            self._pieces.append(buffer[pos:])
+            self.size = len(buffer) - pos
+            self._wanted = wanted
+
+
+def _refuse(detail: str, pos: i64) -> NoReturn:
+    raise DecodeError(type_name="frame", detail=detail, offset=int(pos))

@@ -1,0 +1,178 @@
+"""The first bytes of CBOR items, and how to get past an item whatever it is.
+
+Every function is told the plan and the field only to name them when the bytes are wrong.
+"""
+
+from __future__ import annotations
+
+from librt.strings import read_i16_be, read_i32_be, read_i64_be
+from mypy_extensions import i64
+
+from skerry.codec.plans import FieldPlan, StructPlan, refuse_bytes
+from skerry.limits import SKIP_DEPTH_MAX
+
+
+def read_tag(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[i64, i64]:
+    """The tag at `pos` of a struct's map, and where its value begins."""
+    if pos < end:
+        first: i64 = data[pos]
+        if first < 24:
+            return first, pos + 1
+    tag, after = read_argument(plan, None, data, pos, end, 0x00)
+    if tag < 0:
+        refuse_bytes(plan, None, "a tag of 64 bits", pos)
+    return tag, after
+
+
+def read_count(
+    plan: StructPlan,
+    field: FieldPlan | None,
+    data: bytes,
+    pos: i64,
+    end: i64,
+    major: i64,
+    limit: i64,
+) -> tuple[i64, i64]:
+    """How many entries an array or map has, and where the first begins."""
+    count, after = read_argument(plan, field, data, pos, end, major)
+    # Each entry takes a byte at least: a count past the end is refused before memory is spent.
+    if count < 0 or count > end - after:
+        refuse_bytes(plan, field, "the bytes end before as many entries as counted", pos)
+    if count > limit:
+        refuse_bytes(plan, field, f"{int(count)} entries, the limit is {int(limit)}", pos)
+    return count, after
+
+
+def read_span(
+    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64, major: i64
+) -> tuple[i64, i64]:
+    """Where the content of a text or byte string stops, and where it starts."""
+    length, after = read_argument(plan, field, data, pos, end, major)
+    if length < 0 or length > end - after:
+        refuse_bytes(plan, field, "the bytes end inside a string", pos)
+    return after + length, after
+
+
+def read_argument(
+    plan: StructPlan, field: FieldPlan | None, data: bytes, pos: i64, end: i64, major: i64
+) -> tuple[i64, i64]:
+    """Argument of a head of this major type; one of 2**63 and more comes out negative."""
+    if pos >= end:
+        refuse_bytes(plan, field, "the bytes end before the value", pos)
+    first: i64 = data[pos]
+    if first & 0xE0 != major:
+        expected = _MAJORS[major >> 5]
+        refuse_bytes(plan, field, f"expected {expected}, found {describe(first)}", pos)
+    info = first & 0x1F
+    if info < 24:
+        return info, pos + 1
+    if info > 27:
+        refuse_bytes(plan, field, f"{describe(first)} is not allowed", pos)
+    width: i64 = i64(1) << (info - 24)
+    if pos + 1 + width > end:
+        refuse_bytes(plan, field, "the bytes end inside a head", pos)
+    if info == 24:
+        return data[pos + 1], pos + 2
+    if info == 25:
+        return i64(read_i16_be(data, pos + 1)) & 0xFFFF, pos + 3
+    if info == 26:
+        return i64(read_i32_be(data, pos + 1)) & 0xFFFFFFFF, pos + 5
+    return read_i64_be(data, pos + 1), pos + 9
+
+
+# -- values nobody knows the type of
+
+
+def skip(plan: StructPlan, data: bytes, pos: i64, end: i64) -> i64:
+    """Where the item at `pos` ends, whatever it is; nesting is counted, not recursed into."""
+    pending: list[int] = []
+    left: i64 = 1
+    while True:
+        while left == 0:
+            if not pending:
+                return pos
+            left = pending.pop()
+        left -= 1
+        if pos >= end:
+            refuse_bytes(plan, None, "the bytes end inside an unknown value", pos)
+        first: i64 = data[pos]
+        major = first & 0xE0
+        argument, after = read_argument(plan, None, data, pos, end, major)
+        inside: i64 = 0
+        if major == 0x40 or major == 0x60:
+            if argument < 0 or argument > end - after:
+                refuse_bytes(plan, None, "the bytes end inside a string", pos)
+            after += argument
+        elif major == 0x80 or major == 0xA0:
+            if argument < 0 or argument > end - after:
+                refuse_bytes(plan, None, "the bytes end before as many entries as counted", pos)
+            inside = argument if major == 0x80 else argument * 2
+        elif major == 0xC0:
+            inside = 1
+        if inside > 0:
+            if len(pending) >= SKIP_DEPTH_MAX:
+                refuse_bytes(plan, None, f"nested deeper than {SKIP_DEPTH_MAX} levels", pos)
+            pending.append(left)
+            left = inside
+        pos = after
+
+
+def skip_key(plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64) -> i64:
+    """Where the canonical key at `pos` ends. Bytes mean identity, so only shortest heads pass."""
+    if pos >= end or data[pos] & 0xE0 != 0x80:
+        refuse_bytes(plan, field, "expected the key of an object", pos)
+    stop = skip(plan, data, pos, end)
+    while pos < stop:
+        first: i64 = data[pos]
+        major = first & 0xE0
+        argument, after = read_argument(plan, field, data, pos, stop, major)
+        if major == 0xC0 or first == 0xF6:
+            refuse_bytes(plan, field, f"a key does not hold {describe(first)}", pos)
+        if major != 0xE0 and head_size(argument) != after - pos:
+            refuse_bytes(plan, field, "a key in another than its shortest form", pos)
+        pos = after
+        if major == 0x40 or major == 0x60:
+            pos += argument
+    return stop
+
+
+def head_size(argument: i64) -> i64:
+    """Bytes of the shortest head for an argument."""
+    if argument < 0:
+        return 9
+    if argument < 24:
+        return 1
+    if argument < 0x100:
+        return 2
+    if argument < 0x10000:
+        return 3
+    if argument < 0x100000000:
+        return 5
+    return 9
+
+
+_MAJORS = (
+    "an unsigned number",
+    "a negative number",
+    "bytes",
+    "text",
+    "an array",
+    "a map",
+    "a tag",
+    "a simple value",
+)
+
+
+def describe(first: i64) -> str:
+    """What an item is, from its first byte, in words."""
+    if first == 0xF6:
+        return "null"
+    if first == 0xF4 or first == 0xF5:
+        return "a bool"
+    if 0xF9 <= first <= 0xFB:
+        return "a float"
+    if first & 0x1F == 0x1F:
+        return "an indefinite length"
+    if first & 0x1F > 27:
+        return f"a reserved head (0x{int(first):02x})"
+    return _MAJORS[first >> 5]

@@ -1,0 +1,253 @@
+"""Work on encoded objects without making Python objects of them.
+
+A node needs little of what passes through it: is it well formed, what is its key, how does it
+change what is cached. So it cuts a payload into pieces, one a field, and moves the pieces.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from skerry.codec.decoder import decode_value, read_float, read_int
+from skerry.codec.encoder import encode_value, map_head
+from skerry.codec.heads import (
+    describe,
+    head_size,
+    read_argument,
+    read_count,
+    read_span,
+    read_tag,
+    skip,
+    skip_key,
+)
+from skerry.codec.plans import (
+    ANY,
+    BOOL,
+    BYTES,
+    DURATION,
+    ENUM,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    PROPERTY_SET,
+    REF,
+    STRING,
+    STRUCT,
+    TAG_COUNT,
+    TIMEPOINT,
+    UINT64,
+    UUID,
+    FieldPlan,
+    StructPlan,
+    ValuePlan,
+    refuse_bytes,
+)
+from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX, VECTOR_COUNT_MAX
+
+
+class Pieces:
+    """Where the values of one encoded object lie."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data: bytes = data
+        self.present: int = 0
+        """Property set of what is there, unknown tags left out."""
+        self.is_canonical: bool = True
+        """Whether an encoder of this type would have written the same bytes."""
+        self.stop: int = 0
+        """Where the object ends in `data`."""
+        self.starts: list[int] = [0] * TAG_COUNT
+        self.stops: list[int] = [0] * TAG_COUNT
+
+    def value(self, tag: int) -> bytes | None:
+        """The encoded value of a tag, or None."""
+        if not (self.present >> tag) & 1:
+            return None
+        return self.data[self.starts[tag] : self.stops[tag]]
+
+
+def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
+    """Check the object that begins at `start` as strictly as decoding would, and cut it up."""
+    end: i64 = len(data)
+    first: i64 = start
+    if end - first > PAYLOAD_BYTES_MAX:
+        refuse_bytes(plan, None, f"{int(end - first)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
+    pieces = Pieces(data)
+    stop, exact = _check_struct(plan, data, first, end, pieces)
+    pieces.stop = stop
+    pieces.is_canonical = exact
+    return pieces
+
+
+def split_whole(plan: StructPlan, data: bytes) -> Pieces:
+    """The same for bytes that are one object and nothing more."""
+    pieces = split(plan, data, 0)
+    if pieces.stop != len(data):
+        rest = len(data) - pieces.stop
+        refuse_bytes(plan, None, f"{rest} bytes follow the object", pieces.stop)
+    return pieces
+
+
+def canonical_key(plan: StructPlan, pieces: Pieces) -> bytes:
+    """The canonical key of an encoded object; null stands for a key field that is not there."""
+    parts: list[bytes] = [bytes((0x80 | len(plan.keys),))]
+    for field in plan.keys:
+        if not (pieces.present >> int(field.tag)) & 1:
+            parts.append(b"\xf6")
+        else:
+            parts.append(_exact_value(plan, field, pieces))
+    return b"".join(parts)
+
+
+def normalize(plan: StructPlan, data: bytes) -> bytes:
+    """The bytes that an encoder of this type writes: known tags, its order, shortest heads."""
+    pieces = split_whole(plan, data)
+    if pieces.is_canonical:
+        return data
+    return _join(plan, pieces, pieces, 0)
+
+
+def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:
+    """`stored` after an update: what the attributes name is replaced, or goes when absent.
+
+    Nested structs and vectors are replaced whole, keys never change, and what the attributes do
+    not name stays. Values are moved as they are, not decoded.
+    """
+    named = attributes & ~int(plan.key_mask)
+    return _join(plan, split_whole(plan, stored), split_whole(plan, update), named)
+
+
+def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64) -> bytes:
+    parts: list[bytes] = []
+    for field in plan.fields:
+        source = new if (named >> field.tag) & 1 else old
+        if (source.present >> int(field.tag)) & 1:
+            parts.append(field.head)
+            parts.append(_exact_value(plan, field, source))
+    return map_head(len(parts) >> 1) + b"".join(parts)
+
+
+def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> bytes:
+    tag: int = field.tag
+    start = pieces.starts[tag]
+    if pieces.is_canonical:
+        return pieces.data[start : pieces.stops[tag]]
+    value, _ = decode_value(plan, field, pieces.data, start)
+    return encode_value(plan, field, value)
+
+
+def _check_value(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[i64, bool]:
+    """Where a value ends, and whether it is in its exact form."""
+    if pos >= end:
+        refuse_bytes(plan, field, "the bytes end before the value", pos)
+    kind = spec.kind
+    first: i64 = data[pos]
+    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        return _check_float(plan, field, spec, data, pos, end)
+    if INT8 <= kind <= UINT64 or kind == PROPERTY_SET:
+        if first < 24:
+            return pos + 1, True
+        number, after = read_int(plan, field, spec, data, pos, end)
+        if number < 0:
+            number = -1 - number
+        wide = number >= 0x100000000
+        return after, after - pos == (9 if wide else head_size(number))
+    if kind == STRING or kind == BYTES or kind == UUID:
+        stop, start = read_span(plan, field, data, pos, end, 0x60 if kind == STRING else 0x40)
+        if kind == UUID and stop - start != 16:
+            refuse_bytes(plan, field, f"a uuid has 16 bytes, found {int(stop - start)}", pos)
+        return stop, head_size(stop - start) == start - pos
+    if kind == BOOL:
+        if first != 0xF4 and first != 0xF5:
+            refuse_bytes(plan, field, f"expected a bool, found {describe(first)}", pos)
+        return pos + 1, True
+    if kind == ENUM:
+        tag, after = read_argument(plan, field, data, pos, end, 0x00)
+        if tag not in spec.members:
+            refuse_bytes(plan, field, f"{spec.name} has no enumerator with tag {int(tag)}", pos)
+        return after, head_size(tag) == after - pos
+    if kind == STRUCT:
+        nested = spec.struct
+        assert nested is not None
+        return _check_struct(nested, data, pos, end, None)
+    if kind == ANY or kind == REF:
+        return _check_pair(plan, field, spec, data, pos, end)
+    count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
+    exact = head_size(count) == after - pos
+    element = spec.element
+    assert element is not None
+    while count > 0:
+        count -= 1
+        after, exact_item = _check_value(plan, field, element, data, after, end)
+        exact = exact and exact_item
+    return after, exact
+
+
+def _check_struct(
+    plan: StructPlan, data: bytes, start: i64, end: i64, pieces: Pieces | None
+) -> tuple[i64, bool]:
+    """Where a struct ends and whether it is in its exact form; notes the pieces where asked."""
+    count, pos = read_count(plan, None, data, start, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    exact = head_size(count) == pos - start
+    previous: i64 = -1
+    seen: i64 = 0
+    while count > 0:
+        count -= 1
+        tag_at = pos
+        tag, pos = read_tag(plan, data, pos, end)
+        field = plan.by_tag[tag] if tag < TAG_COUNT else None
+        if field is None:
+            exact = False
+            pos = skip(plan, data, pos, end)
+            continue
+        if (seen >> tag) & 1:
+            refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
+        seen |= i64(1) << tag
+        in_order = field.index > previous and head_size(tag) == pos - tag_at
+        previous = field.index
+        value_at = pos
+        pos, exact_value = _check_value(plan, field, field.value, data, pos, end)
+        exact = exact and in_order and exact_value
+        if pieces is not None:
+            pieces.starts[tag] = value_at
+            pieces.stops[tag] = pos
+    if pieces is not None:
+        pieces.present = seen
+    return pos, exact
+
+
+def _check_pair(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[i64, bool]:
+    """The two kinds that travel as a type name and bytes or a key."""
+    exact = True
+    if spec.target is None:
+        if data[pos] != 0x82:
+            refuse_bytes(
+                plan,
+                field,
+                f"expected a type name and {'a key' if spec.kind == REF else 'bytes'}",
+                pos,
+            )
+        stop, start = read_span(plan, field, data, pos + 1, end, 0x60)
+        exact = head_size(stop - start) == start - pos - 1
+        pos = stop
+    if spec.kind == REF:
+        return skip_key(plan, field, data, pos, end), exact
+    stop, start = read_span(plan, field, data, pos, end, 0x40)
+    return stop, exact and head_size(stop - start) == start - pos
+
+
+def _check_float(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+) -> tuple[i64, bool]:
+    _, after = read_float(plan, field, spec, data, pos, end)
+    width: i64 = 9
+    if spec.kind == FLOAT32:
+        width = 5
+    elif spec.kind == FLOAT16:
+        width = 3
+    return after, after - pos == width

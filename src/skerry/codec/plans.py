@@ -1,0 +1,108 @@
+"""Tables that tell the encoder and the decoder what a type looks like.
+
+This module and its neighbours `encoder`, `decoder` and `pieces` are compiled where a C compiler
+is at hand, which is why they are written with machine integers and without cleverness. A plan is
+made once a type (see `compile`) and only read afterwards.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, NoReturn
+
+from mypy_extensions import i64
+
+from skerry.errors import DecodeError, EncodeError
+
+# The numbers of schema.model.Kind, repeated as constants that compiled code can branch on; a test
+# holds the two together.
+BOOL: Final = 1
+INT8: Final = 2
+INT64: Final = 5
+UINT64: Final = 9
+FLOAT16: Final = 10
+FLOAT32: Final = 11
+FLOAT64: Final = 12
+STRING: Final = 13
+BYTES: Final = 14
+UUID: Final = 15
+TIMEPOINT: Final = 16
+DURATION: Final = 18
+PROPERTY_SET: Final = 19
+ANY: Final = 20
+REF: Final = 21
+ENUM: Final = 22
+STRUCT: Final = 23
+VECTOR: Final = 24
+
+TAG_COUNT: Final = 32
+
+
+class ValuePlan:
+    """What one value looks like."""
+
+    def __init__(self, kind: int, name: str) -> None:
+        self.kind: i64 = kind
+        self.name: str = name
+        """The type's name in the type language, for messages."""
+        self.low: int = 0
+        self.high: int = 0
+        self.info_max: i64 = 27
+        """Integers: the widest head that the declared width lets in."""
+        self.members: dict[int, Any] = {}
+        """Enums: the member for each tag."""
+        self.member_class: Any = None
+        self.struct: StructPlan | None = None
+        self.element: ValuePlan | None = None
+        self.target: str | None = None
+        """References: the type they point to, when it is fixed."""
+
+
+class FieldPlan:
+    """A field: where its value is kept in Python, and how it travels."""
+
+    def __init__(self, tag: int, name: str, attribute: str, is_key: bool, value: ValuePlan) -> None:
+        self.tag: i64 = tag
+        self.head: bytes = bytes((tag,)) if tag < 24 else bytes((24, tag))
+        self.index: i64 = 0
+        """Its place in declaration order, given by the struct."""
+        self.name: str = name
+        self.attribute: str = attribute
+        self.is_key: bool = is_key
+        self.kind: i64 = value.kind
+        self.value: ValuePlan = value
+
+
+class StructPlan:
+    """A struct: its fields in declaration order, which is wire order."""
+
+    def __init__(self, name: str, cls: Any, fields: list[FieldPlan], values_of: Any) -> None:
+        self.name: str = name
+        self.cls: Any = cls
+        self.new: Any = object.__new__
+        self.fields: list[FieldPlan] = fields
+        self.values_of: Any = values_of
+        """Gives the tuple of all field values of an object, in declaration order."""
+        self.by_tag: list[FieldPlan | None] = [None] * TAG_COUNT
+        self.keys: list[FieldPlan] = []
+        self.mask: i64 = 0
+        self.key_mask: i64 = 0
+        for index, field in enumerate(fields):
+            field.index = index
+            bit: i64 = i64(1) << field.tag
+            self.by_tag[field.tag] = field
+            self.mask |= bit
+            if field.is_key:
+                self.key_mask |= bit
+                self.keys.append(field)
+        self.keys.sort(key=lambda field: int(field.tag))
+
+
+def refuse_value(plan: StructPlan, field: FieldPlan, detail: str) -> NoReturn:
+    """Say that a Python value does not fit its field."""
+    raise EncodeError(type_name=plan.name, field=field.name, detail=detail)
+
+
+def refuse_bytes(plan: StructPlan, field: FieldPlan | None, detail: str, pos: i64) -> NoReturn:
+    """Say that bytes are not an object of the type."""
+    name = "" if field is None else field.name
+    raise DecodeError(type_name=plan.name, field=name, detail=detail, offset=int(pos))
