@@ -1,0 +1,174 @@
+"""Skerry: one space of typed objects, shared by programs, now and at any past time.
+
+    types = skerry.load_types("fleet.dots")
+    vessel = types.Vessel(mmsi=244660000, lat=52.1)
+    data = vessel.encode()
+
+or, with the type declared in Python:
+
+    @skerry.struct
+    class Vessel(skerry.Struct):
+        mmsi: skerry.uint32 | None = skerry.key(1)
+        lat: float | None = skerry.field(2)
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from skerry.codec.envelope import Update
+    from skerry.codec.values import AnyObject, PropertySet, Ref
+    from skerry.errors import (
+        CodecError,
+        DecodeError,
+        EncodeError,
+        SchemaCheckError,
+        SchemaError,
+        SchemaMismatchError,
+        SchemaSyntaxError,
+        SkerryError,
+    )
+    from skerry.objects.annotations import (
+        any_object,
+        duration,
+        float16,
+        float32,
+        float64,
+        instance_ref,
+        int8,
+        int16,
+        int32,
+        int64,
+        property_set,
+        steady_timepoint,
+        timepoint,
+        uint8,
+        uint16,
+        uint32,
+        uint64,
+    )
+    from skerry.objects.base import Struct, key_of, merge, pack, ref_to
+    from skerry.objects.declare import field, key, removed, struct
+    from skerry.objects.enums import EnumBase as Enum
+    from skerry.objects.enums import element
+    from skerry.objects.times import to_datetime, to_timepoint
+    from skerry.objects.typeset import TypeSet, define_types, to_dots
+    from skerry.runtime.typefiles import load_types
+
+__all__ = [
+    "AnyObject",
+    "CodecError",
+    "DecodeError",
+    "EncodeError",
+    "Enum",
+    "PropertySet",
+    "Ref",
+    "SchemaCheckError",
+    "SchemaError",
+    "SchemaMismatchError",
+    "SchemaSyntaxError",
+    "SkerryError",
+    "Struct",
+    "TypeSet",
+    "Update",
+    "__version__",
+    "any_object",
+    "define_types",
+    "duration",
+    "element",
+    "field",
+    "float16",
+    "float32",
+    "float64",
+    "instance_ref",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "key",
+    "key_of",
+    "load_types",
+    "merge",
+    "pack",
+    "property_set",
+    "ref_to",
+    "removed",
+    "steady_timepoint",
+    "struct",
+    "timepoint",
+    "to_datetime",
+    "to_dots",
+    "to_timepoint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+# Each name is imported when it is first used: `skerry --help` and programs that need little of
+# this do not wait for the rest. A test holds this table, the imports above and __all__ together.
+_HOMES: Final = {
+    "AnyObject": ("skerry.codec.values", "AnyObject"),
+    "CodecError": ("skerry.errors", "CodecError"),
+    "DecodeError": ("skerry.errors", "DecodeError"),
+    "EncodeError": ("skerry.errors", "EncodeError"),
+    "Enum": ("skerry.objects.enums", "EnumBase"),
+    "PropertySet": ("skerry.codec.values", "PropertySet"),
+    "Ref": ("skerry.codec.values", "Ref"),
+    "SchemaCheckError": ("skerry.errors", "SchemaCheckError"),
+    "SchemaError": ("skerry.errors", "SchemaError"),
+    "SchemaMismatchError": ("skerry.errors", "SchemaMismatchError"),
+    "SchemaSyntaxError": ("skerry.errors", "SchemaSyntaxError"),
+    "SkerryError": ("skerry.errors", "SkerryError"),
+    "Struct": ("skerry.objects.base", "Struct"),
+    "TypeSet": ("skerry.objects.typeset", "TypeSet"),
+    "Update": ("skerry.codec.envelope", "Update"),
+    "any_object": ("skerry.objects.annotations", "any_object"),
+    "define_types": ("skerry.objects.typeset", "define_types"),
+    "duration": ("skerry.objects.annotations", "duration"),
+    "element": ("skerry.objects.enums", "element"),
+    "field": ("skerry.objects.declare", "field"),
+    "float16": ("skerry.objects.annotations", "float16"),
+    "float32": ("skerry.objects.annotations", "float32"),
+    "float64": ("skerry.objects.annotations", "float64"),
+    "instance_ref": ("skerry.objects.annotations", "instance_ref"),
+    "int16": ("skerry.objects.annotations", "int16"),
+    "int32": ("skerry.objects.annotations", "int32"),
+    "int64": ("skerry.objects.annotations", "int64"),
+    "int8": ("skerry.objects.annotations", "int8"),
+    "key": ("skerry.objects.declare", "key"),
+    "key_of": ("skerry.objects.base", "key_of"),
+    "load_types": ("skerry.runtime.typefiles", "load_types"),
+    "merge": ("skerry.objects.base", "merge"),
+    "pack": ("skerry.objects.base", "pack"),
+    "property_set": ("skerry.objects.annotations", "property_set"),
+    "ref_to": ("skerry.objects.base", "ref_to"),
+    "removed": ("skerry.objects.declare", "removed"),
+    "steady_timepoint": ("skerry.objects.annotations", "steady_timepoint"),
+    "struct": ("skerry.objects.declare", "struct"),
+    "timepoint": ("skerry.objects.annotations", "timepoint"),
+    "to_datetime": ("skerry.objects.times", "to_datetime"),
+    "to_dots": ("skerry.objects.typeset", "to_dots"),
+    "to_timepoint": ("skerry.objects.times", "to_timepoint"),
+    "uint16": ("skerry.objects.annotations", "uint16"),
+    "uint32": ("skerry.objects.annotations", "uint32"),
+    "uint64": ("skerry.objects.annotations", "uint64"),
+    "uint8": ("skerry.objects.annotations", "uint8"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        return import_module("skerry.build_info").version()
+    if name not in _HOMES:
+        raise AttributeError(f"module 'skerry' has no attribute {name!r}")
+    module, attribute = _HOMES[name]
+    value = getattr(import_module(module), attribute)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,1 @@
+"""What a node does, without doing any I/O: the current objects, and who is told of changes."""

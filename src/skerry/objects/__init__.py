@@ -1,0 +1,1 @@
+"""What programs hold: Python classes of types, their objects, and other forms of both."""

@@ -1,0 +1,115 @@
+"""Names for annotations of fields, where Python's own types do not say enough.
+
+`int`, `float`, `str`, `bytes`, `bool`, `UUID`, `list[...]`, classes of structs and of enums are
+understood as they are; `int` is then an int64 and `float` a float64.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import types
+import typing
+from typing import Annotated, Any, TypeAlias, Union
+from uuid import UUID
+
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.schema.model import FieldType, Kind, RefType, ScalarType, VectorType
+
+__all__ = [
+    "any_object",
+    "duration",
+    "field_type",
+    "float16",
+    "float32",
+    "float64",
+    "instance_ref",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "property_set",
+    "steady_timepoint",
+    "timepoint",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+]
+
+int8: TypeAlias = Annotated[int, ScalarType(Kind.INT8)]
+int16: TypeAlias = Annotated[int, ScalarType(Kind.INT16)]
+int32: TypeAlias = Annotated[int, ScalarType(Kind.INT32)]
+int64: TypeAlias = Annotated[int, ScalarType(Kind.INT64)]
+uint8: TypeAlias = Annotated[int, ScalarType(Kind.UINT8)]
+uint16: TypeAlias = Annotated[int, ScalarType(Kind.UINT16)]
+uint32: TypeAlias = Annotated[int, ScalarType(Kind.UINT32)]
+uint64: TypeAlias = Annotated[int, ScalarType(Kind.UINT64)]
+float16: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT16)]
+float32: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT32)]
+float64: TypeAlias = Annotated[float, ScalarType(Kind.FLOAT64)]
+timepoint: TypeAlias = Annotated[float, ScalarType(Kind.TIMEPOINT)]
+"""Seconds since the epoch; `skerry.to_timepoint` and `skerry.to_datetime` turn datetimes."""
+steady_timepoint: TypeAlias = Annotated[float, ScalarType(Kind.STEADY_TIMEPOINT)]
+duration: TypeAlias = Annotated[float, ScalarType(Kind.DURATION)]
+property_set: TypeAlias = Annotated[PropertySet, ScalarType(Kind.PROPERTY_SET)]
+any_object: TypeAlias = Annotated[AnyObject, ScalarType(Kind.ANY)]
+instance_ref: TypeAlias = Annotated[Ref, RefType()]
+"""A reference to an object of any type; `Annotated[Ref, "Vessel"]` is one to a Vessel."""
+
+_PLAIN: dict[Any, FieldType] = {
+    bool: ScalarType(Kind.BOOL),
+    int: ScalarType(Kind.INT64),
+    float: ScalarType(Kind.FLOAT64),
+    str: ScalarType(Kind.STRING),
+    bytes: ScalarType(Kind.BYTES),
+    UUID: ScalarType(Kind.UUID),
+    PropertySet: ScalarType(Kind.PROPERTY_SET),
+    AnyObject: ScalarType(Kind.ANY),
+    Ref: RefType(),
+}
+
+
+def field_type(annotation: Any, classes: dict[str, Any]) -> FieldType:
+    """The type that an annotation stands for; classes it names are added to `classes`.
+
+    TypeError says why an annotation cannot be a field.
+    """
+    annotation = _without_none(annotation)
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is Annotated:
+        return _annotated_type(arguments)
+    if origin is list:
+        return VectorType(field_type(arguments[0], classes))
+    if annotation in _PLAIN:
+        return _PLAIN[annotation]
+    descriptor = getattr(annotation, "descriptor", None)
+    if descriptor is not None:
+        classes[descriptor.name] = annotation
+        return descriptor  # type: ignore[no-any-return]
+    raise TypeError(_refusal(annotation))
+
+
+def _without_none(annotation: Any) -> Any:
+    if typing.get_origin(annotation) in (Union, types.UnionType):
+        others = [item for item in typing.get_args(annotation) if item is not type(None)]
+        if len(others) == 1:
+            return others[0]
+    return annotation
+
+
+def _annotated_type(arguments: tuple[Any, ...]) -> FieldType:
+    for fact in arguments[1:]:
+        if isinstance(fact, (ScalarType, RefType)):
+            return fact
+        if arguments[0] is Ref and isinstance(fact, str):
+            return RefType(fact)
+    raise TypeError(f"nothing that skerry knows is in the annotation of {arguments[0]}")
+
+
+def _refusal(annotation: Any) -> str:
+    if annotation in (dt.datetime, dt.timedelta):
+        name = "timepoint" if annotation is dt.datetime else "duration"
+        return f"a field cannot be a {annotation.__name__}; use skerry.{name}, which is in seconds"
+    if typing.get_origin(annotation) in (tuple, dict, set):
+        return f"a field cannot be {annotation}; use list[...] or a struct"
+    return f"a field cannot be {annotation}; use a skerry type, a struct or an enum class"

@@ -1,0 +1,199 @@
+"""The base of all classes of structs: what every object can do.
+
+An object keeps its fields in slots, and an unset field is None: the wire has no null, so None can
+mean nothing else. `objects.classes` makes the classes.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, ClassVar, Self, TypeVar
+
+from skerry.codec.compile import Codec, compile_codec, make_plan, values_getter
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.ids import ObjectKey
+from skerry.objects import json, text
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import StructType
+
+__all__ = ["RESERVED_NAMES", "Struct", "build", "key_of", "merge", "pack", "ref_to", "selection"]
+
+
+S = TypeVar("S", bound="Struct")
+
+
+class Struct:
+    """An object of a struct type. Fields that were not given are unset and read as None."""
+
+    __slots__ = ()
+
+    descriptor: ClassVar[StructType]
+    """The immutable description of the type."""
+
+    _codec: ClassVar[Codec]
+    _attributes: ClassVar[Mapping[str, str]]
+    """Python names of the fields by their names in the type."""
+    _nested: ClassVar[Mapping[str, Any]]
+    """Classes of the named types that the fields are made of."""
+    _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+    _key_values: ClassVar[Callable[[Any], tuple[Any, ...]]]
+
+    def __init__(self) -> None:
+        raise TypeError(f"{type(self).__name__} has no type; declare it with @skerry.struct")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if hasattr(cls, "descriptor"):
+            _bind(cls)
+
+    def encode(self, only: Iterable[str] | None = None) -> bytes:
+        """The CBOR map of all set fields, or of the key and those named in `only`."""
+        if only is None:
+            return self._codec.encode(self)
+        return self._codec.encode_only(self, selection(type(self), only))
+
+    @classmethod
+    def decode(cls, data: bytes) -> Self:
+        """The object that the bytes are; DecodeError when they are none."""
+        return cls._codec.decode(data)  # type: ignore[no-any-return]
+
+    @property
+    def attributes(self) -> PropertySet:
+        """Property set of the fields that are set."""
+        mask = 0
+        for field, value in zip(self.descriptor.fields, type(self)._values(self), strict=True):
+            if value is not None:
+                mask |= 1 << field.tag
+        return PropertySet(mask)
+
+    def is_set(self, name: str) -> bool:
+        """Whether the field has a value."""
+        return getattr(self, _attribute(type(self), name)) is not None
+
+    def clear(self, name: str) -> None:
+        """Unset the field."""
+        setattr(self, _attribute(type(self), name), None)
+
+    def to_json(self) -> str:
+        """The set fields by name, as JSON text."""
+        return json.dump(self)
+
+    @classmethod
+    def from_json(cls, data: str | bytes) -> Self:
+        """The object that JSON text is; DecodeError when it is none."""
+        return json.load(cls, data)  # type: ignore[no-any-return]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is type(other):
+            return type(self)._values(self) == type(self)._values(other)
+        if isinstance(other, Struct) and _is_same_type(type(self), type(other)):
+            return type(self)._values(self) == type(other)._values(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        values = type(self)._key_values(self)
+        return hash((self.descriptor.name, *map(_hashable, values)))
+
+    def __repr__(self) -> str:
+        return text.object_text(self)
+
+    def __copy__(self) -> Self:
+        return build(type(self), type(self)._values(self))
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return build(type(self), copy.deepcopy(type(self)._values(self), memo))
+
+
+RESERVED_NAMES = frozenset({*dir(Struct), *Struct.__annotations__, "self"})
+"""What a field cannot be called in Python."""
+
+
+def selection(cls: type[Struct], names: Iterable[str]) -> PropertySet:
+    """Property set of an update that speaks of these fields: they and the key."""
+    if isinstance(names, str):
+        raise TypeError(f"expected the names of fields, got the text {names!r}")
+    mask = cls.descriptor.key_mask
+    for name in names:
+        mask |= 1 << cls.descriptor.field(_field_name(cls, name)).tag
+    return PropertySet(mask)
+
+
+def key_of(obj: Struct) -> ObjectKey:
+    """The canonical key: equal for two objects of a type exactly when they are the same object."""
+    return ObjectKey(obj._codec.encode_key(obj))
+
+
+def ref_to(obj: Struct) -> Ref:
+    """A reference to the object, for an `instance_ref` field."""
+    for field in obj.descriptor.key_fields:
+        if not obj.is_set(field.name):
+            raise ValueError(f"{obj!r} has no {field.name}, so nothing can refer to it")
+    return Ref(obj.descriptor.name, key_of(obj))
+
+
+def pack(obj: Struct) -> AnyObject:
+    """The object as the value of an `any` field."""
+    return AnyObject.of(obj)
+
+
+def merge(stored: S, update: S, attributes: int | None = None) -> S:
+    """A new object: `stored` after a partial update of what the attributes name.
+
+    A named field that is unset in the update becomes unset. Without attributes, those of the
+    update are taken. The key never changes.
+    """
+    if not _is_same_type(type(stored), type(update)):
+        raise TypeError(f"a {update.descriptor.name} does not update a {stored.descriptor.name}")
+    named = update.attributes if attributes is None else attributes
+    old, new = type(stored)._values(stored), type(update)._values(update)
+    return build(
+        type(stored),
+        tuple(
+            after if not field.is_key and named >> field.tag & 1 else before
+            for field, before, after in zip(stored.descriptor.fields, old, new, strict=True)
+        ),
+    )
+
+
+def build(cls: type[S], values: Iterable[Any]) -> S:
+    """An object with these values of its fields in declaration order, past the constructor."""
+    obj = object.__new__(cls)
+    for attribute, value in zip(cls._attributes.values(), values, strict=True):
+        setattr(obj, attribute, value)
+    return obj
+
+
+def _bind(cls: type[Struct]) -> None:
+    """Give a class, also one that a program derived, what works on its own objects."""
+    struct = cls.descriptor
+    plan = make_plan(struct, cls, cls._attributes, lambda type_: cls._nested[type_.name])
+    cls._codec = compile_codec(plan)
+    cls._values = staticmethod(plan.values_of)
+    keys = [cls._attributes[field.name] for field in struct.key_fields]
+    cls._key_values = staticmethod(values_getter(keys))
+    # Straight to the codec: this is the road of every object that arrives.
+    cls.decode = staticmethod(cls._codec.decode)  # type: ignore[method-assign,assignment]
+
+
+def _attribute(cls: type[Struct], name: str) -> str:
+    return cls._attributes[_field_name(cls, name)]
+
+
+def _field_name(cls: type[Struct], name: str) -> str:
+    """The name in the type of a field, which may be given by its Python name too."""
+    if name in cls._attributes:
+        return name
+    for field, attribute in cls._attributes.items():
+        if attribute == name:
+            return field
+    known = ", ".join(cls._attributes)
+    raise AttributeError(f"{cls.descriptor.name} has no field {name}; it has {known}")
+
+
+def _is_same_type(first: type[Struct], second: type[Struct]) -> bool:
+    return fingerprint(first.descriptor) == fingerprint(second.descriptor)
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,185 @@
+"""Types as the objects in which they travel: StructDescriptorData and EnumDescriptorData.
+
+A description from the wire is a stranger's word. It is checked like a type file, but for names:
+whatever its language calls things is taken as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from skerry.errors import SchemaCheckError
+from skerry.limits import (
+    DOCUMENTATION_BYTES_MAX,
+    ENUM_ELEMENT_COUNT_MAX,
+    NAME_BYTES_MAX,
+    TAG_MAX,
+    TAG_MIN,
+    TYPE_DEPTH_MAX,
+)
+from skerry.objects.base import Struct
+from skerry.objects.internal import internal_class
+from skerry.schema.model import (
+    SCALAR_KINDS,
+    EnumElement,
+    EnumType,
+    Field,
+    FieldType,
+    Flags,
+    NamedType,
+    RefType,
+    ScalarType,
+    Scope,
+    StructType,
+    VectorType,
+    struct_depth,
+)
+
+__all__ = ["describe", "from_description"]
+
+_FLAGS = (
+    ("cached", "cached"),
+    ("internal", "internal"),
+    ("persistent", "persistent"),
+    ("cleanup", "cleanup"),
+    ("local", "local"),
+    ("substructOnly", "substruct_only"),
+)
+"""Each flag by its name in DotsStructFlags and in the model."""
+
+
+def describe(type_: NamedType, *, with_documentation: bool = False) -> Struct:
+    """The descriptor object of a type, as the C++ programs fill it.
+
+    Documentation is left out unless asked for: they do not send it.
+    """
+    if isinstance(type_, EnumType):
+        return _describe_enum(type_)
+    property_class = internal_class("StructPropertyData")
+    obj = internal_class("StructDescriptorData")(
+        name=type_.name,
+        properties=[
+            property_class(name=f.name, tag=f.tag, isKey=f.is_key, type=f.type.name)
+            for f in type_.fields
+        ],
+        flags=internal_class("DotsStructFlags")(
+            **{wire: getattr(type_.flags, name) for wire, name in _FLAGS}
+        ),
+    )
+    if type_.scope is not None:
+        obj.scope = internal_class("DotsStructScope").of_tag(int(type_.scope))
+    if with_documentation and type_.documentation:
+        obj.documentation = internal_class("StructDocumentation")(description=type_.documentation)
+    return obj  # type: ignore[no-any-return]
+
+
+def from_description(obj: Any, known: Mapping[str, NamedType]) -> NamedType:
+    """The type that a descriptor object describes; what it is made of must be `known`."""
+    name = obj.name
+    _check_name("type", name)
+    if obj.descriptor.name == "EnumDescriptorData":
+        return EnumType(name=name, elements=tuple(_elements(obj)))
+    struct = StructType(
+        name=name,
+        fields=tuple(_fields(obj, known)),
+        flags=_flags(obj.flags),
+        scope=None if obj.scope is None else Scope(obj.scope.tag),
+        documentation=_documentation(obj),
+    )
+    depth = struct_depth(struct)
+    if depth > TYPE_DEPTH_MAX:
+        raise SchemaCheckError(f"{name} is nested {depth} deep, the limit is {TYPE_DEPTH_MAX}")
+    return struct
+
+
+def _describe_enum(type_: EnumType) -> Struct:
+    element_class = internal_class("EnumElementDescriptor")
+    return internal_class("EnumDescriptorData")(  # type: ignore[no-any-return]
+        name=type_.name,
+        elements=[
+            element_class(enum_value=e.value, name=e.name, tag=e.tag) for e in type_.elements
+        ],
+    )
+
+
+def _elements(obj: Any) -> Iterable[EnumElement]:
+    elements = obj.elements or []
+    if len(elements) > ENUM_ELEMENT_COUNT_MAX:
+        raise SchemaCheckError(
+            f"{obj.name} has {len(elements)} enumerators, the limit is {ENUM_ELEMENT_COUNT_MAX}"
+        )
+    _check_unique(obj.name, "tag", [item.tag for item in elements])
+    _check_unique(obj.name, "name", [item.name for item in elements])
+    for item in elements:
+        _check_name("enumerator", item.name)
+        if item.tag is None or item.enum_value is None:
+            raise SchemaCheckError(f"{obj.name}.{item.name} comes without its tag or value")
+        yield EnumElement(tag=item.tag, name=item.name, value=item.enum_value)
+
+
+def _fields(obj: Any, known: Mapping[str, NamedType]) -> Iterable[Field]:
+    properties = obj.properties or []
+    _check_unique(obj.name, "tag", [item.tag for item in properties])
+    _check_unique(obj.name, "name", [item.name for item in properties])
+    for item in properties:
+        _check_name("field", item.name)
+        if item.tag is None or item.isKey is None or item.type is None:
+            raise SchemaCheckError(
+                f"{obj.name}.{item.name} comes without its tag, key flag or type"
+            )
+        if not TAG_MIN <= item.tag <= TAG_MAX:
+            raise SchemaCheckError(
+                f"{obj.name}.{item.name} has tag {item.tag}, which is not {TAG_MIN} to {TAG_MAX}"
+            )
+        type_ = _field_type(f"{obj.name}.{item.name}", item.type, known)
+        yield Field(tag=item.tag, name=item.name, type=type_, is_key=item.isKey)
+
+
+def _field_type(where: str, name: str, known: Mapping[str, NamedType]) -> FieldType:
+    if match := re.fullmatch(r"vector<(.*)>", name):
+        element = _field_type(where, match[1].strip(), known)
+        if isinstance(element, VectorType):
+            raise SchemaCheckError(f"{where} is a vector of vectors, which cannot travel")
+        return VectorType(element)
+    if name in SCALAR_KINDS:
+        return ScalarType(SCALAR_KINDS[name])
+    if match := re.fullmatch(r"instance_ref(?:<(.*)>)?", name):
+        return RefType(match[1])
+    if name in known:
+        return known[name]
+    raise SchemaCheckError(f"{where} is of type {name}, which was not described before")
+
+
+def _flags(flags: Any) -> Flags:
+    """Flags that are not there count as false, `cached` too."""
+    values = {name: bool(flags is not None and getattr(flags, wire)) for wire, name in _FLAGS}
+    return Flags(**values)
+
+
+def _documentation(obj: Any) -> str:
+    text = "" if obj.documentation is None else obj.documentation.description or ""
+    if len(text.encode("utf-8", "surrogateescape")) > DOCUMENTATION_BYTES_MAX:
+        raise SchemaCheckError(
+            f"the documentation of {obj.name} is over {DOCUMENTATION_BYTES_MAX} bytes"
+        )
+    return str(text)
+
+
+def _check_name(what: str, name: str | None) -> None:
+    if not name:
+        raise SchemaCheckError(f"a {what} without a name was described")
+    if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
+        raise SchemaCheckError(f"the {what} {name[:40]}... has a name over {NAME_BYTES_MAX} bytes")
+    if name.startswith("/"):
+        # A group whose name begins so is a subject pattern.
+        raise SchemaCheckError(f"the {what} {name!r} has a name that begins with a slash")
+
+
+def _check_unique(where: str, what: str, values: list[Any]) -> None:
+    seen: set[Any] = set()
+    for value in values:
+        if value in seen:
+            raise SchemaCheckError(f"{where} has two entries with the {what} {value}")
+        seen.add(value)

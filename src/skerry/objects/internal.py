@@ -1,0 +1,15 @@
+"""Classes of the internal types: the messages that programs talk with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skerry.objects.classes import class_of
+from skerry.schema.internal import internal_types
+
+__all__ = ["internal_class"]
+
+
+def internal_class(name: str) -> Any:
+    """The class of an internal type; KeyError when there is no such type."""
+    return class_of(internal_types()[name])

@@ -1,0 +1,193 @@
+"""Objects as JSON and back: fields by name, unset fields left out.
+
+Enumerators go by name (their tag is understood too), times and durations as seconds, property
+sets as their mask, uuids as text, bytes in base64, and numbers that JSON does not have as the
+texts `nan`, `inf` and `-inf`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import json
+import math
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from uuid import UUID
+
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.errors import DecodeError, EncodeError
+from skerry.schema.model import Kind
+
+__all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
+
+_FLOATS = (
+    Kind.FLOAT16,
+    Kind.FLOAT32,
+    Kind.FLOAT64,
+    Kind.TIMEPOINT,
+    Kind.STEADY_TIMEPOINT,
+    Kind.DURATION,
+)
+
+
+def dump(obj: Any) -> str:
+    """The object as JSON text."""
+    return json.dumps(to_plain(obj), allow_nan=False)
+
+
+def load(cls: Any, text: str | bytes) -> Any:
+    """The object of a class that JSON text is; DecodeError when it is none."""
+    try:
+        plain = json.loads(text)
+    except ValueError as error:
+        raise DecodeError(type_name=cls.descriptor.name, detail=f"not JSON: {error}") from None
+    return from_plain(cls, plain)
+
+
+def to_plain(obj: Any) -> dict[str, Any]:
+    """The object as what JSON has: dictionaries, lists, texts and numbers."""
+    plan: StructPlan = obj._codec.plan
+    values = type(obj)._values(obj)
+    return {
+        field.name: value_to_plain(field.value, value)
+        for field, value in zip(plan.fields, values, strict=True)
+        if value is not None
+    }
+
+
+def from_plain(cls: Any, plain: object) -> Any:
+    """The object of a class that such a dictionary is; None stands for unset."""
+    plan: StructPlan = cls._codec.plan
+    obj = _struct_from_plain(plan, None, plain)
+    try:
+        cls._codec.encode(obj)
+    except EncodeError as error:
+        raise DecodeError(
+            type_name=error.type_name, field=error.field, detail=error.detail
+        ) from None
+    return obj
+
+
+def value_from_plain(plan: StructPlan, field: FieldPlan, plain: object) -> Any:
+    """One field's value from what JSON has."""
+    return _value_from_plain(plan, field, field.value, plain)
+
+
+def value_to_plain(spec: ValuePlan, value: Any) -> Any:
+    """One value as what JSON has."""
+    kind = int(spec.kind)
+    if kind == Kind.VECTOR:
+        assert spec.element is not None
+        return [value_to_plain(spec.element, item) for item in value]
+    if kind == Kind.STRUCT:
+        return to_plain(value)
+    if kind == Kind.ENUM:
+        return value.label
+    if kind in _FLOATS:
+        return value if math.isfinite(value) else str(float(value))
+    if kind == Kind.UUID:
+        return str(value)
+    if kind == Kind.BYTES:
+        return base64.b64encode(value).decode()
+    if kind == Kind.PROPERTY_SET:
+        return int(value)
+    if kind == Kind.ANY:
+        return {"type": value.type_name, "payload": base64.b64encode(value.payload).decode()}
+    if kind == Kind.REF:
+        return {"type": value.type_name, "key": base64.b64encode(value.key).decode()}
+    return value
+
+
+def _struct_from_plain(plan: StructPlan, field: FieldPlan | None, plain: object) -> Any:
+    if not isinstance(plain, Mapping):
+        name = "" if field is None else field.name
+        _refuse(plan, name, f"expected an object with fields, got {_name_of(plain)}")
+    by_name = {item.name: item for item in plan.fields}
+    obj = plan.new(plan.cls)
+    for item in plan.fields:
+        setattr(obj, item.attribute, None)
+    for name, value in plain.items():
+        known = by_name.get(name)
+        if known is None:
+            near = difflib.get_close_matches(str(name), by_name, n=1)
+            advice = f"; did you mean {near[0]}?" if near else ""
+            _refuse(plan, "", f"there is no field {name}{advice}")
+        if value is not None:
+            setattr(obj, known.attribute, _value_from_plain(plan, known, known.value, value))
+    return obj
+
+
+def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
+    kind = int(spec.kind)
+    if kind == Kind.VECTOR:
+        if not isinstance(plain, list):
+            _refuse(plan, field.name, f"expected a list, got {_name_of(plain)}")
+        assert spec.element is not None
+        return [_value_from_plain(plan, field, spec.element, item) for item in plain]
+    if kind == Kind.STRUCT:
+        assert spec.struct is not None
+        return _struct_from_plain(spec.struct, field, plain)
+    if kind == Kind.ENUM:
+        return _member(plan, field, spec, plain)
+    if kind in _FLOATS:
+        return _float(plan, field, spec, plain)
+    if kind == Kind.PROPERTY_SET and type(plain) is int:
+        return PropertySet(plain)
+    if kind == Kind.UUID:
+        try:
+            return UUID(plain)
+        except (ValueError, TypeError, AttributeError):
+            _refuse(plan, field.name, f"{plain!r} is not a uuid")
+    if kind == Kind.BYTES:
+        return _base64(plan, field, plain)
+    if kind in (Kind.ANY, Kind.REF):
+        return _pair(plan, field, kind, plain)
+    return plain
+
+
+def _member(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
+    for tag, member in spec.members.items():
+        if plain == member.label or (type(plain) is int and plain == tag):
+            return member
+    names = ", ".join(member.label for member in spec.members.values())
+    _refuse(plan, field.name, f"{spec.name} has no {plain!r}; it has {names}")
+
+
+def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> float:
+    if isinstance(plain, (int, float)) and not isinstance(plain, bool):
+        try:
+            return float(plain)
+        except OverflowError:
+            _refuse(plan, field.name, f"{plain} is out of the range of {spec.name}")
+    if plain in ("nan", "inf", "-inf"):
+        return float(plain)
+    _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
+
+
+def _pair(plan: StructPlan, field: FieldPlan, kind: int, plain: Any) -> AnyObject | Ref:
+    second = "payload" if kind == Kind.ANY else "key"
+    if not isinstance(plain, Mapping) or set(plain) != {"type", second}:
+        _refuse(plan, field.name, f'expected {{"type": ..., "{second}": ...}}')
+    data = _base64(plan, field, plain[second])
+    name = plain["type"]
+    if not isinstance(name, str):
+        _refuse(plan, field.name, f"expected the name of a type, got {_name_of(name)}")
+    return AnyObject(name, data) if kind == Kind.ANY else Ref(name, data)
+
+
+def _base64(plan: StructPlan, field: FieldPlan, plain: Any) -> bytes:
+    try:
+        return base64.b64decode(plain, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        _refuse(plan, field.name, "expected bytes as base64 text")
+
+
+def _name_of(plain: object) -> str:
+    return "null" if plain is None else f"{type(plain).__name__} {plain!r:.60}"
+
+
+def _refuse(plan: StructPlan, field: str, detail: str) -> NoReturn:
+    raise DecodeError(type_name=plan.name, field=field, detail=detail)
