@@ -15,7 +15,7 @@ from skerry.codec.subjects import default_subject
 from skerry.engine.cache import Cache, Entry
 from skerry.errors import LocalProtocolError
 from skerry.ids import NODE_CLIENT
-from skerry.objects.base import Struct, selection
+from skerry.objects.base import Struct, codec_of, selection
 from skerry.schema.fingerprint import fingerprint
 
 __all__ = ["Container", "LocalEvent", "LocalSpace", "Subscription"]
@@ -47,14 +47,14 @@ class LocalSpace:
         """Create the object, or update those of its fields that are set or named in `only`."""
         cls = type(obj)
         mask = obj.attributes if only is None else selection(cls, only)
-        return self._pass_on(cls, UPDATE, int(mask), obj._codec.encode_only(obj, int(mask)))
+        return self._pass_on(cls, UPDATE, int(mask), codec_of(cls).encode_only(obj, int(mask)))
 
     def remove(self, obj: Struct) -> Update:
         """Remove the object that has this key."""
         if not obj.descriptor.flags.cached:
             raise LocalProtocolError(f"{obj.descriptor.name} is not cached: nothing to remove")
         mask = obj.descriptor.key_mask
-        return self._pass_on(type(obj), REMOVE, mask, obj._codec.encode_only(obj, mask))
+        return self._pass_on(type(obj), REMOVE, mask, codec_of(type(obj)).encode_only(obj, mask))
 
     def container(self, cls: type[Struct]) -> Container:
         """The current objects of a type, live."""
@@ -82,7 +82,7 @@ class LocalSpace:
         if not struct.flags.cached:
             self._tell(update.replace(operation=CREATE), "create", payload)
             return update
-        happened = self._cache.apply(update, cls._codec)
+        happened = self._cache.apply(update, codec_of(cls))
         if happened is not None:
             done, entry = happened
             update = update.replace(operation=done)
@@ -98,7 +98,7 @@ class LocalSpace:
         present: int | None = None,
         key: bytes | None = None,
     ) -> Update:
-        codec, struct = cls._codec, cls.descriptor
+        codec, struct = codec_of(cls), cls.descriptor
         pieces = codec.split(payload)
         missing = struct.key_mask & ~pieces.present
         if missing:

@@ -1,0 +1,85 @@
+"""The cache: creating, merging and removing encoded objects."""
+
+from __future__ import annotations
+
+import skerry
+from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
+from skerry.engine.cache import Cache
+from skerry.objects.base import codec_of, key_of, selection
+
+Thing = skerry.define_types(
+    "struct Thing { 1: [key] uint32 id; 2: string name; 3: float64 size; }"
+).Thing
+CODEC = codec_of(Thing)
+
+
+def update_of(
+    obj: skerry.Struct, *, operation: int = UPDATE, time_ns: int = 0, sender: int = 2
+) -> Update:
+    return Update(
+        type_name="Thing",
+        subject="/Thing",
+        operation=operation,
+        present=int(obj.attributes),
+        key=key_of(obj),
+        payload=obj.encode(),
+        time_ns=time_ns,
+        sender=sender,
+    )
+
+
+def test_first_update_of_a_key_creates_the_object() -> None:
+    cache = Cache()
+    happened = cache.apply(update_of(Thing(id=1, name="a"), time_ns=5, sender=7), CODEC)
+    assert happened is not None
+    operation, entry = happened
+    assert operation == CREATE
+    assert entry.payload == Thing(id=1, name="a").encode()
+    assert (entry.created_ns, entry.created_from) == (5, 7)
+    assert cache.count("Thing") == 1
+
+
+def test_later_update_merges_and_remembers_who_made_the_object() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1, name="a", size=1.0), time_ns=5, sender=7), CODEC)
+    happened = cache.apply(update_of(Thing(id=1, size=2.0), time_ns=9, sender=8), CODEC)
+    assert happened is not None
+    operation, entry = happened
+    assert operation == UPDATE
+    assert Thing.decode(entry.payload) == Thing(id=1, name="a", size=2.0)
+    assert (entry.created_ns, entry.created_from) == (5, 7)
+    assert (entry.modified_ns, entry.modified_from) == (9, 8)
+
+
+def test_field_that_is_named_but_absent_is_cleared() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1, name="a", size=1.0)), CODEC)
+    cleared = update_of(Thing(id=1)).replace(present=int(selection(Thing, ["name"])))
+    happened = cache.apply(cleared, CODEC)
+    assert happened is not None
+    assert Thing.decode(happened[1].payload) == Thing(id=1, size=1.0)
+
+
+def test_remove_gives_the_last_state_and_forgets_it() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1, name="a")), CODEC)
+    happened = cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
+    assert happened is not None
+    assert happened[0] == REMOVE
+    assert Thing.decode(happened[1].payload) == Thing(id=1, name="a")
+    assert cache.get("Thing", key_of(Thing(id=1))) is None
+
+
+def test_remove_of_what_is_not_there_is_nothing() -> None:
+    cache = Cache()
+    assert cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC) is None
+    assert cache.count("Thing") == 0
+
+
+def test_objects_come_in_the_order_of_their_keys() -> None:
+    cache = Cache()
+    for number in (3, 1, 2):
+        cache.apply(update_of(Thing(id=number)), CODEC)
+    found = [Thing.decode(entry.payload).id for _, entry in cache.objects("Thing")]
+    assert found == [1, 2, 3]
+    assert list(cache.objects("Other")) == []
