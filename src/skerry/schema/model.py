@@ -7,8 +7,9 @@ so two types are the same when their values are equal, wherever they came from.
 from __future__ import annotations
 
 import enum
+import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -185,7 +186,7 @@ class Flags:
     substruct_only: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class StructType:
     """A struct: fields in declaration order, which is also their order on the wire."""
 
@@ -198,10 +199,25 @@ class StructType:
     removed: tuple[RemovedField, ...] = ()
     documentation: str = ""
     options: tuple[Option, ...] = ()
-    _by_name: dict[str, Field] = field(init=False, repr=False, compare=False, hash=False)
+    _by_name: dict[str, Field] = field(init=False, repr=False)
+    identity: bytes = field(init=False, repr=False)
+    """Hash of everything above. Types are compared and looked up by it: walking the fields would
+    take 31 times longer with every level of structs, and descriptors come from strangers."""
+    depth: int = field(init=False, repr=False)
+    """How many structs are inside each other, this one counted."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {item.name: item for item in self.fields})
+        object.__setattr__(self, "identity", _identity(self))
+        object.__setattr__(self, "depth", 1 + max(map(_struct_depth, self.fields), default=0))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StructType):
+            return NotImplemented
+        return self.identity == other.identity
+
+    def __hash__(self) -> int:
+        return hash(self.identity)
 
     @property
     def kind(self) -> Kind:
@@ -267,9 +283,36 @@ def _dependencies(struct: StructType, seen: set[str]) -> Iterator[NamedType]:
 
 def struct_depth(struct: StructType) -> int:
     """How many structs are inside each other, this one counted."""
-    deepest = 0
-    for item in struct.fields:
-        used = item.type.element if isinstance(item.type, VectorType) else item.type
-        if isinstance(used, StructType):
-            deepest = max(deepest, struct_depth(used))
-    return deepest + 1
+    return struct.depth
+
+
+def _struct_depth(item: Field) -> int:
+    used = item.type.element if isinstance(item.type, VectorType) else item.type
+    return used.depth if isinstance(used, StructType) else 0
+
+
+def _identity(struct: StructType) -> bytes:
+    """The same for equal structs and for no others."""
+    facts = (
+        struct.name,
+        struct.flags,
+        struct.scope,
+        struct.is_deprecated,
+        struct.removed,
+        struct.documentation,
+        struct.options,
+        [_field_facts(item) for item in struct.fields],
+    )
+    return hashlib.sha256(repr(facts).encode()).digest()
+
+
+def _field_facts(item: Field) -> tuple[object, ...]:
+    used = item.type.element if isinstance(item.type, VectorType) else item.type
+    return (
+        isinstance(item.type, VectorType),
+        used.identity if isinstance(used, StructType) else used,
+        *(getattr(item, name) for name in _FIELD_FACTS),
+    )
+
+
+_FIELD_FACTS: Final = tuple(part.name for part in fields(Field) if part.name != "type")

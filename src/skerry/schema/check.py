@@ -1,0 +1,136 @@
+"""Syntax trees to model types, and every rule of the type language on the way.
+
+Types are built in the order of their needs: a type after those it is made of. One that could not
+be built is remembered as broken, so that its users are not blamed for it again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from skerry.errors import Problem, SchemaCheckError
+from skerry.schema import usage
+from skerry.schema.building import Builder
+from skerry.schema.model import NamedType
+from skerry.schema.needs import sort_by_need, used_names
+from skerry.schema.parser import parse
+from skerry.schema.problems import ProblemList
+from skerry.schema.syntax import EnumSyntax, StructSyntax, SyntaxFile
+from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
+
+__all__ = ["Checked", "check", "define"]
+
+_NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """Types that keep all rules."""
+
+    types: tuple[NamedType, ...]
+    """In the order of the files, and in each in the order of declaration."""
+    warnings: tuple[Problem, ...] = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+    """Where each type is defined, as `file:line`."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """The package of each file that names one."""
+
+
+def define(text: str, file: str = "<text>", known: Mapping[str, NamedType] = _NOTHING) -> Checked:
+    """The types that `text` defines; SchemaSyntaxError or SchemaCheckError if it is faulty."""
+    return check([parse(text, file)], known)
+
+
+def check(files: Sequence[SyntaxFile], known: Mapping[str, NamedType] = _NOTHING) -> Checked:
+    """The types of all files; they may use each other and those of `known`.
+
+    A name both here and in `known` is taken from here. Whether the two agree is for whoever
+    keeps the known ones to say.
+    """
+    return _Check(files, known).run()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Declared:
+    file: str
+    item: StructSyntax | EnumSyntax
+
+    @property
+    def origin(self) -> str:
+        return f"{self.file}:{self.item.name.line}"
+
+
+class _Check:
+    def __init__(self, files: Sequence[SyntaxFile], known: Mapping[str, NamedType]) -> None:
+        self._files = files
+        self._problems = ProblemList()
+        self._declared: dict[str, _Declared] = {}
+        self._names = TypeNames(known=known, problems=self._problems)
+
+    def run(self) -> Checked:
+        for file in self._files:
+            self._declare(file)
+        self._names.declared = frozenset(self._declared)
+        for file in self._files:
+            usage.check_imports(file, self._names, self._problems)
+            usage.check_packages(file, self._problems)
+            usage.check_documentation(file, self._problems)
+        self._build_all()
+        self._names.check_references()
+        errors = self._in_order(self._problems.errors)
+        if errors:
+            raise SchemaCheckError(errors)
+        built = (self._names.built[name] for name in self._declared)
+        return Checked(
+            types=tuple(type_ for type_ in built if type_ is not None),
+            warnings=self._in_order(self._problems.warnings),
+            origins={name: found.origin for name, found in self._declared.items()},
+            packages={
+                file.file: file.packages[0].name.text for file in self._files if file.packages
+            },
+        )
+
+    def _in_order(self, problems: list[Problem]) -> tuple[Problem, ...]:
+        order = {file.file: index for index, file in enumerate(self._files)}
+        return tuple(sorted(problems, key=lambda p: (order[p.file], p.line, p.column)))
+
+    def _declare(self, file: SyntaxFile) -> None:
+        for item in file.types:
+            name = item.name
+            if name.text in BUILT_IN_NAMES:
+                self._problems.error(
+                    file.file, name, f"`{name.text}` is the name of a built-in type"
+                )
+                continue
+            first = self._declared.setdefault(name.text, _Declared(file=file.file, item=item))
+            if first.item is not item:
+                self._problems.error(
+                    file.file,
+                    name,
+                    f"`{name.text}` is defined twice: first at {first.origin}",
+                    hint="remove one of them, or give one another name",
+                )
+
+    def _build_all(self) -> None:
+        uses = {
+            name: used_names(found.item, self._declared) for name, found in self._declared.items()
+        }
+        order, cycles = sort_by_need(uses)
+        for cycle in cycles:
+            found = self._declared[cycle[0]]
+            path = " -> ".join([*cycle, cycle[0]])
+            self._problems.error(
+                found.file,
+                found.item.name,
+                f"`{cycle[0]}` contains itself: {path}",
+                hint=f"refer to it by its key, or with `instance_ref<{cycle[0]}>`",
+            )
+            self._names.built.update(dict.fromkeys(cycle))
+        builder = Builder(self._names, self._problems)
+        for name in order:
+            if name not in self._names.built:
+                found = self._declared[name]
+                self._names.built[name] = builder.build(found.file, found.item)

@@ -1,0 +1,317 @@
+"""Which changes of a type its readers survive.
+
+A type lives in many programs and in stored data, and they do not change at one moment. For each
+change between two definitions this module says how three fare: a program that still has the old
+one and receives new data, a program that has the new one and receives old data, and data that
+was stored under any earlier definition and is read with the new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from skerry.schema.changes import Change, Verdict, What, change, verdict
+from skerry.schema.model import (
+    EnumElement,
+    EnumType,
+    Field,
+    Kind,
+    NamedType,
+    StructType,
+    dependencies,
+)
+from skerry.schema.reading import Effect, reads
+
+__all__ = ["Change", "Effect", "Verdict", "What", "compare", "compare_all", "verdict"]
+
+
+def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
+    """The changes from `old` to `new`, and those of the types both are made of, each once."""
+    used_old = {type_.name: type_ for type_ in dependencies(old)}
+    used_new = {type_.name: type_ for type_ in dependencies(new)}
+    changes = list(_compare_one(old, new))
+    for name, type_ in used_old.items():
+        if name in used_new:
+            changes += _compare_one(type_, used_new[name])
+    return tuple(changes)
+
+
+def compare_all(old: Iterable[NamedType], new: Iterable[NamedType]) -> tuple[Change, ...]:
+    """The changes between two sets of types, by name."""
+    before, after = _by_name(old), _by_name(new)
+    changes: list[Change] = []
+    for name, type_ in before.items():
+        if name in after:
+            changes += _compare_one(type_, after[name])
+        else:
+            changes.append(change(What.TYPE_REMOVED, name, _spoken(type_)))
+    for name, type_ in after.items():
+        if name not in before:
+            changes.append(change(What.TYPE_ADDED, name, _spoken(type_)))
+    return tuple(changes)
+
+
+def _by_name(types: Iterable[NamedType]) -> dict[str, NamedType]:
+    return {used.name: used for type_ in types for used in (*dependencies(type_), type_)}
+
+
+def _spoken(type_: NamedType) -> str:
+    return f"{type_.kind.name.lower()} {type_.name}"
+
+
+def _compare_one(old: NamedType, new: NamedType) -> Iterator[Change]:
+    """The changes of one type, not those of the types it is made of."""
+    if isinstance(old, StructType) and isinstance(new, StructType):
+        yield from _compare_structs(old, new)
+    elif isinstance(old, EnumType) and isinstance(new, EnumType):
+        yield from _compare_enums(old, new)
+    else:
+        yield change(What.TYPE_REPLACED, old.name, f"{_spoken(old)} to {_spoken(new)}")
+
+
+# -- structs
+
+
+def _compare_structs(old: StructType, new: StructType) -> Iterator[Change]:
+    if old.name != new.name:
+        yield change(What.TYPE_RENAMED, old.name, f"to {new.name}")
+    yield from _compare_flags(old, new)
+    yield from _compare_scopes(old, new)
+    yield from _compare_fields(old, new)
+    yield from _compare_removed(old, new)
+    if old.is_deprecated != new.is_deprecated:
+        yield change(What.DEPRECATION_CHANGED, old.name, _on_off(is_on=new.is_deprecated))
+    yield from _compare_notes(old.name, old, new)
+
+
+_FLAG_CHANGES: Final[dict[str, tuple[What, What]]] = {
+    "cached": (What.BECAME_CACHED, What.BECAME_UNCACHED),
+    "internal": (What.BECAME_INTERNAL, What.NO_LONGER_INTERNAL),
+    "persistent": (What.BECAME_PERSISTENT, What.NO_LONGER_PERSISTENT),
+    "cleanup": (What.CLEANUP_CHANGED, What.CLEANUP_CHANGED),
+    "local": (What.LOCAL_CHANGED, What.LOCAL_CHANGED),
+    "substruct_only": (What.BECAME_SUBSTRUCT_ONLY, What.NO_LONGER_SUBSTRUCT_ONLY),
+}
+"""What it is called when a flag goes on, and when it goes off."""
+
+
+def _compare_flags(old: StructType, new: StructType) -> Iterator[Change]:
+    for name, (on, off) in _FLAG_CHANGES.items():
+        is_on = getattr(new.flags, name)
+        if is_on != getattr(old.flags, name):
+            yield change(on if is_on else off, old.name, f"{name} {_on_off(is_on=is_on)}")
+
+
+def _compare_scopes(old: StructType, new: StructType) -> Iterator[Change]:
+    before, after = old.effective_scope, new.effective_scope
+    detail = f"{before.name.lower()} to {after.name.lower()}"
+    if after < before:
+        yield change(What.SCOPE_NARROWED, old.name, detail)
+    elif after > before:
+        yield change(What.SCOPE_WIDENED, old.name, detail)
+    elif old.scope != new.scope:
+        yield change(What.SCOPE_WRITTEN, old.name, after.name.lower())
+
+
+def _compare_fields(old: StructType, new: StructType) -> Iterator[Change]:
+    retagged = {
+        item.name
+        for item in old.fields
+        if new.has_field(item.name) and new.field(item.name).tag != item.tag
+    }
+    after = {item.tag: item for item in new.fields if item.name not in retagged}
+    before = {item.tag: item for item in old.fields if item.name not in retagged}
+    for item in old.fields:
+        where = f"{old.name}.{item.name}"
+        if item.name in retagged:
+            twin = new.field(item.name)
+            yield change(What.FIELD_RETAGGED, where, f"{item.tag} to {twin.tag}")
+            yield from _compare_field(where, item, twin)
+        elif item.tag in after:
+            yield from _compare_field(where, item, after[item.tag])
+        else:
+            yield _gone(where, item, new)
+    for tag, item in after.items():
+        if tag not in before:
+            yield from _came(f"{old.name}.{item.name}", item, old)
+    yield from _compare_order(
+        old.name, [item.tag for item in old.fields], [item.tag for item in new.fields]
+    )
+
+
+def _gone(where: str, item: Field, new: StructType) -> Change:
+    if item.is_key:
+        return change(What.KEY_REMOVED, where, f"tag {item.tag}")
+    is_reserved = any(item.tag == removed.tag for removed in new.removed)
+    what = What.FIELD_REMOVED if is_reserved else What.FIELD_DROPPED
+    return change(what, where, f"tag {item.tag}")
+
+
+def _came(where: str, item: Field, old: StructType) -> Iterator[Change]:
+    detail = f"{item.tag}: {item.type.name} {item.name}"
+    for removed in old.removed:
+        is_same = (removed.name, removed.type_name) == (item.name, item.type.name)
+        if removed.tag == item.tag and not is_same:
+            was = f"{removed.type_name} {removed.name}"
+            yield change(What.TAG_REUSED, where, f"{detail}, removed was {was}")
+    yield change(What.KEY_ADDED if item.is_key else What.FIELD_ADDED, where, detail)
+
+
+def _compare_field(where: str, old: Field, new: Field) -> Iterator[Change]:
+    if old.name != new.name and old.type.name != new.type.name:
+        yield _replaced(where, old, new)
+    elif old.name != new.name:
+        yield change(What.FIELD_RENAMED, where, f"to {new.name}")
+    elif old.type.name != new.type.name:
+        yield _retyped(where, old, new)
+    if old.is_key != new.is_key:
+        what = What.BECAME_KEY if new.is_key else What.NO_LONGER_KEY
+        yield change(what, where, f"key {_on_off(is_on=new.is_key)}")
+    if old.default != new.default:
+        yield change(What.DEFAULT_CHANGED, where, f"{old.default} to {new.default}")
+    if old.is_ctor != new.is_ctor:
+        yield change(What.CONSTRUCTOR_CHANGED, where, f"ctor {_on_off(is_on=new.is_ctor)}")
+    if old.is_deprecated != new.is_deprecated:
+        yield change(What.DEPRECATION_CHANGED, where, _on_off(is_on=new.is_deprecated))
+    yield from _compare_notes(where, old, new)
+
+
+def _retyped(where: str, old: Field, new: Field) -> Change:
+    old_reader, old_why = reads(old.type, new.type)
+    new_reader, new_why = reads(new.type, old.type)
+    stored = new_reader
+    if old.is_key and new.is_key and _key_form(old.type.kind) != _key_form(new.type.kind):
+        stored, new_why = Effect.BREAKS, "the bytes of the key change, so old objects are others"
+    what = What.TYPE_CHANGED
+    if new_reader == Effect.FINE and old_reader == Effect.BREAKS:
+        what = What.TYPE_WIDENED
+    elif old_reader == Effect.FINE and new_reader == Effect.BREAKS:
+        what = What.TYPE_NARROWED
+    return Change(
+        what=what,
+        where=where,
+        detail=f"{old.type.name} to {new.type.name}",
+        old_reader=old_reader,
+        new_reader=new_reader,
+        stored=stored,
+        why=_both_reasons(old_why, new_why),
+    )
+
+
+def _replaced(where: str, old: Field, new: Field) -> Change:
+    """Another name and another type: not the same field, whatever the bytes allow."""
+    old_reader, old_why = reads(old.type, new.type)
+    new_reader, new_why = reads(new.type, old.type)
+    return Change(
+        what=What.FIELD_REPLACED,
+        where=where,
+        detail=f"{old.type.name} {old.name} to {new.type.name} {new.name}",
+        old_reader=max(old_reader, Effect.LOSES),
+        new_reader=max(new_reader, Effect.LOSES),
+        stored=max(new_reader, Effect.LOSES),
+        why=f"a tag keeps its meaning for ever; {_both_reasons(old_why, new_why)}",
+    )
+
+
+def _both_reasons(old_why: str, new_why: str) -> str:
+    if old_why == new_why:
+        return f"old and new readers: {old_why}"
+    return f"old readers: {old_why}; new readers: {new_why}"
+
+
+_INTEGERS: Final = frozenset({*range(Kind.INT8, Kind.UINT64 + 1), Kind.PROPERTY_SET, Kind.ENUM})
+_TIMES: Final = frozenset({Kind.FLOAT64, Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION})
+
+
+def _key_form(kind: Kind) -> str:
+    """How a key of this kind is spelled: integers have the same shortest form in every width."""
+    if kind in _INTEGERS:
+        return "integer"
+    return "float64" if kind in _TIMES else kind.name
+
+
+def _compare_removed(old: StructType, new: StructType) -> Iterator[Change]:
+    before = {item.tag: item for item in old.removed}
+    after = {item.tag: item for item in new.removed}
+    used_before = {item.tag for item in old.fields}
+    used_after = {item.tag for item in new.fields}
+    for tag, item in before.items():
+        where = f"{old.name}.{item.name}"
+        if tag in after:
+            if after[tag] != item:
+                yield change(What.RESERVATION_EDITED, where, f"tag {tag}")
+        elif tag not in used_after:
+            yield change(What.TAG_RELEASED, where, f"tag {tag}")
+    for tag, item in after.items():
+        if tag not in before and tag not in used_before:
+            yield change(What.TAG_RESERVED, f"{old.name}.{item.name}", f"tag {tag}")
+    yield from _compare_order(old.name, list(before), list(after))
+
+
+# -- enums
+
+
+def _compare_enums(old: EnumType, new: EnumType) -> Iterator[Change]:
+    if old.name != new.name:
+        yield change(What.TYPE_RENAMED, old.name, f"to {new.name}")
+    names = {item.name: item for item in new.elements}
+    retagged = {
+        item.name
+        for item in old.elements
+        if item.name in names and names[item.name].tag != item.tag
+    }
+    after = {item.tag: item for item in new.elements if item.name not in retagged}
+    before = {item.tag: item for item in old.elements if item.name not in retagged}
+    for item in old.elements:
+        where = f"{old.name}.{item.name}"
+        if item.name in retagged:
+            twin = names[item.name]
+            yield change(What.ELEMENT_RETAGGED, where, f"{item.tag} to {twin.tag}")
+            yield from _compare_element(where, item, twin)
+        elif item.tag in after:
+            yield from _compare_element(where, item, after[item.tag])
+        else:
+            yield change(What.ELEMENT_REMOVED, where, f"tag {item.tag}")
+    for tag, item in after.items():
+        if tag not in before:
+            yield change(What.ELEMENT_ADDED, f"{old.name}.{item.name}", f"tag {tag}")
+    yield from _compare_order(
+        old.name, [item.tag for item in old.elements], [item.tag for item in new.elements]
+    )
+    yield from _compare_notes(old.name, old, new)
+
+
+def _compare_element(where: str, old: EnumElement, new: EnumElement) -> Iterator[Change]:
+    if old.name != new.name:
+        yield change(What.ELEMENT_RENAMED, where, f"to {new.name}")
+    if old.value != new.value:
+        yield change(What.VALUE_CHANGED, where, f"{old.value} to {new.value}")
+    if old.documentation != new.documentation:
+        yield change(What.DOCUMENTATION_CHANGED, where, "of the element")
+
+
+# -- both
+
+
+def _compare_order(where: str, old: Sequence[int], new: Sequence[int]) -> Iterator[Change]:
+    common = {*old} & {*new}
+    before = [tag for tag in old if tag in common]
+    after = [tag for tag in new if tag in common]
+    if before != after:
+        yield change(What.ORDER_CHANGED, where, "tags " + ", ".join(map(str, after)))
+
+
+def _compare_notes(where: str, old: Field | NamedType, new: Field | NamedType) -> Iterator[Change]:
+    if old.options != new.options:
+        yield change(What.OPTIONS_CHANGED, where, f"{_shown(old)} to {_shown(new)}")
+    if old.documentation != new.documentation:
+        yield change(What.DOCUMENTATION_CHANGED, where, "other text")
+
+
+def _shown(item: Field | NamedType) -> str:
+    return ", ".join(f"{name}={value}" for name, value in item.options) or "none"
+
+
+def _on_off(*, is_on: bool) -> str:
+    return "on" if is_on else "off"

@@ -1,0 +1,259 @@
+"""Text of the type language to tokens.
+
+Comments are no tokens: they hang on the token they precede, where the parser finds those that are
+documentation and the formatter finds all of them. Nothing here raises for bad text. What cannot
+be a token becomes a problem, and the scan goes on behind it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from skerry import limits
+from skerry.errors import SchemaSyntaxError
+from skerry.schema.problems import ProblemList
+from skerry.schema.syntax import Comment, Word
+
+__all__ = ["NUMBER_DIGITS_MAX", "Token", "TokenKind", "decode", "scan", "unquote"]
+
+TokenKind: TypeAlias = Literal["name", "number", "string", "mark", "end"]
+
+NUMBER_DIGITS_MAX: Final = 20
+"""No tag or value has more than ten digits; Python refuses to convert several thousand."""
+
+
+class Token(NamedTuple):
+    """One word, number, string or mark. Lines and columns count from 1, columns in characters."""
+
+    kind: TokenKind
+    text: str
+    line: int
+    column: int
+    comments: tuple[Comment, ...]
+    """What stands between the token before and this one."""
+    is_first: bool
+    """First on its line, where a new item is likely to begin."""
+    blank_before: bool
+    """An empty line stands between this and what precedes it."""
+
+
+def decode(data: bytes, file: str = "<text>") -> str:
+    """The text of a type file; SchemaSyntaxError with line and column if it is not UTF-8."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode()
+        before = before.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+        bad = data[error.start : error.end].hex(" ")
+        at = Word(
+            text=bad,
+            line=before.count("\n") + 1,
+            column=len(before) - (before.rfind("\n") + 1) + 1,
+        )
+        problems = ProblemList()
+        problems.error(file, at, f"not UTF-8: {error.reason} (byte {bad})", hint=_UTF8_HINT)
+        raise SchemaSyntaxError(problems.errors) from None
+
+
+def scan(text: str, file: str, problems: ProblemList) -> list[Token]:
+    """The tokens of `text`; the last one is always the end."""
+    text = text.removeprefix("\ufeff")
+    size = len(text.encode("utf-8", "surrogatepass"))
+    if size > limits.SOURCE_BYTES_MAX:
+        at = Word(text="", line=1, column=1)
+        problems.error(
+            file, at, f"the text has {size} bytes, the limit is {limits.SOURCE_BYTES_MAX}"
+        )
+        text = ""
+    return list(_Scan(text.replace("\r\n", "\n").replace("\r", "\n"), file, problems).tokens())
+
+
+def unquote(raw: str) -> str:
+    """What a string token stands for; ValueError says what is wrong with it."""
+    body = raw[1:-1]
+    value = _unescape(body, raw[0]) if "\\" in body else body
+    if _SURROGATE.search(value):
+        raise ValueError("half of a surrogate pair is no character")
+    return value
+
+
+def _unescape(body: str, quote: str) -> str:
+    if quote == "'":
+        body = _IN_SINGLE_QUOTES.sub(_to_double_quotes, body)
+    try:
+        value = json.loads(f'"{body}"', strict=False)
+    except json.JSONDecodeError as error:
+        # The position counts from the quote, and lies on the backslash or behind it.
+        start = body.rfind("\\", 0, error.pos)
+        raise ValueError(f"`{body[start : start + 2]}` is no escape") from None
+    assert isinstance(value, str)
+    return value
+
+
+# -- the scan
+
+_UTF8_HINT: Final = "save the file as UTF-8"
+
+_PIECE: Final = re.compile(
+    r"""
+      (?P<space>[ \t\f\v]+)
+    | (?P<break>\n[ \t\f\v\n]*)
+    | (?P<comment>//[^\n]*)
+    | (?P<block>/\*.*?\*/)
+    | (?P<name>[^\W\d]\w*)
+    | (?P<mark>[{}\[\]<>:;,=.\-])
+    | (?P<number>[0-9]\w*)
+    | (?P<string>"(?:[^"\\\n]|\\[^\n])*"|'(?:[^'\\\n]|\\[^\n])*')
+    | (?P<open_block>/\*.*)
+    | (?P<open_string>["'][^\n]*)
+    | (?P<bad>(?:(?!//|/\*)[^\s\w{}\[\]<>:;,=.\-"'])+|.)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_IN_SINGLE_QUOTES: Final = re.compile(r'\\.|"')
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+
+def _to_double_quotes(match: re.Match[str]) -> str:
+    piece = match[0]
+    if piece == "\\'":
+        return "'"
+    return '\\"' if piece == '"' else piece
+
+
+@dataclass(slots=True)
+class _Scan:
+    text: str
+    file: str
+    problems: ProblemList
+
+    def tokens(self) -> Iterator[Token]:
+        line, line_start = 1, 0
+        comments: list[Comment] = []
+        is_first = True
+        blank = False
+        for match in _PIECE.finditer(self.text):
+            kind = match.lastgroup
+            if kind == "space":
+                continue
+            piece = match[0]
+            if kind == "break":
+                count = piece.count("\n")
+                line += count
+                line_start = match.end() - (len(piece) - piece.rfind("\n") - 1)
+                is_first = True
+                blank = count > 1
+                continue
+            column = match.start() - line_start + 1
+            if kind in _TOKEN_KINDS:
+                if kind != "mark":
+                    self._check(kind, piece, line, column)
+                yield Token(
+                    _TOKEN_KINDS[kind], piece, line, column, tuple(comments), is_first, blank
+                )
+                comments.clear()
+                is_first = blank = False
+                continue
+            if kind in {"comment", "block", "open_block"}:
+                last_line = line + piece.count("\n")
+                comments.append(
+                    Comment(
+                        text=piece,
+                        line=line,
+                        column=column,
+                        last_line=last_line,
+                        blank_before=blank,
+                    )
+                )
+                if last_line > line:
+                    line = last_line
+                    line_start = match.start() + piece.rfind("\n") + 1
+                blank = False
+            self._check(kind, piece, line, column)
+            if self.problems.is_full:
+                break
+        column = len(self.text) - line_start + 1
+        yield Token("end", "", line, max(column, 1), tuple(comments), True, blank)
+
+    def _check(self, kind: str | None, piece: str, line: int, column: int) -> None:
+        """Report what has the shape of a piece but is none."""
+        fault = _FAULTS[kind or "bad"](piece)
+        if fault is None:
+            return
+        message, hint = fault
+        text = piece.split("\n", 1)[0]
+        at = Word(text=text, line=line - piece.count("\n"), column=column)
+        self.problems.error(self.file, at, message, hint=hint)
+
+
+_TOKEN_KINDS: Final[dict[str | None, TokenKind]] = {
+    "name": "name",
+    "number": "number",
+    "string": "string",
+    "open_string": "string",
+    "mark": "mark",
+}
+
+_Fault: TypeAlias = tuple[str, str | None]
+
+
+def _name_fault(piece: str) -> _Fault | None:
+    if piece.isascii():
+        return None
+    return f"`{piece}` is no name: only letters A-Z and a-z, digits and `_` are", None
+
+
+def _number_fault(piece: str) -> _Fault | None:
+    if not (piece.isascii() and piece.isdigit()):
+        return f"`{piece}` is no number: only digits are, and no name begins with one", None
+    if len(piece) > NUMBER_DIGITS_MAX:
+        return f"a number of {len(piece)} digits is too long", None
+    return None
+
+
+def _string_fault(piece: str) -> _Fault | None:
+    try:
+        unquote(piece)
+    except ValueError as error:
+        return f"bad text {piece}: {error}", "write a backslash as `\\\\`"
+    return None
+
+
+def _open_string_fault(piece: str) -> _Fault:
+    return f"the text is not closed: {piece[0]} is missing on this line", None
+
+
+def _comment_fault(piece: str) -> _Fault | None:
+    if _SURROGATE.search(piece):
+        return "half of a surrogate pair is no character", _UTF8_HINT
+    return None
+
+
+def _open_block_fault(piece: str) -> _Fault:
+    del piece
+    return "the comment is not closed: `*/` is missing", None
+
+
+def _bad_fault(piece: str) -> _Fault:
+    if piece.isprintable():
+        return f"`{piece}` has no meaning here", None
+    names = " ".join(f"U+{ord(char):04X}" for char in piece[:4])
+    return f"{names} has no meaning here", "remove the invisible character"
+
+
+_FAULTS: Final = {
+    "name": _name_fault,
+    "number": _number_fault,
+    "string": _string_fault,
+    "open_string": _open_string_fault,
+    "comment": _comment_fault,
+    "block": _comment_fault,
+    "open_block": _open_block_fault,
+    "bad": _bad_fault,
+}

@@ -1,0 +1,112 @@
+"""From names of files to types, imports followed. Reading is handed in: this package is pure."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import Final, TypeAlias
+
+from skerry import limits
+from skerry.errors import LimitExceeded, Problem, SchemaSyntaxError
+from skerry.schema.check import Checked, check
+from skerry.schema.lexer import decode
+from skerry.schema.model import NamedType
+from skerry.schema.parser import parse
+from skerry.schema.syntax import SyntaxFile
+
+__all__ = ["Loaded", "Reader", "load", "resolve"]
+
+Reader: TypeAlias = Callable[[str], "str | bytes | None"]
+"""The content of the file of that name; None if there is no such file."""
+
+_NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """Parsed files: those that were asked for, then those their imports led to."""
+
+    files: tuple[SyntaxFile, ...]
+    sources: Mapping[str, str]
+    """The text of each file, for showing problems in it."""
+
+
+def load(paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING) -> Checked:
+    """The types of the files and of those they import."""
+    return check(resolve(paths, read, known).files, known)
+
+
+def resolve(
+    paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING
+) -> Loaded:
+    """Parse the files and what they import.
+
+    `import Foo` is met by a type `Foo` of any file asked for, else by a known one, else by
+    `Foo.dots` beside the importing file. Files may import each other. An import that nothing
+    meets is left for `check` to report. SchemaSyntaxError has the faults of all files.
+    """
+    loading = _Loading(read, known)
+    for path in paths:
+        loading.add(str(PurePath(path)))
+    loading.follow_imports()
+    return loading.result()
+
+
+class _Loading:
+    def __init__(self, read: Reader, known: Mapping[str, NamedType]) -> None:
+        self._read = read
+        self._known = known
+        self._files: dict[str, SyntaxFile | None] = {}
+        self._sources: dict[str, str] = {}
+        self._names: set[str] = set()
+        self._unfollowed: deque[SyntaxFile] = deque()
+        self._problems: list[Problem] = []
+
+    def add(self, path: str) -> None:
+        """Parse the file, once."""
+        if path not in self._files and not self._add_if_there(path):
+            self._files[path] = None
+            self._problems.append(Problem(message="there is no such file", file=path, text=path))
+
+    def follow_imports(self) -> None:
+        """Parse what is imported, until nothing new comes."""
+        while self._unfollowed:
+            file = self._unfollowed.popleft()
+            for item in file.imports:
+                name = item.name.text
+                if name not in self._names and name not in self._known:
+                    self._add_if_there(str(PurePath(file.file).with_name(f"{name}.dots")))
+
+    def result(self) -> Loaded:
+        """All files, unless one has faults."""
+        if self._problems:
+            raise SchemaSyntaxError(self._problems[: limits.PROBLEM_COUNT_MAX])
+        files = tuple(file for file in self._files.values() if file is not None)
+        return Loaded(files=files, sources=self._sources)
+
+    def _add_if_there(self, path: str) -> bool:
+        if path in self._files:
+            return True
+        content = self._read(path)
+        if content is None:
+            return False
+        count = len(self._files) + 1
+        if count > limits.SOURCE_COUNT_MAX:
+            raise LimitExceeded(
+                what="number of type files", value=count, limit=limits.SOURCE_COUNT_MAX
+            )
+        self._files[path] = None
+        try:
+            text = decode(content, path) if isinstance(content, bytes) else content
+            self._sources[path] = text
+            file = parse(text, path)
+        except SchemaSyntaxError as error:
+            self._problems += error.problems
+            return True
+        self._files[path] = file
+        self._names.update(definition.name.text for definition in file.types)
+        self._unfollowed.append(file)
+        return True

@@ -1,0 +1,57 @@
+"""Which definitions need which others, and an order in which each follows those it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+
+from skerry.schema.syntax import EnumSyntax, FieldSyntax, StructSyntax
+
+__all__ = ["sort_by_need", "used_names"]
+
+
+def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[str]:
+    """Those of `names` that objects of `item` contain. A reference contains nothing."""
+    if isinstance(item, EnumSyntax):
+        return []
+    used = (_content(field) for field in item.fields if not _is_removed(field))
+    return [name for name in used if name in names]
+
+
+def sort_by_need(
+    uses: Mapping[str, Sequence[str]],
+) -> tuple[list[str], list[list[str]]]:
+    """The names in an order of need, and the circles that no order can satisfy.
+
+    Walks with a stack of its own: a chain of definitions may be longer than Python's.
+    """
+    order: list[str] = []
+    cycles: list[list[str]] = []
+    done: set[str] = set()
+    for start in uses:
+        if start in done:
+            continue
+        path = {start: iter(uses[start])}
+        while path:
+            name, rest = next(reversed(path.items()))
+            used = next((found for found in rest if found not in done), None)
+            if used is None:
+                del path[name]
+                done.add(name)
+                order.append(name)
+            elif used in path:
+                names = list(path)
+                cycles.append(names[names.index(used) :])
+            else:
+                path[used] = iter(uses[used])
+    return order, cycles
+
+
+def _content(field: FieldSyntax) -> str:
+    type_ = field.type
+    while type_.name.text == "vector" and type_.argument is not None:
+        type_ = type_.argument
+    return type_.name.text
+
+
+def _is_removed(field: FieldSyntax) -> bool:
+    return any(option.name.text == "removed" and option.value is True for option in field.options)

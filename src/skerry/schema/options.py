@@ -1,0 +1,178 @@
+"""What the options in brackets mean, for structs, enums and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.schema.model import Flags, Option, Scope
+from skerry.schema.problems import ProblemList, nearest
+from skerry.schema.syntax import OptionSyntax, Word
+
+__all__ = [
+    "ENUM_OPTIONS",
+    "FIELD_OPTIONS",
+    "STRUCT_OPTIONS",
+    "OptionSet",
+    "read_options",
+    "struct_options",
+]
+
+STRUCT_OPTIONS: Final = (
+    "cached",
+    "cleanup",
+    "persistent",
+    "internal",
+    "local",
+    "substruct_only",
+    "scope",
+    "deprecated",
+)
+"""Options of a struct that mean something, in the order they are written in."""
+
+FIELD_OPTIONS: Final = ("key", "deprecated", "ctor", "removed", "default")
+"""Options of a field that mean something, in the order they are written in."""
+
+ENUM_OPTIONS: Final = ("deprecated",)
+"""Known on enums, and kept like those nobody knows: the model gives them no meaning."""
+
+_TEXT_OPTIONS: Final = frozenset({"scope", "default"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionSet:
+    """The options of one item: those that mean something, and the others."""
+
+    flags: dict[str, bool]
+    texts: dict[str, str]
+    words: dict[str, Word]
+    """Where each known option stands; the value, if one is written."""
+    others: tuple[Option, ...]
+    """Those that mean nothing here, as written."""
+    written: tuple[Option, ...]
+    """All of them, as written."""
+
+    def flag(self, name: str) -> bool:
+        """Whether a flag that is off by default is on."""
+        return self.flags.get(name, False)
+
+
+def read_options(
+    options: Sequence[OptionSyntax],
+    *,
+    known: Sequence[str],
+    file: str,
+    problems: ProblemList,
+) -> OptionSet:
+    """Sort the options of one item; report wrong values, repeats and likely misspellings."""
+    flags: dict[str, bool] = {}
+    texts: dict[str, str] = {}
+    words: dict[str, Word] = {}
+    others: list[Option] = []
+    written: list[Option] = []
+    seen: set[str] = set()
+    for option in options:
+        name = option.name.text
+        if name in seen:
+            problems.error(file, option.name, f"option `{name}` is given twice")
+            continue
+        seen.add(name)
+        written.append((name, option.value))
+        if name not in known:
+            _report_unknown(option.name, known, file, problems)
+            others.append((name, option.value))
+            continue
+        words[name] = option.written or option.name
+        if name in _TEXT_OPTIONS:
+            if isinstance(option.value, str):
+                texts[name] = option.value
+            else:
+                problems.error(
+                    file,
+                    words[name],
+                    f"option `{name}` needs a text",
+                    hint=f'write `{name}="..."`',
+                )
+        elif isinstance(option.value, bool):
+            flags[name] = option.value
+        else:
+            problems.error(
+                file,
+                words[name],
+                f"option `{name}` is true or false, not {words[name].text}",
+                hint=f"write `{name}`, `{name}=true` or `{name}=false`",
+            )
+    return OptionSet(
+        flags=flags, texts=texts, words=words, others=tuple(others), written=tuple(written)
+    )
+
+
+def struct_options(
+    options: OptionSet, *, name: str, file: str, problems: ProblemList
+) -> tuple[Flags, Scope | None]:
+    """Flags and scope of a struct; report what contradicts itself."""
+    flags = Flags(
+        cached=options.flags.get("cached", True),
+        internal=options.flag("internal"),
+        persistent=options.flag("persistent"),
+        cleanup=options.flag("cleanup"),
+        local=options.flag("local"),
+        substruct_only=options.flag("substruct_only"),
+    )
+    scope = _scope(options, file, problems)
+    for option, reason in _without_effect(flags, scope):
+        if option in options.words:
+            problems.warning(
+                file,
+                options.words[option],
+                f"option `{option}` has no effect on struct `{name}`: {reason}",
+            )
+    return flags, scope
+
+
+def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None:
+    text = options.texts.get("scope")
+    if text is None:
+        return None
+    names = {scope.name.lower(): scope for scope in Scope}
+    if text in names:
+        return names[text]
+    guess = nearest(text, names)
+    problems.error(
+        file,
+        options.words["scope"],
+        f'scope "{text}" is none of program, server, site and global',
+        hint=f'did you mean `scope="{guess}"`?' if guess else None,
+    )
+    return None
+
+
+def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    if flags.substruct_only:
+        reason = "its objects live only inside others"
+        found += [("cleanup", reason)] * flags.cleanup
+        found += [("persistent", reason)] * flags.persistent
+        found += [("scope", reason)] * (scope is not None)
+    elif not flags.cached:
+        reason = "its objects are not cached"
+        found += [("cleanup", reason)] * flags.cleanup
+        found += [("persistent", reason)] * flags.persistent
+    if flags.local and scope in {Scope.SITE, Scope.GLOBAL} and not flags.substruct_only:
+        found.append(("local", f"scope {scope.name.lower()} sends its objects further"))
+    return found
+
+
+def _report_unknown(name: Word, known: Sequence[str], file: str, problems: ProblemList) -> None:
+    """An unknown option is kept for other programs; only a likely misspelling is worth a word."""
+    guess = nearest(name.text, known)
+    if guess is not None:
+        hint = f"did you mean `{guess}`?"
+    elif name.text in STRUCT_OPTIONS:
+        hint = f"`{name.text}` is an option of structs"
+    elif name.text in FIELD_OPTIONS:
+        hint = f"`{name.text}` is an option of fields"
+    else:
+        return
+    problems.warning(file, name, f"option `{name.text}` is unknown here and ignored", hint=hint)

@@ -1,0 +1,158 @@
+"""From the name of a type to the type: built in, defined in the files, or known from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from skerry.schema.model import (
+    SCALAR_KINDS,
+    FieldType,
+    NamedType,
+    RefType,
+    ScalarType,
+    StructType,
+    VectorType,
+)
+from skerry.schema.problems import ProblemList, nearest
+from skerry.schema.syntax import TypeSyntax, Word
+
+__all__ = ["BUILT_IN_NAMES", "TypeNames"]
+
+BUILT_IN_NAMES: Final = frozenset(
+    {*SCALAR_KINDS, "time_point", "float128", "vector", "instance_ref"}
+)
+"""Names that no definition can have."""
+
+_FOREIGN_NAMES: Final = {
+    "array": "vector<T>",
+    "blob": "bytes",
+    "boolean": "bool",
+    "byte": "uint8",
+    "char": "int8",
+    "date": "timepoint",
+    "datetime": "timepoint",
+    "double": "float64",
+    "float": "float32 or float64",
+    "guid": "uuid",
+    "half": "float16",
+    "int": "int32",
+    "integer": "int32",
+    "list": "vector<T>",
+    "long": "int64",
+    "short": "int16",
+    "str": "string",
+    "text": "string",
+    "time": "timepoint",
+    "timestamp": "timepoint",
+    "uint": "uint32",
+}
+"""What people write who come from other languages."""
+
+
+class TypeNames:
+    """All names a field may use as its type."""
+
+    def __init__(self, *, known: Mapping[str, NamedType], problems: ProblemList) -> None:
+        self._known = known
+        self._problems = problems
+        self._references: list[tuple[str, Word]] = []
+        self.declared: frozenset[str] = frozenset()
+        """The names the files define."""
+        self.built: dict[str, NamedType | None] = {}
+        """What became of them; None for those that cannot be used."""
+
+    def has(self, name: str) -> bool:
+        """Whether a definition of that name exists anywhere."""
+        return name in self.declared or name in self._known
+
+    def guess(self, name: str, *, with_built_in: bool = True) -> str | None:
+        """The name that was probably meant."""
+        built_in = SCALAR_KINDS if with_built_in else ()
+        return nearest(name, [*built_in, *self.declared, *self._known])
+
+    def resolve(self, file: str, syntax: TypeSyntax) -> FieldType | None:
+        """The type; None if there is none, which is then reported, here or where it is defined."""
+        name = syntax.name.text
+        if name == "vector":
+            return self._vector(file, syntax)
+        if name == "instance_ref":
+            if syntax.argument is None:
+                return RefType()
+            self._references.append((file, syntax.argument.name))
+            return RefType(syntax.argument.name.text)
+        if kind := SCALAR_KINDS.get("timepoint" if name == "time_point" else name):
+            return ScalarType(kind)
+        if name in self.declared:
+            return self.built[name]
+        if name in self._known:
+            return self._known[name]
+        self._report_unknown(file, syntax.name)
+        return None
+
+    def check_references(self) -> None:
+        """Report references that lead nowhere. Waits for the end: they may lead to their owner."""
+        for file, word in self._references:
+            target = self.built.get(word.text, self._known.get(word.text))
+            if not self.has(word.text):
+                self._report_no_target(file, word)
+            elif target is not None and not isinstance(target, StructType):
+                self._problems.error(
+                    file, word, f"a reference cannot lead to `{word.text}`: it is an enum"
+                )
+            elif target is not None and target.flags.substruct_only:
+                self._problems.error(
+                    file,
+                    word,
+                    f"a reference cannot lead to `{word.text}`: it lives only inside others",
+                )
+            elif target is not None and not target.flags.cached:
+                self._problems.warning(
+                    file, word, f"a reference to `{word.text}` finds nothing: it is not cached"
+                )
+
+    def _vector(self, file: str, syntax: TypeSyntax) -> VectorType | None:
+        assert syntax.argument is not None, "the parser asks for it"
+        if syntax.argument.name.text == "vector":
+            self._problems.error(
+                file,
+                syntax.argument.name,
+                f"a vector cannot hold vectors: `{syntax.text}`",
+                hint="make the inner one a field of a struct, and use a vector of that struct",
+            )
+            return None
+        element = self.resolve(file, syntax.argument)
+        return None if element is None else VectorType(element)
+
+    def _report_unknown(self, file: str, word: Word) -> None:
+        name = word.text
+        if name == "float128":
+            self._problems.error(
+                file,
+                word,
+                "`float128` is reserved: nothing can encode it",
+                hint="use `float64`, or `bytes` with a format of your own",
+            )
+            return
+        guess = _FOREIGN_NAMES.get(name.lower()) or self.guess(name)
+        self._problems.error(
+            file,
+            word,
+            f"type `{name}` is unknown",
+            hint=f"did you mean `{guess}`?" if guess else "define it, or import it",
+        )
+
+    def _report_no_target(self, file: str, word: Word) -> None:
+        name = word.text
+        if name in BUILT_IN_NAMES:
+            self._problems.error(
+                file, word, f"a reference cannot lead to `{name}`: it is a built-in type"
+            )
+            return
+        guess = self.guess(name, with_built_in=False)
+        self._problems.warning(
+            file,
+            word,
+            f"type `{name}` of the reference is unknown",
+            hint=f"did you mean `{guess}`?" if guess else None,
+        )

@@ -1,0 +1,144 @@
+"""Rules about what is written around definitions (imports, packages, documentation) and keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+from skerry.schema.model import FieldType, Kind
+from skerry.schema.problems import ProblemList
+from skerry.schema.syntax import (
+    Comment,
+    ElementSyntax,
+    EnumSyntax,
+    FieldSyntax,
+    Item,
+    StructSyntax,
+    SyntaxFile,
+    Word,
+)
+from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
+
+__all__ = ["check_documentation", "check_imports", "check_key", "check_packages"]
+
+_UNSTABLE_KEYS: Final = {
+    Kind.FLOAT16: "floats are seldom equal",
+    Kind.FLOAT32: "floats are seldom equal",
+    Kind.FLOAT64: "floats are seldom equal",
+    Kind.TIMEPOINT: "times travel as floats, which are seldom equal",
+    Kind.STEADY_TIMEPOINT: "times travel as floats, which are seldom equal",
+    Kind.DURATION: "times travel as floats, which are seldom equal",
+    Kind.VECTOR: "an object whose key grows is another object",
+    Kind.STRUCT: "a struct that gains a field no longer equals itself",
+    Kind.ANY: "what it contains decides",
+}
+
+
+def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> None:
+    """Every import is met by some definition, and is there once."""
+    own = {item.name.text for item in file.types}
+    seen: dict[str, Word] = {}
+    for item in file.imports:
+        name = item.name
+        first = seen.setdefault(name.text, name)
+        if name.text in BUILT_IN_NAMES:
+            problems.error(
+                file.file, name, f"`{name.text}` is built in and needs no import", hint="remove it"
+            )
+        elif first is not name:
+            problems.warning(
+                file.file, name, f"`{name.text}` is imported twice: first on line {first.line}"
+            )
+        elif name.text in own:
+            problems.warning(file.file, name, f"`{name.text}` is imported where it is defined")
+        elif not names.has(name.text):
+            guess = names.guess(name.text, with_built_in=False)
+            problems.error(
+                file.file,
+                name,
+                f"no type `{name.text}` is there to import",
+                hint=(
+                    f"did you mean `{guess}`?"
+                    if guess
+                    else f"give the file that defines it, or put `{name.text}.dots` beside this one"
+                ),
+            )
+
+
+def check_packages(file: SyntaxFile, problems: ProblemList) -> None:
+    """A file names one package at most."""
+    for item in file.packages[1:]:
+        first = file.packages[0].name
+        problems.error(
+            file.file,
+            item.name,
+            f"the file is already in package `{first.text}` of line {first.line}",
+        )
+
+
+def check_key(file: str, part: FieldSyntax, type_: FieldType, problems: ProblemList) -> None:
+    """A key should be of a type whose equality is stable."""
+    reason = _UNSTABLE_KEYS.get(type_.kind)
+    if reason is not None:
+        problems.warning(
+            file,
+            part.name,
+            f"key `{part.name.text}` is of type {type_.name}: {reason}",
+            hint="make the key an integer, a string, a uuid or an enum",
+        )
+
+
+# -- documentation that is lost
+
+
+def check_documentation(file: SyntaxFile, problems: ProblemList) -> None:
+    """Every documentation comment belongs to something, and to what its writer meant."""
+    for item in file.items:
+        _warn_lost(file.file, _lost(item), problems)
+        if isinstance(item, StructSyntax):
+            _warn_astray(file.file, item.fields, problems)
+        elif isinstance(item, EnumSyntax):
+            _warn_astray(file.file, item.elements, problems)
+    _warn_lost(file.file, file.closing, problems)
+
+
+def _lost(item: Item) -> Iterable[Comment]:
+    """The comments of an item in places where documentation has no meaning."""
+    yield from item.notes.inside
+    if isinstance(item, (StructSyntax, EnumSyntax)):
+        parts = item.fields if isinstance(item, StructSyntax) else item.elements
+        for part in parts:
+            yield from part.notes.inside
+        yield from item.closing
+    else:
+        yield from item.notes.before
+    yield from item.notes.after
+
+
+def _warn_lost(file: str, comments: Iterable[Comment], problems: ProblemList) -> None:
+    for comment in comments:
+        if comment.is_documentation:
+            problems.warning(
+                file,
+                comment,
+                "this documentation belongs to nothing",
+                hint="it stands before a type, field or element, or after one on its line",
+            )
+
+
+def _warn_astray(
+    file: str, parts: Sequence[FieldSyntax | ElementSyntax], problems: ProblemList
+) -> None:
+    """A `//<` below a `//<` looks like its continuation, but documents what follows."""
+    for part, following in pairwise(parts):
+        after, before = part.notes.after, following.notes.before
+        if not (after and before and after[-1].is_documentation):
+            continue
+        if before[0].text.startswith("//<") and before[0].line == after[-1].line + 1:
+            problems.warning(
+                file,
+                before[0],
+                f"this documents `{following.name.text}`, not `{part.name.text}`",
+                hint=f"put long documentation before `{part.name.text}`, with `///`",
+            )

@@ -1,0 +1,89 @@
+"""Checking files together."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+from skerry import limits
+from skerry.errors import SchemaCheckError, SchemaSyntaxError
+from skerry.schema.check import Checked, check, define
+from skerry.schema.formatter import format_text
+from skerry.schema.model import StructType
+from skerry.schema.parser import parse
+from skerry.schema.writer import write_types
+
+ROOT = Path(__file__).parents[3]
+GOOD = [*sorted((ROOT / "tests/golden/types/good").glob("*.dots")), ROOT / "examples/fleet.dots"]
+
+
+@pytest.mark.parametrize("path", GOOD, ids=lambda path: path.stem)
+def test_good_file_is_taken_without_a_warning(path: Path) -> None:
+    place = parse("struct Place { 1: float64 lat; }", "Place.dots")
+    tree = parse(path.read_text(), path.name)
+    checked = check([tree, place] if tree.imports else [tree])
+    assert checked.warnings == ()
+    assert define(write_types(checked.types)).types == checked.types
+
+
+def test_types_come_in_the_order_of_files_and_declarations() -> None:
+    first = parse("struct B { 1: A a; } enum C { 1: c }", "1.dots")
+    second = parse("struct A { 1: C c; }", "2.dots")
+    checked = check([first, second])
+    assert [type_.name for type_ in checked.types] == ["B", "C", "A"]
+    assert checked.origins == {"B": "1.dots:1", "C": "1.dots:1", "A": "2.dots:1"}
+    outer = checked.types[0]
+    assert isinstance(outer, StructType)
+    assert outer.fields[0].type is checked.types[2]
+
+
+def test_two_files_with_one_name_are_both_told() -> None:
+    files = [parse("\nenum A { 1: a }", "1.dots"), parse("enum A { 1: a }", "2.dots")]
+    with pytest.raises(SchemaCheckError) as caught:
+        check(files)
+    problem = caught.value.problems[0]
+    assert (problem.file, problem.line) == ("2.dots", 1)
+    assert problem.message == "`A` is defined twice: first at 1.dots:2"
+
+
+def test_problems_come_in_the_order_of_files_and_lines() -> None:
+    files = [parse("struct B { 1: X x;\n 40: bool b; }", "b"), parse("struct A { 1: Y y; }", "a")]
+    with pytest.raises(SchemaCheckError) as caught:
+        check(files)
+    assert [(p.file, p.line) for p in caught.value.problems] == [("b", 1), ("b", 2), ("a", 1)]
+
+
+def test_users_of_a_broken_type_are_not_blamed() -> None:
+    with pytest.raises(SchemaCheckError) as caught:
+        define("struct A { 1: Gone g; }\nstruct B { 1: A a; }\nstruct C { 1: vector<B> b; }")
+    assert [p.line for p in caught.value.problems] == [1]
+
+
+def test_problems_have_a_bound() -> None:
+    with pytest.raises(SchemaCheckError) as caught:
+        define("".join(f"struct A{n} {{ 1: Gone g; }}\n" for n in range(200)))
+    assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
+
+
+def test_syntax_comes_before_rules() -> None:
+    with pytest.raises(SchemaSyntaxError) as caught:
+        define("struct A { 99: bool a; } struct B { 1 bool b; }")
+    assert len(caught.value.problems) == 1
+
+
+def test_no_file_has_no_types() -> None:
+    assert check([]) == Checked(types=())
+
+
+@pytest.mark.slow
+def test_a_file_of_five_thousand_lines_is_checked_and_formatted_in_good_time() -> None:
+    fields = "".join(f'    {n}: [default="0"] float64 field{n}; //< Text.\n' for n in range(1, 31))
+    text = "".join(f"/// Text.\nstruct Type{n} [cleanup] {{\n{fields}}}\n\n" for n in range(147))
+    assert text.count("\n") > 4900
+    start = time.perf_counter()
+    define(text)
+    formatted = format_text(text)
+    assert time.perf_counter() - start < 20, "it takes about one second"
+    assert define(formatted) == define(text)

@@ -1,0 +1,183 @@
+"""Changes between definitions: every kind is provoked once, with what it does to readers."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.schema.check import define
+from skerry.schema.evolve import Effect, Verdict, What, compare, compare_all, verdict
+from skerry.schema.model import NamedType
+
+F, L, B = Effect.FINE, Effect.LOSES, Effect.BREAKS
+
+
+def types(text: str) -> tuple[NamedType, ...]:
+    return define(text).types
+
+
+def struct(fields: str, options: str = "", name: str = "A") -> str:
+    return f"struct {name} [{options}] {{ {fields} }}"
+
+
+ID = "1: [key] uint32 id;"
+
+STRUCTS = [
+    (ID, f"{ID} 2: bool b;", What.FIELD_ADDED, (F, F, F)),
+    (ID, f"{ID} 2: [key] bool b;", What.KEY_ADDED, (L, B, B)),
+    (f"{ID} 2: bool b;", f"{ID} 2: [removed] bool b;", What.FIELD_REMOVED, (L, F, F)),
+    (f"{ID} 2: bool b;", ID, What.FIELD_DROPPED, (L, F, F)),
+    (f"{ID} 2: [key] bool b;", ID, What.KEY_REMOVED, (B, L, B)),
+    (f"{ID} 2: bool b;", f"{ID} 2: bool c;", What.FIELD_RENAMED, (F, F, F)),
+    (f"{ID} 2: bool b;", f"{ID} 2: string c;", What.FIELD_REPLACED, (B, B, B)),
+    (f"{ID} 2: int8 b;", f"{ID} 2: int16 c;", What.FIELD_REPLACED, (B, L, L)),
+    (f"{ID} 2: bool b;", f"{ID} 3: bool b;", What.FIELD_RETAGGED, (B, B, B)),
+    (ID, f"{ID} 2: [removed] bool b;", What.TAG_RESERVED, (F, F, F)),
+    (f"{ID} 2: [removed] bool b;", ID, What.TAG_RELEASED, (F, F, F)),
+    (
+        f"{ID} 2: [removed] bool b;",
+        f"{ID} 2: [removed] int8 b;",
+        What.RESERVATION_EDITED,
+        (F, F, F),
+    ),
+    (f"{ID} 2: [removed] bool b;", f"{ID} 2: bool b;", What.FIELD_ADDED, (F, F, F)),
+    (f"{ID} 2: int8 b;", f"{ID} 2: int16 b;", What.TYPE_WIDENED, (B, F, F)),
+    (f"{ID} 2: float64 b;", f"{ID} 2: float32 b;", What.TYPE_NARROWED, (F, B, B)),
+    (f"{ID} 2: float64 b;", f"{ID} 2: duration b;", What.TYPE_CHANGED, (L, L, L)),
+    (f"{ID} 2: string b;", f"{ID} 2: bytes b;", What.TYPE_CHANGED, (B, B, B)),
+    ("1: [key] uint8 id;", "1: [key] uint32 id;", What.TYPE_WIDENED, (B, F, F)),
+    ("1: [key] float32 id;", "1: [key] float64 id;", What.TYPE_WIDENED, (B, F, B)),
+    ("1: [key] timepoint id;", "1: [key] float64 id;", What.TYPE_CHANGED, (L, L, L)),
+    (f"{ID} 2: bool b;", f"{ID} 2: [key] bool b;", What.BECAME_KEY, (L, B, B)),
+    (f"{ID} 2: [key] bool b;", f"{ID} 2: bool b;", What.NO_LONGER_KEY, (B, L, B)),
+    (f"{ID} 2: bool b;", f"2: bool b; {ID}", What.ORDER_CHANGED, (F, F, F)),
+    (f"{ID} 2: bool b;", f'{ID} 2: [default="true"] bool b;', What.DEFAULT_CHANGED, (F, F, F)),
+    (f"{ID} 2: bool b;", f"{ID} 2: [ctor] bool b;", What.CONSTRUCTOR_CHANGED, (F, F, F)),
+    (f"{ID} 2: bool b;", f"{ID} 2: [deprecated] bool b;", What.DEPRECATION_CHANGED, (F, F, F)),
+    (f"{ID} 2: bool b;", f"{ID} 2: [x] bool b;", What.OPTIONS_CHANGED, (F, F, F)),
+    (f"{ID} 2: bool b;", f"{ID} 2: bool b; //< Text.\n", What.DOCUMENTATION_CHANGED, (F, F, F)),
+]
+
+OPTIONS = [
+    ("cached=false", "", What.BECAME_CACHED, (F, F, F)),
+    ("", "cached=false", What.BECAME_UNCACHED, (L, F, L)),
+    ("", 'internal, scope="site"', What.BECAME_INTERNAL, (B, F, F)),
+    ('internal, scope="site"', "", What.NO_LONGER_INTERNAL, (F, F, F)),
+    ("", "substruct_only", What.BECAME_SUBSTRUCT_ONLY, (L, B, B)),
+    ("substruct_only", "", What.NO_LONGER_SUBSTRUCT_ONLY, (L, F, F)),
+    ("", "persistent", What.BECAME_PERSISTENT, (F, F, F)),
+    ("persistent", "", What.NO_LONGER_PERSISTENT, (F, F, L)),
+    ("", "cleanup", What.CLEANUP_CHANGED, (F, F, F)),
+    ("local", "", What.LOCAL_CHANGED, (L, F, F)),
+    ("", 'scope="server"', What.SCOPE_NARROWED, (L, F, F)),
+    ("", 'scope="global"', What.SCOPE_WIDENED, (F, F, F)),
+    ("", 'scope="site"', What.SCOPE_WRITTEN, (F, F, F)),
+    ("", "deprecated", What.DEPRECATION_CHANGED, (F, F, F)),
+    ("", "x", What.OPTIONS_CHANGED, (F, F, F)),
+]
+
+ENUMS = [
+    ("1: a", "1: a, 2: b", What.ELEMENT_ADDED, (B, F, F)),
+    ("1: a, 2: b", "1: a", What.ELEMENT_REMOVED, (F, B, B)),
+    ("1: a, 2: b", "1: a, 2: c", What.ELEMENT_RENAMED, (F, F, F)),
+    ("1: a, 2: b = 1", "1: a, 3: b = 1", What.ELEMENT_RETAGGED, (B, B, B)),
+    ("1: a, 2: b", "1: a, 2: b = 7", What.VALUE_CHANGED, (F, F, F)),
+    ("1: a, 2: b", "2: b, 1: a", What.ORDER_CHANGED, (F, F, F)),
+    ("1: a", "1: a //< Text.\n", What.DOCUMENTATION_CHANGED, (F, F, F)),
+]
+
+
+def check_one_change(
+    old: str, new: str, what: What, effects: tuple[Effect, Effect, Effect]
+) -> None:
+    changes = compare(types(old)[0], types(new)[0])
+    found = {one.what: one for one in changes}
+    assert what in found
+    one = found[what]
+    assert (one.old_reader, one.new_reader, one.stored) == effects
+    assert one.where.split(".")[0] == "A"
+
+
+@pytest.mark.parametrize(("old", "new", "what", "effects"), STRUCTS)
+def test_change_of_a_field(
+    old: str, new: str, what: What, effects: tuple[Effect, Effect, Effect]
+) -> None:
+    check_one_change(struct(old), struct(new), what, effects)
+    assert len(compare(types(struct(old))[0], types(struct(new))[0])) == 1
+
+
+@pytest.mark.parametrize(("old", "new", "what", "effects"), OPTIONS)
+def test_change_of_an_option(
+    old: str, new: str, what: What, effects: tuple[Effect, Effect, Effect]
+) -> None:
+    check_one_change(struct(ID, old), struct(ID, new), what, effects)
+
+
+@pytest.mark.parametrize(("old", "new", "what", "effects"), ENUMS)
+def test_change_of_an_element(
+    old: str, new: str, what: What, effects: tuple[Effect, Effect, Effect]
+) -> None:
+    check_one_change(f"enum A {{ {old} }}", f"enum A {{ {new} }}", what, effects)
+
+
+def test_reuse_of_a_removed_tag_breaks_what_is_stored() -> None:
+    old, new = struct(f"{ID} 2: [removed] bool b;"), struct(f"{ID} 2: string s;")
+    changes = compare(types(old)[0], types(new)[0])
+    assert [one.what for one in changes] == [What.TAG_REUSED, What.FIELD_ADDED]
+    assert (changes[0].old_reader, changes[0].new_reader, changes[0].stored) == (F, F, B)
+    assert verdict(changes) is Verdict.NEW_READERS_BREAK
+
+
+def test_swapped_tags_are_two_retagged_fields() -> None:
+    old, new = struct("1: bool a; 2: bool b;"), struct("2: bool a; 1: bool b;")
+    changes = compare(types(old)[0], types(new)[0])
+    assert [one.where for one in changes if one.what is What.FIELD_RETAGGED] == ["A.a", "A.b"]
+    assert verdict(changes) is Verdict.BOTH_BREAK
+
+
+def test_field_that_takes_the_tag_of_another_drops_that_one() -> None:
+    old, new = struct("1: bool a; 2: bool b;"), struct("1: bool b;")
+    changes = compare(types(old)[0], types(new)[0])
+    assert {(one.what, one.where) for one in changes} == {
+        (What.FIELD_DROPPED, "A.a"),
+        (What.FIELD_RETAGGED, "A.b"),
+    }
+
+
+def test_types_that_are_used_are_compared_too_and_once() -> None:
+    old = "enum E { 1: a } struct B { 1: E e; } struct A { 1: B b; 2: vector<E> c; 3: B d; }"
+    new = old.replace("1: a", "1: a, 2: b")
+    changes = compare(types(old)[-1], types(new)[-1])
+    assert [(one.what, one.where) for one in changes] == [(What.ELEMENT_ADDED, "E.b")]
+    assert verdict(changes) is Verdict.OLD_READERS_BREAK
+
+
+def test_whole_sets_are_compared_by_name() -> None:
+    old = types("enum E { 1: a } enum Gone { 1: a } struct S { 1: bool a; }")
+    new = types("struct S { 1: bool a; } enum New { 1: a } struct E { 1: bool a; }")
+    changes = compare_all(old, new)
+    assert [(one.what, one.where) for one in changes] == [
+        (What.TYPE_REPLACED, "E"),
+        (What.TYPE_REMOVED, "Gone"),
+        (What.TYPE_ADDED, "New"),
+    ]
+    effects = [(one.old_reader, one.new_reader, one.stored) for one in changes]
+    assert effects == [(B, B, B), (L, L, L), (F, F, F)]
+
+
+@pytest.mark.parametrize("text", ["struct {} {{ 1: bool a; }}", "enum {} {{ 1: a }}"])
+def test_another_name_is_another_type(text: str) -> None:
+    changes = compare(types(text.format("A"))[0], types(text.format("B"))[0])
+    assert [one.what for one in changes] == [What.TYPE_RENAMED]
+    assert verdict(changes) is Verdict.BOTH_BREAK
+
+
+def test_every_kind_of_change_is_provoked_here() -> None:
+    provoked = {what for _, _, what, _ in STRUCTS + OPTIONS + ENUMS}
+    elsewhere = {
+        What.TAG_REUSED,
+        What.TYPE_ADDED,
+        What.TYPE_REMOVED,
+        What.TYPE_RENAMED,
+        What.TYPE_REPLACED,
+    }
+    assert provoked | elsewhere == set(What)

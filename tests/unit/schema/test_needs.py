@@ -1,0 +1,38 @@
+"""Order of need."""
+
+from __future__ import annotations
+
+from skerry.schema.needs import sort_by_need, used_names
+from skerry.schema.parser import parse
+
+
+def test_a_struct_needs_what_its_objects_contain() -> None:
+    file = parse(
+        "struct A { 1: B b; 2: vector<C> c; 3: instance_ref<D> d; 4: [removed] E e; 5: bool f; }"
+        "enum B { 1: b }"
+    )
+    first, second = file.types
+    assert used_names(first, {"B", "C", "D", "E"}) == ["B", "C"]
+    assert used_names(second, {"B", "C"}) == []
+
+
+def test_each_follows_what_it_needs() -> None:
+    order, cycles = sort_by_need({"a": ["b", "c"], "b": ["c"], "c": [], "d": ["a"]})
+    assert order == ["c", "b", "a", "d"]
+    assert cycles == []
+
+
+def test_circles_are_found_and_all_names_still_come() -> None:
+    order, cycles = sort_by_need({"a": ["b"], "b": ["c", "b"], "c": ["a"], "d": ["a"]})
+    assert cycles == [["a", "b", "c"], ["b"]]
+    assert sorted(order) == ["a", "b", "c", "d"]
+
+
+def test_a_chain_may_be_longer_than_the_stack() -> None:
+    count = 20_000
+    uses = {str(n): [str(n + 1)] for n in range(count)}
+    uses[str(count)] = []
+    order, cycles = sort_by_need(uses)
+    assert order[0] == str(count)
+    assert len(order) == count + 1
+    assert cycles == []

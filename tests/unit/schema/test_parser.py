@@ -1,0 +1,154 @@
+"""The grammar: what is read, what is documentation of what, and how far a fault reaches."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry import limits
+from skerry.errors import SchemaSyntaxError
+from skerry.schema.parser import parse
+from skerry.schema.syntax import EnumSyntax, StructSyntax
+
+
+def struct(text: str) -> StructSyntax:
+    item = parse(text).items[0]
+    assert isinstance(item, StructSyntax)
+    return item
+
+
+def enum(text: str) -> EnumSyntax:
+    item = parse(text).items[0]
+    assert isinstance(item, EnumSyntax)
+    return item
+
+
+def test_struct_has_its_parts_and_places() -> None:
+    found = struct('struct A [cached=False, unit="m"] {\n  1: [key] vector<B> c;\n}')
+    assert (found.name.text, found.name.line, found.name.column) == ("A", 1, 8)
+    assert [(o.name.text, o.value) for o in found.options] == [("cached", False), ("unit", "m")]
+    field = found.fields[0]
+    assert (field.tag.text, field.type.text, field.name.text) == ("1", "vector<B>", "c")
+    assert (field.name.line, field.name.column) == (2, 22)
+    assert [(o.name.text, o.value) for o in field.options] == [("key", True)]
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("key", True),
+        ("key=true", True),
+        ("key=TRUE", True),
+        ("key=False", False),
+        ('key="true"', "true"),
+        ("key='a\"b'", 'a"b'),
+    ],
+)
+def test_option_values_are_flags_or_texts(written: str, value: str | bool) -> None:
+    assert struct(f"struct A {{ 1: [{written}] bool b; }}").fields[0].options[0].value == value
+
+
+def test_empty_brackets_are_no_options() -> None:
+    assert struct("struct A [] { 1: [ ] bool b; }").options == ()
+
+
+def test_enum_has_tags_values_and_optional_commas() -> None:
+    found = enum("enum E { 1: a 2: b = 0, 3: c = -7 }")
+    assert [(e.tag.text, e.name.text, e.value and e.value.text) for e in found.elements] == [
+        ("1", "a", None),
+        ("2", "b", "0"),
+        ("3", "c", "-7"),
+    ]
+
+
+def test_last_comma_of_an_enum_is_allowed() -> None:
+    assert len(enum("enum E { 1: a, 2: b, }").elements) == 2
+
+
+def test_words_of_the_grammar_are_names_where_a_name_is_expected() -> None:
+    found = struct("struct struct { 1: enum import; 2: vector<package> vector; }")
+    assert [f.type.text for f in found.fields] == ["enum", "vector<package>"]
+    assert [f.name.text for f in found.fields] == ["import", "vector"]
+
+
+def test_references_may_name_their_type() -> None:
+    found = struct("struct A { 1: instance_ref a; 2: vector<instance_ref<A>> b; }")
+    assert [f.type.text for f in found.fields] == ["instance_ref", "vector<instance_ref<A>>"]
+
+
+def test_no_line_end_is_needed_at_the_end_nor_any_text() -> None:
+    assert parse("").items == ()
+    assert parse("\ufeff// nothing").closing[0].text == "// nothing"
+    assert len(parse("package a.b.c").items) == 1
+
+
+def test_documentation_belongs_to_what_follows_or_precedes_on_its_line() -> None:
+    found = struct(
+        "/// the struct\n"
+        "struct A { // plain\n"
+        "    /// before a\n"
+        "    1: bool a; //< after a\n"
+        "    // plain\n"
+        "    /// before b\n"
+        "    2: bool b; /// after b\n"
+        "    3: bool c; 4: bool d; //< after d\n"
+        "    //< before e\n"
+        "    5: bool e;\n"
+        "}"
+    )
+    assert found.notes.documentation == "the struct"
+    assert [f.notes.documentation for f in found.fields] == [
+        "before a\nafter a",
+        "before b\nafter b",
+        "",
+        "after d",
+        "before e",
+    ]
+
+
+def test_documentation_of_elements_stands_on_either_side_of_the_comma() -> None:
+    found = enum(
+        "enum E {\n  1: a, //< after a\n  2: b //< after b\n  , 3: c //< after c\n"
+        "  /// before d\n  4: d }"
+    )
+    assert [e.notes.documentation for e in found.elements] == [
+        "after a",
+        "after b",
+        "after c",
+        "before d",
+    ]
+
+
+def test_comments_of_a_body_are_kept_apart() -> None:
+    found = struct("struct A { // open\n  1: bool a; // field\n  // close\n} // end")
+    assert [c.text for c in found.opening] == ["// open"]
+    assert [c.text for c in found.fields[0].notes.after] == ["// field"]
+    assert [c.text for c in found.closing] == ["// close"]
+    assert [c.text for c in found.notes.after] == ["// end"]
+
+
+def test_reading_goes_on_behind_a_fault() -> None:
+    text = "".join(f"struct A{n} {{\n    1 bool a;\n    2: bool b;\n}}\n" for n in range(5))
+    with pytest.raises(SchemaSyntaxError) as caught:
+        parse(text, "a.dots")
+    assert [p.line for p in caught.value.problems] == [2, 6, 10, 14, 18]
+    assert {p.file for p in caught.value.problems} == {"a.dots"}
+
+
+def test_problems_stop_at_their_bound() -> None:
+    with pytest.raises(SchemaSyntaxError) as caught:
+        parse("struct A {\n" + "x;\n" * 1000 + "}")
+    assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
+
+
+def test_problems_come_in_the_order_of_the_text() -> None:
+    with pytest.raises(SchemaSyntaxError) as caught:
+        parse("struct A {\n  1 bool a;\n  2: bool @;\n  3 bool c;\n}")
+    assert [p.line for p in caught.value.problems] == [2, 3, 4]
+
+
+def test_vectors_nest_up_to_the_bound_for_the_rules_to_judge() -> None:
+    depth = limits.TYPE_DEPTH_MAX
+    type_ = "vector<" * depth + "bool" + ">" * depth
+    assert struct(f"struct A {{ 1: {type_} a; }}").fields[0].type.text == type_
+    with pytest.raises(SchemaSyntaxError, match="over 16 vectors in each other"):
+        parse("struct A { 1: " + "vector<" * 100_000)

@@ -1,0 +1,80 @@
+"""Problems: collecting them, guessing what was meant, and showing them."""
+
+from __future__ import annotations
+
+from skerry import limits
+from skerry.errors import Problem, Severity
+from skerry.schema.problems import ProblemList, nearest, render
+from skerry.schema.syntax import Word
+
+
+def at(line: int, column: int = 1, text: str = "x") -> Word:
+    return Word(text=text, line=line, column=column)
+
+
+def test_errors_stop_at_the_bound_and_warnings_at_their_own() -> None:
+    problems = ProblemList()
+    for line in range(1, limits.PROBLEM_COUNT_MAX):
+        problems.error("a.dots", at(line), "wrong")
+    has_room = not problems.is_full
+    problems.error("a.dots", at(1000), "wrong")
+    assert has_room
+    assert problems.is_full
+    problems.error("a.dots", at(1001), "one too many")
+    for line in range(1, limits.PROBLEM_COUNT_MAX + 5):
+        problems.warning("a.dots", at(line), "odd")
+    assert len(problems.errors) == limits.PROBLEM_COUNT_MAX
+    assert len(problems.warnings) == limits.PROBLEM_COUNT_MAX
+    assert problems.errors[-1].line == 1000
+
+
+def test_second_error_at_one_place_is_an_echo() -> None:
+    problems = ProblemList()
+    problems.error("a.dots", at(1, 2), "first")
+    problems.error("a.dots", at(1, 2), "echo")
+    problems.error("b.dots", at(1, 2), "other file")
+    problems.error("a.dots", at(1, 3), "other column")
+    assert [p.message for p in problems.errors] == ["first", "other file", "other column"]
+
+
+def test_nearest_ignores_case_and_gives_up_on_what_is_far() -> None:
+    assert nearest("VESEL", ["Alarm", "Vessel"]) == "Vessel"
+    assert nearest("harbour", ["Alarm", "Vessel"]) is None
+
+
+def test_rendered_problem_shows_line_mark_and_hint() -> None:
+    problem = Problem(
+        message="type `strng` is unknown",
+        file="fleet.dots",
+        line=2,
+        column=5,
+        text="strng",
+        hint="did you mean `string`?",
+    )
+    assert render(problem, "struct A {\r\n 1: strng a;\r\n}") == (
+        "fleet.dots:2:5: error: type `strng` is unknown\n"
+        "2 |  1: strng a;\n"
+        "  |     ^^^^^\n"
+        "hint: did you mean `string`?"
+    )
+
+
+def test_mark_stays_under_its_text_behind_tabs() -> None:
+    problem = Problem(message="odd", line=1, column=3, text="ab", severity=Severity.WARNING)
+    assert render(problem, "\t ab").split("\n")[1:] == ["1 | \t ab", "  | \t ^^"]
+
+
+def test_mark_of_a_missing_piece_stands_behind_the_line() -> None:
+    problem = Problem(message="`;` is missing", line=1, column=4, text="abc")
+    assert render(problem, "abc").split("\n")[1:] == ["1 | abc", "  |    ^"]
+
+
+def test_mark_ends_with_the_line_when_the_text_goes_on() -> None:
+    problem = Problem(message="not closed", line=1, column=1, text="/* abc\nxyz")
+    assert render(problem, "/* abc\nxyz").split("\n")[2] == "  | ^^^^^^"
+
+
+def test_problem_without_source_or_beyond_it_is_its_message() -> None:
+    problem = Problem(message="gone", line=9, column=1)
+    assert render(problem, None) == "<text>:9:1: error: gone"
+    assert render(problem, "one line") == "<text>:9:1: error: gone"
