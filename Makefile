@@ -1,0 +1,53 @@
+# Entry points. Everything runs from .venv, which the first target that needs it sets up; paths are
+# relative, so the tree may stand anywhere and `make -C` works.
+
+PY := .venv/bin/python -P
+ONLY ?=
+MINUTES ?=
+SEED ?=
+SCENARIO ?=
+ARGS ?=
+DEMO_ARGS ?=
+
+export ONLY MINUTES
+
+# Targets share .venv and two cores; running them side by side gains nothing.
+.NOTPARALLEL:
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check format sim bench soak docs clean
+
+help:  ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+
+venv:  ## set up .venv with all that is needed (also done by the other targets)
+	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py
+
+demo: venv  ## a guided tour [DEMO_ARGS=...]
+	@.venv/bin/skerry demo $(DEMO_ARGS)
+
+test: venv  ## all tests, compiled and plain [ARGS="pytest arguments"]
+	@$(PY) tools/run_tests.py $(ARGS)
+
+check: venv  ## format, lint, types, imports, tidiness
+	@$(PY) tools/run_checks.py
+
+format: venv  ## let ruff put the code in its form
+	@$(PY) -m ruff format --quiet . && $(PY) -m ruff check --quiet --fix .
+
+sim: venv  ## one simulated system again [SEED=n] [SCENARIO=name]
+	@.venv/bin/skerry sim run $(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(SEED),--seed $(SEED))
+
+bench: venv  ## measure, compiled and plain [ONLY=name]
+	@$(PY) benchmarks/run.py
+
+soak: venv  ## long runs with fresh seeds [ONLY=name] [MINUTES=n]
+	@$(PY) tests/soak/run.py
+
+docs: venv  ## documentation as web pages in build/docs
+	@$(PY) -m sphinx --fail-on-warning --keep-going --quiet -b html docs build/docs
+	@echo "built build/docs/index.html"
+
+clean:  ## remove what the targets made, .venv included
+	rm -rf .venv .venv.lock build .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf benchmarks/results tests/soak/latest.json
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,119 @@
+"""Compiles the hot modules where that is possible; everything else stands in pyproject.toml.
+
+The hot modules are plain Python and work as they are. Where a C compiler and the Python headers
+are found, mypyc turns them into extension modules of the same names. Where not, or with
+SKERRY_PURE=1, the package is installed as it is, and says so.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from setuptools import Distribution, Extension, setup
+from setuptools.command.build_ext import build_ext
+
+HOT_MODULES = (
+    "src/skerry/codec/decoder.py",
+    "src/skerry/codec/encoder.py",
+    "src/skerry/codec/envelope.py",
+    "src/skerry/codec/frame.py",
+    "src/skerry/codec/heads.py",
+    "src/skerry/codec/pieces.py",
+    "src/skerry/codec/plans.py",
+    "src/skerry/codec/tables.py",
+)
+
+PROBE = """
+#include <Python.h>
+static struct PyModuleDef probe = {PyModuleDef_HEAD_INIT, "probe", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_probe(void) { return PyModule_Create(&probe); }
+"""
+
+
+def main() -> None:
+    os.chdir(Path(__file__).resolve().parent)
+    setup(ext_modules=hot_extensions(), cmdclass={"build_ext": ForgivingBuildExt})
+
+
+def hot_extensions() -> list[Extension]:
+    """What is to be compiled here; empty where nothing can or shall be."""
+    # setuptools also runs this file to ask questions (metadata, file lists), where compiling
+    # would be a waste of half a minute.
+    if not {"bdist_wheel", "build", "build_ext", "install"} & set(sys.argv):
+        return []
+    if os.environ.get("SKERRY_PURE", "") not in ("", "0"):
+        notice("SKERRY_PURE is set: nothing is compiled")
+        return []
+    missing = what_is_missing()
+    if missing:
+        notice(f"{missing}: the hot modules stay plain Python, which is slower and otherwise equal")
+        return []
+    return compile_to_c()
+
+
+def what_is_missing() -> str | None:
+    """Why nothing can be compiled here, found out by compiling something small."""
+    if importlib.util.find_spec("mypyc") is None:
+        return "mypy is not installed"
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder, "probe.c")
+        source.write_text(PROBE, encoding="utf-8")
+        probe = Extension("probe", [str(source)])
+        command = build_ext(Distribution({"name": "probe", "ext_modules": [probe]}))
+        command.build_lib = command.build_temp = folder
+        try:
+            command.ensure_finalized()
+            command.run()
+        except Exception as error:  # whatever a tool chain may come up with
+            headers = Path(sysconfig.get_path("include"), "Python.h")
+            if not headers.exists():
+                return f"no Python headers ({headers})"
+            return f"no working C compiler ({first_line(error)})"
+    return None
+
+
+def compile_to_c() -> list[Extension]:
+    from mypyc.build import mypycify
+
+    found = [path for path in HOT_MODULES if Path(path).exists()]
+    for path in sorted(set(HOT_MODULES) - set(found)):
+        notice(f"{path} is not there and is left out")
+    if not found:
+        return []
+    try:
+        extensions: list[Extension] = mypycify(found, opt_level="3", group_name="skerry")
+    except SystemExit as error:  # its way to say that the sources have a fault, shown above
+        notice(f"mypyc gave up ({error}; see above): the hot modules stay plain Python")
+        return []
+    return extensions
+
+
+class ForgivingBuildExt(build_ext):
+    """A compilation that fails leaves the plain modules in the wheel instead of none at all."""
+
+    def run(self) -> None:
+        try:
+            super().run()
+        except Exception as error:
+            reason = f"the C compiler failed ({first_line(error)}; see above)"
+            notice(f"{reason}: the hot modules stay plain Python")
+            for extension in self.extensions:
+                Path(self.get_ext_fullpath(extension.name)).unlink(missing_ok=True)
+            self.extensions = []
+
+
+def first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+def notice(text: str) -> None:
+    print(f"skerry: {text}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

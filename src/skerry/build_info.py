@@ -1,0 +1,60 @@
+"""Which skerry this is: its version, and whether the hot modules are compiled.
+
+Nothing but `skerry version`, the tests and the benchmarks asks; to all other code both builds are
+the same.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+from pathlib import Path
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["Mode", "compiled_modules", "mode", "version"]
+
+Mode: TypeAlias = Literal["compiled", "plain"]
+
+_PACKAGE: Final = Path(__file__).parent
+_WITNESS: Final = ("codec", "tables")
+"""The module that is compiled before all others."""
+
+
+def version() -> str:
+    """The version of the installed package, or of the source tree this is run from."""
+    import importlib.metadata
+
+    try:
+        return importlib.metadata.version("skerry")
+    except importlib.metadata.PackageNotFoundError:
+        return _version_of_tree(_PACKAGE.parent.parent / "pyproject.toml")
+
+
+def mode() -> Mode:
+    """How the hot modules run here."""
+    # Asking the finder instead of importing the module keeps `skerry version` quick.
+    folder = str(_PACKAGE.joinpath(*_WITNESS[:-1]))
+    name = ".".join(("skerry", *_WITNESS))
+    spec = importlib.machinery.PathFinder.find_spec(name, [folder])
+    is_compiled = spec is not None and _is_extension(Path(spec.origin or ""))
+    return "compiled" if is_compiled else "plain"
+
+
+def compiled_modules() -> list[str]:
+    """Names of the modules that are compiled, sorted."""
+    found = (path for path in _PACKAGE.rglob("*") if _is_extension(path))
+    return sorted(_module_name(path) for path in found)
+
+
+def _is_extension(path: Path) -> bool:
+    return path.name.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+
+
+def _module_name(path: Path) -> str:
+    folders = path.relative_to(_PACKAGE).parts[:-1]
+    return ".".join(("skerry", *folders, path.name.partition(".")[0]))
+
+
+def _version_of_tree(pyproject: Path) -> str:
+    import tomllib
+
+    return str(tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]["version"])

@@ -1,0 +1,1 @@
+"""The command line: `skerry <thing> <verb>`, one module per command."""

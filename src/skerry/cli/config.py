@@ -1,0 +1,94 @@
+"""`skerry config`: the configuration in force, and where each value comes from."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.config import Loaded, Sources, config_file, load, read_sources
+
+__all__ = ["SECTIONS", "config", "load_section", "read_settings", "section_class"]
+
+T = TypeVar("T")
+
+SECTIONS: Final[Mapping[str, str]] = {
+    "cli": "skerry.cli.output:CliConfig",
+}
+"""Every section of the file and the dataclass it fills, imported only when somebody asks."""
+
+_SETTINGS: Final = "skerry.settings"
+
+
+@click.group()
+def config() -> None:
+    """Look at the configuration."""
+
+
+@config.command()
+@json_option
+def show(*, as_json: bool) -> None:
+    """Print each value and where it comes from.
+
+    Order of authority: flag, environment (SKERRY_SECTION__KEY), file, default.
+    """
+    output = current_output()
+    rows = [row for section in SECTIONS for row in _rows(section)]
+    if as_json:
+        for key, value, origin in rows:
+            output.json_line({"key": key, "value": value, "origin": origin})
+        return
+    output.table(("key", "value", "origin"), [(key, _shown(value), o) for key, value, o in rows])
+
+
+def read_settings(
+    context: click.Context,
+    *,
+    file: Path | None,
+    flags: Mapping[str, tuple[str, object]],
+) -> None:
+    """Reads file and environment once, for all that the command will ask."""
+    path = config_file(file, environ=os.environ, folder=Path.cwd(), home=Path.home())
+    sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
+    context.meta[_SETTINGS] = sources.with_flags(flags)
+
+
+def load_section(
+    section: str, cls: type[T], flags: Mapping[str, tuple[str, object]] | None = None
+) -> Loaded[T]:
+    """A section as the running command sees it; `flags` has by key the flag's name and value."""
+    settings: Sources = click.get_current_context().meta[_SETTINGS]
+    return load(section, cls, settings.with_flags(flags or {}))
+
+
+def section_class(section: str) -> type[Any]:
+    """The dataclass of a section."""
+    module, _, name = SECTIONS[section].partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
+
+
+def _rows(section: str) -> list[tuple[str, object, str]]:
+    loaded = load_section(section, section_class(section))
+    return [
+        (key, _value_at(loaded.value, key.split(".")[1:]), origin)
+        for key, origin in loaded.origins.items()
+    ]
+
+
+def _value_at(value: Any, path: list[str]) -> object:
+    for name in path:
+        value = getattr(value, name)
+    return value
+
+
+def _shown(value: object) -> str:
+    """A value as it would stand in the file."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str | Path) else str(value)

@@ -1,0 +1,210 @@
+"""`skerry sim`: run simulated systems, one seed or many, and repeat what failed."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.progress import progress_bar
+from skerry.errors import ConfigError
+
+if TYPE_CHECKING:
+    from skerry.testing.scenarios import Outcome
+
+__all__ = ["sim"]
+
+
+@click.group()
+def sim() -> None:
+    """Simulated systems: any number of nodes, every fault, one seed."""
+
+
+@sim.command("list")
+@json_option
+def list_scenarios(as_json: bool) -> None:
+    """The scenarios that come with skerry.
+
+    \b
+    Example:
+      skerry sim list
+    """
+    from skerry.testing.scenarios import SHIPPED, find_scenario
+
+    output = current_output()
+    found = {name: find_scenario(name) for name in SHIPPED}
+    if as_json:
+        for name, entry in found.items():
+            row = {"scenario": name, "nodes": entry.node_count, "summary": entry.summary}
+            output.json_line(row)
+    else:
+        rows = [(name, entry.node_count, entry.summary) for name, entry in found.items()]
+        output.table(["scenario", "nodes", "what happens"], rows)
+
+
+@sim.command()
+@click.option("--scenario", metavar="S", help="A name of `sim list`, or your own as module:name.")
+@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed, or the first one.")
+@click.option(
+    "--seeds",
+    metavar="A..B",
+    callback=lambda _context, _option, text: _seed_range(text),
+    help="Seeds from A up to, but not including, B.",
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="How many seeds.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="How many nodes.")
+@click.option("--trace", is_flag=True, help="Print every event, one JSON object per line.")
+@json_option
+@click.option(
+    "--keep",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Add seeds that fail to this TOML file.",
+)
+@click.pass_context
+def run(
+    ctx: click.Context,
+    *,
+    scenario: str | None,
+    seed: int | None,
+    seeds: range | None,
+    count: int | None,
+    nodes: int | None,
+    trace: bool,
+    as_json: bool,
+    keep: Path | None,
+) -> None:
+    """Run a simulated system; the same seed gives the same run, event by event.
+
+    Without --scenario all that come with skerry are run, without a seed it is 0.
+
+    \b
+    Examples:
+      skerry sim run --scenario echo --seed 7            one run
+      skerry sim run --scenario echo --seed 7 --trace    the same, with every event
+      skerry sim run --count 100 --keep seeds.toml       look for seeds that fail
+      skerry sim run --scenario mytests.sims:orders      your own scenario
+
+    Exit code 0: every run was fine; 1: a run failed; 2: the command was wrong.
+    """
+    from skerry.testing.scenarios import SHIPPED, run_scenario
+
+    chosen = _chosen_seeds(seed, seeds, count)
+    if scenario is not None and ":" in scenario:
+        # The script that starts `skerry` does not look for modules where it was started.
+        sys.path.insert(0, str(Path.cwd()))
+    names = list(SHIPPED) if scenario is None else [scenario]
+    output = current_output()
+    sink = output.line if trace else None
+    shows_each = as_json or len(chosen) == 1
+    tallies = {name: _Tally() for name in names}
+    with progress_bar(output, "seeds", total=len(names) * len(chosen)) as advance:
+        for name, number in product(names, chosen):
+            try:
+                outcome = run_scenario(name, number, node_count=nodes, sink=sink)
+            except ConfigError as error:
+                raise click.UsageError(_with_hint(error), ctx) from error
+            tallies[name].add(outcome)
+            _show(output, outcome, as_json=as_json, shows_success=shows_each)
+            if outcome.error is not None and keep is not None:
+                _keep(output, outcome, nodes, keep)
+            advance(1)
+    if not shows_each:
+        for name, tally in tallies.items():
+            output.line(f"{name}: {tally}")
+    ctx.exit(1 if any(tally.failed_count for tally in tallies.values()) else 0)
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the seeds of one scenario add up to."""
+
+    seed_count: int = 0
+    failed_count: int = 0
+    event_count: int = 0
+    fault_count: int = 0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seed_count} seeds, {self.failed_count} failed,"
+            f" {self.event_count} events, {self.fault_count} faults"
+        )
+
+    def add(self, outcome: Outcome) -> None:
+        self.seed_count += 1
+        self.failed_count += outcome.error is not None
+        self.event_count += outcome.event_count
+        self.fault_count += outcome.fault_count
+
+
+def _seed_range(text: str | None) -> range | None:
+    if text is None:
+        return None
+    first, dots, stop = text.partition("..")
+    if not (dots and first.isdecimal() and stop.isdecimal() and int(first) < int(stop)):
+        raise click.BadParameter(f"{text!r} is not a range of seeds such as 0..100")
+    return range(int(first), int(stop))
+
+
+def _chosen_seeds(seed: int | None, seeds: range | None, count: int | None) -> range:
+    if seeds is None:
+        first = seed or 0
+        return range(first, first + (count or 1))
+    if seed is not None or count is not None:
+        raise click.UsageError("--seeds says it all; leave out --seed and --count")
+    return seeds
+
+
+def _show(output: Output, outcome: Outcome, *, as_json: bool, shows_success: bool) -> None:
+    error = outcome.error
+    if as_json:
+        output.json_line(_row(outcome))
+    elif shows_success or error is not None:
+        output.line(
+            f"{outcome.scenario} seed {outcome.seed}: {'ok' if error is None else 'failed'},"
+            f" {outcome.node_count} nodes, {outcome.event_count} events,"
+            f" {outcome.fault_count} faults, {outcome.simulated_ns / 1e9:.1f} s simulated,"
+            f" digest {outcome.digest[:16]}"
+        )
+    if error is not None:
+        for line in error.trace:
+            output.note(line)
+        output.error(str(error), hint=error.hint)
+
+
+def _row(outcome: Outcome) -> dict[str, object]:
+    row: dict[str, object] = {
+        "scenario": outcome.scenario,
+        "seed": outcome.seed,
+        "nodes": outcome.node_count,
+        "ok": outcome.error is None,
+        "digest": outcome.digest,
+        "events": outcome.event_count,
+        "inputs": outcome.input_count,
+        "faults": outcome.fault_count,
+        "simulated_s": outcome.simulated_ns / 1e9,
+    }
+    if outcome.error is not None:
+        row["checker"] = outcome.error.checker
+        row["detail"] = outcome.error.detail
+        row["command"] = outcome.error.command
+    return row
+
+
+def _keep(output: Output, outcome: Outcome, nodes: int | None, path: Path) -> None:
+    from skerry.testing.seeds import KeptSeed, keep_seed
+
+    assert outcome.error is not None
+    why = f"{outcome.error.checker}: {outcome.error.detail}"
+    kept = KeptSeed(scenario=outcome.scenario, seed=outcome.seed, nodes=nodes, why=why)
+    if keep_seed(path, kept):
+        output.note(f"kept in {path}")
+
+
+def _with_hint(error: ConfigError) -> str:
+    return f"{error}; {error.hint}" if error.hint else str(error)

@@ -1,0 +1,26 @@
+"""`skerry types`: check, format, show, compare and generate types."""
+
+from __future__ import annotations
+
+import click
+
+from skerry.cli.types.check import check
+from skerry.cli.types.diff import diff
+from skerry.cli.types.format import format_files
+from skerry.cli.types.generate import generate
+from skerry.cli.types.show import show
+
+__all__ = ["check", "diff", "format_files", "generate", "show", "types"]
+
+
+@click.group()
+def types() -> None:
+    """Work with type files.
+
+    A file may be given as `-`, which is standard input. Imports are followed: `import Foo` is met
+    by a type `Foo` of any file given, else by `Foo.dots` beside the importing file.
+    """
+
+
+for _command in (check, diff, format_files, generate, show):
+    types.add_command(_command)

@@ -1,0 +1,188 @@
+"""The type files that a command was given: reading them, and showing what is wrong with them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from skerry.cli.output import Output, current_output
+from skerry.errors import LimitExceeded, Problem, SchemaError, SchemaSyntaxError, Severity
+
+if TYPE_CHECKING:
+    from skerry.schema.check import Checked
+
+__all__ = [
+    "STDIN",
+    "Examined",
+    "TypeFiles",
+    "counted",
+    "examine",
+    "files_argument",
+    "load_files",
+    "problem_row",
+    "show_problem",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+STDIN: Final = "<stdin>"
+"""How standard input is called where files have names."""
+
+
+def files_argument(command: Command) -> Command:
+    """Gives a command one file or more, as its argument `files`."""
+    kind = click.Path(path_type=str)
+    return click.argument("files", metavar="FILE...", nargs=-1, required=True, type=kind)(command)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Examined:
+    """What the files are: types, or problems that keep them from being types."""
+
+    checked: Checked | None
+    """None when there are errors."""
+    problems: tuple[Problem, ...]
+    files: TypeFiles
+
+
+def examine(files: Sequence[str]) -> Examined:
+    """Read, parse and check the files and what they import."""
+    from skerry.schema.check import check
+    from skerry.schema.loading import resolve
+
+    given = TypeFiles()
+    names = given.add(files)
+    try:
+        loaded = resolve(names, given.read)
+        checked = check(loaded.files)
+    except SchemaError as error:
+        return Examined(checked=None, problems=error.problems, files=given)
+    return Examined(checked=checked, problems=checked.warnings, files=given)
+
+
+def load_files(files: Sequence[str]) -> Checked:
+    """The types of the files; where they have errors, these are shown and the command ends."""
+    examined = examine(files)
+    if examined.checked is not None:
+        return examined.checked
+    output = current_output()
+    for problem in examined.problems:
+        show_problem(output, problem, examined.files.text(problem.file))
+    output.error(f"{counted(len(examined.problems), 'error')} in the types")
+    click.get_current_context().exit(1)
+
+
+class TypeFiles:
+    """Files by name, each read once."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def add(self, files: Sequence[str]) -> list[str]:
+        """The names of the files given. Where some cannot be read, says so and ends the command."""
+        if files.count("-") > 1:
+            raise click.UsageError("standard input, `-`, can be read only once")
+        names = [STDIN if file == "-" else str(PurePath(file)) for file in files]
+        faults = [fault for name in dict.fromkeys(names) if (fault := self._fault(name))]
+        for message, hint in faults:
+            current_output().error(message, hint=hint)
+        if faults:
+            click.get_current_context().exit(1)
+        return names
+
+    def read(self, name: str) -> bytes | None:
+        """The content of a file; None when it is not there."""
+        if name not in self._contents:
+            try:
+                self._contents[name] = _content(name)
+            except FileNotFoundError:
+                return None
+            except OSError as error:
+                raise SchemaSyntaxError([Problem(message=_refusal(error), file=name)]) from None
+        return self._contents[name]
+
+    def text(self, name: str) -> str | None:
+        """The text of a file that was read, whatever is in it."""
+        content = self._contents.get(name)
+        return None if content is None else content.decode(errors="replace")
+
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def _fault(self, name: str) -> tuple[str, str | None] | None:
+        """Why a file cannot be read, and what to do about it; None when it was read."""
+        try:
+            self._contents[name] = _content(name)
+        except FileNotFoundError:
+            return f"{name}: there is no such file", _missing_hint(Path(name))
+        except IsADirectoryError:
+            return f"{name}: this is a folder", f"name its files: {PurePath(name, '*.dots')}"
+        except OSError as error:
+            return f"{name}: {_refusal(error)}", None
+        except LimitExceeded as error:
+            return str(error), "is it a type file? if so, split it"
+        return None
+
+
+def show_problem(output: Output, problem: Problem, text: str | None) -> None:
+    """One problem for people, with its line of the file and a mark under the place."""
+    from skerry.schema.problems import render
+
+    label = f" {problem.severity.value}: "
+    color = "red" if problem.severity == Severity.ERROR else "yellow"
+    shown = render(problem, text)
+    if output.uses_color(sys.stderr):
+        shown = shown.replace(label, click.style(label, fg=color, bold=True), 1)
+    output.note(shown)
+
+
+def problem_row(problem: Problem) -> dict[str, object]:
+    """One problem for programs."""
+    return {
+        "file": click.format_filename(problem.file),
+        "line": problem.line,
+        "column": problem.column,
+        "severity": problem.severity.value,
+        "message": problem.message,
+        "text": problem.text,
+        "hint": problem.hint,
+    }
+
+
+def counted(count: int, what: str) -> str:
+    """`1 file`, `2 files`."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _content(name: str) -> bytes:
+    from skerry.limits import SOURCE_BYTES_MAX
+    from skerry.runtime.whole_files import read_whole
+
+    if name != STDIN:
+        return read_whole(name, bytes_max=SOURCE_BYTES_MAX)
+    content = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
+    if len(content) > SOURCE_BYTES_MAX:
+        raise LimitExceeded(
+            what="size of standard input in bytes", value=len(content), limit=SOURCE_BYTES_MAX
+        )
+    return content
+
+
+def _refusal(error: OSError) -> str:
+    return f"it cannot be read: {error.strerror or error}"
+
+
+def _missing_hint(path: Path) -> str | None:
+    from skerry.schema.problems import nearest
+
+    try:
+        beside = {file.name for file in path.parent.iterdir() if file.is_file()}
+    except OSError:
+        return f"there is no folder {path.parent} either"
+    guess = nearest(path.name, beside)
+    return f"did you mean {path.with_name(guess)}?" if guess else None

@@ -1,0 +1,303 @@
+"""Configuration: frozen dataclasses filled from a file, the environment and flags.
+
+A component has a dataclass beside it; its fields are the keys, its defaults the defaults, its
+`__post_init__` the checks (it raises ValueError). `load` fills one such section. Each value comes
+from the first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file, the default;
+and it is remembered from which.
+
+Nothing here is global, and nothing is read on import: callers hand in the environment and say
+which file to read.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import tomllib
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Generic, TypeVar
+
+from skerry import limits
+from skerry.errors import ConfigError
+
+__all__ = [
+    "DEFAULT_ORIGIN",
+    "ENVIRONMENT_PREFIX",
+    "Loaded",
+    "Sources",
+    "Value",
+    "config_file",
+    "field_keys",
+    "load",
+    "read_sources",
+]
+
+ENVIRONMENT_PREFIX: Final = "SKERRY_"
+DEFAULT_ORIGIN: Final = "default"
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A raw value and where it came from; text of the environment is still to be read."""
+
+    raw: object
+    origin: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sources:
+    """All values that were given, by key (`node.distributor.group`), strongest source kept."""
+
+    values: Mapping[str, Value]
+
+    def with_flags(self, flags: Mapping[str, tuple[str, object]]) -> Sources:
+        """The same with flags above all: by key the flag's name and value, None if not given."""
+        given = {
+            key: Value(raw=raw, origin=f"flag {flag}")
+            for key, (flag, raw) in flags.items()
+            if raw is not None
+        }
+        return Sources(values={**self.values, **given})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded(Generic[T]):
+    """A filled section, and for each of its keys where the value came from."""
+
+    value: T
+    origins: Mapping[str, str]
+
+
+def config_file(
+    named: Path | None, *, environ: Mapping[str, str], folder: Path, home: Path
+) -> Path | None:
+    """The file to read: the named one, SKERRY_CONFIG, `skerry.toml` here, the user's; or none."""
+    if named is not None:
+        return named
+    if environ.get("SKERRY_CONFIG"):
+        return Path(environ["SKERRY_CONFIG"])
+    own = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    candidates = (folder / "skerry.toml", own / "skerry" / "skerry.toml")
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def read_sources(
+    *, sections: Sequence[str], file: Path | None, environ: Mapping[str, str]
+) -> Sources:
+    """Gathers file and environment; a section that is not among `sections` is an error."""
+    values = dict(_file_values(file)) if file is not None else {}
+    values.update(_environment_values(environ))
+    for key, value in values.items():
+        section = key.partition(".")[0]
+        if section not in sections:
+            raise _unknown(key, value.origin, "section", section, sections)
+    return Sources(values=values)
+
+
+def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
+    """Fills `cls`, a dataclass, with the values of `section`; ConfigError for what does not fit."""
+    prefix = f"{section}."
+    mine = {key: value for key, value in sources.values.items() if f"{key}.".startswith(prefix)}
+    _check_names(section, cls, mine)
+    origins: dict[str, str] = {}
+    return Loaded(value=_build(section, cls, mine, origins), origins=origins)
+
+
+def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
+    """Every key of a section with its field, those of nested sections included."""
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        if dataclasses.is_dataclass(hints[field.name]):
+            yield from field_keys(f"{section}.{field.name}", hints[field.name])
+        else:
+            yield f"{section}.{field.name}", field
+
+
+# -- where values come from
+
+
+def _file_values(file: Path) -> Iterator[tuple[str, Value]]:
+    origin = f"file {file}"
+    try:
+        with file.open("rb") as stream:
+            data = stream.read(limits.CONFIG_BYTES_MAX + 1)
+    except OSError as error:
+        raise ConfigError(
+            key="configuration", origin=origin, detail=error.strerror or str(error)
+        ) from error
+    if len(data) > limits.CONFIG_BYTES_MAX:
+        raise ConfigError(
+            key="configuration",
+            origin=origin,
+            detail=f"the file is longer than {limits.CONFIG_BYTES_MAX} bytes",
+        )
+    try:
+        table = tomllib.loads(data.decode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        raise ConfigError(
+            key="configuration", origin=origin, detail=f"not TOML: {error}"
+        ) from error
+    for name, content in table.items():
+        if not isinstance(content, dict):
+            raise ConfigError(
+                key=name,
+                origin=origin,
+                detail="stands outside of any section",
+                hint="begin a section first, such as [cli]",
+            )
+        yield from _table_values(name, content, origin)
+
+
+def _table_values(key: str, table: dict[str, Any], origin: str) -> Iterator[tuple[str, Value]]:
+    if not table:
+        yield key, Value(raw=table, origin=origin)
+    for name, content in table.items():
+        if isinstance(content, dict):
+            yield from _table_values(f"{key}.{name}", content, origin)
+        else:
+            yield f"{key}.{name}", Value(raw=content, origin=origin)
+
+
+def _environment_values(environ: Mapping[str, str]) -> Iterator[tuple[str, Value]]:
+    for name, text in environ.items():
+        # One underscore less is not configuration: SKERRY_PURE, SKERRY_ENDPOINT.
+        if name.startswith(ENVIRONMENT_PREFIX) and "__" in name:
+            key = name.removeprefix(ENVIRONMENT_PREFIX).lower().replace("__", ".")
+            yield key, Value(raw=text, origin=f"environment {name}", is_text=True)
+
+
+# -- from values to a dataclass
+
+
+def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> None:
+    known = [key for key, _ in field_keys(section, cls)]
+    groups = {key.rpartition(".")[0] for key in known} | {section}
+    for key, value in values.items():
+        is_empty_group = value.raw == {} and key in groups
+        if key not in known and not is_empty_group:
+            raise _unknown(key, value.origin, "key", key, known)
+
+
+def _unknown(key: str, origin: str, what: str, name: str, known: Sequence[str]) -> ConfigError:
+    nearest = difflib.get_close_matches(name, known, n=1)
+    hint = f"did you mean {nearest[0]}?" if nearest else f"known are: {', '.join(sorted(known))}"
+    return ConfigError(key=key, origin=origin, detail=f"there is no such {what}", hint=hint)
+
+
+def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dict[str, str]) -> T:
+    assert dataclasses.is_dataclass(cls)
+    hints = typing.get_type_hints(cls)
+    arguments: dict[str, Any] = {}
+    for field in dataclasses.fields(cls):
+        key, hint = f"{section}.{field.name}", hints[field.name]
+        if dataclasses.is_dataclass(hint):
+            arguments[field.name] = _build(key, typing.cast("type[Any]", hint), values, origins)
+            continue
+        value = values.get(key)
+        origins[key] = value.origin if value else DEFAULT_ORIGIN
+        if value is not None:
+            arguments[field.name] = _converted(key, value, hint)
+    try:
+        return cls(**arguments)
+    except (TypeError, ValueError) as error:
+        given = {
+            origins[f"{section}.{name}"] for name in arguments if f"{section}.{name}" in origins
+        }
+        origin = ", ".join(sorted(given)) or DEFAULT_ORIGIN
+        raise ConfigError(key=section, origin=origin, detail=str(error)) from error
+
+
+def _converted(key: str, value: Value, hint: Any) -> object:
+    try:
+        return _from_text(str(value.raw), hint) if value.is_text else _checked(value.raw, hint)
+    except ValueError as error:
+        raise ConfigError(key=key, origin=value.origin, detail=str(error)) from error
+
+
+def _checked(raw: object, hint: Any) -> object:
+    """`raw`, as TOML or a flag gave it, as a value of the annotated type."""
+    for choice in _choices(hint):
+        accepted, result = _accept(raw, choice)
+        if accepted:
+            return result
+    raise ValueError(f"{raw!r} is not {_described(hint)}")
+
+
+def _accept(raw: object, hint: Any) -> tuple[bool, object]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple:
+        if not isinstance(raw, list | tuple):
+            return False, None
+        return True, tuple(_checked(item, arguments[0]) for item in raw)
+    if origin is typing.Literal:
+        return raw in arguments, raw
+    if hint is type(None):
+        return raw is None, None
+    if issubclass(hint, enum.Enum):
+        by_value = {member.value: member for member in hint}
+        return (True, by_value[raw]) if raw in by_value else (isinstance(raw, hint), raw)
+    if hint is Path:
+        return isinstance(raw, str | Path), Path(str(raw))
+    if hint is float:
+        is_number = isinstance(raw, int | float) and not isinstance(raw, bool)
+        return is_number, float(typing.cast("float", raw)) if is_number else None
+    # `True` is an int to Python, and hardly ever to who wrote it.
+    return isinstance(raw, hint) and (hint is bool or not isinstance(raw, bool)), raw
+
+
+def _from_text(text: str, hint: Any) -> object:
+    """A text of the environment as a value of the annotated type."""
+    for choice in _choices(hint):
+        try:
+            return _checked(_parsed(text, choice), choice)
+        except ValueError:
+            continue
+    raise ValueError(f"{text!r} is not {_described(hint)}")
+
+
+def _parsed(text: str, hint: Any) -> object:
+    if typing.get_origin(hint) is tuple:
+        item = typing.get_args(hint)[0]
+        return [_from_text(part.strip(), item) for part in text.split(",") if part.strip()]
+    if hint is type(None):
+        return None if text == "" else text
+    if hint is bool:
+        return {"true": True, "1": True, "false": False, "0": False}.get(text.lower(), text)
+    if hint in (int, float):
+        return hint(text)
+    return text
+
+
+def _choices(hint: Any) -> tuple[Any, ...]:
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    return typing.get_args(hint) if is_union else (hint,)
+
+
+def _described(hint: Any) -> str:
+    """The annotated type in words for whoever wrote the value."""
+    names = {
+        bool: "true or false",
+        int: "a whole number",
+        float: "a number",
+        str: "a text",
+        Path: "a path",
+        type(None): "nothing",
+    }
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(_described(choice) for choice in arguments)
+    if origin is tuple:
+        return f"a list, each item {_described(arguments[0])}"
+    if origin is typing.Literal:
+        return f"one of {', '.join(map(repr, arguments))}"
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return f"one of {', '.join(repr(member.value) for member in hint)}"
+    return names[hint]

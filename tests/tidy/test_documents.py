@@ -1,0 +1,49 @@
+"""Reference pages: every error, command and configuration key stands in its page."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import runpy
+from pathlib import Path
+
+import click
+
+import skerry.errors
+from skerry.cli.config import SECTIONS, section_class
+from skerry.cli.main import COMMANDS
+from skerry.cli.main import skerry as command_line
+from skerry.config import field_keys
+
+
+def test_every_error_is_documented_and_no_other(root: Path) -> None:
+    page = (root / "docs/reference/errors.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `(\w+)`", page, flags=re.MULTILINE))
+    errors = {
+        name
+        for name, value in vars(skerry.errors).items()
+        if inspect.isclass(value) and issubclass(value, skerry.errors.SkerryError)
+    }
+    assert documented == errors
+
+
+def test_reference_of_commands_is_what_the_commands_say(root: Path) -> None:
+    """Refresh it with `.venv/bin/python tools/write_cli_reference.py`."""
+    writer = runpy.run_path(str(root / "tools/write_cli_reference.py"))
+    page = (root / "docs/reference/cli.md").read_text(encoding="utf-8")
+    assert page == writer["reference"]()
+
+
+def test_every_command_says_what_it_is_for() -> None:
+    context = click.Context(command_line)
+    for name in COMMANDS:
+        command = command_line.get_command(context, name)
+        assert command is not None
+        assert command.help, name
+
+
+def test_every_configuration_key_is_documented_and_no_other(root: Path) -> None:
+    page = (root / "docs/reference/config.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\| `([\w.]+)`", page, flags=re.MULTILINE))
+    keys = {key for name in SECTIONS for key, _ in field_keys(name, section_class(name))}
+    assert documented == keys

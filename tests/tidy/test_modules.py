@@ -1,0 +1,180 @@
+"""Modules: how they are named, how they begin, what they export, and that each stands alone."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+VAGUE = {"utils", "util", "helpers", "helper", "common", "misc", "manager", "stuff", "base_utils"}
+
+
+def test_no_module_has_a_vague_name(sources: list[Any]) -> None:
+    assert [s.name for s in sources if VAGUE & set(s.parts)] == []
+
+
+def test_every_module_begins_with_a_docstring_and_the_future_import(sources: list[Any]) -> None:
+    wrong = [s.name for s in sources if not begins_well(s)]
+    assert not wrong, "\n".join(wrong)
+
+
+def begins_well(source: Any) -> bool:
+    body = source.tree.body
+    if ast.get_docstring(source.tree) is None:
+        return False
+    if len(body) == 1:
+        return True
+    second = body[1]
+    return isinstance(second, ast.ImportFrom) and second.module == "__future__"
+
+
+def test_every_module_has_its_unit_test(sources: list[Any], root: Path) -> None:
+    unit = root / "tests" / "unit"
+    missing = [
+        source.name
+        for source in sources
+        if not source.is_package
+        and source.parts != ("__main__",)
+        and not unit.joinpath(*source.parts[:-1], f"test_{source.parts[-1]}.py").exists()
+    ]
+    assert not missing, "\n".join(missing)
+
+
+def test_exports_name_all_that_is_public_and_nothing_else(sources: list[Any]) -> None:
+    wrong = [f"{source.name}: {fault}" for source in sources for fault in export_faults(source)]
+    assert not wrong, "\n".join(wrong)
+
+
+def export_faults(source: Any) -> list[str]:
+    exported = exports(source.tree)
+    if exported is None:
+        return []
+    public = defined(source.tree) | (imported(source.tree) if source.is_package else set())
+    module = importlib.import_module(source.name)
+    missing = [f"{name} is not exported" for name in sorted(public - set(exported))]
+    unknown = [f"{name} is not there" for name in exported if not hasattr(module, name)]
+    twice = [f"{name} is exported twice" for name in set(exported) if exported.count(name) > 1]
+    return missing + unknown + twice
+
+
+def exports(tree: ast.Module) -> list[str] | None:
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and any(
+            isinstance(target, ast.Name) and target.id == "__all__" for target in node.targets
+        ):
+            return list(ast.literal_eval(node.value))
+    return None
+
+
+def defined(tree: ast.Module) -> set[str]:
+    """Public classes, functions and constants. Type variables are nobody's business."""
+    names: set[str] = set()
+    for node in statements(tree.body):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            names.update([] if is_subcommand(node) else [node.name])
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.Assign) and not makes_type_variable(node.value):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return {name for name in names if not name.startswith("_")}
+
+
+def is_subcommand(node: ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether this is handed to a group of commands, by which it is found from then on."""
+    calls = [d.func for d in node.decorator_list if isinstance(d, ast.Call)]
+    return any(
+        isinstance(call, ast.Attribute)
+        and call.attr in {"command", "group"}
+        and ast.unparse(call.value) != "click"
+        for call in calls
+    )
+
+
+def statements(body: list[ast.stmt]) -> list[ast.stmt]:
+    """Top-level statements, also those under an `if` or `try`."""
+    found: list[ast.stmt] = []
+    for node in body:
+        found.append(node)
+        if isinstance(node, ast.If | ast.Try):
+            found += statements([*node.body, *node.orelse])
+    return found
+
+
+def makes_type_variable(value: ast.expr) -> bool:
+    return (
+        isinstance(value, ast.Call)
+        and isinstance(value.func, ast.Name)
+        and value.func.id in {"TypeVar", "ParamSpec", "TypeVarTuple"}
+    )
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Names taken from our own modules; those of others serve the module alone."""
+    return {
+        alias.asname or alias.name
+        for node in statements(tree.body)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("skerry")
+        for alias in node.names
+        if not alias.name.startswith("_")
+    }
+
+
+IMPORT_EACH_ALONE = """
+import os, sys
+sys.stdout.reconfigure(line_buffering=True)
+for name in sys.argv[1:]:
+    child = os.fork()
+    if child == 0:
+        try:
+            __import__(name)
+        except BaseException as error:
+            print(f"{name}: {type(error).__name__}: {error}")
+            os._exit(1)
+        os._exit(0)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0:
+        print(f"{name}: ended by signal {-status}")
+"""
+
+
+@pytest.mark.slow
+def test_every_module_imports_alone(sources: list[Any]) -> None:
+    # One interpreter that has imported nothing of ours forks a fresh copy for each module.
+    names = [source.name for source in sources if source.parts != ("__main__",)]
+    done = subprocess.run(
+        [sys.executable, "-P", "-W", "error", "-c", IMPORT_EACH_ALONE, *names],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not done.stdout, done.stdout
+
+
+def test_nothing_inside_imports_the_face_of_the_package(sources: list[Any]) -> None:
+    """`skerry/__init__.py` imports what is below it; the other way round would be a cycle."""
+    wrong = [
+        f"{source.name}:{node.lineno}"
+        for source in sources
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        if source.parts[:1] not in {("apps",), ("cli",), ()} and imports_face(node, source)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+def imports_face(node: ast.Import | ast.ImportFrom, source: Any) -> bool:
+    if isinstance(node, ast.Import):
+        return any(alias.name == "skerry" for alias in node.names)
+    if node.module != "skerry":
+        return False
+    package = next(p for p in source.path.parents if p.name == "skerry")
+    is_module = [
+        (package / f"{alias.name}.py").exists() or (package / alias.name).is_dir()
+        for alias in node.names
+    ]
+    return not all(is_module)

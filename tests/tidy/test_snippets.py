@@ -1,0 +1,157 @@
+"""Documentation that runs: what the pages show is what happens.
+
+A block of a page is marked by a comment on the line before its fence:
+
+    <!-- run -->              Python, or shell commands that begin with `$ `; output that is shown
+                              under a command is what it prints, and `...` in it stands for
+                              anything in its line, or alone for any lines
+    <!-- file: fleet.dots --> a file that later blocks of the page find beside them
+    <!-- not run: why -->     an excerpt that cannot stand alone
+
+The blocks of a page run in order, in one folder, and its Python blocks share their names. Every
+Python block is marked one way or another.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(
+    r"^(?:<!-- (?P<mark>.+?) -->\n\n?)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    mark: str
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: Path) -> list[Block]:
+    text = page.read_text(encoding="utf-8")
+    return [
+        Block(
+            mark=match["mark"] or "",
+            language=match["language"],
+            text=match["text"],
+            line=text.count("\n", 0, match.start("text")) + 1,
+        )
+        for match in BLOCK.finditer(text)
+    ]
+
+
+def is_marked(page: Path) -> bool:
+    return any(block.mark == "run" for block in blocks(page))
+
+
+def name_of(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_python_block_runs_or_says_why_not(page: Path) -> None:
+    unmarked = [
+        f"{name_of(page)}:{block.line}"
+        for block in blocks(page)
+        if block.language == "python" and not re.fullmatch(r"run|file: .+|not run: .+", block.mark)
+    ]
+    assert unmarked == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if is_marked(page)], ids=name_of)
+def test_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pending: list[Block] = []
+    for block in blocks(page):
+        if block.mark.startswith("file: "):
+            target = Path(block.mark.removeprefix("file: "))
+            assert not target.is_absolute()
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(block.text, encoding="utf-8")
+        elif block.mark == "run" and block.language == "python":
+            pending.append(block)
+            run_python(page, pending)
+        elif block.mark == "run":
+            run_console(page, block)
+
+
+def run_python(page: Path, so_far: list[Block]) -> None:
+    """The block after all that came before it on its page."""
+    # Line numbers of errors are those of the page.
+    source = ""
+    for block in so_far:
+        source += "\n" * (block.line - 1 - source.count("\n")) + block.text
+    Path("page.py").write_text(source, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "page.py"],
+        capture_output=True,
+        text=True,
+        env=environment(),
+    )
+    assert done.returncode == 0, f"{name_of(page)}:{so_far[-1].line}\n{done.stdout}{done.stderr}"
+
+
+def run_console(page: Path, block: Block) -> None:
+    for command, expected in commands(block.text):
+        done = subprocess.run(
+            command,
+            shell=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            env=environment(),
+        )
+        where = f"{name_of(page)}:{block.line}: {command}\n{done.stdout}"
+        assert done.returncode == 0, where
+        assert not expected or matches(done.stdout, expected), where
+
+
+def commands(text: str) -> list[tuple[str, list[str]]]:
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            found.append((line.removeprefix("$ "), []))
+        elif found:
+            found[-1][1].append(line)
+    assert found, "a console block has lines that begin with `$ `"
+    return found
+
+
+def matches(output: str, expected: list[str]) -> bool:
+    pattern = "\n".join(line_pattern(line.rstrip()) for line in expected)
+    seen = "\n".join(line.rstrip() for line in output.strip("\n").splitlines())
+    return re.fullmatch(pattern, seen, re.DOTALL) is not None
+
+
+def line_pattern(line: str) -> str:
+    if line == "...":
+        return ".*"
+    return r"[^\n]*".join(re.escape(part) for part in line.split("..."))
+
+
+def environment() -> dict[str, str]:
+    """The commands of this environment, and its build of the package."""
+    bin_folder = str(Path(sys.executable).parent)
+    paths = [bin_folder, *os.environ.get("PATH", "").split(os.pathsep)]
+    return {**os.environ, "PATH": os.pathsep.join(paths), "NO_COLOR": "1"}
+
+
+def test_output_is_compared_line_by_line_with_dots_for_any() -> None:
+    assert matches("a\nb\nc\n", ["a", "...", "c"])
+    assert matches("a  \n", ["a"])
+    assert matches("ok, 3 nodes, 7 s\n", ["ok, ... nodes, ..."])
+    assert not matches("ok\nno\n", ["ok..."])
+    assert not matches("a\nb\n", ["a"])

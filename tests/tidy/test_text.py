@@ -1,0 +1,66 @@
+"""The tree speaks of itself: no paths of a machine, no numbers of a tracker, nothing left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SKIPPED = {
+    ".git",
+    ".hypothesis",
+    ".import_linter_cache",
+    ".mypy_cache",
+    ".pytest_cache",
+    ".ruff_cache",
+    ".venv",
+    "__pycache__",
+    "build",
+    "results",
+}
+MACHINE_PATH = re.compile(r"(?<![\w./<-])/(?:home|root|tmp|work)/\w")
+TRACKER = re.compile(r"\b(?:issue|ticket|bug|pull request)\s*(?:#|no\.?\s*)?\d+", re.IGNORECASE)
+LEFT_OPEN = re.compile(r"\b(?:TODO|FIXME|XXX)\b")
+
+
+def texts(root: Path) -> Iterator[tuple[Path, str]]:
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if SKIPPED & set(relative.parts) or not path.is_file() or path == Path(__file__):
+            continue
+        if any(part.endswith(".egg-info") for part in relative.parts):
+            continue
+        try:
+            yield relative, path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "pattern", [MACHINE_PATH, TRACKER, LEFT_OPEN], ids=["paths", "tracker", "open"]
+)
+def test_the_tree_speaks_of_itself_only(root: Path, pattern: re.Pattern[str]) -> None:
+    wrong = [
+        f"{path}:{number}: {line.strip()}"
+        for path, text in texts(root)
+        if pattern.search(text)
+        for number, line in enumerate(text.splitlines(), 1)
+        if pattern.search(line)
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        (MACHINE_PATH, "see /home/someone/file"),
+        (MACHINE_PATH, '"/tmp/x"'),
+        (TRACKER, "mends issue #12"),
+        (TRACKER, "Bug 7"),
+        (LEFT_OPEN, "# TODO later"),
+    ],
+)
+def test_what_does_not_belong_is_found(pattern: re.Pattern[str], text: str) -> None:
+    assert pattern.search(text)

@@ -1,0 +1,73 @@
+"""`skerry config show`, and the settings commands run with."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.cli.config import SECTIONS, section_class
+
+Run = Callable[..., Any]
+
+
+def rows(done: Any) -> dict[str, tuple[object, str]]:
+    parsed = [json.loads(line) for line in done.out.splitlines()]
+    return {row["key"]: (row["value"], row["origin"]) for row in parsed}
+
+
+def test_every_section_is_a_frozen_dataclass_with_defaults() -> None:
+    for name in SECTIONS:
+        cls = section_class(name)
+        assert dataclasses.is_dataclass(cls)
+        value = cls()
+        first = dataclasses.fields(cls)[0].name
+        with pytest.raises(dataclasses.FrozenInstanceError):
+            setattr(value, first, None)
+
+
+def test_show_prints_defaults_where_nothing_was_given(run: Run) -> None:
+    assert rows(run("config", "show", "--json"))["cli.color"] == ("auto", "default")
+
+
+def test_show_tells_flag_environment_and_file_apart(
+    run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Path("skerry.toml").write_text('[cli]\ncolor = "never"\nprogress = false\n', encoding="utf-8")
+    file = f"file {clean_place / 'skerry.toml'}"
+    show = ("config", "show", "--json")
+    assert rows(run(*show)) == {"cli.color": ("never", file), "cli.progress": (False, file)}
+    monkeypatch.setenv("SKERRY_CLI__COLOR", "always")
+    assert rows(run(*show))["cli.color"] == ("always", "environment SKERRY_CLI__COLOR")
+    assert rows(run("--color", "auto", *show))["cli.color"] == ("auto", "flag --color")
+
+
+def test_show_gives_people_a_table_with_values_as_in_the_file(run: Run) -> None:
+    lines = [line.split() for line in run("config", "show").out.splitlines()]
+    assert lines[0] == ["key", "value", "origin"]
+    assert ["cli.color", '"auto"', "default"] in lines
+    assert ["cli.progress", "true", "default"] in lines
+
+
+def test_named_file_is_read_instead_of_the_one_here(run: Run, clean_place: Path) -> None:
+    Path("skerry.toml").write_text("[cli]\nprogress = false\n", encoding="utf-8")
+    Path("other.toml").write_text('[cli]\ncolor = "never"\n', encoding="utf-8")
+    seen = rows(run("--config", "other.toml", "config", "show", "--json"))
+    assert seen["cli.color"] == ("never", "file other.toml")
+    assert seen["cli.progress"] == (True, "default")
+
+
+def test_mistakes_in_the_configuration_stop_every_command(run: Run) -> None:
+    Path("skerry.toml").write_text('[cli]\ncolour = "never"\n', encoding="utf-8")
+    done = run("version")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines()[1] == "hint:  did you mean cli.color?"
+
+
+def test_color_of_the_configuration_is_used(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKERRY_CLI__COLOR", "always")
+    assert "\x1b[" in run("config", "show").out

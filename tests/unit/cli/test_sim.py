@@ -1,0 +1,162 @@
+"""`skerry sim`: what it prints, what it keeps, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.testing.scenarios import SHIPPED
+from skerry.testing.seeds import read_seeds
+
+OWN = """
+from skerry.testing import World, scenario, SECOND
+from skerry.testing.machines.probe import Probe
+
+@scenario("fails with odd seeds", node_count=2, node_count_max=5)
+def odd(world: World, node_count: int) -> None:
+    for n in range(node_count):
+        world.add(f"node-{n}", Probe)
+    world.run_for(SECOND)
+    if world.seed % 2:
+        raise world.failure("parity", "the seed is odd")
+"""
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def odd(clean_place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A scenario in the folder where the command is run."""
+    (clean_place / "own_sims.py").write_text(OWN)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "own_sims", raising=False)
+    return "own_sims:odd"
+
+
+def test_a_run_that_is_fine_says_so_in_one_line(run: Run) -> None:
+    done = run("sim", "run", "--scenario", "echo", "--seed", "7")
+    assert done.code == 0
+    assert done.out.startswith("echo seed 7: ok, 4 nodes, ")
+    assert done.out.count("\n") == 1
+    assert done.err == ""
+
+
+def test_the_same_seed_gives_the_same_line_and_another_seed_another(run: Run) -> None:
+    first = run("sim", "run", "--scenario", "heartbeat", "--seed", "1").out
+    assert run("sim", "run", "--scenario", "heartbeat", "--seed", "1").out == first
+    assert run("sim", "run", "--scenario", "heartbeat", "--seed", "2").out != first
+
+
+def test_without_a_scenario_all_are_run_with_seed_0(run: Run) -> None:
+    done = run("sim", "run")
+    assert done.code == 0
+    assert [line.split(":")[0] for line in done.out.splitlines()] == [
+        f"{name} seed 0" for name in SHIPPED
+    ]
+
+
+def test_the_number_of_nodes_can_be_chosen(run: Run) -> None:
+    done = run("sim", "run", "--scenario", "echo", "--nodes", "2")
+    assert done.out.startswith("echo seed 0: ok, 2 nodes, ")
+
+
+def test_a_failure_is_told_with_its_last_events_and_the_command(run: Run, odd: str) -> None:
+    done = run("sim", "run", "--scenario", odd, "--seed", "3", "--nodes", "1")
+    assert done.code == 1
+    assert done.out.startswith("own_sims:odd seed 3: failed, 1 nodes, ")
+    lines = done.err.splitlines()
+    assert json.loads(lines[0])["event"] == "start"
+    assert lines[-2] == "error: own_sims:odd with seed 3: parity: the seed is odd"
+    assert lines[-1] == (
+        "hint:  repeat it with `skerry sim run --scenario own_sims:odd --seed 3 --nodes 1 --trace`"
+    )
+
+
+@pytest.mark.parametrize("how", [("--seeds", "10..15"), ("--seed", "10", "--count", "5")])
+def test_many_seeds_end_in_a_summary(run: Run, odd: str, how: tuple[str, ...]) -> None:
+    done = run("sim", "run", "--scenario", odd, *how)
+    assert done.code == 1
+    lines = done.out.splitlines()
+    assert [line.split(",")[0] for line in lines[:-1]] == [
+        "own_sims:odd seed 11: failed",
+        "own_sims:odd seed 13: failed",
+    ]
+    assert lines[-1].startswith("own_sims:odd: 5 seeds, 2 failed, ")
+
+
+def test_json_gives_one_object_per_run(run: Run, odd: str) -> None:
+    done = run("sim", "run", "--scenario", odd, "--count", "2", "--json")
+    fine, failed = (json.loads(line) for line in done.out.splitlines())
+    assert done.code == 1
+    assert (fine["seed"], fine["ok"], fine["nodes"], fine["simulated_s"]) == (0, True, 2, 1.0)
+    assert len(fine["digest"]) == 64
+    assert "checker" not in fine
+    assert (failed["seed"], failed["ok"], failed["checker"]) == (1, False, "parity")
+    assert failed["detail"] == "the seed is odd"
+    assert failed["command"].startswith("skerry sim run --scenario own_sims:odd --seed 1")
+
+
+def test_the_trace_is_every_event_as_json(run: Run) -> None:
+    done = run("sim", "run", "--scenario", "echo", "--trace", "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert rows[-1]["ok"]
+    assert rows[0] == {"_at_ns": 0, "_node": "server", "event": "start", "life": 1}
+    assert {"receive", "stopped", "advance", "Answered", "pause"} <= {
+        row["event"] for row in rows[:-1]
+    }
+
+
+def test_failing_seeds_are_kept_once(run: Run, odd: str, clean_place: Path) -> None:
+    path = clean_place / "seeds.toml"
+    done = run("sim", "run", "--scenario", odd, "--count", "4", "--keep", path)
+    assert done.err.count("kept in ") == 2
+    run("sim", "run", "--scenario", odd, "--count", "4", "--keep", path)
+    kept = read_seeds(path)
+    assert [(seed.scenario, seed.seed, seed.nodes) for seed in kept] == [
+        ("own_sims:odd", 1, None),
+        ("own_sims:odd", 3, None),
+    ]
+    assert kept[0].why == "parity: the seed is odd"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--scenario", "nope"), "there is no such scenario"),
+        (("--scenario", "no_such_module:x"), "there is no module no_such_module"),
+        (("--scenario", "echo", "--nodes", "1"), "1 is not between 2 and 100"),
+        (("--scenario", "echo", "--seed", "-1"), "--seed"),
+        (("--scenario", "echo", "--count", "0"), "--count"),
+        (("--seeds", "5..5"), "not a range of seeds"),
+        (("--seeds", "5"), "not a range of seeds"),
+        (("--seeds", "a..b"), "not a range of seeds"),
+        (("--seeds", "1..5", "--seed", "1"), "leave out --seed and --count"),
+        (("--seeds", "1..5", "--count", "1"), "leave out --seed and --count"),
+    ],
+)
+def test_a_wrong_command_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:
+    done = run("sim", "run", *arguments)
+    assert done.code == 2
+    assert message in done.err
+    assert done.out == ""
+
+
+def test_the_list_names_every_shipped_scenario(run: Run) -> None:
+    done = run("sim", "list")
+    assert done.code == 0
+    assert [line.split()[0] for line in done.out.splitlines()[1:]] == list(SHIPPED)
+    rows = [json.loads(line) for line in run("sim", "list", "--json").out.splitlines()]
+    assert [row["scenario"] for row in rows] == list(SHIPPED)
+    assert all(row["summary"] and row["nodes"] > 1 for row in rows)
+
+
+def test_the_help_teaches_by_example(run: Run) -> None:
+    done = run("sim", "run", "--help")
+    assert done.code == 0
+    assert "skerry sim run --scenario echo --seed 7 --trace" in done.out
+    assert "--keep FILE" in done.out

@@ -1,0 +1,98 @@
+"""Runs the tests in both builds, and says which build each run is of.
+
+Compiled: the whole suite, with the wheel that `.venv` holds. Plain: once more what depends on the
+hot modules, with `src` first on the path. Where the wheel is plain itself (no compiler, or
+SKERRY_PURE=1) the whole suite runs plain, once.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+BOTH_WAYS = (
+    "tests/golden",
+    "tests/properties",
+    "tests/unit/codec",
+    "tests/unit/engine",
+    "tests/unit/objects",
+    "tests/unit/protocol",
+    "tests/unit/schema",
+    "tests/unit/test_build_info.py",
+)
+"""What the hot modules can change, so what has to pass in both builds."""
+
+JOBS = min(2, os.cpu_count() or 1)
+
+
+def main(arguments: list[str]) -> int:
+    os.chdir(ROOT)
+    named = [argument for argument in arguments if Path(argument.partition("::")[0]).exists()]
+    options = [argument for argument in arguments if argument not in named]
+    if mode_of(None) == "plain":
+        return run_plain_only(named or ["tests"], options)
+    compiled = run("compiled", None, named or ["tests"], options)
+    again = [path for path in named or BOTH_WAYS if Path(path.partition("::")[0]).exists()]
+    plain = run("plain", ROOT / "src", again, options)
+    print(f"== compiled: {word(compiled)}, plain: {word(plain)}", flush=True)
+    return compiled or plain
+
+
+def run_plain_only(paths: list[str], options: list[str]) -> int:
+    missing = "SKERRY_PURE is set" if wants_pure() else what_is_missing()
+    print(f"== plain build only: {missing or 'the compilation failed'}", flush=True)
+    code = run("plain", None, paths, options)
+    if missing is None:
+        print("== error: there is a C compiler, and the hot modules do not compile", flush=True)
+        return 1
+    return code
+
+
+def run(mode: str, source: Path | None, paths: list[str], options: list[str]) -> int:
+    print(f"== {mode} build: {' '.join(paths)}", flush=True)
+    command = [sys.executable, "-P", "-m", "pytest", "-q", *parallel(), *options, *paths]
+    return subprocess.run(command, check=False, env=environment(mode, source)).returncode
+
+
+def parallel() -> list[str]:
+    # Files stay together, so that what a module sets up is set up once.
+    return ["-n", str(JOBS), "--dist", "loadfile"] if JOBS > 1 else []
+
+
+def environment(mode: str, source: Path | None) -> dict[str, str]:
+    env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+    env["SKERRY_TEST_MODE"] = mode
+    if source is not None:
+        env["PYTHONPATH"] = str(source)
+    return env
+
+
+def mode_of(source: Path | None) -> str:
+    probe = [sys.executable, "-P", "-c", "import skerry.build_info as b; print(b.mode())"]
+    done = subprocess.run(
+        probe, check=True, capture_output=True, text=True, env=environment("", source)
+    )
+    return done.stdout.strip()
+
+
+def what_is_missing() -> str | None:
+    """Why nothing can be compiled here, as `setup.py` finds out; None where something can."""
+    missing: str | None = runpy.run_path(str(ROOT / "setup.py"))["what_is_missing"]()
+    return missing
+
+
+def wants_pure() -> bool:
+    return os.environ.get("SKERRY_PURE", "") not in ("", "0")
+
+
+def word(code: int) -> str:
+    return "passed" if code == 0 else "FAILED"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,67 @@
+"""Writes docs/reference/cli.md from the commands themselves; a tidy test compares the two."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+from skerry.cli.main import skerry
+
+PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
+
+INTRODUCTION = """\
+# Commands
+
+`skerry <thing> <verb>`. Data goes to stdout, words for people to stderr. Reading commands have
+`--json`, which gives one JSON object per line. Progress bars appear on a terminal only.
+
+| exit code | meaning |
+|---|---|
+| 0 | done |
+| 1 | failed |
+| 2 | the command line was wrong |
+| 3 | nobody could be reached |
+
+An error is one line, with a hint where there is one; `skerry --debug ...` adds a traceback.
+Long-running commands end orderly on SIGINT and SIGTERM.
+
+Completion for a shell: put `eval "$(_SKERRY_COMPLETE=bash_source skerry)"` into the start-up file
+of bash (`zsh_source` for zsh, `fish_source` for fish).
+"""
+
+
+def reference() -> str:
+    """The whole page."""
+    parts = [INTRODUCTION, section(skerry, "skerry", title="General options")]
+    parts += [
+        section(command, path, title=f"`{path}`") for command, path in leaves(skerry, "skerry")
+    ]
+    return "\n".join(parts)
+
+
+def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
+    """Every command that does something, with its path."""
+    if not isinstance(command, click.Group):
+        yield command, path
+        return
+    context = click.Context(command)
+    for name in sorted(command.list_commands(context)):
+        below = command.get_command(context, name)
+        assert below is not None
+        yield from leaves(below, f"{path} {name}")
+
+
+def section(command: click.Command, path: str, *, title: str) -> str:
+    # A fixed width: the page must not depend on the terminal it was written in.
+    context = click.Context(
+        command, info_name=path, terminal_width=90, help_option_names=["-h", "--help"]
+    )
+    return f"## {title}\n\n```text\n{command.get_help(context)}\n```\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(reference(), encoding="utf-8")
+    print(f"wrote {PAGE.name}", file=sys.stderr)
