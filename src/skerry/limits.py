@@ -93,7 +93,7 @@ about which file was named."""
 # -- what peers may make us remember
 
 TYPE_COUNT_MAX: Final = 10_000
-"""Types one registry knows; each costs a class and its tables. The largest systems have hundreds."""
+"""Types one registry knows, each with a class and tables. The largest systems have hundreds."""
 
 CONFLICT_COUNT_MAX: Final = 1000
 """Refused definitions kept to be shown."""

@@ -19,7 +19,7 @@ __all__ = ["NO_TRACE", "DatagramDropped", "DropReason", "TraceEvent", "Tracer", 
 
 
 class DropReason(enum.Enum):
-    """Why a datagram was dropped. Multicast has strangers on it, so a drop is counted, not fatal."""
+    """Why a datagram was dropped: multicast has strangers on it, so that is counted, not fatal."""
 
     MALFORMED = "malformed"
     """The bytes are not a message of this protocol."""
@@ -73,7 +73,7 @@ def _plain(value: object) -> Any:
         return value.hex()
     if isinstance(value, (set, frozenset)):
         # The order inside a set of texts is another one in every process.
-        return sorted((_plain_text(item) for item in value))
+        return sorted(_plain_text(item) for item in value)
     if dataclasses.is_dataclass(value):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return str(value)

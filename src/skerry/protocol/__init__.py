@@ -1,0 +1,1 @@
+"""How programs talk: pure machines that turn bytes, time and chance into events and bytes."""

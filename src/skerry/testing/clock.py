@@ -1,0 +1,65 @@
+"""The clock of one simulated node: a monotonic time that may drift, and a wall time that may jump.
+
+World time is what the simulator orders events by; no machine ever sees it. Each node's monotonic
+clock starts somewhere else, because a machine that compares its own monotonic time with one it
+received from a peer has a bug which equal clocks would hide.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+__all__ = ["WALL_START_NS", "NodeClock"]
+
+WALL_START_NS: Final = 1_767_225_600_000_000_000
+"""Wall time at world time 0: 2026-01-01T00:00:00Z. Fixed, so that traces repeat."""
+
+_MILLION: Final = 1_000_000
+
+
+class NodeClock:
+    """Turns world time into a node's own time and back."""
+
+    __slots__ = ("_drift_ppm", "_local_ns", "_world_ns", "wall_offset_ns")
+
+    def __init__(self, *, start_ns: int) -> None:
+        assert start_ns >= 0
+        self._world_ns = 0
+        self._local_ns = start_ns
+        self._drift_ppm = 0
+        self.wall_offset_ns = WALL_START_NS - start_ns
+        """Wall time less monotonic time."""
+
+    @property
+    def drift_ppm(self) -> int:
+        """By how many millionths this clock runs fast (or slow, when negative)."""
+        return self._drift_ppm
+
+    def read(self, world_ns: int) -> int:
+        """The node's monotonic time at `world_ns`."""
+        passed_ns = world_ns - self._world_ns
+        if self._drift_ppm:
+            passed_ns = passed_ns * (_MILLION + self._drift_ppm) // _MILLION
+        return self._local_ns + passed_ns
+
+    def read_wall(self, world_ns: int) -> int:
+        """The node's wall time at `world_ns`."""
+        return self.read(world_ns) + self.wall_offset_ns
+
+    def world_ns(self, local_ns: int) -> int:
+        """The first world time at which `read` gives `local_ns` or more."""
+        passed_ns = local_ns - self._local_ns
+        if self._drift_ppm:
+            passed_ns = -(-passed_ns * _MILLION // (_MILLION + self._drift_ppm))
+        return self._world_ns + passed_ns
+
+    def set_drift(self, drift_ppm: int, world_ns: int) -> None:
+        """Run faster or slower from `world_ns` on. Monotonic time itself does not jump."""
+        assert drift_ppm > -_MILLION, "a monotonic clock does not run backwards"
+        self._local_ns = self.read(world_ns)
+        self._world_ns = world_ns
+        self._drift_ppm = drift_ppm
+
+    def jump_wall(self, jump_ns: int) -> None:
+        """Set the wall clock, forwards or backwards; monotonic time does not notice."""
+        self.wall_offset_ns += jump_ns

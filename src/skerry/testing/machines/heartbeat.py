@@ -1,0 +1,241 @@
+"""A failure detector: every member beats to a group, and suspects those it has not heard for long.
+
+The hard part is not to suspect others for one's own slowness. A program that was stopped for a
+second finds deadlines passed and mail unread, and the beat it misses may be in that mail. So when a
+peer's time is up it gets a last call, a moment in which the mail is read, and a last call that is
+itself looked at late does not count.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from random import Random
+from typing import Final
+
+from skerry.protocol.deadlines import Deadlines
+from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
+
+__all__ = [
+    "Beat",
+    "Found",
+    "Heartbeat",
+    "HeartbeatConfig",
+    "HeartbeatStatistics",
+    "Restarted",
+    "Restored",
+    "Suspected",
+]
+
+_BEAT: Final = struct.Struct(">4sQI")
+_MARK: Final = b"beat"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beat:
+    """One beat: which life of the member, and the number of the beat in it."""
+
+    life: int
+    number: int
+
+    def encode(self) -> bytes:
+        """The beat as 16 bytes."""
+        return _BEAT.pack(_MARK, self.life, self.number)
+
+    @staticmethod
+    def decode(data: bytes) -> Beat | None:
+        """The beat in `data`, or None when it is something else."""
+        if len(data) != _BEAT.size:
+            return None
+        mark, life, number = _BEAT.unpack(data)
+        return Beat(life=life, number=number) if mark == _MARK else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatConfig:
+    """How often a member beats, and how much silence is too much."""
+
+    interval_ns: int = 100_000_000
+    timeout_ns: int = 1_000_000_000
+    last_call_ns: int = 1_000_000
+    """Time for the mail to be read before a peer is suspected. A last call looked at later than
+    this was missed by our own fault, and is repeated."""
+    peer_count_max: int = 256
+    """Peers followed; beats of further ones are dropped."""
+    past_life_count_max: int = 8
+    """Past lives of a peer that are known again when a late beat of one arrives."""
+
+    def __post_init__(self) -> None:
+        assert 0 < self.interval_ns < self.timeout_ns
+        assert 0 < self.last_call_ns < self.interval_ns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found(Event):
+    """A peer was heard for the first time."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspected(Event):
+    """A peer has been silent for too long."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restored(Event):
+    """A suspected peer was heard again."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(Event):
+    """A peer came back in a new life."""
+
+    peer: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeartbeatStatistics(Statistics):
+    """What a member has done and seen in this life."""
+
+    sent_count: int
+    dropped_count: int
+    peer_count: int
+
+
+@dataclass(slots=True, kw_only=True)
+class _Peer:
+    life: int
+    number: int
+    past_lives: list[int]
+    is_called: bool = False
+    """Its time is up and the last call is running."""
+    is_suspected: bool = False
+
+
+class Heartbeat:
+    """One member of a group: beats, and watches the beats of the others."""
+
+    def __init__(
+        self,
+        *,
+        address: Address,
+        group: Address,
+        rng: Random,
+        now_ns: int,
+        config: HeartbeatConfig | None = None,
+        tracer: Tracer = NO_TRACE,
+    ) -> None:
+        self._address = address
+        self._group = group
+        self._config = config or HeartbeatConfig()
+        self._tracer = tracer
+        self._peers: dict[Address, _Peer] = {}
+        self._expiry: Deadlines[Address] = Deadlines()
+        # Members that start together must not beat together for ever.
+        self._beat_due_ns = now_ns + rng.randrange(self._config.interval_ns)
+        self._number = 0
+        self._dropped_count = 0
+        self._events: list[Event] = []
+        self._transmits: list[Transmit] = []
+        self.life = rng.getrandbits(64)
+
+    def alive(self) -> list[str]:
+        """The peers that are not suspected, in the order they were found."""
+        return [address.host for address, peer in self._peers.items() if not peer.is_suspected]
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Take a beat."""
+        if source == self._address:
+            return  # The group brings our own beats back to us.
+        beat = Beat.decode(data)
+        if beat is None:
+            self._drop(DropReason.MALFORMED, source, now_ns)
+            return
+        reason = self._accept(beat, source)
+        if reason is not None:
+            self._drop(reason, source, now_ns)
+        else:
+            self._expiry.set(source, now_ns + self._config.timeout_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Beat, and suspect who was silent."""
+        if now_ns >= self._beat_due_ns:
+            self._beat_due_ns = now_ns + self._config.interval_ns
+            beat = Beat(life=self.life, number=self._number)
+            self._number += 1
+            self._transmits.append(Transmit(destination=self._group, data=beat.encode()))
+        for address, due_ns in self._expiry.take_due(now_ns):
+            peer = self._peers[address]
+            if self._may_suspect(peer, now_ns - due_ns):
+                peer.is_suspected = True
+                self._events.append(Suspected(peer=address.host))
+            else:
+                peer.is_called = True
+                self._expiry.set(address, now_ns + self._config.last_call_ns)
+
+    def take_events(self) -> list[Event]:
+        """What became of the peers."""
+        events, self._events = self._events, []
+        return events
+
+    def take_transmits(self) -> list[Transmit]:
+        """Beats."""
+        transmits, self._transmits = self._transmits, []
+        return transmits
+
+    def deadline_ns(self) -> int | None:
+        """The next beat of ours, or the end of somebody's time."""
+        expiry_ns = self._expiry.next_ns()
+        return self._beat_due_ns if expiry_ns is None else min(self._beat_due_ns, expiry_ns)
+
+    def statistics(self) -> HeartbeatStatistics:
+        """What was sent, dropped and found."""
+        return HeartbeatStatistics(
+            sent_count=self._number,
+            dropped_count=self._dropped_count,
+            peer_count=len(self._peers),
+        )
+
+    def _accept(self, beat: Beat, source: Address) -> DropReason | None:
+        peer = self._peers.get(source)
+        if peer is None:
+            return self._find(beat, source)
+        if beat.life != peer.life:
+            if beat.life in peer.past_lives:
+                return DropReason.DUPLICATE
+            self._begin_life(peer, beat, source)
+        elif beat.number <= peer.number:
+            # A beat that was held up somewhere says nothing about the peer as it is now.
+            return DropReason.DUPLICATE
+        peer.number = beat.number
+        peer.is_called = False
+        if peer.is_suspected:
+            peer.is_suspected = False
+            self._events.append(Restored(peer=source.host))
+        return None
+
+    def _find(self, beat: Beat, source: Address) -> DropReason | None:
+        if len(self._peers) >= self._config.peer_count_max:
+            return DropReason.STRANGER
+        self._peers[source] = _Peer(life=beat.life, number=beat.number, past_lives=[])
+        self._events.append(Found(peer=source.host))
+        return None
+
+    def _begin_life(self, peer: _Peer, beat: Beat, source: Address) -> None:
+        peer.past_lives.append(peer.life)
+        del peer.past_lives[: -self._config.past_life_count_max]
+        peer.life = beat.life
+        self._events.append(Restarted(peer=source.host))
+
+    def _may_suspect(self, peer: _Peer, late_ns: int) -> bool:
+        return peer.is_called and late_ns <= self._config.last_call_ns
+
+    def _drop(self, reason: DropReason, source: Address, now_ns: int) -> None:
+        self._dropped_count += 1
+        self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))

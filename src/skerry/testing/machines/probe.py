@@ -1,0 +1,115 @@
+"""A machine without a will: it sends what it is told to and writes down what happens to it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skerry.protocol.machine import (
+    Address,
+    CloseReason,
+    Connect,
+    Disconnect,
+    Event,
+    Statistics,
+    Transmit,
+)
+from skerry.testing.node import Setting
+
+__all__ = ["Heard", "Probe", "ProbeStatistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard(Event):
+    """Bytes arrived."""
+
+    data: bytes
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProbeStatistics(Statistics):
+    """How much came and went."""
+
+    heard_count: int
+    sent_count: int
+
+
+class Probe:
+    """Its own factory: `world.add("a", Probe)`."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.wall_offset_ns = setting.wall_offset_ns
+        self.heard: list[bytes] = []
+        self.sources: list[Address] = []
+        self.heard_at_ns: list[int] = []
+        self.advanced_at_ns: list[int] = []
+        self.opened: list[Address] = []
+        self.closed: list[tuple[Address, CloseReason]] = []
+        self.stored = b""
+        """What the next life finds on its disk."""
+        self.wake_ns: int | None = None
+        """When to be advanced, once."""
+        self._events: list[Event] = []
+        self._transmits: list[Transmit] = []
+        self._sent_count = 0
+
+    def send(self, destination: Address, *datagrams: bytes) -> None:
+        """Send these, one after the other."""
+        for data in datagrams:
+            self._transmits.append(Transmit(destination=destination, data=data))
+            self._sent_count += 1
+
+    def connect(self, destination: Address) -> None:
+        """Ask for a stream."""
+        self._transmits.append(Connect(destination=destination))
+
+    def disconnect(self, destination: Address) -> None:
+        """End a stream."""
+        self._transmits.append(Disconnect(destination=destination))
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Write it down."""
+        self.heard.append(data)
+        self.sources.append(source)
+        self.heard_at_ns.append(now_ns)
+        self._events.append(Heard(data=data, source=source.host))
+
+    def stream_opened(self, peer: Address, _now_ns: int) -> None:
+        """Write it down."""
+        self.opened.append(peer)
+
+    def stream_closed(self, peer: Address, reason: CloseReason, _now_ns: int) -> None:
+        """Write it down."""
+        self.closed.append((peer, reason))
+
+    def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
+        """Write it down."""
+        self.wall_offset_ns = wall_offset_ns
+
+    def advance(self, now_ns: int) -> None:
+        """Write it down."""
+        self.advanced_at_ns.append(now_ns)
+        self.wake_ns = None
+
+    def take_events(self) -> list[Event]:
+        """What was heard."""
+        events, self._events = self._events, []
+        return events
+
+    def take_transmits(self) -> list[Transmit]:
+        """What it was told to send."""
+        transmits, self._transmits = self._transmits, []
+        return transmits
+
+    def deadline_ns(self) -> int | None:
+        """What was set as `wake_ns`."""
+        return self.wake_ns
+
+    def statistics(self) -> ProbeStatistics:
+        """How much came and went."""
+        return ProbeStatistics(heard_count=len(self.heard), sent_count=self._sent_count)
+
+    def durable(self) -> bytes:
+        """What was set as `stored`."""
+        return self.stored

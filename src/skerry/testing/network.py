@@ -1,0 +1,153 @@
+"""The simulated network: datagrams to one node or to a group, and what faults do to them.
+
+Left alone the network is perfect: every datagram arrives once, in order, after the same latency.
+All that goes wrong is the work of a `LinkFault`, so a test sees exactly the faults it asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+from zlib import crc32
+
+from skerry.limits import DATAGRAM_BYTES_MAX, SIM_INBOX_COUNT_MAX
+from skerry.protocol.machine import Address, Transmit
+from skerry.testing.packet import MULTICAST, UNICAST, Packet
+from skerry.testing.streams import Streams
+
+if TYPE_CHECKING:
+    from skerry.testing.node import Node
+    from skerry.testing.world import World
+
+__all__ = ["LinkShaper", "Network"]
+
+
+class LinkShaper(Protocol):
+    """Something between two nodes that changes what passes."""
+
+    def matches(self, packet: Packet) -> bool:
+        """Whether the packet passes here at all."""
+
+    def shape(self, packet: Packet, delays_ns: list[int]) -> list[int]:
+        """The delays of the copies that arrive, given those that came in; empty stops it."""
+
+
+class Network:
+    """Carries what machines transmit to the machines it is meant for."""
+
+    def __init__(self, world: World, *, latency_ns: int) -> None:
+        assert latency_ns > 0
+        self.latency_ns = latency_ns
+        self.shapers: list[LinkShaper] = []
+        """What every packet has to pass, in this order."""
+        self.streams = Streams(world, self)
+        self._world = world
+        self._nodes: dict[Address, Node[Any]] = {}
+        # Members are kept in a dictionary for its order: that of joining.
+        self._groups: dict[Address, dict[str, Node[Any]]] = {}
+        self._write: Callable[[str], None] = world.trace.lines.append
+
+    def attach(self, node: Node[Any]) -> None:
+        """Let datagrams to the node's address reach it."""
+        self._nodes[node.address] = node
+
+    def join(self, node: Node[Any], group: Address) -> None:
+        """Let datagrams to `group` reach the node too, its own included."""
+        assert group not in self._nodes, f"{group} is a node, not a group"
+        self._groups.setdefault(group, {})[node.name] = node
+
+    def leave(self, node: Node[Any], group: Address) -> None:
+        """Undo `join`; what is on its way still arrives."""
+        self._groups.get(group, {}).pop(node.name, None)
+
+    def send(self, node: Node[Any], transmits: Sequence[Transmit]) -> None:
+        """Put what the node's machine transmits on the wire."""
+        for transmit in transmits:
+            if transmit.destination.is_stream:
+                self.streams.send(node, transmit)
+            else:
+                self._send_datagram(node, transmit)
+
+    def plan(self, packet: Packet) -> list[int]:
+        """When the copies of the packet arrive, from now; empty when it does not."""
+        delays_ns = [self.latency_ns]
+        for shaper in self.shapers:
+            if shaper.matches(packet):
+                delays_ns = shaper.shape(packet, delays_ns)
+                if not delays_ns:
+                    self._note_stopped(packet, shaper)
+                    break
+        return delays_ns
+
+    def dispatch(self, packet: Packet, delay_ns: int) -> None:
+        """Let a datagram arrive after `delay_ns`, past all faults."""
+        self._world.after(delay_ns, self._arrive, packet)
+
+    def _send_datagram(self, node: Node[Any], transmit: Transmit) -> None:
+        destination, data = transmit.destination, transmit.data
+        if len(data) > DATAGRAM_BYTES_MAX:
+            raise self._world.failure(
+                "network",
+                f"{node.name} sends a datagram of {len(data)} bytes,"
+                f" the limit is {DATAGRAM_BYTES_MAX}",
+            )
+        crc = crc32(data)
+        target = self._nodes.get(destination)
+        if target is not None:
+            self._send_copy(node, target, data, crc, UNICAST)
+            return
+        members = self._groups.get(destination)
+        if members is None:
+            self._world.note("unroutable", node, to=str(destination), bytes=len(data))
+            return
+        for member in members.values():
+            self._send_copy(node, member, data, crc, MULTICAST)
+
+    def _send_copy(
+        self, source: Node[Any], target: Node[Any], data: bytes, crc: int, kind: str
+    ) -> None:
+        world = self._world
+        packet = Packet(source, target, data, crc, kind, world.now_ns)
+        # What a node sends to itself goes through its own computer's memory, not over a link.
+        if self.shapers and source is not target:
+            for delay_ns in self.plan(packet):
+                world.after(delay_ns, self._arrive, packet)
+        else:
+            world.after(self.latency_ns, self._arrive, packet)
+
+    def _arrive(self, packet: Packet) -> None:
+        node = packet.destination
+        world = self._world
+        # Written out by hand: this is the line of which there are most, and `json` takes ten
+        # times as long. A test holds it against the form all other lines have.
+        self._write(
+            f'{{"_at_ns":{world.now_ns},"_node":{node.label},"bytes":{len(packet.data)},'
+            f'"crc":{packet.crc},"event":"receive","from":{packet.source.label},'
+            f'"kind":"{packet.kind}","sent_ns":{packet.sent_ns}}}'
+        )
+        if not node.is_up:
+            world.note("unheard", node)
+            return
+        if node.is_paused and len(node.inbox) >= SIM_INBOX_COUNT_MAX:
+            world.note("overflow", node)
+            return
+        if world.taps:
+            world.tap(packet)
+        if node.is_paused:
+            node.inbox.append((self._hand_over, packet))
+        else:
+            self._hand_over(packet)
+
+    def _hand_over(self, packet: Packet) -> None:
+        world = self._world
+        node = packet.destination
+        world.input_count += 1
+        node.machine.receive(packet.data, packet.source.address, node.clock.read(world.now_ns))
+        world.collect(node)
+
+    def _note_stopped(self, packet: Packet, shaper: LinkShaper) -> None:
+        self._write(
+            f'{{"_at_ns":{self._world.now_ns},"_node":{packet.source.label},'
+            f'"bytes":{len(packet.data)},"by":"{type(shaper).__name__}","crc":{packet.crc},'
+            f'"event":"stopped","kind":"{packet.kind}","to":{packet.destination.label}}}'
+        )

@@ -1,0 +1,146 @@
+"""One simulated node: a machine, its clock, and what waits for it."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from skerry.errors import LocalProtocolError
+from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
+from skerry.protocol.machine import Address, Event, Machine
+from skerry.testing.clock import NodeClock
+from skerry.tracing import Tracer
+
+if TYPE_CHECKING:
+    from skerry.testing.streams import StreamEnd
+    from skerry.testing.world import World
+
+__all__ = ["Factory", "Node", "Setting"]
+
+MachineT = TypeVar("MachineT", bound=Machine)
+MachineT_co = TypeVar("MachineT_co", bound=Machine, covariant=True)
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a machine is born into; the argument of its factory, anew for each life."""
+
+    name: str
+    address: Address
+    now_ns: int
+    wall_offset_ns: int
+    """Wall time less monotonic time. A `WallClocked` machine hears of later changes."""
+    rng: Random
+    tracer: Tracer
+    life: int
+    """1 for the first life of the node, one more after each restart."""
+    disk: bytes | None
+    """What the life before declared `Durable`; None in the first life or when it was lost."""
+
+
+Factory = Callable[[Setting], MachineT]
+"""Builds a machine, at the start and again after each restart."""
+
+
+class Node(Generic[MachineT]):
+    """A handle on one node of a world. Its machine is another object after a restart."""
+
+    __slots__ = (
+        "_machine",
+        "address",
+        "clock",
+        "disk",
+        "events",
+        "factory",
+        "inbox",
+        "is_paused",
+        "label",
+        "life",
+        "listens",
+        "name",
+        "paused_until_ns",
+        "port_next",
+        "spin_count",
+        "spin_ns",
+        "streams",
+        "timer_ns",
+        "world",
+    )
+
+    def __init__(
+        self,
+        *,
+        world: World,
+        name: str,
+        port: int,
+        factory: Factory[MachineT],
+        clock: NodeClock,
+        listens: bool,
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.label = json.dumps(name)
+        """The name as it stands in the trace."""
+        self.address = Address(name, port)
+        self.factory = factory
+        self.clock = clock
+        self.listens = listens
+        self.life = 0
+        self.disk: bytes | None = None
+        self.events: deque[Event] = deque(maxlen=SIM_EVENT_KEPT_COUNT_MAX)
+        """What the machine told the layer above, over all its lives, oldest first."""
+        self.streams: dict[Address, StreamEnd] = {}
+        """Streams the machine knows of, by the address of the far end."""
+        self.port_next = 49152
+        self.is_paused = False
+        self.paused_until_ns = 0
+        self.inbox: deque[tuple[Callable[[Any], None], Any]] = deque()
+        self.timer_ns: int | None = None
+        self.spin_ns = -1
+        self.spin_count = 0
+        self._machine: MachineT | None = None
+
+    def __repr__(self) -> str:
+        state = "down" if not self.is_up else "paused" if self.is_paused else "running"
+        return f"<Node {self.name} {state}, life {self.life}>"
+
+    @property
+    def machine(self) -> MachineT:
+        """The machine of the present life."""
+        if self._machine is None:
+            raise LocalProtocolError(f"node {self.name} is down and has no machine")
+        return self._machine
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the node has a machine, be it paused or not."""
+        return self._machine is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the node is up and not paused, so that an application on it can act."""
+        return self._machine is not None and not self.is_paused
+
+    @property
+    def now_ns(self) -> int:
+        """The node's own monotonic time."""
+        return self.clock.read(self.world.now_ns)
+
+    def do(self, action: Callable[[MachineT, int], Result]) -> Result:
+        """Let an application act: `action(machine, now_ns)`. Then what the machine has to say is
+        carried out, as after any other input."""
+        if not self.is_running:
+            raise LocalProtocolError(f"{self!r} cannot act now; ask `is_running` first")
+        result = action(self.machine, self.now_ns)
+        self.world.input_count += 1
+        self.world.collect(self)
+        return result
+
+    def replace_machine(self, machine: MachineT | None) -> None:
+        """Give the node another machine, or none. For the world only."""
+        self._machine = machine

@@ -1,0 +1,280 @@
+"""What happens to nodes, clocks and streams, and links that fail for a while, drawn from the seed.
+
+These faults strike again and again, after gaps between half of and one and a half times
+`gap_ns`. What they did is undone when the world becomes calm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+from skerry.testing.faults import Clog, Fault, LinkFault, Partition
+
+if TYPE_CHECKING:
+    from skerry.testing.node import Node
+    from skerry.testing.world import World
+
+__all__ = [
+    "ClockDrift",
+    "ClockJumps",
+    "Clogs",
+    "Partitions",
+    "Pauses",
+    "Recurring",
+    "Refusals",
+    "Restarts",
+    "StreamLosses",
+]
+
+
+class Recurring(Fault):
+    """Base of faults that strike now and then: `strike` does it once."""
+
+    _rng: Random
+    _is_stopped = False
+
+    def __init__(self, *, gap_ns: int, nodes: Collection[str] | None = None) -> None:
+        """Only `nodes` are struck, or all there are at that moment."""
+        assert gap_ns > 1
+        self._gap_ns = gap_ns
+        self._names = None if nodes is None else frozenset(nodes)
+
+    def start(self, world: World, rng: Random) -> None:
+        self._rng = rng
+        self._schedule(world)
+
+    def stop(self, _world: World) -> None:
+        self._is_stopped = True
+
+    def strike(self, world: World, rng: Random) -> bool:
+        """Do harm once; False when there was nobody to harm."""
+        raise NotImplementedError
+
+    def nodes(self, world: World) -> list[Node[Any]]:
+        """Whom this fault may strike, in the order of their birth."""
+        return [
+            node for name, node in world.nodes.items() if self._names is None or name in self._names
+        ]
+
+    def _schedule(self, world: World) -> None:
+        gap_ns = self._rng.randrange(self._gap_ns // 2, self._gap_ns * 3 // 2)
+        world.after(gap_ns, self._strike_again, world)
+
+    def _strike_again(self, world: World) -> None:
+        if self._is_stopped:
+            return
+        if self.strike(world, self._rng):
+            self.strike_count += 1
+        self._schedule(world)
+
+
+class Pauses(Recurring):
+    """Stops a node for a while: a collector of garbage, a swap, a debugger."""
+
+    def __init__(
+        self, *, gap_ns: int, length_ns_max: int, nodes: Collection[str] | None = None
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert length_ns_max > 1
+        self._length_ns_max = length_ns_max
+
+    def strike(self, world: World, rng: Random) -> bool:
+        running = [node for node in self.nodes(world) if node.is_running]
+        if not running:
+            return False
+        world.pause(rng.choice(running), rng.randrange(1, self._length_ns_max))
+        return True
+
+    def stop(self, world: World) -> None:
+        super().stop(world)
+        for node in self.nodes(world):
+            if node.is_paused:
+                world.resume(node)
+
+
+class Restarts(Recurring):
+    """Crashes a node and starts it again, with or without what it had stored."""
+
+    def __init__(
+        self,
+        *,
+        gap_ns: int,
+        down_ns_max: int,
+        disk_loss_rate: float = 0.0,
+        nodes: Collection[str] | None = None,
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert down_ns_max > 1
+        assert 0.0 <= disk_loss_rate <= 1.0
+        self._down_ns_max = down_ns_max
+        self._disk_loss_rate = disk_loss_rate
+        self._keeps_disk: dict[tuple[str, int], bool] = {}
+
+    def strike(self, world: World, rng: Random) -> bool:
+        up = [node for node in self.nodes(world) if node.is_up]
+        if not up:
+            return False
+        node = rng.choice(up)
+        keep_disk = rng.random() >= self._disk_loss_rate
+        self._keeps_disk[node.name, node.life] = keep_disk
+        world.restart(node, down_ns=rng.randrange(1, self._down_ns_max), keep_disk=keep_disk)
+        return True
+
+    def stop(self, world: World) -> None:
+        super().stop(world)
+        for node in self.nodes(world):
+            # A node that a test crashed for good stays down: it is not in the dictionary.
+            keep_disk = self._keeps_disk.get((node.name, node.life))
+            if not node.is_up and keep_disk is not None:
+                world.start(node, keep_disk=keep_disk)
+
+
+class ClockDrift(Fault):
+    """Lets each node's clock run fast or slow by a fixed amount of up to `drift_ppm_max`."""
+
+    def __init__(self, *, drift_ppm_max: int) -> None:
+        assert 0 < drift_ppm_max < 1_000_000
+        self._drift_ppm_max = drift_ppm_max
+
+    def start(self, world: World, rng: Random) -> None:
+        for node in world.nodes.values():
+            world.set_drift(node, rng.randrange(-self._drift_ppm_max, self._drift_ppm_max + 1))
+            self.strike_count += 1
+
+    def stop(self, world: World) -> None:
+        for node in world.nodes.values():
+            if node.clock.drift_ppm:
+                world.set_drift(node, 0)
+
+
+class ClockJumps(Recurring):
+    """Sets the wall clock of a node by up to `jump_ns_max`, forwards or backwards."""
+
+    def __init__(
+        self, *, gap_ns: int, jump_ns_max: int, nodes: Collection[str] | None = None
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert jump_ns_max > 0
+        self._jump_ns_max = jump_ns_max
+
+    def strike(self, world: World, rng: Random) -> bool:
+        running = [node for node in self.nodes(world) if node.is_running]
+        if not running:
+            return False
+        jump_ns = rng.randrange(-self._jump_ns_max, self._jump_ns_max + 1)
+        world.jump_wall(rng.choice(running), jump_ns)
+        return True
+
+
+class _LinkTrouble(Recurring):
+    """A link fault that comes for a while between a node and some of the others."""
+
+    def __init__(
+        self, *, gap_ns: int, length_ns_max: int, nodes: Collection[str] | None = None
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert length_ns_max > 1
+        self._length_ns_max = length_ns_max
+        self._current: list[LinkFault] = []
+
+    def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
+        """The fault on this one-way link."""
+        raise NotImplementedError
+
+    def strike(self, world: World, rng: Random) -> bool:
+        names = [node.name for node in self.nodes(world)]
+        if len(names) < 2:
+            return False
+        one = rng.choice(names)
+        others = [name for name in names if name != one]
+        others = rng.sample(others, 1 + rng.randrange(len(others)))
+        # One way out of three each: only out, only in, both.
+        way = rng.randrange(3)
+        length_ns = rng.randrange(1, self._length_ns_max)
+        if way != 0:
+            self._begin(world, self.make([one], others), length_ns)
+        if way != 1:
+            self._begin(world, self.make(others, [one]), length_ns)
+        return True
+
+    def stop(self, world: World) -> None:
+        super().stop(world)
+        for fault in self._current:
+            fault.stop(world)
+        self._current.clear()
+
+    def _begin(self, world: World, fault: LinkFault, length_ns: int) -> None:
+        self._current.append(fault)
+        fault.start(world, self._rng)
+        world.note(
+            type(fault).__name__.lower(),
+            None,
+            **{"from": fault.source_names(), "to": fault.destination_names()},
+        )
+        world.after(length_ns, lambda _: self._end(world, fault))
+
+    def _end(self, world: World, fault: LinkFault) -> None:
+        if fault in self._current:
+            self._current.remove(fault)
+            fault.stop(world)
+            world.note("healed", None, fault=type(fault).__name__.lower())
+
+
+class Partitions(_LinkTrouble):
+    """Cuts a node off from some others for a while: one way, the other, or both."""
+
+    def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
+        return Partition(sources=sources, destinations=destinations)
+
+
+class Clogs(_LinkTrouble):
+    """Holds up all between a node and some others for a while, then lets it through at once."""
+
+    def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
+        return Clog().between(sources=sources, destinations=destinations)
+
+
+class StreamLosses(Recurring):
+    """Breaks a stream. Each side hears of it within `told_ns_max`."""
+
+    def __init__(self, *, gap_ns: int, told_ns_max: int = 1_000_000_000) -> None:
+        super().__init__(gap_ns=gap_ns)
+        assert told_ns_max > 0
+        self._told_ns_max = told_ns_max
+
+    def strike(self, world: World, rng: Random) -> bool:
+        ends = world.network.streams.open_ends()
+        if not ends:
+            return False
+        world.network.streams.lose(
+            rng.choice(ends),
+            told_ns=rng.randrange(self._told_ns_max),
+            far_told_ns=rng.randrange(self._told_ns_max),
+        )
+        return True
+
+
+class Refusals(Fault):
+    """Refuses some of the streams that nodes ask for."""
+
+    _rng: Random
+
+    def __init__(self, rate: float) -> None:
+        assert 0.0 <= rate <= 1.0
+        self._rate = rate
+
+    def start(self, world: World, rng: Random) -> None:
+        self._rng = rng
+        world.network.streams.refuses.append(self._refuse)
+
+    def stop(self, world: World) -> None:
+        if self._refuse in world.network.streams.refuses:
+            world.network.streams.refuses.remove(self._refuse)
+
+    def _refuse(self, _node: Node[Any]) -> bool:
+        if self._rng.random() >= self._rate:
+            return False
+        self.strike_count += 1
+        return True

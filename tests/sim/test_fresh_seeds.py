@@ -1,0 +1,17 @@
+"""Some seeds of every scenario; `make soak` runs as many as there is time for."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.testing import run_scenario
+from skerry.testing.scenarios import SHIPPED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_the_first_seeds_hold(name: str) -> None:
+    for seed in range(40):
+        outcome = run_scenario(name, seed)
+        if outcome.error is not None:
+            raise outcome.error

@@ -1,0 +1,228 @@
+"""Faults that strike now and then: how often, whom, and that calm undoes what they did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from skerry.protocol.machine import Address, CloseReason
+from skerry.testing import (
+    MS,
+    SECOND,
+    ClockDrift,
+    ClockJumps,
+    Clogs,
+    Fault,
+    Partitions,
+    Pauses,
+    Recurring,
+    Refusals,
+    Repeat,
+    Restarts,
+    Setting,
+    StreamLosses,
+    World,
+)
+from skerry.testing.machines.probe import Probe
+
+SERVER = Address("second", 7, is_stream=True)
+
+
+def lines_with(world_lines: list[str], event: str) -> int:
+    return sum(f'"event":"{event}"' in line for line in world_lines)
+
+
+def quiet_world(count: int, fault: Fault, seed: int = 3) -> tuple[World, list[str]]:
+    lines: list[str] = []
+    world = World(seed, sink=lines.append)
+    for n in range(count):
+        world.add(f"n{n}", Probe)
+    world.inject(fault)
+    return world, lines
+
+
+@pytest.mark.parametrize(
+    ("fault", "event"),
+    [
+        (Pauses(gap_ns=SECOND, length_ns_max=100 * MS), "pause"),
+        (Restarts(gap_ns=SECOND, down_ns_max=100 * MS), "crash"),
+        (ClockJumps(gap_ns=SECOND, jump_ns_max=SECOND), "jump"),
+    ],
+)
+def test_recurring_faults_strike_about_as_often_as_they_say(fault: Recurring, event: str) -> None:
+    world, lines = quiet_world(3, fault)
+    world.run_for(100 * SECOND)
+    world.digest()
+    assert 90 <= lines_with(lines, event) <= 110
+    assert fault.strike_count == lines_with(lines, event)
+    for name in ("n0", "n1", "n2"):
+        assert any(f'"_node":"{name}"' in line and event in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Pauses(gap_ns=SECOND, length_ns_max=SECOND),
+        lambda: Restarts(gap_ns=SECOND, down_ns_max=SECOND),
+        lambda: ClockJumps(gap_ns=SECOND, jump_ns_max=SECOND),
+        lambda: ClockDrift(drift_ppm_max=100),
+        lambda: Partitions(gap_ns=SECOND, length_ns_max=SECOND),
+        lambda: Clogs(gap_ns=SECOND, length_ns_max=SECOND),
+    ],
+)
+def test_recurring_faults_repeat_with_the_seed(make: Callable[[], Fault]) -> None:
+    def digest(seed: int) -> str:
+        world, _ = quiet_world(4, make(), seed)
+        world.run_for(20 * SECOND)
+        world.calm()
+        return world.digest()
+
+    assert digest(1) == digest(1)
+    assert digest(1) != digest(2)
+
+
+def test_calm_wakes_who_was_paused_and_starts_who_was_down() -> None:
+    world, _ = quiet_world(3, Pauses(gap_ns=10 * MS, length_ns_max=3600 * SECOND))
+    world.inject(Restarts(gap_ns=200 * MS, down_ns_max=3600 * SECOND))
+    world.run_for(2 * SECOND)
+    assert not any(node.is_running for node in world.nodes.values())
+    world.calm()
+    assert all(node.is_running for node in world.nodes.values())
+    world.run_for(10 * SECOND)
+    assert all(node.is_running for node in world.nodes.values())
+
+
+def test_a_node_crashed_for_good_stays_down() -> None:
+    world, _ = quiet_world(2, Restarts(gap_ns=SECOND, down_ns_max=2, nodes=["n0"]))
+    world.crash(world.nodes["n1"])
+    world.run_for(5 * SECOND)
+    world.calm()
+    assert not world.nodes["n1"].is_up
+    assert world.nodes["n0"].life > 1
+
+
+def test_faults_strike_only_the_nodes_they_are_given() -> None:
+    world, lines = quiet_world(3, Pauses(gap_ns=100 * MS, length_ns_max=2, nodes=["n1"]))
+    world.run_for(10 * SECOND)
+    world.digest()
+    paused = [line for line in lines if '"event":"pause"' in line]
+    assert len(paused) > 50
+    assert all('"_node":"n1"' in line for line in paused)
+
+
+def test_with_nobody_to_strike_nothing_is_counted() -> None:
+    for fault in (
+        Pauses(gap_ns=MS, length_ns_max=2, nodes=[]),
+        Restarts(gap_ns=MS, down_ns_max=2, nodes=[]),
+        ClockJumps(gap_ns=MS, jump_ns_max=2, nodes=[]),
+        Partitions(gap_ns=MS, length_ns_max=2, nodes=["n0"]),
+        StreamLosses(gap_ns=MS),
+    ):
+        world, _ = quiet_world(2, fault)
+        world.run_for(SECOND)
+        assert fault.strike_count == 0
+
+
+def test_disks_are_lost_as_often_as_said() -> None:
+    kept: list[bool] = []
+
+    def build(setting: Setting) -> Probe:
+        if setting.life > 1:
+            kept.append(setting.disk is not None)
+        return Probe(setting)
+
+    world = World(1)
+    world.add("a", build)
+    world.inject(Restarts(gap_ns=10 * MS, down_ns_max=MS, disk_loss_rate=0.25))
+    world.run_for(10 * SECOND)
+    assert len(kept) > 900
+    assert 0.2 < kept.count(False) / len(kept) < 0.3
+
+
+def test_drift_stays_in_its_bounds_and_ends_with_calm() -> None:
+    world, _ = quiet_world(50, ClockDrift(drift_ppm_max=200))
+    drifts = [node.clock.drift_ppm for node in world.nodes.values()]
+    assert all(-200 <= drift <= 200 for drift in drifts)
+    assert len(set(drifts)) > 20
+    world.run_for(SECOND)
+    world.calm()
+    assert {node.clock.drift_ppm for node in world.nodes.values()} == {0}
+
+
+def test_jumps_go_both_ways_and_only_change_wall_time() -> None:
+    lines: list[str] = []
+    world = World(1, sink=lines.append)
+    node = world.add("a", Probe)
+    start_ns = node.now_ns
+    world.inject(ClockJumps(gap_ns=10 * MS, jump_ns_max=SECOND))
+    world.run_for(SECOND)
+    world.digest()
+    assert node.now_ns == start_ns + SECOND
+    assert any('"jump_ns":-' in line for line in lines)
+    assert any('"jump_ns":' in line and '"jump_ns":-' not in line for line in lines)
+    assert node.machine.wall_offset_ns == node.clock.wall_offset_ns
+
+
+@pytest.mark.parametrize("kind", [Partitions, Clogs])
+def test_link_trouble_comes_goes_and_is_one_way_at_times(kind: type[Partitions]) -> None:
+    lines: list[str] = []
+    world = World(2, sink=lines.append)
+    a, b = world.pair(Probe, Probe)
+    fault = kind(gap_ns=100 * MS, length_ns_max=50 * MS)
+    world.inject(fault)
+    states: set[tuple[bool, bool]] = set()
+
+    def look(world: World, _: object) -> None:
+        shapers = world.network.shapers
+        states.add(
+            (
+                any("first" in shaper.source_names() for shaper in shapers),  # type: ignore[attr-defined]
+                any("second" in shaper.source_names() for shaper in shapers),  # type: ignore[attr-defined]
+            )
+        )
+
+    world.drive(Repeat(look, gap_ns_min=MS))
+    world.run_for(20 * SECOND)
+    assert states == {(False, False), (True, False), (False, True), (True, True)}
+    world.calm()
+    assert world.network.shapers == []
+    a.do(lambda machine, _: machine.send(b.address, b"through"))
+    world.run_for(SECOND)
+    assert b.machine.heard == [b"through"]
+    assert 150 < fault.strike_count < 250
+
+
+def test_streams_are_lost_now_and_then(world: World) -> None:
+    class Faithful(Probe):
+        def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
+            super().stream_closed(peer, reason, now_ns)
+            self.connect(peer)
+
+    client, server = world.pair(Faithful, Probe)
+    fault = StreamLosses(gap_ns=SECOND, told_ns_max=10 * MS)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.inject(fault)
+    world.run_for(20 * SECOND)
+    assert 15 <= fault.strike_count <= 25
+    assert abs(len(client.machine.closed) - fault.strike_count) <= 1
+    assert {reason for _, reason in client.machine.closed} == {CloseReason.LOST}
+    assert len(server.machine.opened) == len(client.machine.opened)
+
+
+def test_refusals_turn_away_their_share_and_stop_with_calm(world: World) -> None:
+    clients = [world.add(f"c{n}", Probe) for n in range(400)]
+    world.add("second", Probe, listens=True)
+    fault = Refusals(0.3)
+    world.inject(fault)
+    for client in clients:
+        client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(SECOND)
+    refused = [client for client in clients if client.machine.closed]
+    assert len(refused) == fault.strike_count
+    assert 90 < len(refused) < 150
+    world.calm()
+    for client in refused:
+        client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(SECOND)
+    assert all(client.machine.opened for client in clients)

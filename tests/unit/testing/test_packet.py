@@ -1,0 +1,30 @@
+"""Packets: what faults and checkers can see of a datagram."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+from skerry.protocol.machine import Address
+from skerry.testing import MULTICAST, UNICAST, LoseIf, Packet, World
+from skerry.testing.machines.probe import Probe
+
+
+def test_a_packet_tells_where_it_comes_from_and_what_it_is(world: World) -> None:
+    seen: list[Packet] = []
+    group = Address("239.1.1.1", 5)
+    sender = world.add("sender", Probe)
+    world.add("receiver", Probe, groups=[group])
+
+    def look(packet: Packet) -> bool:
+        seen.append(packet)
+        return False
+
+    world.inject(LoseIf(look))
+    world.run_for(1000)
+    sender.do(lambda machine, _: machine.send(Address("receiver", 7), b"one"))
+    sender.do(lambda machine, _: machine.send(group, b"two"))
+    assert [(p.source.name, p.destination.name, p.data, p.kind, p.sent_ns) for p in seen] == [
+        ("sender", "receiver", b"one", UNICAST, 1000),
+        ("sender", "receiver", b"two", MULTICAST, 1000),
+    ]
+    assert [packet.crc for packet in seen] == [crc32(b"one"), crc32(b"two")]

@@ -1,0 +1,96 @@
+"""Scenarios: finding them by name, running them, and what an outcome says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import ConfigError
+from skerry.testing import World, find_scenario, run_scenario, scenario
+from skerry.testing.scenarios import SHIPPED, Scenario
+
+OWN = """
+from skerry.testing import World, scenario, SECOND
+
+@scenario("fails with odd seeds", node_count=3, node_count_max=5)
+def odd(world: World, node_count: int) -> None:
+    world.run_for(node_count * SECOND)
+    if world.seed % 2:
+        raise world.failure("parity", "the seed is odd")
+
+nothing = 1
+"""
+
+
+@pytest.fixture
+def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "own_scenarios.py").write_text(OWN)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "own_scenarios", raising=False)
+    return "own_scenarios"
+
+
+@pytest.mark.parametrize("name", sorted(SHIPPED))
+def test_every_shipped_scenario_is_found(name: str) -> None:
+    found = find_scenario(name)
+    assert isinstance(found, Scenario)
+    assert found.summary
+    assert found.node_count_min <= found.node_count <= found.node_count_max
+
+
+def test_ones_own_scenario_is_found_by_module_and_name(own_module: str) -> None:
+    outcome = run_scenario(f"{own_module}:odd", 2)
+    assert outcome.error is None
+    assert outcome.node_count == 3
+    assert outcome.simulated_ns == 3 * 10**9
+
+
+def test_a_failure_is_part_of_the_outcome(own_module: str) -> None:
+    outcome = run_scenario(f"{own_module}:odd", 1, node_count=4)
+    assert outcome.error is not None
+    assert outcome.error.checker == "parity"
+    assert outcome.error.command == (
+        "skerry sim run --scenario own_scenarios:odd --seed 1 --nodes 4 --trace"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "detail"),
+    [
+        ("nonsense", "no such scenario"),
+        ("no_such_module:x", "no module no_such_module"),
+        ("own_scenarios:absent", "no scenario absent"),
+        ("own_scenarios:nothing", "no scenario nothing"),
+    ],
+)
+def test_a_wrong_name_is_explained(own_module: str, name: str, detail: str) -> None:
+    with pytest.raises(ConfigError, match=detail) as caught:
+        find_scenario(name)
+    assert caught.value.hint is not None
+    assert "echo" in caught.value.hint
+
+
+@pytest.mark.parametrize("node_count", [0, 6])
+def test_a_number_of_nodes_out_of_bounds_is_refused(own_module: str, node_count: int) -> None:
+    with pytest.raises(ConfigError, match="not between 1 and 5"):
+        run_scenario(f"{own_module}:odd", 2, node_count=node_count)
+
+
+def test_a_sink_gets_the_whole_trace() -> None:
+    lines: list[str] = []
+    outcome = run_scenario("echo", 1, sink=lines.append)
+    assert outcome.event_count > 0
+    assert len(lines) > outcome.input_count / 2
+
+
+def test_other_errors_than_failures_of_the_system_are_not_hidden() -> None:
+    @scenario("has a bug itself", node_count=1)
+    def buggy(_world: World, _node_count: int) -> None:
+        raise ZeroDivisionError
+
+    module = sys.modules[__name__]
+    module.buggy = buggy  # type: ignore[attr-defined]
+    with pytest.raises(ZeroDivisionError):
+        run_scenario(f"{__name__}:buggy", 0)

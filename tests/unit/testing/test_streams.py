@@ -1,0 +1,380 @@
+"""Streams: order, odd pieces, opening, ending, breaking, and ends that hear of nothing."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skerry.errors import SimulationError
+from skerry.limits import SIM_INBOX_COUNT_MAX, SIM_STREAM_BYTES_MAX, SIM_STREAM_COUNT_MAX
+from skerry.protocol.machine import Address, CloseReason
+from skerry.testing import (
+    MS,
+    SECOND,
+    STREAM,
+    Clog,
+    Duplication,
+    Jitter,
+    LoseIf,
+    Loss,
+    Node,
+    Partition,
+    Reordering,
+    World,
+)
+from skerry.testing.machines.echo import EchoServer
+from skerry.testing.machines.probe import Probe
+from skerry.testing.streams import PIECE_BYTES_MAX, Streams
+
+SERVER = Address("second", 7, is_stream=True)
+Pair = tuple[Node[Probe], Node[Probe]]
+
+
+def connected(world: World) -> Pair:
+    client, server = world.pair(Probe, Probe)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(client.machine.opened))
+    return client, server
+
+
+def write(node: Node[Probe], peer: Address, *data: bytes) -> None:
+    node.do(lambda machine, _: machine.send(peer, *data))
+
+
+def test_a_stream_opens_on_both_sides_and_each_has_a_name_for_it(world: World) -> None:
+    client, server = connected(world)
+    assert client.machine.opened == [SERVER]
+    (peer,) = server.machine.opened
+    assert peer.host == "first"
+    assert peer.is_stream
+    write(server, peer, b"welcome")
+    world.run_for(MS)
+    assert b"".join(client.machine.heard) == b"welcome"
+    assert set(client.machine.sources) == {SERVER}
+
+
+def test_bytes_arrive_in_order_and_are_cut_anywhere() -> None:
+    pieces: set[int] = set()
+    for seed in range(30):
+        world = World(seed)
+        client, server = connected(world)
+        written = [bytes([n]) * 10 for n in range(20)]
+        write(client, SERVER, *written)
+        world.run_for(SECOND)
+        assert b"".join(server.machine.heard) == b"".join(written)
+        pieces.update(len(piece) for piece in server.machine.heard)
+    assert 200 in pieces, "all writes in one piece"
+    assert len(pieces & set(range(1, 10))) > 4, "a few bytes at a time"
+    assert any(50 < size < 200 and size % 10 for size in pieces), "cut in the middle"
+
+
+def test_a_long_write_comes_in_pieces_of_bounded_length(world: World) -> None:
+    client, server = connected(world)
+    data = world.random("data").randbytes(1_000_000)
+    write(client, SERVER, data)
+    world.run_for(SECOND)
+    assert b"".join(server.machine.heard) == data
+    assert max(len(piece) for piece in server.machine.heard) <= PIECE_BYTES_MAX
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 10**6), writes=st.lists(st.binary(min_size=1, max_size=300)))
+def test_faults_on_the_way_delay_a_stream_and_change_nothing(
+    seed: int, writes: list[bytes]
+) -> None:
+    world = World(seed)
+    client, server = connected(world)
+    for fault in (Loss(0.2), Duplication(0.5), Reordering(0.5), Jitter(delay_ns_max=3 * MS)):
+        world.inject(fault)
+    for data in writes:
+        write(client, SERVER, data)
+        world.run_for(MS)
+    world.run_for(60 * SECOND)
+    assert b"".join(server.machine.heard) == b"".join(writes)
+    assert server.machine.closed == []
+
+
+def test_nobody_listening_is_a_refusal(world: World) -> None:
+    client = world.add("client", Probe)
+    deaf = world.add("deaf", Probe)
+    world.add("datagrams-only", lambda _: EchoServer(), listens=True)
+    asked = [
+        Address("deaf", 7, is_stream=True),
+        Address("datagrams-only", 7, is_stream=True),
+        Address("nowhere", 7, is_stream=True),
+    ]
+    for address in asked:
+        client.machine.connect(address)
+    client.do(lambda _machine, _now_ns: None)
+    world.run_for(SECOND)
+    assert sorted(client.machine.closed) == sorted((a, CloseReason.REFUSED) for a in asked)
+    assert deaf.machine.opened == []
+
+
+def test_another_port_or_a_node_that_is_down_is_a_refusal(world: World) -> None:
+    client, server = world.pair(Probe, Probe)
+    world.crash(server)
+    other_port = Address("second", 8, is_stream=True)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    client.do(lambda machine, _: machine.connect(other_port))
+    world.run_for(SECOND)
+    assert dict(client.machine.closed) == {
+        SERVER: CloseReason.REFUSED,
+        other_port: CloseReason.REFUSED,
+    }
+
+
+def test_a_peer_that_cannot_be_reached_is_a_time_out(world: World) -> None:
+    client, _ = world.pair(Probe, Probe)
+    world.inject(Partition(sources=["first"], destinations=["second"]))
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(client.machine.closed))
+    assert client.machine.closed == [(SERVER, CloseReason.TIMED_OUT)]
+    assert 10 * SECOND < world.now_ns < 20 * SECOND
+
+
+def test_an_answer_that_cannot_come_back_is_a_time_out_too(world: World) -> None:
+    client, server = world.pair(Probe, Probe)
+    world.inject(Partition(sources=["second"], destinations=["first"]))
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(client.machine.closed))
+    assert client.machine.closed == [(SERVER, CloseReason.TIMED_OUT)]
+    assert len(server.machine.opened) == 1
+
+
+def test_a_server_that_dies_before_its_answer_is_out_is_a_time_out(world: World) -> None:
+    client, server = world.pair(Probe, Probe)
+    cut = Partition(sources=["second"], destinations=["first"])
+    world.inject(cut)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(server.machine.opened))
+    world.restart(server, down_ns=MS)
+    world.run_for(SECOND)
+    cut.stop(world)
+    world.run_until(lambda: bool(client.machine.closed))
+    assert client.machine.closed == [(SERVER, CloseReason.TIMED_OUT)]
+
+
+def test_a_farewell_arrives_before_the_end(world: World) -> None:
+    client, server = connected(world)
+    client.machine.send(SERVER, b"good", b"bye")
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    world.run_for(SECOND)
+    assert b"".join(server.machine.heard) == b"goodbye"
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.ENDED]
+    assert client.machine.closed == [], "who ends a stream is not told"
+
+
+def test_who_ended_a_stream_hears_nothing_more_and_the_peer_learns_when_it_writes(
+    world: World,
+) -> None:
+    client, server = connected(world)
+    (peer,) = server.machine.opened
+    write(server, peer, b"crossing")
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    world.run_for(SECOND)
+    assert client.machine.heard == []
+    assert server.machine.closed[0][0] == peer
+    write(server, peer, b"too late")
+    world.run_for(SECOND)
+    assert len(server.machine.closed) == 1
+
+
+def test_after_an_end_the_same_peer_can_be_connected_again(world: World) -> None:
+    client, server = connected(world)
+    client.machine.disconnect(SERVER)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(SECOND)
+    assert client.machine.opened == [SERVER, SERVER]
+    first, second = server.machine.opened
+    assert first != second
+    assert server.machine.closed == [(first, CloseReason.ENDED)]
+
+
+def test_a_stream_given_up_before_it_was_open_stays_closed(world: World) -> None:
+    client, server = world.pair(Probe, Probe)
+    client.machine.connect(SERVER)
+    client.machine.send(SERVER, b"early")
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    world.run_for(60 * SECOND)
+    assert client.machine.opened == []
+    assert server.machine.opened == []
+    assert client.machine.closed == []
+
+
+def test_a_second_stream_to_the_same_peer_is_a_bug_of_the_machine(world: World) -> None:
+    client, _ = connected(world)
+    with pytest.raises(SimulationError, match="to which it has a stream"):
+        client.do(lambda machine, _: machine.connect(SERVER))
+
+
+def test_a_lost_stream_drops_what_is_in_flight_and_tells_each_side_in_its_time(
+    world: World,
+) -> None:
+    client, server = connected(world)
+    (end,) = world.network.streams.open_ends()
+    assert end.node is server
+    write(client, SERVER, b"in flight")
+    world.network.streams.lose(end, told_ns=10 * MS, far_told_ns=50 * MS)
+    world.run_for(20 * MS)
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.LOST]
+    assert client.machine.closed == []
+    write(client, SERVER, b"into the void")
+    world.run_for(SECOND)
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+    assert server.machine.heard == []
+
+
+def test_a_stream_lost_unheard_can_be_ended_and_opened_anew(world: World) -> None:
+    client, server = connected(world)
+    (end,) = world.network.streams.open_ends()
+    world.network.streams.lose(end, told_ns=SECOND, far_told_ns=SECOND)
+    client.machine.disconnect(SERVER)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(5 * SECOND)
+    assert client.machine.opened == [SERVER, SERVER]
+    assert client.machine.closed == []
+    assert len(server.machine.closed) == 1
+
+
+def test_a_restart_breaks_streams_and_the_peer_is_told(world: World) -> None:
+    client, server = connected(world)
+    world.restart(server, down_ns=MS)
+    world.run_for(SECOND)
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+    assert server.machine.closed == [], "the new life never had that stream"
+
+
+def test_a_peer_that_died_behind_a_cut_is_noticed_when_something_is_written(
+    world: World,
+) -> None:
+    client, server = connected(world)
+    cut = Partition(sources=["second"], destinations=["first"])
+    world.inject(cut)
+    world.restart(server, down_ns=MS)
+    world.run_for(60 * SECOND)
+    assert client.machine.closed == [], "half open: nothing was written, nothing was noticed"
+    cut.stop(world)
+    write(client, SERVER, b"anybody?")
+    world.run_for(SECOND)
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+    assert server.machine.heard == []
+
+
+def test_writing_into_a_cut_network_ends_in_a_lost_stream(world: World) -> None:
+    client, server = connected(world)
+    world.inject(Partition(sources=["first"], destinations=["second"]))
+    write(client, SERVER, b"hello?")
+    world.run_until(lambda: bool(client.machine.closed))
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+    assert server.machine.closed == []
+
+
+def test_a_clogged_link_holds_a_stream_up(world: World) -> None:
+    client, server = connected(world)
+    clog = Clog().between(kinds=[STREAM])
+    world.inject(clog)
+    write(client, SERVER, b"patience")
+    world.run_for(SECOND)
+    assert server.machine.heard == []
+    clog.stop(world)
+    world.run_for(5 * SECOND)
+    assert b"".join(server.machine.heard) == b"patience"
+
+
+def test_a_paused_node_gets_bytes_and_end_in_order_afterwards(world: World) -> None:
+    client, server = connected(world)
+    world.pause(server, SECOND)
+    client.machine.send(SERVER, b"last words")
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    world.run_for(SECOND - MS)
+    assert server.machine.heard == []
+    world.run_for(2 * MS)
+    assert b"".join(server.machine.heard) == b"last words"
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.ENDED]
+
+
+def test_a_node_that_ends_a_stream_does_not_get_the_mail_that_was_waiting(world: World) -> None:
+    class Curt(Probe):
+        def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+            super().receive(data, source, now_ns)
+            self.disconnect(source)
+
+    client, server = world.pair(Probe, Curt)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(client.machine.opened))
+    world.pause(server, SECOND)
+    for data in (b"one", b"two"):
+        client.machine.send(SERVER, data)
+        client.do(lambda _machine, _now_ns: None)
+        world.run_for(10 * MS)
+    world.run_for(2 * SECOND)
+    assert len(server.machine.heard) == 1
+
+
+def test_a_paused_node_with_a_full_window_lets_the_bytes_wait_at_the_sender(
+    world: World,
+) -> None:
+    client, server = connected(world)
+    world.pause(server, 5 * SECOND)
+    filler = ((lambda _: None), None)
+    server.inbox.extend([filler] * SIM_INBOX_COUNT_MAX)
+    write(client, SERVER, b"waits")
+    world.run_for(4 * SECOND)
+    assert len(server.inbox) == SIM_INBOX_COUNT_MAX
+    world.run_for(2 * SECOND)
+    assert b"".join(server.machine.heard) == b"waits"
+
+
+def test_bytes_waiting_for_a_stream_are_bounded(world: World) -> None:
+    client, _ = connected(world)
+    write(client, SERVER, bytes(SIM_STREAM_BYTES_MAX))
+    with pytest.raises(SimulationError, match=f"the limit is {SIM_STREAM_BYTES_MAX}"):
+        write(client, SERVER, b"x")
+
+
+def test_a_node_with_too_many_streams_refuses_the_next(world: World) -> None:
+    server = world.add("second", Probe, listens=True)
+    clients = [world.add(str(n), Probe) for n in range(SIM_STREAM_COUNT_MAX + 1)]
+    for client in clients:
+        client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(SECOND)
+    assert len(server.machine.opened) == SIM_STREAM_COUNT_MAX
+    refused = [client for client in clients if client.machine.closed]
+    assert [client.machine.closed for client in refused] == [[(SERVER, CloseReason.REFUSED)]]
+
+
+def test_a_machine_without_streams_cannot_connect(world: World) -> None:
+    class Blunt(EchoServer):
+        def take_transmits(self) -> list:  # type: ignore[type-arg]
+            from skerry.protocol.machine import Connect
+
+            return [Connect(destination=SERVER)]
+
+    with pytest.raises(SimulationError, match="no StreamMachine"):
+        world.add("blunt", lambda _: Blunt())
+
+
+def test_a_lost_piece_is_sent_again_and_nothing_overtakes_it(world: World) -> None:
+    client, server = connected(world)
+    lost: list[int] = []
+
+    def first_only(_: object) -> bool:
+        lost.append(1)
+        return len(lost) == 1
+
+    world.inject(LoseIf(first_only).between(sources=["first"]))
+    write(client, SERVER, b"abc")
+    world.run_for(MS)
+    write(client, SERVER, b"def")
+    world.run_for(100 * MS)
+    assert server.machine.heard == []
+    world.run_for(SECOND)
+    assert b"".join(server.machine.heard) == b"abcdef"
+
+
+def test_streams_have_chance_of_their_own() -> None:
+    world = World(3)
+    assert isinstance(world.network.streams, Streams)
+    assert world.random("streams").random() == World(3).random("streams").random()
