@@ -12,6 +12,7 @@ import click
 
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.progress import progress_bar
+from skerry.cli.stopping import stop_on_signals
 from skerry.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -103,8 +104,12 @@ def run(
     sink = output.line if trace else None
     shows_each = as_json or len(chosen) == 1
     tallies = {name: _Tally() for name in names}
-    with progress_bar(output, "seeds", total=len(names) * len(chosen)) as advance:
+    total = len(names) * len(chosen)
+    with stop_on_signals() as stop, progress_bar(output, "seeds", total=total) as advance:
         for name, number in product(names, chosen):
+            if stop.is_requested:
+                output.note("stopped before all seeds were run")
+                break
             try:
                 outcome = run_scenario(name, number, node_count=nodes, sink=sink)
             except ConfigError as error:

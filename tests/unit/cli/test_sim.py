@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -160,3 +162,25 @@ def test_the_help_teaches_by_example(run: Run) -> None:
     assert done.code == 0
     assert "skerry sim run --scenario echo --seed 7 --trace" in done.out
     assert "--keep FILE" in done.out
+
+
+@pytest.mark.slow
+def test_many_seeds_end_orderly_on_sigterm() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "skerry", "sim", "run", "--scenario", "echo"]
+        + ["--count", "1000000", "--json"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.terminate()
+        _, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 0
+    assert "stopped before all seeds were run" in err
