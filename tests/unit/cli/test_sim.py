@@ -167,8 +167,10 @@ def test_the_help_teaches_by_example(run: Run) -> None:
 @pytest.mark.slow
 def test_many_seeds_end_orderly_on_sigterm() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "skerry", "sim", "run", "--scenario", "echo"]
-        + ["--count", "1000000", "--json"],
+        [
+            *(sys.executable, "-m", "skerry", "sim", "run"),
+            *("--scenario", "echo", "--count", "1000000", "--json"),
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
