@@ -10,6 +10,7 @@ from skerry.codec.generated import GeneratedCodec
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.codec.tables import TableCodec
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import EnumType, FieldType, Kind, RefType, StructType, VectorType
 
 __all__ = [
@@ -77,7 +78,9 @@ def make_plan(
         )
         for item in struct.fields
     ]
-    return StructPlan(struct.name, cls, fields, values_getter([f.attribute for f in fields]))
+    plan = StructPlan(struct.name, cls, fields, values_getter([f.attribute for f in fields]))
+    plan.fingerprint = fingerprint(struct)
+    return plan
 
 
 def values_getter(attributes: list[str]) -> Callable[[object], tuple[Any, ...]]:

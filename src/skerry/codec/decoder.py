@@ -37,6 +37,7 @@ from skerry.codec.plans import (
     STRING,
     STRUCT,
     TIMEPOINT,
+    UINT8,
     UINT64,
     UUID,
     FieldPlan,
@@ -59,6 +60,7 @@ _SAFE_UNKNOWN = uuid.SafeUUID.unknown
 
 def decode(plan: StructPlan, data: bytes) -> object:
     """The object that `data` is, all of it."""
+    _expect_bytes(data)
     size: i64 = len(data)
     if size > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(size)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
@@ -70,6 +72,7 @@ def decode(plan: StructPlan, data: bytes) -> object:
 
 def decode_from(plan: StructPlan, data: bytes, start: int) -> tuple[object, int]:
     """The object that begins at `start`, and where it ends."""
+    _expect_bytes(data)
     obj, pos = _read_struct(plan, data, start, len(data))
     return obj, int(pos)
 
@@ -78,6 +81,12 @@ def decode_value(plan: StructPlan, field: FieldPlan, data: bytes, start: int) ->
     """One value of a field, and where it ends."""
     value, pos = _read_value(plan, field, field.value, data, start, len(data))
     return value, int(pos)
+
+
+def _expect_bytes(data: bytes) -> None:
+    if not isinstance(data, bytes):
+        # Compiled code says so by itself, and in these words.
+        raise TypeError(f"bytes object expected; got {type(data).__name__}")
 
 
 def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[object, i64]:
@@ -92,18 +101,19 @@ def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[obj
         if field is None:
             pos = skip(plan, data, pos, end)
             continue
-        bit: i64 = i64(1) << tag
-        if seen & bit:
+        if seen & field.bit:
             refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
-        seen |= bit
+        seen |= field.bit
         kind = field.kind
         value: object
-        # The kind that messages are full of, without a further call.
+        # The kinds that messages are full of, without further calls.
         if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
             pos + 9 <= end and data[pos] == 0xFB
         ):
             value = read_f64_be(data, pos + 1)
             pos += 9
+        elif UINT8 <= kind <= UINT64 and pos < end:
+            value, pos = read_int(plan, field, field.value, data, pos, end)
         else:
             value, pos = _read_value(plan, field, field.value, data, pos, end)
         setattr(obj, field.attribute, value)
@@ -165,15 +175,18 @@ def read_int(
     """A number of an integer kind, and where it ends."""
     first: i64 = data[pos]
     major = first & 0xE0
-    info = first & 0x1F
-    if major != 0 and (major != 0x20 or spec.low == 0):
-        refuse_bytes(plan, field, f"expected {spec.name}, found {describe(first)}", pos)
-    if info > spec.info_max:
+    if first & 0x1F > spec.info_max and first < 0x40:
         refuse_bytes(plan, field, f"a number wider than {spec.name}", pos)
+    if major == 0 and spec.low == 0:
+        # The width was checked, and that is the range of an unsigned number.
+        argument, after = read_argument(plan, field, data, pos, end, 0)
+        # A machine integer holds the upper half of uint64 as negative numbers.
+        return (argument if argument >= 0 else int(argument) + (1 << 64)), after
+    if major > 0x20 or spec.low == 0:
+        refuse_bytes(plan, field, f"expected {spec.name}, found {describe(first)}", pos)
     argument, after = read_argument(plan, field, data, pos, end, major)
     value: int = argument
     if argument < 0:
-        # A machine integer holds the upper half of uint64 as negative numbers.
         value += 1 << 64
     if major != 0:
         value = -1 - value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 import uuid
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from librt.strings import (
     BytesWriter,
@@ -32,19 +32,22 @@ from skerry.codec.plans import (
     STRING,
     STRUCT,
     TIMEPOINT,
+    UINT8,
     UINT64,
     UUID,
     FieldPlan,
     StructPlan,
     ValuePlan,
+    refuse_size,
     refuse_value,
+    shown,
 )
 from skerry.codec.values import AnyObject, Ref
-from skerry.errors import DecodeError, EncodeError
+from skerry.errors import DecodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
 
 _I64_MAX = (1 << 63) - 1
-_FLOAT32_MAX = 3.4028235677973362e38
+_FLOAT32_MAX = 3.4028235677973366e38
 """Halfway between the largest float32 and what would be the next: from there on it is infinite."""
 _pack_half = struct.Struct(">e").pack
 
@@ -54,11 +57,7 @@ def encode(plan: StructPlan, obj: object, mask: int) -> bytes:
     writer = BytesWriter()
     _write_struct(writer, plan, obj, mask)
     if len(writer) > PAYLOAD_BYTES_MAX:
-        raise EncodeError(
-            type_name=plan.name,
-            field="",
-            detail=f"{len(writer)} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}",
-        )
+        refuse_size(plan, len(writer))
     return writer.getvalue()
 
 
@@ -75,10 +74,10 @@ def encode_key(plan: StructPlan, obj: object) -> bytes:
     return writer.getvalue()
 
 
-def map_head(count: int) -> bytes:
-    """The first bytes of a map of so many entries."""
+def head(major: int, count: int) -> bytes:
+    """The first bytes of an array or map of so many entries."""
     writer = BytesWriter()
-    _write_head(writer, 0xA0, count)
+    _write_head(writer, major, count)
     return writer.getvalue()
 
 
@@ -103,18 +102,24 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
     for value in values:
         field = fields[index]
         index += 1
-        if value is None or not (mask >> field.tag) & 1:
+        tag = field.tag
+        if value is None or not (mask >> tag) & 1:
             continue
-        if field.tag >= 24:
+        if tag >= 24:
             writer.append(24)
-        writer.append(field.tag)
+        writer.append(tag)
         kind = field.kind
-        # The two kinds that messages are full of, without a further call.
-        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and type(value) is float:
-            writer.append(0xFB)
-            write_f64_be(writer, value)
-        else:
-            _write_value(writer, plan, field, field.value, value)
+        # The kinds that messages are full of, without a further call.
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            if isinstance(value, float):
+                writer.append(0xFB)
+                write_f64_be(writer, value)
+                continue
+        elif UINT8 <= kind <= UINT64 and isinstance(value, int) and not isinstance(value, bool):
+            if 0 <= value <= field.small_max:
+                _write_head(writer, 0x00, value)
+                continue
+        _write_value(writer, plan, field, field.value, value)
 
 
 def _write_value(
@@ -139,15 +144,9 @@ def _write_value(
         else:
             _refuse_type(plan, field, spec, value)
     elif kind == ENUM:
-        if not isinstance(value, spec.member_class):
-            _refuse_type(plan, field, spec, value)
-        _write_head(writer, 0x00, value.tag)
+        _write_head(writer, 0x00, _member_tag(plan, field, spec, value))
     elif kind == STRUCT:
-        nested = spec.struct
-        assert nested is not None
-        if not isinstance(value, nested.cls):
-            _refuse_type(plan, field, spec, value)
-        _write_struct(writer, nested, value, -1)
+        _write_struct(writer, _nested_plan(plan, field, spec, value), value, -1)
     elif kind == BYTES:
         if not isinstance(value, bytes):
             _refuse_type(plan, field, spec, value)
@@ -175,7 +174,7 @@ def _write_int(
     writer: BytesWriter, plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: int
 ) -> None:
     if value < spec.low or value > spec.high:
-        refuse_value(plan, field, f"{value} is out of the range of {spec.name}")
+        refuse_value(plan, field, f"{shown(value)} is out of the range of {spec.name}")
     if value < 0:
         _write_head(writer, 0x20, -1 - value)
     elif value > _I64_MAX:
@@ -194,7 +193,7 @@ def _write_float(
         try:
             number = float(value)
         except OverflowError:
-            refuse_value(plan, field, f"{value} is out of the range of {spec.name}")
+            refuse_value(plan, field, f"{shown(value)} is out of the range of {spec.name}")
     else:
         _refuse_type(plan, field, spec, value)
     if spec.kind == FLOAT32:
@@ -278,5 +277,28 @@ def _write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
         write_i64_be(writer, argument)
 
 
+def _member_tag(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any) -> i64:
+    if not isinstance(value, spec.member_class):
+        # A program may have two classes of one enum, from a file and from a descriptor say.
+        tag = getattr(value, "tag", None)
+        if not isinstance(tag, int) or spec.members.get(tag) != value:
+            _refuse_type(plan, field, spec, value)
+    return i64(value.tag)
+
+
+def _nested_plan(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any) -> StructPlan:
+    nested = spec.struct
+    assert nested is not None
+    if isinstance(value, nested.cls):
+        return nested
+    # The same for structs: what has the same fingerprint travels the same way.
+    codec = getattr(type(value), "_codec", None)
+    if codec is None or codec.plan.fingerprint != nested.fingerprint:
+        _refuse_type(plan, field, spec, value)
+    own: StructPlan = codec.plan
+    return own
+
+
 def _refuse_type(plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: object) -> NoReturn:
-    refuse_value(plan, field, f"expected {spec.name}, got {type(value).__name__} {value!r:.60}")
+    name = type(value).__name__
+    refuse_value(plan, field, f"expected {spec.name}, got {name} {shown(value)}")

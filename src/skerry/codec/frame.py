@@ -3,7 +3,8 @@
 Version 2 puts the size of header and object together in front, as a CBOR number that always takes
 five bytes. Version 1 puts the size of its header in front, and the header has the object's size.
 A cutter takes bytes as they come, in any pieces, and gives whole frames. After a DecodeError its
-stream cannot be followed any more.
+stream cannot be followed any more. How the bytes were cut on their way makes no difference: frames
+before a fault are given first, and the next call, also one without bytes, raises it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Final, NoReturn
 
 from mypy_extensions import i64
 
-from skerry.errors import DecodeError
+from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
 _PREFIX_BYTES: Final = 5
@@ -36,6 +37,9 @@ class FrameCutter:
         wanted: i64 = _PREFIX_BYTES
         while pos < size:
             if buffer[pos] != _PREFIX:
+                if bodies:
+                    wanted = 0
+                    break
                 _refuse(f"a frame begins with 0x1a, found 0x{buffer[pos]:02x}", pos)
             wanted = _PREFIX_BYTES
             if size - pos < wanted:
@@ -47,6 +51,9 @@ class FrameCutter:
                 | i64(buffer[pos + 4])
             )
             if body > self._frame_bytes_max:
+                if bodies:
+                    wanted = 0
+                    break
                 limit = int(self._frame_bytes_max)
                 _refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
             wanted = _PREFIX_BYTES + body
@@ -90,8 +97,17 @@ class OldFrameCutter:
             if len(buffer) - pos < wanted:
                 break
             header = buffer[pos + 2 : pos + wanted]
-            payload_size = self._payload_size(header)
+            try:
+                payload_size = self._payload_size(header)
+            except DecodeError:
+                if not frames:
+                    raise
+                wanted = 0
+                break
             if payload_size + header_size > self._frame_bytes_max:
+                if frames:
+                    wanted = 0
+                    break
                 total = payload_size + header_size
                 _refuse(f"a frame of {total} bytes, the limit is {self._frame_bytes_max}", pos)
             start = pos + wanted
@@ -117,39 +133,42 @@ def frame(body: bytes) -> bytes:
 def old_frame(header: bytes, payload: bytes) -> bytes:
     """A version 1 frame of header and object."""
     if len(header) > HEADER_BYTES_MAX:
-        _refuse(f"a header of {len(header)} bytes, the limit is {HEADER_BYTES_MAX}", 0)
+        detail = f"a header of {len(header)} bytes, the limit is {HEADER_BYTES_MAX}"
+        raise EncodeError(type_name="frame", field="", detail=detail)
     return len(header).to_bytes(2, "little") + header + payload
 
 
 class _Stream:
     """Bytes that wait for the rest of their frame.
 
-    A large frame comes in many small pieces; they are joined once, when enough are there.
+    A large frame comes in many small pieces, as small as its sender likes; they are put together
+    in one buffer, so that they take no more memory than their bytes.
     """
 
     def __init__(self) -> None:
-        self.size: int = 0
-        self._pieces: list[bytes] = []
+        self._waiting: bytearray = bytearray()
         self._wanted: int = 0
+
+    @property
+    def size(self) -> int:
+        """Bytes that wait."""
+        return len(self._waiting)
 
     def take(self, data: bytes) -> bytes:
         """All that waits with `data` behind it, or nothing while that is too little."""
-        if not self._pieces:
+        if not self._waiting:
             return data
-        self._pieces.append(data)
-        self.size += len(data)
-        if self.size < self._wanted:
+        self._waiting += data
+        if len(self._waiting) < self._wanted:
             return b""
-        joined = b"".join(self._pieces)
-        self._pieces.clear()
-        self.size = 0
+        joined = bytes(self._waiting)
+        self._waiting.clear()
         return joined
 
     def keep(self, buffer: bytes, pos: int, wanted: int) -> None:
         """Let the bytes from `pos` on wait until there are as many as wanted."""
         if pos < len(buffer):
-            self._pieces.append(buffer[pos:])
-            self.size = len(buffer) - pos
+            self._waiting += buffer[pos:]
             self._wanted = wanted
 
 

@@ -17,6 +17,7 @@ from skerry.codec.encoder import encode_value
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
 from skerry.codec.tables import TableCodec
+from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
 from skerry.schema.model import Kind
 
@@ -45,7 +46,7 @@ class GeneratedCodec:
         table = TableCodec(plan)
         scope = _scope(table, plan)
         source = "\n".join([*_encode_source(plan), *_decode_source(plan)])
-        exec(compile(source, f"<codec of {plan.name}>", "exec"), scope)  # noqa: S102
+        exec(compile(source, f"<codec of {plan.name!a}>", "exec"), scope)  # noqa: S102
         self.plan = plan
         self.encode: Callable[[object], bytes] = scope["encode"]
         self.encode_only: Callable[[object, int], bytes] = scope["encode_only"]
@@ -69,13 +70,14 @@ def _scope(table: TableCodec, plan: StructPlan) -> dict[str, Any]:
         "SIZE_MAX": PAYLOAD_BYTES_MAX,
         "encode_value": encode_value,
         "decode_value": decode_value,
-        "read_double": struct.Struct(">d").unpack_from,
-        "from_bytes": int.from_bytes,
         "error": struct.error,
+        "DecodeError": DecodeError,
+        "EncodeError": EncodeError,
     }
     for code in "BHIQd":
         scope[f"pack_{code}"] = struct.Struct(f">BB{code}").pack
         scope[f"pack_long_{code}"] = struct.Struct(f">BBB{code}").pack
+        scope[f"read_{code}"] = struct.Struct(f">{code}").unpack_from
     for field in plan.fields:
         index, spec = int(field.index), field.value
         scope[f"F{index}"] = field
@@ -124,7 +126,7 @@ def _encode_function(plan: StructPlan, signature: str, mask: str, fallback: str)
     yield "        return bytes(out)"
     yield "      out[0] = count"
     yield "      return b'\\xb8' + out"
-    yield "  except (AttributeError, KeyError, UnicodeEncodeError):"
+    yield "  except (AttributeError, KeyError, UnicodeEncodeError, EncodeError):"
     yield "    pass"
     yield f"  return {fallback}"
 
@@ -171,68 +173,103 @@ def _encode_field(field: FieldPlan) -> Iterator[str]:
 
 
 def _decode_source(plan: StructPlan) -> Iterator[str]:
-    yield "def decode(data):"
-    yield "  if len(data) <= SIZE_MAX:"
-    yield "    obj, pos = decode_from(data, 0)"
-    yield "    if pos == len(data):"
-    yield "      return obj"
-    yield "  return TABLE.decode(data)"
-    yield "def decode_from(data, start):"
+    yield from _decode_function(
+        plan,
+        "decode(data)",
+        start="0",
+        is_bad="pos != len(data) or pos > SIZE_MAX",
+        result="obj",
+        fallback="TABLE.decode(data)",
+    )
+    yield from _decode_function(
+        plan,
+        "decode_from(data, start)",
+        start="start",
+        is_bad="pos > len(data)",
+        result="obj, pos",
+        fallback="TABLE.decode_from(data, start)",
+    )
+
+
+def _decode_function(
+    plan: StructPlan, signature: str, *, start: str, is_bad: str, result: str, fallback: str
+) -> Iterator[str]:
+    yield f"def {signature}:"
+    yield f"  if type(data) is not bytes: return {fallback}"
     yield "  try:"
-    yield "    left = data[start] - 0xA0"
-    yield "    pos = start + 1"
+    yield f"    left = data[{start}] - 0xA0"
+    yield f"    pos = {start} + 1"
     if len(plan.fields) >= 24:
         yield "    if left == 24:"
         yield "      left = data[pos]"
         yield "      pos += 1"
-        yield "    elif not 0 <= left < 24:"
-    else:
-        yield "    if not 0 <= left < 24:"
-    yield "      return TABLE.decode_from(data, start)"
-    yield "    " + "".join(f"v{int(field.index)} = " for field in plan.fields) + "None"
-    yield "    tag = data[pos] if left else 0"
-    for field in plan.fields:
-        for line in _decode_field(field):
-            yield "    " + line
-    yield "    if left or pos > len(data):"
-    yield "      return TABLE.decode_from(data, start)"
-    yield "  except (IndexError, UnicodeDecodeError, error):"
-    yield "    return TABLE.decode_from(data, start)"
+        # What else such a head says, up to a map without end, is not a count of entries.
+        yield "    elif left > 23:"
+        yield f"      return {fallback}"
+    yield f"    if left == {len(plan.fields)}:"
+    yield from (f"      {line}" for line in _decode_all(plan, fallback))
+    yield "    else:"
+    yield from (f"      {line}" for line in _decode_some(plan))
+    yield "      if left:"
+    yield f"        return {fallback}"
+    yield f"    if {is_bad}:"
+    yield f"      return {fallback}"
+    yield "  except (IndexError, UnicodeDecodeError, error, DecodeError):"
+    yield f"    return {fallback}"
     yield "  obj = NEW(CLS)"
     for field in plan.fields:
         yield f"  obj.{field.attribute} = v{int(field.index)}"
-    yield "  return obj, pos"
+    yield f"  return {result}"
 
 
-def _decode_field(field: FieldPlan) -> Iterator[str]:
-    tag = int(field.tag)
-    if tag < 24:
-        yield f"if tag == {tag}:"
-    else:
-        yield f"if tag == 24 and data[pos + 1] == {tag}:"
-    at = 1 if tag < 24 else 2
-    for line in _decode_value(field, at):
-        yield "  " + line
-    yield "  left -= 1"
-    yield "  tag = data[pos] if left else 0"
+def _decode_all(plan: StructPlan, fallback: str) -> Iterator[str]:
+    """Every field is there, and in its place: what a new object looks like."""
+    if not plan.fields:
+        yield "pass"
+    for field in plan.fields:
+        tag = int(field.tag)
+        if tag < 24:
+            yield f"if data[pos] != {tag}: return {fallback}"
+        else:
+            yield f"if data[pos] != 24 or data[pos + 1] != {tag}: return {fallback}"
+        yield from _decode_value(field)
 
 
-def _decode_value(field: FieldPlan, at: int) -> Iterator[str]:
-    """Source that reads the value `at` bytes behind `pos`, and moves `pos` behind it."""
+def _decode_some(plan: StructPlan) -> Iterator[str]:
+    """Some fields are there: what a partial update looks like."""
+    if not plan.fields:
+        yield "pass"
+        return
+    yield "".join(f"v{int(field.index)} = " for field in plan.fields) + "None"
+    yield "tag = data[pos] if left > 0 else 0"
+    for field in plan.fields:
+        tag = int(field.tag)
+        if tag < 24:
+            yield f"if tag == {tag}:"
+        else:
+            yield f"if tag == 24 and data[pos + 1] == {tag}:"
+        for line in _decode_value(field):
+            yield "  " + line
+        yield "  left -= 1"
+        yield "  tag = data[pos] if left > 0 else 0"
+
+
+def _decode_value(field: FieldPlan) -> Iterator[str]:
+    """Source that reads the value behind the tag at `pos`, and moves `pos` behind it."""
     index, kind, spec = int(field.index), int(field.kind), field.value
-    name = f"v{index}"
+    name, at = f"v{index}", len(field.head)
     if kind in _INTEGERS and spec.low >= 0:
         yield f"b = data[pos + {at}]"
         yield f"if b < 24: {name} = b; pos += {at + 1}"
-        for info, width in ((24, 1), (25, 2), (26, 4), (27, 8)):
+        yield f"elif b == 24: {name} = data[pos + {at + 1}]; pos += {at + 2}"
+        for info, width, code in ((25, 2, "H"), (26, 4, "I"), (27, 8, "Q")):
             if info <= spec.info_max:
-                first, stop = at + 1, at + 1 + width
                 yield f"elif b == {info}:"
-                yield f"  {name} = from_bytes(data[pos + {first}:pos + {stop}], 'big')"
-                yield f"  pos += {stop}"
+                yield f"  {name}, = read_{code}(data, pos + {at + 1})"
+                yield f"  pos += {at + 1 + width}"
     elif kind in _DOUBLES:
         yield f"if data[pos + {at}] == 0xFB:"
-        yield f"  {name} = read_double(data, pos + {at + 1})[0]"
+        yield f"  {name}, = read_d(data, pos + {at + 1})"
         yield f"  pos += {at + 9}"
     elif kind == Kind.STRING:
         yield f"b = data[pos + {at}] - 0x60"

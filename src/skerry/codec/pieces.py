@@ -9,7 +9,7 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from skerry.codec.decoder import decode_value, read_float, read_int
-from skerry.codec.encoder import encode_value, map_head
+from skerry.codec.encoder import encode_value, head
 from skerry.codec.heads import (
     describe,
     head_size,
@@ -42,6 +42,7 @@ from skerry.codec.plans import (
     StructPlan,
     ValuePlan,
     refuse_bytes,
+    refuse_size,
 )
 from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX, VECTOR_COUNT_MAX
 
@@ -69,6 +70,8 @@ class Pieces:
 
 def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     """Check the object that begins at `start` as strictly as decoding would, and cut it up."""
+    if not isinstance(data, bytes):
+        raise TypeError(f"bytes object expected; got {type(data).__name__}")
     end: i64 = len(data)
     first: i64 = start
     if end - first > PAYLOAD_BYTES_MAX:
@@ -91,7 +94,7 @@ def split_whole(plan: StructPlan, data: bytes) -> Pieces:
 
 def canonical_key(plan: StructPlan, pieces: Pieces) -> bytes:
     """The canonical key of an encoded object; null stands for a key field that is not there."""
-    parts: list[bytes] = [bytes((0x80 | len(plan.keys),))]
+    parts: list[bytes] = [head(0x80, len(plan.keys))]
     for field in plan.keys:
         if not (pieces.present >> int(field.tag)) & 1:
             parts.append(b"\xf6")
@@ -125,7 +128,11 @@ def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64) -> bytes:
         if (source.present >> int(field.tag)) & 1:
             parts.append(field.head)
             parts.append(_exact_value(plan, field, source))
-    return map_head(len(parts) >> 1) + b"".join(parts)
+    joined = head(0xA0, len(parts) >> 1) + b"".join(parts)
+    # An update can make more of an object than it was, and a wider number form can, too.
+    if len(joined) > PAYLOAD_BYTES_MAX:
+        refuse_size(plan, len(joined))
+    return joined
 
 
 def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> bytes:
@@ -203,9 +210,9 @@ def _check_struct(
             exact = False
             pos = skip(plan, data, pos, end)
             continue
-        if (seen >> tag) & 1:
+        if seen & field.bit:
             refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
-        seen |= i64(1) << tag
+        seen |= field.bit
         in_order = field.index > previous and head_size(tag) == pos - tag_at
         previous = field.index
         value_at = pos

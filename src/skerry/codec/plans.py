@@ -12,12 +12,13 @@ from typing import Any, Final, NoReturn
 from mypy_extensions import i64
 
 from skerry.errors import DecodeError, EncodeError
+from skerry.limits import PAYLOAD_BYTES_MAX
 
 # The numbers of schema.model.Kind, repeated as constants that compiled code can branch on; a test
 # holds the two together.
 BOOL: Final = 1
 INT8: Final = 2
-INT64: Final = 5
+UINT8: Final = 6
 UINT64: Final = 9
 FLOAT16: Final = 10
 FLOAT32: Final = 11
@@ -35,6 +36,9 @@ STRUCT: Final = 23
 VECTOR: Final = 24
 
 TAG_COUNT: Final = 32
+
+_SMALL_MAX: Final = (1 << 62) - 1
+"""The largest number that compiled code compares without making a Python number of it."""
 
 
 class ValuePlan:
@@ -62,6 +66,9 @@ class FieldPlan:
 
     def __init__(self, tag: int, name: str, attribute: str, is_key: bool, value: ValuePlan) -> None:
         self.tag: i64 = tag
+        self.bit: i64 = 1 << tag
+        """Its place in a property set. Not computed where it is needed: compiled code shifts a
+        number of 32 bits there, and tag 31 would make it negative."""
         self.head: bytes = bytes((tag,)) if tag < 24 else bytes((24, tag))
         self.index: i64 = 0
         """Its place in declaration order, given by the struct."""
@@ -70,6 +77,8 @@ class FieldPlan:
         self.is_key: bool = is_key
         self.kind: i64 = value.kind
         self.value: ValuePlan = value
+        self.small_max: int = min(value.high, _SMALL_MAX)
+        """Unsigned numbers up to here are in range and take the short way."""
 
 
 class StructPlan:
@@ -77,6 +86,8 @@ class StructPlan:
 
     def __init__(self, name: str, cls: Any, fields: list[FieldPlan], values_of: Any) -> None:
         self.name: str = name
+        self.fingerprint: int = 0
+        """Of the type: a class with the same one has objects that travel alike."""
         self.cls: Any = cls
         self.new: Any = object.__new__
         self.fields: list[FieldPlan] = fields
@@ -88,11 +99,10 @@ class StructPlan:
         self.key_mask: i64 = 0
         for index, field in enumerate(fields):
             field.index = index
-            bit: i64 = i64(1) << field.tag
             self.by_tag[field.tag] = field
-            self.mask |= bit
+            self.mask |= field.bit
             if field.is_key:
-                self.key_mask |= bit
+                self.key_mask |= field.bit
                 self.keys.append(field)
         self.keys.sort(key=lambda field: int(field.tag))
 
@@ -100,6 +110,21 @@ class StructPlan:
 def refuse_value(plan: StructPlan, field: FieldPlan, detail: str) -> NoReturn:
     """Say that a Python value does not fit its field."""
     raise EncodeError(type_name=plan.name, field=field.name, detail=detail)
+
+
+def refuse_size(plan: StructPlan, size: int) -> NoReturn:
+    """Say that an encoded object is larger than any may be."""
+    detail = f"{size} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"
+    raise EncodeError(type_name=plan.name, field="", detail=detail)
+
+
+def shown(value: object) -> str:
+    """A value for a message: not too long, and also one that Python does not print."""
+    try:
+        return f"{value!r:.60}"
+    except ValueError:
+        # Python refuses to write a number of thousands of digits.
+        return "a number of too many digits"
 
 
 def refuse_bytes(plan: StructPlan, field: FieldPlan | None, detail: str, pos: i64) -> NoReturn:

@@ -6,6 +6,7 @@ from urllib.parse import quote
 from uuid import UUID
 
 from skerry.codec.decoder import decode_value
+from skerry.codec.encoder import encode_value
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
 from skerry.schema.model import Kind
@@ -17,7 +18,8 @@ _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 
 def default_subject(plan: StructPlan, pieces: Pieces) -> str:
     """Where an encoded object is published when its publisher names no other subject."""
-    levels = [f"/{plan.name}"]
+    # A name from a stranger's descriptor may have any character, and so may be no level as it is.
+    levels = ["/" + _text_level(plan.name)]
     levels += [_level(plan, field, pieces) for field in plan.keys]
     return "/".join(levels)
 
@@ -39,7 +41,8 @@ def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:
         return str(value)
     if kind == Kind.STRING and isinstance(value, str):
         return _text_level(value)
-    return "~" + raw.hex()
+    # The form on the wire may be another than the one that stands for the value.
+    return "~" + encode_value(plan, field, value).hex()
 
 
 def _text_level(value: str) -> str:

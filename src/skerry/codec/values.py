@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 from skerry.limits import TAG_MAX, TAG_MIN
@@ -33,6 +34,9 @@ class PropertySet(int):
 
     def __iter__(self) -> Iterator[int]:
         mask = int(self)
+        if mask < 0:
+            # All tags from some point on: there would be no end of them.
+            raise ValueError(f"{mask} is not a property set")
         tag = 0
         while mask:
             if mask & 1:
@@ -58,25 +62,30 @@ class PropertySet(int):
     def __xor__(self, other: int) -> PropertySet:
         return PropertySet(int(self) ^ int(other))
 
+    def __rsub__(self, other: int) -> PropertySet:
+        return PropertySet(int(other) & ~int(self))
+
     __rand__ = __and__
     __ror__ = __or__
     __rxor__ = __xor__
 
     def __repr__(self) -> str:
+        if int(self) < 0:
+            return f"PropertySet({int(self)})"
         return f"PropertySet({{{', '.join(map(str, self))}}})"
 
     __str__ = __repr__
 
 
+@dataclass(frozen=True, slots=True)
 class AnyObject:
     """An object of any type, still encoded: the value of an `any` field."""
 
-    __slots__ = ("payload", "type_name")
-    __match_args__ = ("type_name", "payload")
+    type_name: str
+    payload: bytes
 
-    def __init__(self, type_name: str, payload: bytes) -> None:
-        self.type_name = type_name
-        self.payload = payload
+    def __post_init__(self) -> None:
+        _check_parts(self.type_name, self.payload)
 
     @classmethod
     def of(cls, obj: Any) -> AnyObject:
@@ -89,35 +98,26 @@ class AnyObject:
             raise TypeError(f"this is a {self.type_name}, not a {class_.descriptor.name}")
         return class_.decode(self.payload)
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, AnyObject):
-            return NotImplemented
-        return self.type_name == other.type_name and self.payload == other.payload
-
-    def __hash__(self) -> int:
-        return hash((self.type_name, self.payload))
-
     def __repr__(self) -> str:
         return f"AnyObject({self.type_name!r}, {self.payload!r})"
 
 
+@dataclass(frozen=True, slots=True)
 class Ref:
     """Points to an object by type and canonical key: the value of an `instance_ref` field."""
 
-    __slots__ = ("key", "type_name")
-    __match_args__ = ("type_name", "key")
+    type_name: str
+    key: bytes
 
-    def __init__(self, type_name: str, key: bytes) -> None:
-        self.type_name = type_name
-        self.key = key
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Ref):
-            return NotImplemented
-        return self.type_name == other.type_name and self.key == other.key
-
-    def __hash__(self) -> int:
-        return hash((self.type_name, self.key))
+    def __post_init__(self) -> None:
+        _check_parts(self.type_name, self.key)
 
     def __repr__(self) -> str:
         return f"Ref({self.type_name!r}, {self.key!r})"
+
+
+def _check_parts(type_name: str, data: bytes) -> None:
+    if not isinstance(type_name, str):
+        raise TypeError(f"expected the name of a type, got {type(type_name).__name__}")
+    if not isinstance(data, bytes):
+        raise TypeError(f"expected bytes, got {type(data).__name__}")

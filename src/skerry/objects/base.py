@@ -17,7 +17,17 @@ from skerry.objects import json, text
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
-__all__ = ["RESERVED_NAMES", "Struct", "build", "key_of", "merge", "pack", "ref_to", "selection"]
+__all__ = [
+    "RESERVED_NAMES",
+    "Struct",
+    "build",
+    "codec_of",
+    "key_of",
+    "merge",
+    "pack",
+    "ref_to",
+    "selection",
+]
 
 
 S = TypeVar("S", bound="Struct")
@@ -119,6 +129,11 @@ def selection(cls: type[Struct], names: Iterable[str]) -> PropertySet:
     return PropertySet(mask)
 
 
+def codec_of(cls: type[Struct]) -> Codec:
+    """What encodes and decodes objects of a class, and works on their bytes."""
+    return cls._codec
+
+
 def key_of(obj: Struct) -> ObjectKey:
     """The canonical key: equal for two objects of a type exactly when they are the same object."""
     return ObjectKey(obj._codec.encode_key(obj))
@@ -172,8 +187,9 @@ def _bind(cls: type[Struct]) -> None:
     cls._values = staticmethod(plan.values_of)
     keys = [cls._attributes[field.name] for field in struct.key_fields]
     cls._key_values = staticmethod(values_getter(keys))
-    # Straight to the codec: this is the road of every object that arrives.
-    cls.decode = staticmethod(cls._codec.decode)  # type: ignore[method-assign,assignment]
+    if "decode" not in vars(cls):
+        # Straight to the codec: this is the road of every object that arrives.
+        cls.decode = staticmethod(cls._codec.decode)  # type: ignore[method-assign,assignment]
 
 
 def _attribute(cls: type[Struct], name: str) -> str:

@@ -7,30 +7,51 @@ two. Classes that a program declares itself are made by the same hands (`objects
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from skerry.codec.encoder import encode_value
 from skerry.errors import CodecError, SchemaCheckError
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.base import RESERVED_NAMES, Struct, build
-from skerry.objects.enums import EnumBase
+from skerry.objects.defaults import plain_default
+from skerry.objects.enums import DescribedEnum, EnumBase
 from skerry.objects.json import value_from_plain
 from skerry.objects.names import python_name, python_names
 from skerry.schema.model import EnumType, Field, NamedType, StructType, VectorType
 
-__all__ = ["class_of", "make_enum_class", "make_struct_class", "used_types"]
+__all__ = [
+    "attribute_names",
+    "class_of",
+    "make_enum_class",
+    "make_struct_class",
+    "member_names",
+    "used_types",
+]
 
 _MODULE = "skerry.types"
 """Where classes say they live that are in no module."""
 
 
-@lru_cache(maxsize=TYPE_COUNT_MAX)
+_classes: dict[NamedType, Any] = {}
+
+
 def class_of(type_: NamedType) -> Any:
-    """The class of a type: always the same one for equal types."""
+    """The class of a type: always the same one for equal types, also in two threads at once.
+
+    Past TYPE_COUNT_MAX classes the oldest is forgotten, and made anew if it is asked for again.
+    """
+    found = _classes.get(type_)
+    if found is None:
+        # Whoever is first here decides; a second class that was made meanwhile is dropped.
+        found = _classes.setdefault(type_, _make_class(type_))
+        if len(_classes) > TYPE_COUNT_MAX:
+            _classes.pop(next(iter(_classes)), None)
+    return found
+
+
+def _make_class(type_: NamedType) -> Any:
     if isinstance(type_, EnumType):
         return make_enum_class(type_, module=_MODULE)
     nested = {used.name: class_of(used) for used in used_types(type_)}
@@ -47,17 +68,39 @@ def used_types(struct: StructType) -> list[NamedType]:
     return list(used.values())
 
 
+def attribute_names(struct: StructType) -> dict[str, str]:
+    """The Python names of the fields by their names in the type."""
+    return python_names([field.name for field in struct.fields], RESERVED_NAMES)
+
+
+def member_names(type_: EnumType) -> dict[str, str]:
+    """The Python names of the enumerators by their names in the type."""
+    labels = [element.name for element in type_.elements]
+    # Python keeps `_name_` for itself, and takes what looks like a private name for no member.
+    private = f"_{python_name(type_.name)}__"
+    kept = {name for name in labels if name.startswith("_") and name.endswith("_")}
+    kept |= {name + tail for name in labels if name.startswith(private) for tail in ("", "_")}
+    return python_names(labels, _ENUM_NAMES | kept)
+
+
+_ENUM_NAMES = frozenset(
+    {
+        *(name for base in EnumBase.__mro__ for name in vars(base)),
+        *EnumBase.__annotations__,
+        "mro",
+    }
+)
+"""What an enumerator cannot be called in Python."""
+
+
 def make_enum_class(type_: EnumType, *, module: str) -> type[EnumBase]:
     """A new class for an enum."""
-    taken = {*dir(EnumBase), "name", "value", "tag", "documentation", "descriptor", "mro"}
-    labels = [element.name for element in type_.elements]
-    taken |= {name for name in labels if name.startswith("_") and name.endswith("_")}
-    names = python_names(labels, taken)
+    names = member_names(type_)
     members = [
-        (names[element.name], (element.tag, element.value, element.documentation))
+        (names[element.name], (element.tag, element.value, element.documentation, element.name))
         for element in type_.elements
     ]
-    cls: type[EnumBase] = EnumBase(python_name(type_.name), members, module=module)  # type: ignore[call-arg,arg-type,assignment]
+    cls: type[EnumBase] = DescribedEnum(python_name(type_.name), members, module=module)  # type: ignore[call-arg,arg-type,assignment]
     cls.__doc__ = type_.documentation or None
     cls.descriptor = type_
     cls.__reduce_ex__ = _reduce_member  # type: ignore[method-assign,assignment]
@@ -72,16 +115,22 @@ def make_struct_class(
     qualname: str | None = None,
     namespace: Mapping[str, Any] | None = None,
     bases: tuple[type, ...] = (Struct,),
+    attributes: Mapping[str, str] | None = None,
 ) -> type[Struct]:
-    """A new class for a struct, with what the namespace adds (methods a program wrote)."""
-    attributes = python_names([field.name for field in struct.fields], RESERVED_NAMES)
-    name = python_name(struct.name)
+    """A new class for a struct, with what the namespace adds (methods a program wrote).
+
+    `attributes` has the Python names of the fields, where a program chose them.
+    """
+    attributes = attribute_names(struct) if attributes is None else attributes
+    qualname = qualname or python_name(struct.name)
+    name = qualname.rpartition(".")[2]
     body: dict[str, Any] = {
         **(namespace or {}),
         "__slots__": tuple(attributes.values()),
         "__module__": module,
-        "__qualname__": qualname or name,
-        "__doc__": struct.documentation or None,
+        "__qualname__": qualname,
+        # A class takes no text that is not UTF-8, and a stranger's need not be.
+        "__doc__": struct.documentation.encode("utf-8", "replace").decode() or None,
         "__match_args__": tuple(attributes[field.name] for field in _positional(struct)),
         "__reduce__": _reduce_object,
         "descriptor": struct,
@@ -114,12 +163,11 @@ def _constructor(cls: Any, struct: StructType, attributes: Mapping[str, str]) ->
         if field.default is None:
             parameters.append(f"{attribute}=None")
         else:
-            scope[f"_default_{field.tag}"] = _default(cls, field)
-            scope[f"_absent_{field.tag}"] = _ABSENT
-            parameters.append(f"{attribute}=_absent_{field.tag}")
-            body.append(
-                f"  if {attribute} is _absent_{field.tag}: {attribute} = _default_{field.tag}()"
-            )
+            # No field is called so: in Python none begins with two underscores.
+            scope["__absent"] = _ABSENT
+            scope[f"__default_{field.tag}"] = _default(cls, field)
+            parameters.append(f"{attribute}=__absent")
+            body.append(f"  if {attribute} is __absent: {attribute} = __default_{field.tag}()")
         body.append(f"  self.{attribute} = {attribute}")
     if "__post_init__" in dir(cls):
         body.append("  self.__post_init__()")
@@ -146,7 +194,7 @@ def _default(cls: Any, field: Field) -> Callable[[], Any]:
     spec = plan.by_tag[field.tag]
     assert field.default is not None
     try:
-        plain = json.loads(field.default)
+        plain = plain_default(field.type, field.default)
         encode_value(plan, spec, value_from_plain(plan, spec, plain))
     except (ValueError, CodecError) as error:
         raise SchemaCheckError(f"default of {cls.descriptor.name}.{field.name}: {error}") from None

@@ -7,20 +7,29 @@ language holds here too, and the type is equal to the one that a file would give
 from __future__ import annotations
 
 import inspect
-import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, dataclass_transform, overload
 
 from skerry.codec.compile import value_plan
 from skerry.errors import Problem, SchemaCheckError
 from skerry.objects.annotations import field_type
-from skerry.objects.base import Struct
+from skerry.objects.base import RESERVED_NAMES, Struct
 from skerry.objects.classes import make_struct_class
+from skerry.objects.defaults import default_text
 from skerry.objects.json import value_to_plain
+from skerry.objects.names import python_name, python_names
 from skerry.schema.check import define
-from skerry.schema.model import Field, FieldType, Flags, RemovedField, Scope, StructType
+from skerry.schema.model import (
+    Field,
+    FieldType,
+    Flags,
+    Option,
+    RemovedField,
+    Scope,
+    StructType,
+)
 from skerry.schema.writer import write_type
 
 __all__ = ["field", "key", "removed", "struct"]
@@ -33,54 +42,83 @@ class _Spec:
     """What stands as the default of an annotated field."""
 
     tag: int
+    name: str | None = None
+    """In the type; None when it is the one in Python."""
+    type_name: str | None = None
+    """Of a removed field, whose type may be gone as well."""
     default: Any = None
+    default_json: str | None = None
     documentation: str = ""
     is_key: bool = False
     is_deprecated: bool = False
     is_ctor: bool = False
     is_removed: bool = False
+    options: tuple[Option, ...] = ()
 
 
 def field(
     tag: int,
     *,
+    name: str | None = None,
     default: Any = None,
+    default_json: str | None = None,
     documentation: str = "",
     deprecated: bool = False,
     ctor: bool = False,
+    options: Mapping[str, str | bool] | None = None,
 ) -> Any:
-    """A field of a struct, identified on the wire by its tag (1 to 31)."""
+    """A field of a struct, identified on the wire by its tag (1 to 31).
+
+    `name` is what the type calls it, where Python needs another name. The default is a value, or
+    the JSON text that would stand in a type file. `options` are those without a meaning here.
+    """
     return _Spec(
         tag=tag,
+        name=name,
         default=default,
+        default_json=default_json,
         documentation=documentation,
         is_deprecated=deprecated,
         is_ctor=ctor,
+        options=tuple((options or {}).items()),
     )
 
 
 def key(
     tag: int,
     *,
+    name: str | None = None,
     default: Any = None,
+    default_json: str | None = None,
     documentation: str = "",
     deprecated: bool = False,
     ctor: bool = False,
+    options: Mapping[str, str | bool] | None = None,
 ) -> Any:
-    """A field that is part of the identity of an object."""
+    """A field that is part of the identity of an object; otherwise as `field`."""
     return _Spec(
         tag=tag,
+        name=name,
         default=default,
+        default_json=default_json,
         documentation=documentation,
         is_key=True,
         is_deprecated=deprecated,
         is_ctor=ctor,
+        options=tuple((options or {}).items()),
     )
 
 
-def removed(tag: int, *, documentation: str = "") -> Any:
-    """A field that is gone; its tag is not used again."""
-    return _Spec(tag=tag, documentation=documentation, is_removed=True)
+def removed(
+    tag: int, *, name: str | None = None, type_name: str | None = None, documentation: str = ""
+) -> Any:
+    """A field that is gone; its tag is not used again.
+
+    It stands among the fields as they do, or with name and type in `@skerry.struct(removed=[...])`.
+    """
+    return _Spec(
+        tag=tag, name=name, type_name=type_name, documentation=documentation, is_removed=True
+    )
 
 
 @overload
@@ -99,10 +137,15 @@ def struct(
     substruct_only: bool = False,
     deprecated: bool = False,
     scope: str | None = None,
+    documentation: str | None = None,
+    options: Mapping[str, str | bool] | None = None,
+    removed: Iterable[Any] = (),
 ) -> Callable[[type[C]], type[C]]: ...
 
 
-@dataclass_transform(kw_only_default=True, field_specifiers=(field, key))
+# Without field specifiers: type checkers would take a field without `default=` for one that the
+# constructor has to be given.
+@dataclass_transform(kw_only_default=True)
 def struct(cls: Any = None, /, **options: Any) -> Any:
     """Make a class a struct type: `@skerry.struct` or `@skerry.struct(cached=False)`.
 
@@ -118,6 +161,12 @@ def struct(cls: Any = None, /, **options: Any) -> Any:
 
 
 def _declare(cls: type, options: Mapping[str, Any], names: Mapping[str, Any]) -> type[Struct]:
+    if isinstance(getattr(cls, "descriptor", None), StructType):
+        raise _fault(
+            cls,
+            "a struct does not extend another one; make that a field of this one,"
+            " or derive without @skerry.struct to add methods",
+        )
     specs = _specs(cls)
     annotations = _annotations(cls, names)
     classes: dict[str, Any] = {}
@@ -129,9 +178,10 @@ def _declare(cls: type, options: Mapping[str, Any], names: Mapping[str, Any]) ->
         except TypeError as error:
             raise _fault(cls, f"{name}: {error}") from None
         if spec.is_removed:
-            gone.append(_removed_field(name, type_, spec))
+            gone.append(_removed_field(cls, spec, name=name, type_name=type_.name))
         else:
             fields.append(_field(cls, name, type_, spec, classes))
+    gone += [_removed_field(cls, spec) for spec in options.get("removed", ())]
     declared = _struct_type(cls, options, tuple(fields), tuple(gone))
     known = {name: found.descriptor for name, found in classes.items()}
     checked = define(write_type(declared), file=f"<class {cls.__qualname__}>", known=known)
@@ -169,28 +219,38 @@ def _annotations(cls: type, names: Mapping[str, Any]) -> dict[str, Any]:
 def _field(
     cls: type, name: str, type_: FieldType, spec: _Spec, classes: Mapping[str, Any]
 ) -> Field:
-    default = None
+    default = spec.default_json
     if spec.default is not None:
+        if default is not None:
+            raise _fault(cls, f"{name} has two defaults; leave out default or default_json")
         plan = value_plan(type_, lambda used: classes[used.name])
         try:
-            default = json.dumps(value_to_plain(plan, spec.default))
+            default = default_text(type_, value_to_plain(plan, spec.default))
         except (AttributeError, TypeError, ValueError):
             raise _fault(cls, f"{name}: {spec.default!r} is not a {type_.name}") from None
     return Field(
         tag=spec.tag,
-        name=name,
+        name=spec.name or name,
         type=type_,
         is_key=spec.is_key,
         is_deprecated=spec.is_deprecated,
         is_ctor=spec.is_ctor,
         default=default,
         documentation=spec.documentation,
+        options=spec.options,
     )
 
 
-def _removed_field(name: str, type_: FieldType, spec: _Spec) -> RemovedField:
+def _removed_field(
+    cls: type, spec: Any, *, name: str | None = None, type_name: str | None = None
+) -> RemovedField:
+    if not isinstance(spec, _Spec) or not spec.is_removed:
+        raise _fault(cls, f"{spec!r} is no removed field; write skerry.removed(tag, ...)")
+    name, type_name = spec.name or name, spec.type_name or type_name
+    if name is None or type_name is None:
+        raise _fault(cls, f"the removed field with tag {spec.tag} needs a name and a type")
     return RemovedField(
-        tag=spec.tag, name=name, type_name=type_.name, documentation=spec.documentation
+        tag=spec.tag, name=name, type_name=type_name, documentation=spec.documentation
     )
 
 
@@ -204,6 +264,9 @@ def _struct_type(
     name = facts.pop("name", None) or cls.__name__
     is_deprecated = facts.pop("deprecated", False)
     scope = facts.pop("scope", None)
+    documentation = facts.pop("documentation", None)
+    others = facts.pop("options", None) or {}
+    facts.pop("removed", None)
     try:
         chosen = None if scope is None else Scope[str(scope).upper()]
         flags = Flags(**facts)
@@ -219,7 +282,10 @@ def _struct_type(
         scope=chosen,
         is_deprecated=is_deprecated,
         removed=gone,
-        documentation=inspect.cleandoc(cls.__doc__ or ""),
+        documentation=inspect.cleandoc(cls.__doc__ or "")
+        if documentation is None
+        else documentation,
+        options=tuple(others.items()),
     )
 
 
@@ -231,14 +297,41 @@ def _make(
     bases = tuple(base for base in cls.__bases__ if base is not object)
     if not issubclass(cls, Struct):
         bases = (*bases, Struct)
-    return make_struct_class(
+    made = make_struct_class(
         model,
         classes,
         module=cls.__module__,
         qualname=cls.__qualname__,
         namespace=namespace,
         bases=bases,
+        attributes=_attributes(cls, model, specs),
     )
+    _move_methods(namespace.values(), made)
+    return made
+
+
+def _move_methods(values: Iterable[Any], made: type) -> None:
+    """Let `super()` in methods mean the class that was made, not the one it was made from."""
+    for value in values:
+        parts = (value.fget, value.fset) if isinstance(value, property) else (value,)
+        for part in parts:
+            function = getattr(part, "__func__", part)
+            if inspect.isfunction(function) and "__class__" in function.__code__.co_freevars:
+                index = function.__code__.co_freevars.index("__class__")
+                assert function.__closure__ is not None
+                function.__closure__[index].cell_contents = made
+
+
+def _attributes(cls: type, model: StructType, specs: Mapping[str, _Spec]) -> dict[str, str]:
+    """The Python names of the fields: those that were chosen, and for the rest what is free."""
+    chosen = {spec.name: name for name, spec in specs.items() if spec.name and not spec.is_removed}
+    for name in chosen.values():
+        if python_name(name, RESERVED_NAMES) != name:
+            raise _fault(cls, f"{name} is taken; call it {python_name(name, RESERVED_NAMES)}")
+    names = [field.name for field in model.fields]
+    rest = [name for name in names if name not in chosen]
+    free = python_names(rest, {*RESERVED_NAMES, *chosen.values()})
+    return {name: chosen.get(name) or free[name] for name in names}
 
 
 def _fault(cls: type, message: str) -> SchemaCheckError:

@@ -139,17 +139,19 @@ def _fields(obj: Any, known: Mapping[str, NamedType]) -> Iterable[Field]:
 
 def _field_type(where: str, name: str, known: Mapping[str, NamedType]) -> FieldType:
     if match := re.fullmatch(r"vector<(.*)>", name):
-        element = _field_type(where, match[1].strip(), known)
-        if isinstance(element, VectorType):
+        element = match[1].strip()
+        if element.startswith("vector<"):
             raise SchemaCheckError(f"{where} is a vector of vectors, which cannot travel")
-        return VectorType(element)
+        return VectorType(_field_type(where, element, known))
     if name in SCALAR_KINDS:
         return ScalarType(SCALAR_KINDS[name])
     if match := re.fullmatch(r"instance_ref(?:<(.*)>)?", name):
+        if match[1] is not None:
+            _check_name("type", match[1])
         return RefType(match[1])
     if name in known:
         return known[name]
-    raise SchemaCheckError(f"{where} is of type {name}, which was not described before")
+    raise SchemaCheckError(f"{where} is of type {name:.60}, which was not described before")
 
 
 def _flags(flags: Any) -> Flags:
@@ -160,7 +162,7 @@ def _flags(flags: Any) -> Flags:
 
 def _documentation(obj: Any) -> str:
     text = "" if obj.documentation is None else obj.documentation.description or ""
-    if len(text.encode("utf-8", "surrogateescape")) > DOCUMENTATION_BYTES_MAX:
+    if len(text.encode("utf-8", "surrogatepass")) > DOCUMENTATION_BYTES_MAX:
         raise SchemaCheckError(
             f"the documentation of {obj.name} is over {DOCUMENTATION_BYTES_MAX} bytes"
         )
@@ -169,8 +171,10 @@ def _documentation(obj: Any) -> str:
 
 def _check_name(what: str, name: str | None) -> None:
     if not name:
-        raise SchemaCheckError(f"a {what} without a name was described")
-    if len(name.encode("utf-8", "surrogateescape")) > NAME_BYTES_MAX:
+        raise SchemaCheckError(f"a description does not name its {what}")
+    if not name.isprintable():
+        raise SchemaCheckError(f"the {what} {name[:40]!a} has a name that cannot be shown")
+    if len(name.encode()) > NAME_BYTES_MAX:
         raise SchemaCheckError(f"the {what} {name[:40]}... has a name over {NAME_BYTES_MAX} bytes")
     if name.startswith("/"):
         # A group whose name begins so is a subject pattern.

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import enum
-from typing import Any, ClassVar, Self
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
+from skerry.schema.check import define
 from skerry.schema.model import EnumElement, EnumType
+from skerry.schema.writer import write_type
 
-__all__ = ["EnumBase", "element"]
+__all__ = ["DescribedEnum", "EnumBase", "element"]
 
 
 class EnumBase(enum.Enum):
     """An enum type. Members are declared by tag: `red = 1`, or `green = element(2, value=10)`.
 
-    `Color(10)` finds a member by value, `Color.of_tag(2)` by tag.
+    `Color(10)` finds a member by value, `Color.of_tag(2)` by tag. Where the type has another name
+    than the class, or has options, that stands beside the base: `class Color(Enum, name="color")`.
     """
 
     descriptor: ClassVar[EnumType]
@@ -21,31 +26,50 @@ class EnumBase(enum.Enum):
     tag: int
     """What travels."""
     documentation: str
+    _label: str
 
-    def __new__(cls, tag: int, value: int | None = None, documentation: str = "") -> Self:
+    def __new__(
+        cls, tag: int, value: int | None = None, documentation: str = "", label: str = ""
+    ) -> Self:
+        if type(tag) is not int:
+            raise TypeError(f"an enumerator is declared by its tag, a number, not by {tag!r}")
         member = object.__new__(cls)
         number = tag - 1 if value is None else value
-        is_taken = any(int(other.value) == number for other in cls._member_map_.values())
-        member._value_ = _Twin(number) if is_taken else number
+        member._value_ = _Twin(number) if number in cls._value2member_map_ else number
         member.tag = tag
         member.documentation = documentation
+        member._label = label
         return member
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(
+        cls,
+        *,
+        name: str | None = None,
+        documentation: str | None = None,
+        options: Mapping[str, str | bool] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init_subclass__(**kwargs)
-        cls.descriptor = EnumType(
-            name=cls.__name__,
-            documentation=_own_documentation(cls),
+        if not cls.__members__:
+            return
+        declared = EnumType(
+            name=name or cls.__name__,
+            documentation=_own_documentation(cls) if documentation is None else documentation,
+            options=tuple((options or {}).items()),
             elements=tuple(
                 EnumElement(
                     tag=member.tag,
-                    name=name,
+                    name=member._label or python_name,
                     value=int(member.value),
                     documentation=member.documentation,
                 )
-                for name, member in cls.__members__.items()
+                for python_name, member in cls.__members__.items()
             ),
         )
+        # Written and read back, so every rule of the type language holds here too.
+        checked = define(write_type(declared), file=f"<class {cls.__qualname__}>")
+        (cls.descriptor,) = checked.types  # type: ignore[assignment]
+        cls.__doc__ = cls.descriptor.documentation or None
 
     @classmethod
     def of_tag(cls, tag: int) -> Self:
@@ -55,10 +79,15 @@ class EnumBase(enum.Enum):
                 return member
         raise ValueError(f"{cls.descriptor.name} has no enumerator with tag {tag}")
 
+    if TYPE_CHECKING:
+        # Type checkers cannot see through `__new__`.
+        @property
+        def value(self) -> int: ...
+
     @property
     def label(self) -> str:
         """The enumerator's name in the type, where Python may need another one."""
-        return next(e.name for e in self.descriptor.elements if e.tag == self.tag)
+        return self._label or self.name
 
     # Two classes of one type (from a file and from a descriptor, say) have equal members.
     def __eq__(self, other: object) -> bool:
@@ -72,13 +101,31 @@ class EnumBase(enum.Enum):
     def __hash__(self) -> int:
         return hash(self.tag)
 
+    def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
+        # By tag: two members may have the same value.
+        return _member_of_tag, (type(self), self.tag)
+
     def __repr__(self) -> str:
         return f"{self.descriptor.name}::{self.label}"
 
 
-def element(tag: int, *, value: int | None = None, documentation: str = "") -> Any:
-    """Declares a member of an enum class with more than its tag."""
-    return (tag, value, documentation)
+class DescribedEnum(EnumBase):
+    """Base of classes made for a type that is there already and was checked as it came."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super(EnumBase, cls).__init_subclass__(**kwargs)
+
+
+def element(tag: int, *, value: int | None = None, documentation: str = "", name: str = "") -> Any:
+    """Declares a member of an enum class with more than its tag.
+
+    `name` is what the type calls it, where Python needs another name.
+    """
+    return (tag, value, documentation, name)
+
+
+def _member_of_tag(cls: type[EnumBase], tag: int) -> EnumBase:
+    return cls.of_tag(tag)
 
 
 class _Twin(int):
@@ -97,4 +144,4 @@ class _Twin(int):
 def _own_documentation(cls: type[EnumBase]) -> str:
     text = cls.__dict__.get("__doc__")
     # Python gives an undocumented enum class a sentence of its own.
-    return "" if text is None or text == enum.Enum.__doc__ else text.strip()
+    return "" if text is None or text == enum.Enum.__doc__ else inspect.cleandoc(text)

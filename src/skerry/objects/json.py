@@ -13,12 +13,14 @@ import difflib
 import json
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, NoReturn
 from uuid import UUID
 
-from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, shown
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError, EncodeError
+from skerry.limits import TYPE_COUNT_MAX
 from skerry.schema.model import Kind
 
 __all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
@@ -34,15 +36,20 @@ _FLOATS = (
 
 
 def dump(obj: Any) -> str:
-    """The object as JSON text."""
-    return json.dumps(to_plain(obj), allow_nan=False)
+    """The object as JSON text; EncodeError when a value does not fit its field."""
+    try:
+        return json.dumps(to_plain(obj), allow_nan=False)
+    except (AttributeError, TypeError, ValueError):
+        # The encoder knows better what is wrong.
+        obj._codec.encode(obj)
+        raise
 
 
 def load(cls: Any, text: str | bytes) -> Any:
     """The object of a class that JSON text is; DecodeError when it is none."""
     try:
         plain = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DecodeError(type_name=cls.descriptor.name, detail=f"not JSON: {error}") from None
     return from_plain(cls, plain)
 
@@ -114,7 +121,7 @@ def _struct_from_plain(plan: StructPlan, field: FieldPlan | None, plain: object)
         if known is None:
             near = difflib.get_close_matches(str(name), by_name, n=1)
             advice = f"; did you mean {near[0]}?" if near else ""
-            _refuse(plan, "", f"there is no field {name}{advice}")
+            _refuse(plan, "", f"there is no field {name:.60}{advice}")
         if value is not None:
             setattr(obj, known.attribute, _value_from_plain(plan, known, known.value, value))
     return obj
@@ -134,13 +141,13 @@ def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain
         return _member(plan, field, spec, plain)
     if kind in _FLOATS:
         return _float(plan, field, spec, plain)
-    if kind == Kind.PROPERTY_SET and type(plain) is int:
+    if kind == Kind.PROPERTY_SET and type(plain) is int and plain >= 0:
         return PropertySet(plain)
     if kind == Kind.UUID:
         try:
             return UUID(plain)
         except (ValueError, TypeError, AttributeError):
-            _refuse(plan, field.name, f"{plain!r} is not a uuid")
+            _refuse(plan, field.name, f"{shown(plain)} is not a uuid")
     if kind == Kind.BYTES:
         return _base64(plan, field, plain)
     if kind in (Kind.ANY, Kind.REF):
@@ -149,11 +156,22 @@ def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain
 
 
 def _member(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
-    for tag, member in spec.members.items():
-        if plain == member.label or (type(plain) is int and plain == tag):
-            return member
-    names = ", ".join(member.label for member in spec.members.values())
-    _refuse(plan, field.name, f"{spec.name} has no {plain!r}; it has {names}")
+    by_label = _members_by_label(spec.member_class)
+    if isinstance(plain, str) and plain in by_label:
+        return by_label[plain]
+    if type(plain) is int and plain in spec.members:
+        return spec.members[plain]
+    names = ", ".join(list(by_label)[:_NAMES_SHOWN])
+    more = ", ..." if len(by_label) > _NAMES_SHOWN else ""
+    _refuse(plan, field.name, f"{spec.name} has no {shown(plain)}; it has {names}{more}")
+
+
+_NAMES_SHOWN = 20
+
+
+@lru_cache(maxsize=TYPE_COUNT_MAX)
+def _members_by_label(cls: Any) -> dict[str, Any]:
+    return {member.label: member for member in cls}
 
 
 def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> float:
@@ -161,7 +179,7 @@ def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> f
         try:
             return float(plain)
         except OverflowError:
-            _refuse(plan, field.name, f"{plain} is out of the range of {spec.name}")
+            _refuse(plan, field.name, f"{shown(plain)} is out of the range of {spec.name}")
     if plain in ("nan", "inf", "-inf"):
         return float(plain)
     _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
@@ -186,7 +204,7 @@ def _base64(plan: StructPlan, field: FieldPlan, plain: Any) -> bytes:
 
 
 def _name_of(plain: object) -> str:
-    return "null" if plain is None else f"{type(plain).__name__} {plain!r:.60}"
+    return "null" if plain is None else f"{type(plain).__name__} {shown(plain)}"
 
 
 def _refuse(plan: StructPlan, field: str, detail: str) -> NoReturn:

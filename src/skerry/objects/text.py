@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from skerry.codec.plans import shown
 from skerry.objects.times import to_datetime
 from skerry.schema.model import FieldType, Kind, StructType, VectorType
 
@@ -21,7 +22,7 @@ def value_text(type_: FieldType, value: Any) -> str:
     try:
         return _value_text(type_, value)
     except (AttributeError, TypeError, ValueError, OverflowError):
-        return repr(value)
+        return shown(value)
 
 
 def _fields_text(obj: Any) -> str:
@@ -50,7 +51,9 @@ def _value_text(type_: FieldType, value: Any) -> str:
         case Kind.BOOL:
             return "true" if value else "false"
         case Kind.STRING:
-            return json.dumps(value, ensure_ascii=False)
+            # A byte that was no UTF-8 shows as an escape: its stand-in cannot be printed.
+            escaped = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
+            return escaped.decode()
         case Kind.TIMEPOINT:
             return f'"{to_datetime(value).isoformat(timespec="milliseconds")}"'
         case Kind.PROPERTY_SET:

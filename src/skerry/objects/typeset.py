@@ -7,7 +7,7 @@ from typing import Any
 
 from skerry.errors import Problem
 from skerry.objects.classes import class_of
-from skerry.objects.names import python_name
+from skerry.objects.names import python_names
 from skerry.schema.check import Checked, define
 from skerry.schema.model import NamedType
 from skerry.schema.writer import write_types
@@ -20,7 +20,8 @@ class TypeSet(Mapping[str, Any]):
 
     def __init__(self, checked: Checked) -> None:
         self._classes = {type_.name: class_of(type_) for type_ in checked.types}
-        self._attributes = {python_name(name): cls for name, cls in self._classes.items()}
+        names = python_names(self._classes, {*dir(TypeSet), "warnings_"})
+        self._attributes = {names[name]: cls for name, cls in self._classes.items()}
         self.warnings_: tuple[Problem, ...] = checked.warnings
         """What deserves a look in the definitions."""
 

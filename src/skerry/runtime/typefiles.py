@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
+from skerry.limits import SOURCE_BYTES_MAX
 from skerry.objects.typeset import TypeSet
+from skerry.runtime.whole_files import read_whole
 from skerry.schema.loading import load
 
 __all__ = ["load_types", "read_type_file"]
@@ -21,8 +22,8 @@ def load_types(*paths: str | os.PathLike[str]) -> TypeSet:
 
 
 def read_type_file(path: str) -> bytes | None:
-    """The content of a file; None when it is not there."""
+    """The content of a file; None when it is not there, LimitExceeded when it is too large."""
     try:
-        return Path(path).read_bytes()
+        return read_whole(path, bytes_max=SOURCE_BYTES_MAX)
     except FileNotFoundError:
         return None

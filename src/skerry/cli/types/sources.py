@@ -136,9 +136,8 @@ def show_problem(output: Output, problem: Problem, text: str | None) -> None:
     label = f" {problem.severity.value}: "
     color = "red" if problem.severity == Severity.ERROR else "yellow"
     shown = render(problem, text)
-    if output.uses_color(sys.stderr):
-        shown = shown.replace(label, click.style(label, fg=color, bold=True), 1)
-    output.note(shown)
+    shown = shown.replace(label, click.style(label, fg=color, bold=True), 1)
+    click.echo(shown, err=True, color=output.uses_color(sys.stderr))
 
 
 def problem_row(problem: Problem) -> dict[str, object]:

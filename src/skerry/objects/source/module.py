@@ -1,0 +1,169 @@
+"""The class of a type as a module declares it: what a person would write by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from skerry.objects.classes import attribute_names, member_names
+from skerry.objects.source.defaults import default_argument
+from skerry.objects.source.layout import (
+    INDENT,
+    Brackets,
+    Piece,
+    docstring,
+    lay_out,
+    text_literal,
+)
+from skerry.objects.source.spelling import Spelling
+from skerry.schema.model import (
+    EnumElement,
+    EnumType,
+    Field,
+    FieldType,
+    Flags,
+    Kind,
+    NamedType,
+    Option,
+    RefType,
+    RemovedField,
+    StructType,
+    VectorType,
+)
+
+__all__ = ["class_lines"]
+
+
+def class_lines(type_: NamedType, spelling: Spelling) -> list[str]:
+    """The lines that declare the class of a type."""
+    name = spelling.classes[type_.name]
+    documented = docstring(type_.documentation, INDENT)
+    notes = _type_notes(type_, name, is_documented=documented is not None)
+    lines: list[str] = []
+    if isinstance(type_, EnumType):
+        lines += lay_out(Brackets(f"class {name}(", ["skerry.Enum", *notes], "):"))
+        body = _element_lines(type_, spelling)
+    else:
+        arguments = [*_flags(type_), *notes, *_removed(type_.removed)]
+        lines += lay_out(
+            Brackets("@skerry.struct(", arguments, ")") if arguments else "@skerry.struct"
+        )
+        lines += [f"class {name}(skerry.Struct):"]
+        body = _field_lines(type_, spelling)
+    return [*lines, *([*documented, ""] if documented else []), *body]
+
+
+def _type_notes(type_: NamedType, class_name: str, *, is_documented: bool) -> Iterator[Piece]:
+    """What the class statement itself does not say of the type."""
+    if class_name != type_.name:
+        yield f"name={text_literal(type_.name)}"
+    yield from _notes("" if is_documented else type_.documentation, type_.options)
+
+
+def _notes(documentation: str, options: Sequence[Option]) -> Iterator[Piece]:
+    if documentation:
+        yield f"documentation={text_literal(documentation)}"
+    if options:
+        yield Brackets("options={", [_option(*option) for option in options], "}")
+
+
+def _option(name: str, value: str | bool) -> str:
+    shown = str(value) if isinstance(value, bool) else text_literal(value)
+    return f"{text_literal(name)}: {shown}"
+
+
+_FLAGS: Final = ("cached", "cleanup", "persistent", "internal", "local", "substruct_only")
+
+
+def _flags(struct: StructType) -> Iterator[Piece]:
+    for name in _FLAGS:
+        value = getattr(struct.flags, name)
+        if value != getattr(_DEFAULT_FLAGS, name):
+            yield f"{name}={value}"
+    if struct.scope is not None:
+        yield f'scope="{struct.scope.name.lower()}"'
+    if struct.is_deprecated:
+        yield "deprecated=True"
+
+
+_DEFAULT_FLAGS: Final = Flags()
+
+
+def _removed(fields: Sequence[RemovedField]) -> Iterator[Piece]:
+    if fields:
+        yield Brackets("removed=[", [_removed_field(field) for field in fields], "]")
+
+
+def _removed_field(field: RemovedField) -> Piece:
+    arguments: list[Piece] = [
+        str(field.tag),
+        f"name={text_literal(field.name)}",
+        f"type_name={text_literal(field.type_name)}",
+        *_notes(field.documentation, ()),
+    ]
+    return Brackets("skerry.removed(", arguments, ")")
+
+
+def _element_lines(type_: EnumType, spelling: Spelling) -> Iterator[str]:
+    names = member_names(type_)
+    for element in type_.elements:
+        name = names[element.name]
+        yield from lay_out(_element(element, name, spelling), INDENT, lead=f"{name} = ")
+
+
+def _element(element: EnumElement, name: str, spelling: Spelling) -> Piece:
+    arguments: list[Piece] = []
+    if name != element.name:
+        arguments.append(f"name={text_literal(element.name)}")
+    if element.value != element.tag - 1:
+        arguments.append(f"value={element.value}")
+    arguments += _notes(element.documentation, ())
+    if not arguments:
+        return str(element.tag)
+    return Brackets(f"{spelling.outer('skerry')}.element(", [str(element.tag), *arguments], ")")
+
+
+def _field_lines(struct: StructType, spelling: Spelling) -> Iterator[str]:
+    names = attribute_names(struct)
+    for field in struct.fields:
+        name = names[field.name]
+        lead = f"{name}: {_declared(field.type, spelling)} | None = "
+        yield from lay_out(_field(field, name, spelling), INDENT, lead=lead)
+
+
+def _field(field: Field, name: str, spelling: Spelling) -> Piece:
+    arguments: list[Piece] = [str(field.tag)]
+    if name != field.name:
+        arguments.append(f"name={text_literal(field.name)}")
+    if field.default is not None:
+        arguments.append(default_argument(field.type, field.default, spelling))
+    if field.is_deprecated:
+        arguments.append("deprecated=True")
+    if field.is_ctor:
+        arguments.append("ctor=True")
+    arguments += _notes(field.documentation, field.options)
+    function = "key" if field.is_key else "field"
+    return Brackets(f"{spelling.outer('skerry')}.{function}(", arguments, ")")
+
+
+_OWN_NAMES: Final = {
+    Kind.BOOL: "bool",
+    Kind.STRING: "str",
+    Kind.BYTES: "bytes",
+    Kind.UUID: "UUID",
+}
+"""Kinds that Python's own names declare."""
+
+
+def _declared(type_: FieldType, spelling: Spelling) -> str:
+    """The annotation that declares a field of this type."""
+    if isinstance(type_, VectorType):
+        return f"{spelling.outer('list')}[{_declared(type_.element, spelling)}]"
+    if isinstance(type_, (StructType, EnumType)):
+        return spelling.of_type(type_)
+    if type_.kind in _OWN_NAMES:
+        return spelling.outer(_OWN_NAMES[type_.kind])
+    skerry = spelling.outer("skerry")
+    if isinstance(type_, RefType) and type_.target is not None:
+        return f"{spelling.outer('Annotated')}[{skerry}.Ref, {text_literal(type_.target)}]"
+    return f"{skerry}.any_object" if type_.kind == Kind.ANY else f"{skerry}.{type_.name}"

@@ -1,0 +1,164 @@
+"""Reading the files a command was given, however strange they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.cli.types.sources import counted
+from skerry.limits import SOURCE_BYTES_MAX
+
+Run = Callable[..., Any]
+Feed = Callable[[bytes], None]
+
+
+def test_missing_file_is_named_with_the_one_that_was_meant(run: Run, fleet: Path) -> None:
+    done = run("types", "check", "flet.dots")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == "error: flet.dots: there is no such file\nhint:  did you mean fleet.dots?\n"
+
+
+def test_file_in_a_missing_folder_says_so(run: Run, fleet: Path) -> None:
+    done = run("types", "check", "nowhere/fleet.dots")
+    assert done.err.splitlines()[1] == "hint:  there is no folder nowhere either"
+
+
+def test_all_files_that_cannot_be_read_are_named(run: Run, fleet: Path) -> None:
+    done = run("types", "check", "one.xyz", fleet, "two.xyz")
+    assert done.code == 1
+    assert [line for line in done.err.splitlines() if line.startswith("error:")] == [
+        "error: one.xyz: there is no such file",
+        "error: two.xyz: there is no such file",
+    ]
+
+
+def test_folder_is_no_file(run: Run, clean_place: Path) -> None:
+    Path("types").mkdir()
+    done = run("types", "check", "types")
+    assert done.code == 1
+    assert done.err == "error: types: this is a folder\nhint:  name its files: types/*.dots\n"
+
+
+def test_file_that_the_system_does_not_give_says_why(run: Run, clean_place: Path) -> None:
+    # The first page of a process is never there; permissions would not stop root.
+    assert run("types", "check", "/proc/self/mem").err == (
+        "error: /proc/self/mem: it cannot be read: Input/output error\n"
+    )
+
+
+def test_loop_of_links_says_why(run: Run, clean_place: Path) -> None:
+    Path("a.dots").symlink_to("b.dots")
+    Path("b.dots").symlink_to("a.dots")
+    done = run("types", "check", "a.dots")
+    assert done.code == 1
+    assert done.err == "error: a.dots: it cannot be read: Too many levels of symbolic links\n"
+
+
+def test_import_of_a_loop_of_links_is_a_problem_of_that_file(run: Run, clean_place: Path) -> None:
+    Path("a.dots").write_text("import Place\nstruct A { 1: Place place; }\n")
+    Path("Place.dots").symlink_to("Place.dots")
+    done = run("types", "check", "a.dots")
+    assert done.code == 1
+    assert "Place.dots:1:1: error: it cannot be read: Too many levels" in done.err
+
+
+def test_largest_file_is_read_and_a_larger_one_refused(run: Run, clean_place: Path) -> None:
+    types = b"struct A { 1: bool b; }\n//"
+    Path("a.dots").write_bytes(types.ljust(SOURCE_BYTES_MAX, b"x"))
+    assert run("types", "check", "a.dots").code == 0
+    Path("a.dots").write_bytes(types.ljust(SOURCE_BYTES_MAX + 1, b"x"))
+    done = run("types", "check", "a.dots")
+    assert done.code == 1
+    assert done.err.startswith("error: size of a.dots in bytes is 4194305, the limit is 4194304\n")
+
+
+def test_five_megabytes_are_refused_by_their_size(run: Run, clean_place: Path) -> None:
+    with Path("big.dots").open("wb") as file:
+        file.truncate(5 * 1024 * 1024)
+    assert "is 5242880, the limit is 4194304" in run("types", "format", "big.dots").err
+
+
+def test_device_that_never_ends_is_refused(run: Run, clean_place: Path) -> None:
+    done = run("types", "check", "/dev/zero")
+    assert done.code == 1
+    assert "size of /dev/zero in bytes is 4194305" in done.err
+
+
+def test_empty_file_has_no_types_and_no_problems(run: Run, clean_place: Path) -> None:
+    Path("a.dots").write_bytes(b"")
+    assert run("types", "check", "a.dots").err == "1 file, 0 types: no problems\n"
+    done = run("types", "show", "a.dots")
+    assert (done.code, done.out, done.err) == (0, "", "there are no types in there\n")
+
+
+def test_bytes_that_are_no_text_are_a_problem_with_a_place(run: Run, clean_place: Path) -> None:
+    Path("a.dots").write_bytes(b"struct A {\n\x00\xff\xfe\x80" + bytes(range(256)))
+    done = run("types", "check", "a.dots")
+    assert done.code == 1
+    assert "a.dots:2:2: error: not UTF-8" in done.err
+    assert done.err.endswith("1 file: 1 error\n")
+
+
+def test_mark_of_utf_8_and_line_ends_of_others_are_taken(run: Run, clean_place: Path) -> None:
+    text = "\ufeffstruct A {\r\n    1: bool b;\r\n    2: nothing c;\r\n}\r\n"
+    Path("a.dots").write_bytes(text.encode())
+    done = run("types", "check", "a.dots")
+    assert done.err.splitlines()[:3] == [
+        "a.dots:3:8: error: type `nothing` is unknown",
+        "3 |     2: nothing c;",
+        "  |        ^^^^^^^",
+    ]
+
+
+def test_standard_input_is_a_file_too(run: Run, clean_place: Path, stdin: Feed) -> None:
+    Path("Place.dots").write_text("struct Place { 1: bool b; }")
+    stdin(b"import Place struct A { 1: Place p; }")
+    assert run("types", "check", "-").err == "2 files, 2 types: no problems\n"
+    stdin(b"struct A { 1: nothing p; }")
+    assert run("types", "check", "-").err.startswith("<stdin>:1:15: error: type `nothing`")
+
+
+def test_standard_input_is_read_once_only(run: Run, clean_place: Path, stdin: Feed) -> None:
+    stdin(b"struct A { 1: bool b; }")
+    done = run("types", "check", "-", "-")
+    assert done.code == 2
+    assert "can be read only once" in done.err
+
+
+def test_standard_input_has_the_same_bound(run: Run, clean_place: Path, stdin: Feed) -> None:
+    stdin(b" " * SOURCE_BYTES_MAX)
+    assert run("types", "check", "-").code == 0
+    stdin(b" " * (SOURCE_BYTES_MAX + 1))
+    done = run("types", "check", "-")
+    assert done.code == 1
+    assert "size of standard input in bytes is 4194305" in done.err
+
+
+def test_without_files_the_command_line_is_wrong(run: Run, clean_place: Path) -> None:
+    for name in ("check", "format", "show"):
+        done = run("types", name)
+        assert done.code == 2
+        assert done.err == (
+            f"error: Missing argument 'FILE...'.\nhint:  see `skerry types {name} --help`\n"
+        )
+
+
+def test_file_given_twice_counts_once(run: Run, fleet: Path) -> None:
+    assert run("types", "check", "fleet.dots", "./fleet.dots").err.startswith("1 file, ")
+
+
+def test_name_that_is_no_utf_8_does_not_disturb(run: Run, clean_place: Path) -> None:
+    name = os.fsdecode(b"\xff.dots")
+    Path(name).write_text("struct A { 1: nothing b; }")
+    done = run("types", "check", "--json", name)
+    assert done.code == 1
+    assert '"file": "\ufffd.dots"' in done.out
+
+
+@pytest.mark.parametrize(("count", "text"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_counts_are_spoken(count: int, text: str) -> None:
+    assert counted(count, "file") == text

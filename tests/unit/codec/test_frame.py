@@ -1,0 +1,156 @@
+"""Frames: streams are cut the same way however they arrive, and no further than the bounds."""
+
+from __future__ import annotations
+
+import tracemalloc
+from random import Random
+
+import pytest
+
+from skerry.codec.frame import FrameCutter, OldFrameCutter, frame, old_frame
+from skerry.errors import DecodeError, EncodeError
+from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
+
+BODIES = [b"", b"a", b"body", b"\x1a\x00\x00\x00\x05", bytes(300), bytes(70000)]
+
+
+def payload_size(header: bytes) -> int:
+    """In these tests the first byte of a header."""
+    if not header:
+        raise DecodeError(type_name="DotsTransportHeader", detail="empty")
+    return header[0]
+
+
+PAIRS = [(b"\x00", b""), (b"\x05head", b"hello"), (b"\xff" + bytes(400), bytes(255))]
+
+
+def test_a_frame_has_five_bytes_in_front() -> None:
+    assert frame(b"") == b"\x1a\x00\x00\x00\x00"
+    assert frame(bytes(258)) == b"\x1a\x00\x00\x01\x02" + bytes(258)
+
+
+def test_an_old_frame_has_the_size_of_its_header_in_front() -> None:
+    assert old_frame(b"head", b"body") == b"\x04\x00headbody"
+    assert old_frame(bytes(258), b"")[:2] == b"\x02\x01"
+
+
+def test_an_old_header_fits_its_length_field_and_no_more() -> None:
+    assert old_frame(bytes(HEADER_BYTES_MAX), b"")[:2] == b"\xff\xff"
+    with pytest.raises(EncodeError, match="65536 bytes, the limit is 65535"):
+        old_frame(bytes(HEADER_BYTES_MAX + 1), b"")
+
+
+def pieces_of(data: bytes, seed: int) -> list[bytes]:
+    if seed == 0:
+        return [data]
+    if seed == 1:
+        return [data[n : n + 1] for n in range(len(data))]
+    rng = Random(seed)
+    cuts = sorted({0, len(data), *(rng.randrange(len(data)) for _ in range(20))})
+    return [data[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_stream_is_cut_the_same_way_however_it_arrives(seed: int) -> None:
+    cutter = FrameCutter()
+    data = b"".join(map(frame, BODIES))
+    assert [body for piece in pieces_of(data, seed) for body in cutter.feed(piece)] == BODIES
+    assert cutter.pending_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_old_stream_is_cut_the_same_way_however_it_arrives(seed: int) -> None:
+    cutter = OldFrameCutter(payload_size)
+    data = b"".join(old_frame(*pair) for pair in PAIRS)
+    assert [pair for piece in pieces_of(data, seed) for pair in cutter.feed(piece)] == PAIRS
+    assert cutter.pending_bytes == 0
+
+
+def test_what_is_not_whole_waits() -> None:
+    cutter = FrameCutter()
+    assert cutter.feed(b"") == []
+    assert cutter.feed(b"\x1a\x00\x00") == []
+    assert cutter.pending_bytes == 3
+    assert cutter.feed(b"") == []
+    assert cutter.feed(b"\x00\x03ab") == []
+    assert cutter.pending_bytes == 7
+    assert cutter.feed(b"c\x1a") == [b"abc"]
+    assert cutter.pending_bytes == 1
+
+
+def test_what_is_not_whole_waits_in_an_old_stream() -> None:
+    cutter = OldFrameCutter(payload_size)
+    assert cutter.feed(b"\x01") == []
+    assert cutter.feed(b"\x00\x02a") == []
+    assert cutter.pending_bytes == 4
+    assert cutter.feed(b"b\x01") == [(b"\x02", b"ab")]
+    assert cutter.pending_bytes == 1
+
+
+@pytest.mark.parametrize("first", [0x00, 0x18, 0x19, 0x1B, 0x9F, 0xA4, 0xFF])
+def test_a_frame_that_begins_otherwise_is_refused(first: int) -> None:
+    with pytest.raises(DecodeError, match=f"a frame begins with 0x1a, found 0x{first:02x} at byte 0"):
+        FrameCutter().feed(bytes((first,)))
+
+
+def test_a_frame_is_cut_to_the_limit_and_no_further() -> None:
+    assert FrameCutter(10).feed(frame(bytes(10))) == [bytes(10)]
+    with pytest.raises(DecodeError, match="a frame of 11 bytes, the limit is 10 at byte 0"):
+        FrameCutter(10).feed(frame(bytes(11))[:5])
+    assert OldFrameCutter(payload_size, 10).feed(old_frame(b"\x09", bytes(9))) == [
+        (b"\x09", bytes(9))
+    ]
+    with pytest.raises(DecodeError, match="a frame of 11 bytes, the limit is 10"):
+        OldFrameCutter(payload_size, 10).feed(old_frame(b"\x0a", b""))
+
+
+def test_the_usual_limit_is_that_of_a_payload_and_its_header() -> None:
+    largest = FRAME_BYTES_MAX.to_bytes(4, "big")
+    assert FrameCutter().feed(b"\x1a" + largest) == []
+    for size in (FRAME_BYTES_MAX + 1, 2**31 - 1, 2**31, 2**32 - 1):
+        with pytest.raises(DecodeError, match=f"a frame of {size} bytes, the limit is"):
+            FrameCutter().feed(b"\x1a" + size.to_bytes(4, "big"))
+    assert OldFrameCutter(lambda header: FRAME_BYTES_MAX - 1).feed(b"\x01\x00a") == []
+    with pytest.raises(DecodeError, match="the limit is"):
+        OldFrameCutter(lambda header: FRAME_BYTES_MAX).feed(b"\x01\x00a")
+
+
+@pytest.mark.parametrize("fault", [b"\x00", b"\x1a\xff\xff\xff\xff"])
+def test_frames_before_a_fault_are_given_first(fault: bytes) -> None:
+    """Whether they came in one piece with it is the network's affair."""
+    cutter = FrameCutter()
+    assert cutter.feed(frame(b"one") + frame(b"two") + fault) == [b"one", b"two"]
+    for data in (b"", b"more"):
+        with pytest.raises(DecodeError, match="frame"):
+            cutter.feed(data)
+            cutter.feed(fault)
+
+
+def test_frames_before_a_fault_are_given_first_in_an_old_stream() -> None:
+    for fault in (b"\x00\x00", b"\x01\x00\xff"):
+        cutter = OldFrameCutter(payload_size, 200)
+        assert cutter.feed(old_frame(b"\x01", b"x") + fault) == [(b"\x01", b"x")]
+        with pytest.raises(DecodeError):
+            cutter.feed(b"")
+
+
+def test_a_header_that_cannot_be_read_is_refused() -> None:
+    with pytest.raises(DecodeError, match="empty"):
+        OldFrameCutter(payload_size).feed(b"\x00\x00")
+
+
+@pytest.mark.slow
+def test_a_frame_that_comes_in_tiny_pieces_takes_no_more_memory_than_its_bytes() -> None:
+    size = 500_000
+    piece = b"ab"
+    cutter = FrameCutter()
+    cutter.feed(b"\x1a" + size.to_bytes(4, "big"))
+    tracemalloc.start()
+    for _ in range(size // len(piece) - 1):
+        assert cutter.feed(piece) == []
+    waiting, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert cutter.pending_bytes == size + 5 - len(piece)
+    assert waiting < 2 * size
+    assert peak < 3 * size
+    assert cutter.feed(piece) == [piece * (size // 2)]

@@ -1,0 +1,247 @@
+"""Encoded objects without decoding: pieces, keys, the form an encoder writes, and merging."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import cbor2
+import pytest
+
+from skerry.codec import pieces
+from skerry.errors import DecodeError, EncodeError
+from skerry.limits import PAYLOAD_BYTES_MAX
+from skerry.objects.base import key_of
+from skerry.objects.typeset import TypeSet, define_types
+
+MakeCodec = Callable[[Any], Any]
+
+
+def everything(*names: str) -> int:
+    return sum(1 << {"text": 3, "second": 7, "first": 2, "value": 1}[name] for name in names)
+
+
+# -- pieces
+
+
+def test_pieces_are_the_encoded_values(types: TypeSet) -> None:
+    obj = types.Keyed(text="t", first=300, value=0.5)
+    parts = pieces.split(types.Keyed._codec.plan, obj.encode(), 0)
+    assert parts.present == obj.attributes
+    assert parts.value(3) == b"at"
+    assert parts.value(2) == b"\x19\x01\x2c"
+    assert parts.value(1) == cbor2.dumps(0.5)
+    assert parts.value(7) is None
+    assert parts.value(31) is None
+    assert parts.is_canonical
+    assert parts.stop == len(obj.encode())
+
+
+def test_a_piece_of_the_highest_tag(types: TypeSet) -> None:
+    data = types.Everything(floats=[0.5], b=True).encode()
+    parts = pieces.split(types.Everything._codec.plan, data, 0)
+    assert parts.present == 1 << 31 | 1 << 1
+    assert parts.value(31) == cbor2.dumps([0.5])
+
+
+def test_pieces_are_found_behind_a_header(types: TypeSet) -> None:
+    plan = types.Single._codec.plan
+    parts = pieces.split(plan, b"\xff\xff\xa1\x01\x05\xff", 2)
+    assert (parts.value(1), parts.stop) == (b"\x05", 5)
+    with pytest.raises(DecodeError, match="1 bytes follow the object at byte 3"):
+        pieces.split_whole(plan, b"\xa1\x01\x05\xff")
+
+
+OTHER_FORMS = [
+    ("another order", "a202010361" + "74"),
+    ("a longer count", "b802036174" + "0201"),
+    ("a longer tag", "a2036174" + "180201"),
+    ("a longer number", "a2036174" + "021801"),
+    ("a longer length", "a203780174" + "0201"),
+    ("an unknown tag", "a3036174" + "020118640f"),
+    ("a small unknown tag", "a300f6036174" + "0201"),
+]
+
+
+@pytest.mark.parametrize(("name", "data"), OTHER_FORMS)
+def test_other_forms_become_the_one_an_encoder_writes(
+    make_codec: MakeCodec, types: TypeSet, name: str, data: str
+) -> None:
+    codec = make_codec(types.Keyed)
+    obj = types.Keyed(text="t", first=1)
+    assert codec.decode(bytes.fromhex(data)) == obj
+    assert not codec.split(bytes.fromhex(data)).is_canonical, name
+    assert codec.normalize(bytes.fromhex(data)) == obj.encode()
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "1818a2026178" + "01f5",
+        "1818a201f5" + "0900",
+        "1818b80101f5",
+        "1819" + "811801",
+        "1819" + "980105",
+        "181a81a2026178" + "01f5",
+        "181b81190002",
+        "181c81780161",
+        "181f81f93e00",
+        "0cfa3fc00000",
+        "0bf93e00",
+        "10f93e00",
+        "0d780161",
+        "0e580161",
+        "0f5810" + "00" * 16,
+        "131801",
+        "171801",
+        "1482780161" + "40",
+        "14826161" + "5800",
+        "1582780161" + "80",
+        "041800",
+        "0338" + "05",
+    ],
+)
+def test_every_value_has_one_form(make_codec: MakeCodec, types: TypeSet, value: str) -> None:
+    codec = make_codec(types.Everything)
+    data = b"\xa1" + bytes.fromhex(value)
+    assert not codec.split(data).is_canonical
+    normal = codec.normalize(data)
+    assert normal == codec.encode(codec.decode(data))
+    assert normal != data
+    assert codec.split(normal).is_canonical
+
+
+def test_what_is_in_its_form_is_given_back_untouched(make_codec: MakeCodec, types: TypeSet) -> None:
+    data = types.Keyed(text="t", first=1).encode()
+    assert make_codec(types.Keyed).normalize(data) is data
+
+
+def test_a_form_that_grows_past_the_limit_is_refused(make_codec: MakeCodec) -> None:
+    cls = define_types("struct Floats { 1: vector<float64> x; 2: bytes filler; }").Floats
+    count = 1000
+    filler = bytes(PAYLOAD_BYTES_MAX - 6 * count)
+    data = b"\xa2\x01\x99" + count.to_bytes(2, "big") + b"\xf9\x3e\x00" * count
+    data += b"\x02\x5a" + len(filler).to_bytes(4, "big") + filler
+    codec = make_codec(cls)
+    assert codec.split(data).present == 6
+    with pytest.raises(EncodeError, match=f"the limit is {PAYLOAD_BYTES_MAX}"):
+        codec.normalize(data)
+
+
+# -- keys
+
+
+def test_the_key_of_bytes_is_the_key_of_the_object(make_codec: MakeCodec, types: TypeSet) -> None:
+    codec = make_codec(types.Keyed)
+    for obj in (
+        types.Keyed(first=1, second="s", text="t"),
+        types.Keyed(first=2**32 - 1),
+        types.Keyed(),
+    ):
+        data = obj.encode()
+        assert codec.key(data) == key_of(obj)
+        assert codec.key_of(codec.split(data)) == key_of(obj)
+
+
+def test_a_key_does_not_depend_on_the_form(make_codec: MakeCodec, types: TypeSet) -> None:
+    codec = make_codec(types.Keyed)
+    data = bytes.fromhex("b80307780173" + "1802190001" + "09820102")
+    with pytest.raises(DecodeError, match="Keyed"):
+        codec.key(data[:-1])
+    assert codec.key(data) == key_of(types.Keyed(first=1, second="s"))
+
+
+def test_only_an_object_of_the_type_has_a_key(make_codec: MakeCodec, types: TypeSet) -> None:
+    with pytest.raises(DecodeError, match=r"Keyed\.value: expected float64"):
+        make_codec(types.Keyed).key(cbor2.dumps({2: 1, 7: "s", 1: 5}))
+
+
+# -- merge
+
+
+@pytest.mark.parametrize(
+    ("stored", "update", "named", "merged"),
+    [
+        ({"text": "a", "value": 1.0}, {"text": "b"}, ["text"], {"text": "b", "value": 1.0}),
+        ({"text": "a", "value": 1.0}, {}, ["text"], {"value": 1.0}),
+        ({"text": "a"}, {"value": 2.0}, ["value"], {"text": "a", "value": 2.0}),
+        ({"text": "a"}, {"text": "b", "value": 2.0}, [], {"text": "a"}),
+        ({"text": "a"}, {"text": "b", "value": 2.0}, ["value"], {"text": "a", "value": 2.0}),
+        ({}, {}, ["text", "value"], {}),
+        ({"text": "a", "value": 1.0}, {}, ["text", "value", "first", "second"], {}),
+    ],
+)
+def test_an_update_changes_what_its_attributes_name(
+    make_codec: MakeCodec,
+    types: TypeSet,
+    stored: dict[str, Any],
+    update: dict[str, Any],
+    named: list[str],
+    merged: dict[str, Any],
+) -> None:
+    key = {"first": 1, "second": "s"}
+    codec = make_codec(types.Keyed)
+    result = codec.merge(
+        types.Keyed(**key, **stored).encode(),
+        types.Keyed(**key, **update).encode(),
+        everything(*named),
+    )
+    assert result == types.Keyed(**key, **merged).encode()
+
+
+def test_keys_never_change(make_codec: MakeCodec, types: TypeSet) -> None:
+    stored = types.Keyed(first=1, second="s", text="a")
+    update = types.Keyed(first=2, text="b")
+    for named in (-1, 0xFFFFFFFE, everything("first", "second", "text")):
+        result = make_codec(types.Keyed).merge(stored.encode(), update.encode(), named)
+        assert result == types.Keyed(first=1, second="s", text="b").encode()
+
+
+def test_attributes_of_no_field_mean_nothing(make_codec: MakeCodec, types: TypeSet) -> None:
+    stored = types.Keyed(first=1, second="s", text="a").encode()
+    update = types.Keyed(first=1, second="s").encode()
+    assert make_codec(types.Keyed).merge(stored, update, 1 << 9 | 1 << 31 | 1) == stored
+
+
+def test_structs_and_vectors_are_replaced_whole(make_codec: MakeCodec, types: TypeSet) -> None:
+    stored = types.Everything(inner=types.Inner(flag=True, label="x"), numbers=[1, 2, 3], b=True)
+    update = types.Everything(inner=types.Inner(high=7), numbers=[4])
+    result = make_codec(types.Everything).merge(
+        stored.encode(), update.encode(), update.attributes
+    )
+    merged = types.Everything(inner=types.Inner(high=7), numbers=[4], b=True)
+    assert result == merged.encode()
+
+
+def test_a_singleton_is_merged_too(make_codec: MakeCodec, types: TypeSet) -> None:
+    result = make_codec(types.Singleton).merge(b"\xa1\x01ax", b"\xa1\x02\x05", 4)
+    assert result == types.Singleton(text="x", count=5).encode()
+
+
+def test_what_is_merged_is_in_its_form(make_codec: MakeCodec, types: TypeSet) -> None:
+    codec = make_codec(types.Keyed)
+    stored = cbor2.dumps({2: 1, 7: "s", 3: "old", 99: "unknown"})
+    update = bytes.fromhex("a301f93e000961780201")
+    result = codec.merge(stored, update, everything("value"))
+    assert result == types.Keyed(first=1, second="s", text="old", value=1.5).encode()
+
+
+def test_only_objects_of_the_type_are_merged(make_codec: MakeCodec, types: TypeSet) -> None:
+    codec = make_codec(types.Keyed)
+    good = types.Keyed(first=1, second="s").encode()
+    for stored, update in ((good, b"\xa1\x01\x05"), (b"\xa1\x01\x05", good), (good, good + b"\x00")):
+        with pytest.raises(DecodeError):
+            codec.merge(stored, update, 0)
+
+
+def test_an_object_grows_to_the_limit_and_no_further(make_codec: MakeCodec) -> None:
+    cls = define_types("struct Two { 1: bytes a; 2: bytes b; }").Two
+    codec = make_codec(cls)
+    stored = cls(a=bytes(6 * 2**20)).encode()
+    fitting = PAYLOAD_BYTES_MAX - len(stored) - 6
+    result = codec.merge(stored, cls(b=bytes(fitting)).encode(), 4)
+    assert len(result) == PAYLOAD_BYTES_MAX
+    with pytest.raises(EncodeError) as caught:
+        codec.merge(stored, cls(b=bytes(fitting + 1)).encode(), 4)
+    size = PAYLOAD_BYTES_MAX + 1
+    assert caught.value.detail == f"{size} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"

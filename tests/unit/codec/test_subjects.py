@@ -1,0 +1,100 @@
+"""Default subjects: the type, and one level for each key field in tag order."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from skerry.codec.subjects import default_subject
+from skerry.codec.values import PropertySet, Ref
+from skerry.objects.classes import class_of
+from skerry.objects.typeset import TypeSet, define_types
+from skerry.schema.model import Field, Kind, ScalarType, StructType
+
+
+def subject(obj: Any) -> str:
+    return subject_of(type(obj), obj.encode())
+
+
+def subject_of(cls: Any, data: bytes) -> str:
+    codec = cls._codec
+    return default_subject(codec.plan, codec.split(data))
+
+
+def test_levels_are_in_tag_order(types: TypeSet) -> None:
+    assert subject(types.Keyed(second="b", first=1, text="t")) == "/Keyed/1/b"
+
+
+def test_a_type_without_a_key_is_one_level(types: TypeSet) -> None:
+    assert subject(types.Singleton(text="x")) == "/Singleton"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "level"),
+    [
+        ("uint64", 2**64 - 1, "18446744073709551615"),
+        ("int8", -128, "-128"),
+        ("bool", True, "true"),
+        ("bool", False, "false"),
+        ("uuid", UUID(int=0xABC), "00000000-0000-0000-0000-000000000abc"),
+        ("string", "plain-Text_1.x", "plain-Text_1.x"),
+        ("string", "", ""),
+        ("string", "a b/c", "a%20b%2Fc"),
+        ("string", "*", "%2A"),
+        ("string", "...", "%2E%2E%2E"),
+        ("string", "..", ".."),
+        ("string", "....", "...."),
+        ("string", "~f6", "%7Ef6"),
+        ("string", "100%", "100%25"),
+        ("string", "ü", "%C3%BC"),
+        ("string", "\udcff", "%FF"),
+        ("string", "…", "%E2%80%A6"),
+        ("float64", 1.5, "~fb3ff8000000000000"),
+        ("float32", 1.5, "~fa3fc00000"),
+        ("timepoint", 0.0, "~fb0000000000000000"),
+        ("bytes", b"\x00", "~4100"),
+        ("property_set", PropertySet(6), "~06"),
+        ("vector<uint8>", [1, 255], "~820118ff"),
+        ("instance_ref", Ref("T", b"\x81\x05"), "~8261548105"),
+    ],
+)
+def test_a_level_of_every_kind(kind: str, value: Any, level: str) -> None:
+    cls = define_types(f"struct T {{ 1: [key] {kind} k; }}").T
+    assert subject(cls(k=value)) == f"/T/{level}"
+
+
+def test_an_enumerator_goes_by_the_name_of_its_type() -> None:
+    types = define_types("enum E { 1: None, 2: other = 5 } struct T { 1: [key] E e; }")
+    assert subject(types.T(e=types.E.None_)) == "/T/None"
+    assert subject(types.T(e=types.E.other)) == "/T/other"
+
+
+def test_a_struct_as_key_is_hex(types: TypeSet) -> None:
+    cls = define_types("struct N { 1: uint8 x; } struct T { 1: [key] N n; }")
+    assert subject(cls.T(n=cls.N(x=5))) == "/T/~a10105"
+
+
+def test_the_form_on_the_wire_makes_no_difference() -> None:
+    cls = define_types("struct T { 1: [key] float64 k; 2: [key] uint32 n; }").T
+    exact = cls(k=1.5, n=1)
+    other = bytes.fromhex("a202180101f93e00")
+    assert cls.decode(other) == exact
+    assert subject_of(cls, other) == subject(exact) == "/T/~fb3ff8000000000000/1"
+
+
+def test_a_missing_key_is_told_apart_from_every_key() -> None:
+    cls = define_types("struct T { 1: [key] string k; }").T
+    assert subject(cls()) == "/T/~f6"
+    assert subject(cls(k="~f6")) != subject(cls())
+
+
+@pytest.mark.parametrize(
+    ("name", "level"), [("*", "%2A"), ("...", "%2E%2E%2E"), ("a/b", "a%2Fb"), ("ns::T", "ns%3A%3AT")]
+)
+def test_a_stranger_s_type_name_is_one_level_and_no_wild_card(name: str, level: str) -> None:
+    type_ = StructType(
+        name=name, fields=(Field(tag=1, name="k", type=ScalarType(Kind.UINT8), is_key=True),)
+    )
+    assert subject(class_of(type_)(k=5)) == f"/{level}/5"
