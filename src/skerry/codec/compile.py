@@ -11,7 +11,7 @@ from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.codec.tables import TableCodec
 from skerry.schema.fingerprint import fingerprint
-from skerry.schema.model import EnumType, FieldType, Kind, RefType, StructType, VectorType
+from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, RefType, StructType, VectorType
 
 __all__ = [
     "ClassOf",
@@ -106,23 +106,8 @@ def value_plan(type_: FieldType, class_of: ClassOf) -> ValuePlan:
         plan.members = {member.tag: member for member in plan.member_class}
     elif isinstance(type_, StructType):
         plan.struct = class_of(type_)._codec.plan
-    elif type_.kind in _INTEGER_BITS:
-        bits = _INTEGER_BITS[type_.kind]
-        signed = Kind.INT8 <= type_.kind <= Kind.INT64
-        plan.low = -(1 << bits - 1) if signed else 0
-        plan.high = (1 << bits - signed) - 1
+    elif type_.kind in INTEGER_RANGES:
+        plan.low, plan.high = INTEGER_RANGES[type_.kind]
+        bits = (plan.high - plan.low).bit_length()
         plan.info_max = {8: 24, 16: 25, 32: 26, 64: 27}[bits]
     return plan
-
-
-_INTEGER_BITS = {
-    Kind.INT8: 8,
-    Kind.INT16: 16,
-    Kind.INT32: 32,
-    Kind.INT64: 64,
-    Kind.UINT8: 8,
-    Kind.UINT16: 16,
-    Kind.UINT32: 32,
-    Kind.UINT64: 64,
-    Kind.PROPERTY_SET: 32,
-}

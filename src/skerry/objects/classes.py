@@ -7,6 +7,7 @@ two. Classes that a program declares itself are made by the same hands (`objects
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,7 +16,6 @@ from skerry.codec.encoder import encode_value
 from skerry.errors import CodecError, SchemaCheckError
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.base import RESERVED_NAMES, Struct, build
-from skerry.objects.defaults import plain_default
 from skerry.objects.enums import DescribedEnum, EnumBase
 from skerry.objects.json import value_from_plain
 from skerry.objects.names import python_name, python_names
@@ -194,7 +194,7 @@ def _default(cls: Any, field: Field) -> Callable[[], Any]:
     spec = plan.by_tag[field.tag]
     assert field.default is not None
     try:
-        plain = plain_default(field.type, field.default)
+        plain = json.loads(field.default)
         encode_value(plan, spec, value_from_plain(plan, spec, plain))
     except (ValueError, CodecError) as error:
         raise SchemaCheckError(f"default of {cls.descriptor.name}.{field.name}: {error}") from None

@@ -7,6 +7,7 @@ language holds here too, and the type is equal to the one that a file would give
 from __future__ import annotations
 
 import inspect
+import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -17,7 +18,6 @@ from skerry.errors import Problem, SchemaCheckError
 from skerry.objects.annotations import field_type
 from skerry.objects.base import RESERVED_NAMES, Struct
 from skerry.objects.classes import make_struct_class
-from skerry.objects.defaults import default_text
 from skerry.objects.json import value_to_plain
 from skerry.objects.names import python_name, python_names
 from skerry.schema.check import define
@@ -225,7 +225,8 @@ def _field(
             raise _fault(cls, f"{name} has two defaults; leave out default or default_json")
         plan = value_plan(type_, lambda used: classes[used.name])
         try:
-            default = default_text(type_, value_to_plain(plan, spec.default))
+            plain = value_to_plain(plan, spec.default)
+            default = json.dumps(plain, allow_nan=False, ensure_ascii=False)
         except (AttributeError, TypeError, ValueError):
             raise _fault(cls, f"{name}: {spec.default!r} is not a {type_.name}") from None
     return Field(

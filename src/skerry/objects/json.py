@@ -1,13 +1,12 @@
 """Objects as JSON and back: fields by name, unset fields left out.
 
 Enumerators go by name (their tag is understood too), times and durations as seconds, property
-sets as their mask, uuids as text, bytes in base64, and numbers that JSON does not have as the
+sets as their mask, uuids as text, bytes in hexadecimal, and numbers that JSON does not have as the
 texts `nan`, `inf` and `-inf`.
 """
 
 from __future__ import annotations
 
-import base64
 import binascii
 import difflib
 import json
@@ -21,6 +20,7 @@ from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, shown
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import TYPE_COUNT_MAX
+from skerry.objects.times import to_timepoint
 from skerry.schema.model import Kind
 
 __all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
@@ -98,13 +98,13 @@ def value_to_plain(spec: ValuePlan, value: Any) -> Any:
     if kind == Kind.UUID:
         return str(value)
     if kind == Kind.BYTES:
-        return base64.b64encode(value).decode()
+        return value.hex()
     if kind == Kind.PROPERTY_SET:
         return int(value)
     if kind == Kind.ANY:
-        return {"type": value.type_name, "payload": base64.b64encode(value.payload).decode()}
+        return {"type": value.type_name, "payload": value.payload.hex()}
     if kind == Kind.REF:
-        return {"type": value.type_name, "key": base64.b64encode(value.key).decode()}
+        return {"type": value.type_name, "key": value.key.hex()}
     return value
 
 
@@ -149,7 +149,7 @@ def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain
         except (ValueError, TypeError, AttributeError):
             _refuse(plan, field.name, f"{shown(plain)} is not a uuid")
     if kind == Kind.BYTES:
-        return _base64(plan, field, plain)
+        return _bytes(plan, field, plain)
     if kind in (Kind.ANY, Kind.REF):
         return _pair(plan, field, kind, plain)
     return plain
@@ -182,6 +182,11 @@ def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> f
             _refuse(plan, field.name, f"{shown(plain)} is out of the range of {spec.name}")
     if plain in ("nan", "inf", "-inf"):
         return float(plain)
+    if spec.kind == Kind.TIMEPOINT and isinstance(plain, str):
+        try:
+            return to_timepoint(plain)
+        except ValueError:
+            _refuse(plan, field.name, f"{shown(plain)} is no ISO 8601 time with a zone")
     _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
 
 
@@ -189,18 +194,18 @@ def _pair(plan: StructPlan, field: FieldPlan, kind: int, plain: Any) -> AnyObjec
     second = "payload" if kind == Kind.ANY else "key"
     if not isinstance(plain, Mapping) or set(plain) != {"type", second}:
         _refuse(plan, field.name, f'expected {{"type": ..., "{second}": ...}}')
-    data = _base64(plan, field, plain[second])
+    data = _bytes(plan, field, plain[second])
     name = plain["type"]
     if not isinstance(name, str):
         _refuse(plan, field.name, f"expected the name of a type, got {_name_of(name)}")
     return AnyObject(name, data) if kind == Kind.ANY else Ref(name, data)
 
 
-def _base64(plan: StructPlan, field: FieldPlan, plain: Any) -> bytes:
+def _bytes(plan: StructPlan, field: FieldPlan, plain: Any) -> bytes:
     try:
-        return base64.b64decode(plain, validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        _refuse(plan, field.name, "expected bytes as base64 text")
+        return binascii.unhexlify(plain)
+    except (TypeError, ValueError):
+        _refuse(plan, field.name, "expected bytes as pairs of hexadecimal digits")
 
 
 def _name_of(plain: object) -> str:

@@ -24,9 +24,9 @@ from datetime import datetime
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-from skerry.schema.model import EnumType, FieldType, Kind, StructType, VectorType
+from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, Kind, StructType, VectorType
 
-__all__ = ["INTEGER_RANGES", "NO_JSON", "TEXT_HINT", "TEXT_KINDS", "default_fault"]
+__all__ = ["NO_JSON", "TEXT_HINT", "TEXT_KINDS", "default_fault"]
 
 NO_JSON: Final = "it is no JSON text"
 
@@ -34,19 +34,6 @@ TEXT_KINDS: Final = frozenset({Kind.STRING, Kind.BYTES, Kind.UUID, Kind.TIMEPOIN
 """Kinds whose default is a JSON text, in quotes inside the quotes of the option."""
 
 TEXT_HINT: Final = "a text needs quotes of its own: `default='\"abc\"'`"
-
-INTEGER_RANGES: Final[dict[Kind, tuple[int, int]]] = {
-    Kind.INT8: (-(2**7), 2**7 - 1),
-    Kind.INT16: (-(2**15), 2**15 - 1),
-    Kind.INT32: (-(2**31), 2**31 - 1),
-    Kind.INT64: (-(2**63), 2**63 - 1),
-    Kind.UINT8: (0, 2**8 - 1),
-    Kind.UINT16: (0, 2**16 - 1),
-    Kind.UINT32: (0, 2**32 - 1),
-    Kind.UINT64: (0, 2**64 - 1),
-    Kind.PROPERTY_SET: (0, 2**32 - 1),
-}
-"""Lowest and highest number of each kind."""
 
 _FLOATS: Final = {
     Kind.FLOAT16: 65504.0,

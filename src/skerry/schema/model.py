@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Final, TypeAlias
 
 __all__ = [
+    "INTEGER_RANGES",
     "SCALAR_KINDS",
     "EnumElement",
     "EnumType",
@@ -67,6 +68,20 @@ SCALAR_KINDS: Final[dict[str, Kind]] = {
 }
 """Kinds of the built-in types by their name in the type language (`instance_ref` has a target,
 see RefType)."""
+
+
+INTEGER_RANGES: Final[dict[Kind, tuple[int, int]]] = {
+    Kind.INT8: (-(2**7), 2**7 - 1),
+    Kind.INT16: (-(2**15), 2**15 - 1),
+    Kind.INT32: (-(2**31), 2**31 - 1),
+    Kind.INT64: (-(2**63), 2**63 - 1),
+    Kind.UINT8: (0, 2**8 - 1),
+    Kind.UINT16: (0, 2**16 - 1),
+    Kind.UINT32: (0, 2**32 - 1),
+    Kind.UINT64: (0, 2**64 - 1),
+    Kind.PROPERTY_SET: (0, 2**32 - 1),
+}
+"""Lowest and highest number of each kind."""
 
 
 class Scope(enum.IntEnum):

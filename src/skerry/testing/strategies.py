@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from skerry import limits
 from skerry.schema.building import ENUM_TAG_MAX
-from skerry.schema.defaults import INTEGER_RANGES
 from skerry.schema.model import (
+    INTEGER_RANGES,
     SCALAR_KINDS,
     EnumElement,
     EnumType,
