@@ -36,6 +36,7 @@ from skerry.codec.plans import (
     REF,
     STRING,
     STRUCT,
+    TAG_COUNT,
     TIMEPOINT,
     UINT8,
     UINT64,
@@ -96,8 +97,12 @@ def _read_struct(plan: StructPlan, data: bytes, pos: i64, end: i64) -> tuple[obj
     by_tag = plan.by_tag
     while count > 0:
         count -= 1
-        tag, pos = read_tag(plan, data, pos, end)
-        field = by_tag[tag] if tag < 32 else None
+        tag: i64 = data[pos] if pos < end else 24
+        if tag < 24:
+            pos += 1
+        else:
+            tag, pos = read_tag(plan, data, pos, end)
+        field = by_tag[tag] if tag < TAG_COUNT else None
         if field is None:
             pos = skip(plan, data, pos, end)
             continue

@@ -1,4 +1,8 @@
-"""Objects to bytes, by walking a plan: shortest heads, declaration order, fixed float widths."""
+"""Objects to bytes, by walking a plan: shortest heads, declaration order, fixed float widths.
+
+Bytes are handed to the writer as `u8`: of any other type, compiled code would make a Python number
+and a method call of each.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from librt.strings import (
     write_i32_be,
     write_i64_be,
 )
-from mypy_extensions import i16, i32, i64
+from mypy_extensions import i16, i32, i64, u8
 
 from skerry.codec.heads import skip_key
 from skerry.codec.plans import (
@@ -68,7 +72,7 @@ def encode_key(plan: StructPlan, obj: object) -> bytes:
     for field in plan.keys:
         value = getattr(obj, field.attribute)
         if value is None:
-            writer.append(0xF6)
+            writer.append(u8(0xF6))
         else:
             _write_value(writer, plan, field, field.value, value)
     return writer.getvalue()
@@ -106,13 +110,13 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
         if value is None or not (mask >> tag) & 1:
             continue
         if tag >= 24:
-            writer.append(24)
-        writer.append(tag)
+            writer.append(u8(24))
+        writer.append(u8(tag))
         kind = field.kind
         # The kinds that messages are full of, without a further call.
         if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
             if isinstance(value, float):
-                writer.append(0xFB)
+                writer.append(u8(0xFB))
                 write_f64_be(writer, value)
                 continue
         elif UINT8 <= kind <= UINT64 and isinstance(value, int) and not isinstance(value, bool):
@@ -138,9 +142,9 @@ def _write_value(
         _write_float(writer, plan, field, spec, value)
     elif kind == BOOL:
         if value is True:
-            writer.append(0xF5)
+            writer.append(u8(0xF5))
         elif value is False:
-            writer.append(0xF4)
+            writer.append(u8(0xF4))
         else:
             _refuse_type(plan, field, spec, value)
     elif kind == ENUM:
@@ -155,12 +159,12 @@ def _write_value(
     elif kind == UUID:
         if not isinstance(value, uuid.UUID):
             _refuse_type(plan, field, spec, value)
-        writer.append(0x50)
+        writer.append(u8(0x50))
         writer.write(value.bytes)
     elif kind == ANY:
         if not isinstance(value, AnyObject):
             _refuse_type(plan, field, spec, value)
-        writer.append(0x82)
+        writer.append(u8(0x82))
         _write_text(writer, plan, field, value.type_name)
         _write_head(writer, 0x40, len(value.payload))
         writer.write(value.payload)
@@ -178,7 +182,7 @@ def _write_int(
     if value < 0:
         _write_head(writer, 0x20, -1 - value)
     elif value > _I64_MAX:
-        writer.append(0x1B)
+        writer.append(u8(0x1B))
         writer.write(value.to_bytes(8, "big"))
     else:
         _write_head(writer, 0x00, value)
@@ -199,16 +203,16 @@ def _write_float(
     if spec.kind == FLOAT32:
         if _FLOAT32_MAX <= abs(number) < float("inf"):
             refuse_value(plan, field, f"{number} is out of the range of float32")
-        writer.append(0xFA)
+        writer.append(u8(0xFA))
         write_f32_be(writer, number)
     elif spec.kind == FLOAT16:
-        writer.append(0xF9)
+        writer.append(u8(0xF9))
         try:
             writer.write(_pack_half(number))
         except OverflowError:
             refuse_value(plan, field, f"{number} is out of the range of float16")
     else:
-        writer.append(0xFB)
+        writer.append(u8(0xFB))
         write_f64_be(writer, number)
 
 
@@ -231,7 +235,7 @@ def _write_ref(
     if not isinstance(value, Ref):
         _refuse_type(plan, field, spec, value)
     if spec.target is None:
-        writer.append(0x82)
+        writer.append(u8(0x82))
         _write_text(writer, plan, field, value.type_name)
     elif value.type_name != spec.target:
         refuse_value(plan, field, f"expected a reference to {spec.target}, got {value.type_name}")
@@ -262,18 +266,18 @@ def _write_vector(
 def _write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
     # The writers take signed numbers: the upper half of a width goes in as its negative twin.
     if argument < 24:
-        writer.append(major | argument)
+        writer.append(u8(major | argument))
     elif argument < 0x100:
-        writer.append(major | 24)
-        writer.append(argument)
+        writer.append(u8(major | 24))
+        writer.append(u8(argument))
     elif argument < 0x10000:
-        writer.append(major | 25)
+        writer.append(u8(major | 25))
         write_i16_be(writer, i16(argument | -0x10000 if argument & 0x8000 else argument))
     elif argument < 0x100000000:
-        writer.append(major | 26)
+        writer.append(u8(major | 26))
         write_i32_be(writer, i32(argument | -0x100000000 if argument & 0x80000000 else argument))
     else:
-        writer.append(major | 27)
+        writer.append(u8(major | 27))
         write_i64_be(writer, argument)
 
 

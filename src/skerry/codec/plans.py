@@ -7,6 +7,7 @@ made once a type (see `compile`) and only read afterwards.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final, NoReturn
 
 from mypy_extensions import i64
@@ -73,7 +74,8 @@ class FieldPlan:
         self.index: i64 = 0
         """Its place in declaration order, given by the struct."""
         self.name: str = name
-        self.attribute: str = attribute
+        # Interned, or each assignment would search the table of interned names for it.
+        self.attribute: str = sys.intern(attribute)
         self.is_key: bool = is_key
         self.kind: i64 = value.kind
         self.value: ValuePlan = value
