@@ -18,6 +18,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    __version__: str
+
     from skerry.codec.envelope import Update
     from skerry.codec.values import AnyObject, PropertySet, Ref
     from skerry.errors import (
@@ -49,7 +51,7 @@ if TYPE_CHECKING:
         uint32,
         uint64,
     )
-    from skerry.objects.base import Struct, key_of, merge, pack, ref_to
+    from skerry.objects.base import Struct, key_of, merge, pack, ref_to, unpack
     from skerry.objects.declare import field, key, removed, struct
     from skerry.objects.enums import EnumBase as Enum
     from skerry.objects.enums import element
@@ -105,6 +107,7 @@ __all__ = [
     "uint16",
     "uint32",
     "uint64",
+    "unpack",
 ]
 
 # Each name is imported when it is first used: `skerry --help` and programs that need little of
@@ -155,19 +158,22 @@ _HOMES: Final = {
     "uint16": ("skerry.objects.annotations", "uint16"),
     "uint32": ("skerry.objects.annotations", "uint32"),
     "uint64": ("skerry.objects.annotations", "uint64"),
+    "unpack": ("skerry.objects.base", "unpack"),
     "uint8": ("skerry.objects.annotations", "uint8"),
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name == "__version__":
-        return import_module("skerry.build_info").version()
-    if name not in _HOMES:
-        raise AttributeError(f"module 'skerry' has no attribute {name!r}")
-    module, attribute = _HOMES[name]
-    value = getattr(import_module(module), attribute)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # or any misspelled name would pass a type checker
+
+    def __getattr__(name: str) -> Any:
+        if name == "__version__":
+            return import_module("skerry.build_info").version()
+        if name not in _HOMES:
+            raise AttributeError(f"module 'skerry' has no attribute {name!r}")
+        module, attribute = _HOMES[name]
+        value = getattr(import_module(module), attribute)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

@@ -1,7 +1,7 @@
 """Which skerry this is: its version, and whether the hot modules are compiled.
 
-Nothing but `skerry version`, the tests and the benchmarks asks; to all other code both builds are
-the same.
+For `skerry version`, the tests and the benchmarks, without importing what it asks about. The codec
+itself decides by what was imported (`codec.compile.is_compiled`); all other code does not care.
 """
 
 from __future__ import annotations

@@ -4,6 +4,40 @@ from __future__ import annotations
 
 from typing import Final
 
+__all__ = [
+    "CACHE_BYTES_MAX",
+    "CACHE_OBJECT_COUNT_MAX",
+    "CONFIG_BYTES_MAX",
+    "CONFLICT_COUNT_MAX",
+    "DATAGRAM_BYTES_MAX",
+    "DOCUMENTATION_BYTES_MAX",
+    "ENUM_ELEMENT_COUNT_MAX",
+    "ENUM_TAG_MAX",
+    "FRAME_BYTES_MAX",
+    "HEADER_BYTES_MAX",
+    "NAME_BYTES_MAX",
+    "PAYLOAD_BYTES_MAX",
+    "PROBLEM_COUNT_MAX",
+    "SIM_EVENT_COUNT_MAX",
+    "SIM_EVENT_KEPT_COUNT_MAX",
+    "SIM_INBOX_COUNT_MAX",
+    "SIM_NODE_COUNT_MAX",
+    "SIM_SPIN_COUNT_MAX",
+    "SIM_STREAM_BYTES_MAX",
+    "SIM_STREAM_COUNT_MAX",
+    "SIM_TIME_NS_MAX",
+    "SKIP_DEPTH_MAX",
+    "SOURCE_BYTES_MAX",
+    "SOURCE_COUNT_MAX",
+    "STRUCT_COUNT_MAX",
+    "STRUCT_ENTRY_COUNT_MAX",
+    "TAG_MAX",
+    "TAG_MIN",
+    "TYPE_COUNT_MAX",
+    "TYPE_DEPTH_MAX",
+    "VECTOR_COUNT_MAX",
+]
+
 # -- types
 
 TAG_MIN: Final = 1
@@ -19,6 +53,9 @@ TYPE_DEPTH_MAX: Final = 16
 
 ENUM_ELEMENT_COUNT_MAX: Final = 4096
 """Enumerators of one enum: a table is built for each enum a peer describes."""
+
+ENUM_TAG_MAX: Final = 2**31 - 1
+"""Tags of enum elements travel as uint32, and some languages read them into an int."""
 
 DOCUMENTATION_BYTES_MAX: Final = 65536
 """Documentation of one item, which a peer may send in a descriptor."""
@@ -47,8 +84,13 @@ STRUCT_ENTRY_COUNT_MAX: Final = 31
 """Entries of one encoded struct: a type has no more tags than that."""
 
 VECTOR_COUNT_MAX: Final = 1_000_000
-"""Elements of one vector. An element of one byte on the wire can become an object of a hundred
-bytes; this keeps what a hostile payload can claim in the range of a hundred megabytes."""
+"""Elements of one vector. An element of a few bytes on the wire can become a value of fifty; a
+payload is bounded too, so all of its values stay in the range of a hundred megabytes."""
+
+STRUCT_COUNT_MAX: Final = 1_000_000
+"""Structs of one encoded object, itself included. An empty one takes a byte on the wire and close
+to three hundred as an object with 31 fields: without this bound ten megabytes would become three
+gigabytes."""
 
 SKIP_DEPTH_MAX: Final = 64
 """Nesting inside a value that is skipped because its tag is unknown: deeper than any type."""
@@ -97,3 +139,12 @@ TYPE_COUNT_MAX: Final = 10_000
 
 CONFLICT_COUNT_MAX: Final = 1000
 """Refused definitions kept to be shown."""
+
+# -- current objects
+
+CACHE_OBJECT_COUNT_MAX: Final = 10_000_000
+"""Objects of one cache. Each takes some hundred bytes besides its payload, so this is what a large
+computer holds; past it a publisher is refused, and nobody's objects go."""
+
+CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
+"""Payloads of one cache."""

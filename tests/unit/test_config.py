@@ -75,6 +75,11 @@ def test_flag_beats_environment_beats_file_beats_default(tmp_path: Path) -> None
     assert loaded.origins["node.color"] == "default"
 
 
+def test_flag_may_be_an_element_of_the_enum_or_its_value(tmp_path: Path) -> None:
+    assert node(tmp_path, level=Level.HIGH).value.level is Level.HIGH
+    assert node(tmp_path, level="high").value.level is Level.HIGH
+
+
 def test_nested_sections_are_filled_from_file_and_environment(tmp_path: Path) -> None:
     text = '[node.inner]\ngroup = "239.192.7.1:4711"\n'
     loaded = node(tmp_path, text, {"SKERRY_NODE__INNER__DELAY_MS_MAX": "7"})
@@ -115,6 +120,9 @@ def test_file_and_environment_give_the_same_value(
         ("rate", '"fast"', "a number"),
         ("rate", "true", "a number"),
         ("level", '"middle"', "'low', 'high'"),
+        ("level", '["low"]', "'low', 'high'"),
+        ("level", "1", "'low', 'high'"),
+        ("color", '["red"]', "'red', 'blue'"),
         ("color", '"green"', "'red', 'blue'"),
         ("seeds", "[1, true]", "a whole number"),
         ("seeds", "1", "a list, each item a whole number"),

@@ -138,5 +138,5 @@ def _report(tour: Demo, output: Output, *, as_json: bool) -> None:
         rows = [("holds" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]
         output.table(("", "promise", "facts"), rows)
     if not all(check.holds for check in checks):
-        output.error("a promise was broken", "run it again with the same --seed and --debug")
+        output.error("a promise was broken: this is a fault of skerry, please report it")
         click.get_current_context().exit(1)

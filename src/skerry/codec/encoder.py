@@ -50,6 +50,8 @@ from skerry.codec.values import AnyObject, Ref
 from skerry.errors import DecodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
 
+__all__ = ["encode", "encode_key", "encode_value", "head"]
+
 _I64_MAX = (1 << 63) - 1
 _FLOAT32_MAX = 3.4028235677973366e38
 """Halfway between the largest float32 and what would be the next: from there on it is infinite."""

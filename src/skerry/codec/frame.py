@@ -17,6 +17,8 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
+__all__ = ["FrameCutter", "OldFrameCutter", "frame", "old_frame"]
+
 _PREFIX_BYTES: Final = 5
 _PREFIX: Final = 0x1A
 
@@ -127,6 +129,7 @@ class OldFrameCutter:
 
 def frame(body: bytes) -> bytes:
     """A version 2 frame around header and object."""
+    _check_size(len(body))
     return b"\x1a" + len(body).to_bytes(4, "big") + body
 
 
@@ -135,7 +138,14 @@ def old_frame(header: bytes, payload: bytes) -> bytes:
     if len(header) > HEADER_BYTES_MAX:
         detail = f"a header of {len(header)} bytes, the limit is {HEADER_BYTES_MAX}"
         raise EncodeError(type_name="frame", field="", detail=detail)
+    _check_size(len(header) + len(payload))
     return len(header).to_bytes(2, "little") + header + payload
+
+
+def _check_size(size: int) -> None:
+    if size > FRAME_BYTES_MAX:
+        detail = f"a frame of {size} bytes, the limit is {FRAME_BYTES_MAX}"
+        raise EncodeError(type_name="frame", field="", detail=detail)
 
 
 class _Stream:

@@ -18,8 +18,10 @@ from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
 from skerry.codec.tables import TableCodec
 from skerry.errors import DecodeError, EncodeError
-from skerry.limits import PAYLOAD_BYTES_MAX
+from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_COUNT_MAX
 from skerry.schema.model import Kind
+
+__all__ = ["GeneratedCodec"]
 
 _INTEGERS = range(Kind.INT8, Kind.UINT64 + 1)
 _DOUBLES = (Kind.FLOAT64, Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION)
@@ -68,6 +70,7 @@ def _scope(table: TableCodec, plan: StructPlan) -> dict[str, Any]:
         "PLAN": plan,
         "TABLE": table,
         "SIZE_MAX": PAYLOAD_BYTES_MAX,
+        "COUNT_MAX": STRUCT_COUNT_MAX,
         "encode_value": encode_value,
         "decode_value": decode_value,
         "error": struct.error,
@@ -177,7 +180,8 @@ def _decode_source(plan: StructPlan) -> Iterator[str]:
         plan,
         "decode(data)",
         start="0",
-        is_bad="pos != len(data) or pos > SIZE_MAX",
+        leave="type(data) is not bytes or len(data) > COUNT_MAX",
+        is_bad="pos != len(data)",
         result="obj",
         fallback="TABLE.decode(data)",
     )
@@ -185,6 +189,7 @@ def _decode_source(plan: StructPlan) -> Iterator[str]:
         plan,
         "decode_from(data, start)",
         start="start",
+        leave="type(data) is not bytes",
         is_bad="pos > len(data)",
         result="obj, pos",
         fallback="TABLE.decode_from(data, start)",
@@ -192,10 +197,17 @@ def _decode_source(plan: StructPlan) -> Iterator[str]:
 
 
 def _decode_function(
-    plan: StructPlan, signature: str, *, start: str, is_bad: str, result: str, fallback: str
+    plan: StructPlan,
+    signature: str,
+    *,
+    start: str,
+    leave: str,
+    is_bad: str,
+    result: str,
+    fallback: str,
 ) -> Iterator[str]:
     yield f"def {signature}:"
-    yield f"  if type(data) is not bytes: return {fallback}"
+    yield f"  if {leave}: return {fallback}"
     yield "  try:"
     yield f"    left = data[{start}] - 0xA0"
     yield f"    pos = {start} + 1"

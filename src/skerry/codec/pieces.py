@@ -44,7 +44,14 @@ from skerry.codec.plans import (
     refuse_bytes,
     refuse_size,
 )
-from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX, VECTOR_COUNT_MAX
+from skerry.limits import (
+    PAYLOAD_BYTES_MAX,
+    STRUCT_COUNT_MAX,
+    STRUCT_ENTRY_COUNT_MAX,
+    VECTOR_COUNT_MAX,
+)
+
+__all__ = ["Pieces", "canonical_key", "merge", "normalize", "split", "split_whole"]
 
 
 class Pieces:
@@ -58,6 +65,8 @@ class Pieces:
         """Whether an encoder of this type would have written the same bytes."""
         self.stop: int = 0
         """Where the object ends in `data`."""
+        self.struct_count: i64 = 0
+        """Structs in it, itself included."""
         self.starts: list[int] = [0] * TAG_COUNT
         self.stops: list[int] = [0] * TAG_COUNT
 
@@ -77,7 +86,7 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     if end - first > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - first)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
     pieces = Pieces(data)
-    stop, exact = _check_struct(plan, data, first, end, pieces)
+    stop, exact = _check_struct(plan, data, first, end, pieces, True)
     pieces.stop = stop
     pieces.is_canonical = exact
     return pieces
@@ -145,7 +154,13 @@ def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> bytes:
 
 
 def _check_value(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, data: bytes, pos: i64, end: i64
+    plan: StructPlan,
+    field: FieldPlan,
+    spec: ValuePlan,
+    data: bytes,
+    pos: i64,
+    end: i64,
+    pieces: Pieces,
 ) -> tuple[i64, bool]:
     """Where a value ends, and whether it is in its exact form."""
     if pos >= end:
@@ -179,7 +194,7 @@ def _check_value(
     if kind == STRUCT:
         nested = spec.struct
         assert nested is not None
-        return _check_struct(nested, data, pos, end, None)
+        return _check_struct(nested, data, pos, end, pieces, False)
     if kind == ANY or kind == REF:
         return _check_pair(plan, field, spec, data, pos, end)
     count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
@@ -188,15 +203,18 @@ def _check_value(
     assert element is not None
     while count > 0:
         count -= 1
-        after, exact_item = _check_value(plan, field, element, data, after, end)
+        after, exact_item = _check_value(plan, field, element, data, after, end, pieces)
         exact = exact and exact_item
     return after, exact
 
 
 def _check_struct(
-    plan: StructPlan, data: bytes, start: i64, end: i64, pieces: Pieces | None
+    plan: StructPlan, data: bytes, start: i64, end: i64, pieces: Pieces, is_whole: bool
 ) -> tuple[i64, bool]:
-    """Where a struct ends and whether it is in its exact form; notes the pieces where asked."""
+    """Where a struct ends and whether it is in its exact form; notes the pieces of the whole."""
+    pieces.struct_count += 1
+    if pieces.struct_count > STRUCT_COUNT_MAX:
+        refuse_bytes(plan, None, f"over {STRUCT_COUNT_MAX} structs, which is the limit", start)
     count, pos = read_count(plan, None, data, start, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
     exact = head_size(count) == pos - start
     previous: i64 = -1
@@ -216,12 +234,12 @@ def _check_struct(
         in_order = field.index > previous and head_size(tag) == pos - tag_at
         previous = field.index
         value_at = pos
-        pos, exact_value = _check_value(plan, field, field.value, data, pos, end)
+        pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
         exact = exact and in_order and exact_value
-        if pieces is not None:
+        if is_whole:
             pieces.starts[tag] = value_at
             pieces.stops[tag] = pos
-    if pieces is not None:
+    if is_whole:
         pieces.present = seen
     return pos, exact
 

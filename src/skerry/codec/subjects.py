@@ -36,7 +36,7 @@ def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:
     if kind == Kind.BOOL:
         return "true" if value else "false"
     if kind == Kind.ENUM:
-        return str(value.label)  # type: ignore[attr-defined]
+        return _text_level(value.label)  # type: ignore[attr-defined]
     if isinstance(value, UUID):
         return str(value)
     if kind == Kind.STRING and isinstance(value, str):

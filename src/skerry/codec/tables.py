@@ -7,6 +7,9 @@ from typing import Any
 from skerry.codec import decoder, encoder, pieces
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import StructPlan
+from skerry.limits import STRUCT_COUNT_MAX
+
+__all__ = ["TableCodec"]
 
 
 class TableCodec:
@@ -29,6 +32,9 @@ class TableCodec:
 
     def decode(self, data: bytes) -> Any:
         """The object that the bytes are."""
+        if len(data) > STRUCT_COUNT_MAX:
+            # With fewer bytes there cannot be more structs. Counted before objects are made.
+            pieces.split_whole(self.plan, data)
         return decoder.decode(self.plan, data)
 
     def decode_from(self, data: bytes, start: int) -> tuple[Any, int]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from skerry.limits import TAG_MAX, TAG_MIN
 
@@ -86,17 +85,6 @@ class AnyObject:
 
     def __post_init__(self) -> None:
         _check_parts(self.type_name, self.payload)
-
-    @classmethod
-    def of(cls, obj: Any) -> AnyObject:
-        """The object, packed."""
-        return cls(obj.descriptor.name, obj.encode())
-
-    def unpack(self, class_: type[Any]) -> Any:
-        """The object again, which must be of this class's type."""
-        if class_.descriptor.name != self.type_name:
-            raise TypeError(f"this is a {self.type_name}, not a {class_.descriptor.name}")
-        return class_.decode(self.payload)
 
     def __repr__(self) -> str:
         return f"AnyObject({self.type_name!r}, {self.payload!r})"

@@ -9,11 +9,20 @@ from __future__ import annotations
 import datetime as dt
 import types
 import typing
+from collections.abc import Hashable
 from typing import Annotated, Any, TypeAlias, Union
 from uuid import UUID
 
 from skerry.codec.values import AnyObject, PropertySet, Ref
-from skerry.schema.model import FieldType, Kind, RefType, ScalarType, VectorType
+from skerry.schema.model import (
+    EnumType,
+    FieldType,
+    Kind,
+    RefType,
+    ScalarType,
+    StructType,
+    VectorType,
+)
 
 __all__ = [
     "any_object",
@@ -77,15 +86,16 @@ def field_type(annotation: Any, classes: dict[str, Any]) -> FieldType:
     annotation = _without_none(annotation)
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is Annotated:
-        return _annotated_type(arguments)
-    if origin is list:
+        return _annotated_type(arguments) or field_type(arguments[0], classes)
+    if origin is list and arguments:
         return VectorType(field_type(arguments[0], classes))
-    if annotation in _PLAIN:
+    if isinstance(annotation, Hashable) and annotation in _PLAIN:
         return _PLAIN[annotation]
     descriptor = getattr(annotation, "descriptor", None)
-    if descriptor is not None:
-        classes[descriptor.name] = annotation
-        return descriptor  # type: ignore[no-any-return]
+    if isinstance(descriptor, (StructType, EnumType)):
+        if classes.setdefault(descriptor.name, annotation) is not annotation:
+            raise TypeError(f"two different types are called {descriptor.name} here")
+        return descriptor
     raise TypeError(_refusal(annotation))
 
 
@@ -97,19 +107,21 @@ def _without_none(annotation: Any) -> Any:
     return annotation
 
 
-def _annotated_type(arguments: tuple[Any, ...]) -> FieldType:
+def _annotated_type(arguments: tuple[Any, ...]) -> FieldType | None:
     for fact in arguments[1:]:
         if isinstance(fact, (ScalarType, RefType)):
             return fact
         if arguments[0] is Ref and isinstance(fact, str):
             return RefType(fact)
-    raise TypeError(f"nothing that skerry knows is in the annotation of {arguments[0]}")
+    return None
 
 
 def _refusal(annotation: Any) -> str:
     if annotation in (dt.datetime, dt.timedelta):
         name = "timepoint" if annotation is dt.datetime else "duration"
         return f"a field cannot be a {annotation.__name__}; use skerry.{name}, which is in seconds"
+    if annotation in (list, typing.List):  # noqa: UP006
+        return "a list has no element type; write list[...]"
     if typing.get_origin(annotation) in (tuple, dict, set):
         return f"a field cannot be {annotation}; use list[...] or a struct"
     return f"a field cannot be {annotation}; use a skerry type, a struct or an enum class"

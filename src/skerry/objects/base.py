@@ -12,25 +12,35 @@ from typing import Any, ClassVar, Self, TypeVar
 
 from skerry.codec.compile import Codec, compile_codec, make_plan, values_getter
 from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.errors import SchemaCheckError
 from skerry.ids import ObjectKey
 from skerry.objects import json, text
+from skerry.objects.spec import FieldSpec
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
 __all__ = [
+    "NOT_EXTENDED",
     "RESERVED_NAMES",
     "Struct",
     "build",
     "codec_of",
+    "extras_of",
     "key_of",
     "merge",
     "pack",
     "ref_to",
     "selection",
+    "unpack",
 ]
 
 
 S = TypeVar("S", bound="Struct")
+
+NOT_EXTENDED = (
+    "a struct does not extend another one; make that a field of this one,"
+    " or derive without fields to add methods"
+)
 
 
 class Struct:
@@ -49,13 +59,17 @@ class Struct:
     _values: ClassVar[Callable[[Any], tuple[Any, ...]]]
     _key_values: ClassVar[Callable[[Any], tuple[Any, ...]]]
 
-    def __init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{type(self).__name__} has no type; declare it with @skerry.struct")
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if hasattr(cls, "descriptor"):
-            _bind(cls)
+        if not hasattr(cls, "descriptor"):
+            return
+        for name, value in cls.__dict__.items():
+            if isinstance(value, FieldSpec):
+                raise SchemaCheckError(f"{cls.__qualname__}.{name}: {NOT_EXTENDED}")
+        _bind(cls)
 
     def encode(self, only: Iterable[str] | None = None) -> bytes:
         """The CBOR map of all set fields, or of the key and those named in `only`."""
@@ -105,14 +119,21 @@ class Struct:
         values = type(self)._key_values(self)
         return hash((self.descriptor.name, *map(_hashable, values)))
 
+    def __delattr__(self, name: str) -> None:
+        if name in self._attributes.values():
+            setattr(self, name, None)
+        else:
+            super().__delattr__(name)
+
     def __repr__(self) -> str:
         return text.object_text(self)
 
     def __copy__(self) -> Self:
-        return build(type(self), type(self)._values(self))
+        return _with_extras(build(type(self), type(self)._values(self)), extras_of(self))
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        return build(type(self), copy.deepcopy(type(self)._values(self), memo))
+        values, extras = copy.deepcopy((type(self)._values(self), extras_of(self)), memo)
+        return _with_extras(build(type(self), values), extras)
 
 
 RESERVED_NAMES = frozenset({*dir(Struct), *Struct.__annotations__, "self"})
@@ -149,18 +170,31 @@ def ref_to(obj: Struct) -> Ref:
 
 def pack(obj: Struct) -> AnyObject:
     """The object as the value of an `any` field."""
-    return AnyObject.of(obj)
+    return AnyObject(obj.descriptor.name, obj.encode())
 
 
-def merge(stored: S, update: S, attributes: int | None = None) -> S:
-    """A new object: `stored` after a partial update of what the attributes name.
+def unpack(packed: AnyObject, cls: type[S]) -> S:
+    """The object that an `any` field holds, which must be of this class's type."""
+    if cls.descriptor.name != packed.type_name:
+        raise TypeError(f"this is a {packed.type_name}, not a {cls.descriptor.name}")
+    return cls.decode(packed.payload)
 
-    A named field that is unset in the update becomes unset. Without attributes, those of the
-    update are taken. The key never changes.
+
+def merge(stored: S, update: S, only: Iterable[str] | PropertySet | None = None) -> S:
+    """A new object: `stored` after a partial update of the fields in `only`.
+
+    A named field that is unset in the update becomes unset. Without `only`, the fields that are
+    set in the update are taken. The key never changes; ValueError when the update is for another
+    object. Lists and objects inside are shared, as by `copy.copy`.
     """
     if not _is_same_type(type(stored), type(update)):
         raise TypeError(f"a {update.descriptor.name} does not update a {stored.descriptor.name}")
-    named = update.attributes if attributes is None else attributes
+    if key_of(stored) != key_of(update):
+        raise ValueError(f"{update!r} is an update of another object than {stored!r}")
+    if only is None:
+        named = update.attributes
+    else:
+        named = only if isinstance(only, PropertySet) else selection(type(stored), only)
     old, new = type(stored)._values(stored), type(update)._values(update)
     return build(
         type(stored),
@@ -176,6 +210,17 @@ def build(cls: type[S], values: Iterable[Any]) -> S:
     obj = object.__new__(cls)
     for attribute, value in zip(cls._attributes.values(), values, strict=True):
         setattr(obj, attribute, value)
+    return obj
+
+
+def extras_of(obj: Struct) -> dict[str, Any]:
+    """What an object has besides its fields, which only one of a derived class can."""
+    return getattr(obj, "__dict__", {})
+
+
+def _with_extras(obj: S, extras: dict[str, Any]) -> S:
+    for name, value in extras.items():
+        setattr(obj, name, value)
     return obj
 
 

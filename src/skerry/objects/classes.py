@@ -8,14 +8,16 @@ two. Classes that a program declares itself are made by the same hands (`objects
 from __future__ import annotations
 
 import json
+import pickle
 import sys
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from skerry.codec.encoder import encode_value
 from skerry.errors import CodecError, SchemaCheckError
 from skerry.limits import TYPE_COUNT_MAX
-from skerry.objects.base import RESERVED_NAMES, Struct, build
+from skerry.objects.base import RESERVED_NAMES, Struct, build, extras_of
 from skerry.objects.enums import DescribedEnum, EnumBase
 from skerry.objects.json import value_from_plain
 from skerry.objects.names import python_name, python_names
@@ -76,11 +78,22 @@ def attribute_names(struct: StructType) -> dict[str, str]:
 def member_names(type_: EnumType) -> dict[str, str]:
     """The Python names of the enumerators by their names in the type."""
     labels = [element.name for element in type_.elements]
-    # Python keeps `_name_` for itself, and takes what looks like a private name for no member.
     private = f"_{python_name(type_.name)}__"
-    kept = {name for name in labels if name.startswith("_") and name.endswith("_")}
-    kept |= {name + tail for name in labels if name.startswith(private) for tail in ("", "_")}
-    return python_names(labels, _ENUM_NAMES | kept)
+    taken = set(_ENUM_NAMES)
+    while True:
+        names = python_names(labels, taken)
+        kept = {name for name in names.values() if _is_kept_by_python(name, private)}
+        if not kept:
+            return names
+        taken |= kept
+
+
+def _is_kept_by_python(name: str, private: str) -> bool:
+    """Whether it is `_so_`, which no member may be, or looks like a private name and is none."""
+    is_single = name.endswith("_") and not name.endswith("__")
+    return (is_single and name.startswith("_") and len(name) > 2) or (
+        name.startswith(private) and not name.endswith("__")
+    )
 
 
 _ENUM_NAMES = frozenset(
@@ -205,7 +218,11 @@ def _default(cls: Any, field: Field) -> Callable[[], Any]:
 
 
 def _reduce_object(self: Struct) -> tuple[Any, ...]:
-    return _restore_object, (_source_of(type(self)), type(self)._values(self))
+    cls = type(self)
+    source = _source_of(cls)
+    # A class that cannot be imported comes back as that of its type, which has only fields.
+    extras = extras_of(self) if source is cls else {}
+    return _restore_object, (source, cls._values(self)), extras or None
 
 
 def _restore_object(source: Any, values: tuple[Any, ...]) -> Struct:
@@ -223,12 +240,26 @@ def _restore_member(source: Any, tag: int) -> EnumBase:
 
 
 def _source_of(cls: Any) -> Any:
-    """The class itself where another process can import it, else the description of its type."""
+    """The class itself where another process can import it, else its type as bytes.
+
+    Bytes and not the description, which would be taken apart and put together for each object.
+    """
     found: Any = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         found = getattr(found, name, None)
-    return cls if found is cls else cls.descriptor
+    return cls if found is cls else _type_bytes(cls)
+
+
+@lru_cache(maxsize=TYPE_COUNT_MAX)
+def _type_bytes(cls: Any) -> bytes:
+    return pickle.dumps(cls.descriptor)
 
 
 def _class_from(source: Any) -> Any:
-    return source if isinstance(source, type) else class_of(source)
+    return source if isinstance(source, type) else _class_of_bytes(source)
+
+
+@lru_cache(maxsize=TYPE_COUNT_MAX)
+def _class_of_bytes(source: bytes) -> Any:
+    # These bytes are part of a pickle that is being read, and deserve as much trust as the rest.
+    return class_of(pickle.loads(source))  # noqa: S301

@@ -10,50 +10,30 @@ import inspect
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, TypeVar, dataclass_transform, overload
+from dataclasses import replace
+from typing import Any, ClassVar, TypeVar, dataclass_transform, get_origin, overload
 
 from skerry.codec.compile import value_plan
 from skerry.errors import Problem, SchemaCheckError
 from skerry.objects.annotations import field_type
-from skerry.objects.base import RESERVED_NAMES, Struct
+from skerry.objects.base import NOT_EXTENDED, RESERVED_NAMES, Struct
 from skerry.objects.classes import make_struct_class
+from skerry.objects.declared import checked
 from skerry.objects.json import value_to_plain
 from skerry.objects.names import python_name, python_names
-from skerry.schema.check import define
+from skerry.objects.spec import FieldSpec
 from skerry.schema.model import (
     Field,
     FieldType,
     Flags,
-    Option,
     RemovedField,
     Scope,
     StructType,
 )
-from skerry.schema.writer import write_type
 
 __all__ = ["field", "key", "removed", "struct"]
 
 C = TypeVar("C")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Spec:
-    """What stands as the default of an annotated field."""
-
-    tag: int
-    name: str | None = None
-    """In the type; None when it is the one in Python."""
-    type_name: str | None = None
-    """Of a removed field, whose type may be gone as well."""
-    default: Any = None
-    default_json: str | None = None
-    documentation: str = ""
-    is_key: bool = False
-    is_deprecated: bool = False
-    is_ctor: bool = False
-    is_removed: bool = False
-    options: tuple[Option, ...] = ()
 
 
 def field(
@@ -72,7 +52,7 @@ def field(
     `name` is what the type calls it, where Python needs another name. The default is a value, or
     the JSON text that would stand in a type file. `options` are those without a meaning here.
     """
-    return _Spec(
+    return FieldSpec(
         tag=tag,
         name=name,
         default=default,
@@ -96,17 +76,17 @@ def key(
     options: Mapping[str, str | bool] | None = None,
 ) -> Any:
     """A field that is part of the identity of an object; otherwise as `field`."""
-    return _Spec(
-        tag=tag,
+    spec: FieldSpec = field(
+        tag,
         name=name,
         default=default,
         default_json=default_json,
         documentation=documentation,
-        is_key=True,
-        is_deprecated=deprecated,
-        is_ctor=ctor,
-        options=tuple((options or {}).items()),
+        deprecated=deprecated,
+        ctor=ctor,
+        options=options,
     )
+    return replace(spec, is_key=True)
 
 
 def removed(
@@ -116,7 +96,7 @@ def removed(
 
     It stands among the fields as they do, or with name and type in `@skerry.struct(removed=[...])`.
     """
-    return _Spec(
+    return FieldSpec(
         tag=tag, name=name, type_name=type_name, documentation=documentation, is_removed=True
     )
 
@@ -162,11 +142,7 @@ def struct(cls: Any = None, /, **options: Any) -> Any:
 
 def _declare(cls: type, options: Mapping[str, Any], names: Mapping[str, Any]) -> type[Struct]:
     if isinstance(getattr(cls, "descriptor", None), StructType):
-        raise _fault(
-            cls,
-            "a struct does not extend another one; make that a field of this one,"
-            " or derive without @skerry.struct to add methods",
-        )
+        raise _fault(cls, NOT_EXTENDED)
     specs = _specs(cls)
     annotations = _annotations(cls, names)
     classes: dict[str, Any] = {}
@@ -184,40 +160,55 @@ def _declare(cls: type, options: Mapping[str, Any], names: Mapping[str, Any]) ->
     gone += [_removed_field(cls, spec) for spec in options.get("removed", ())]
     declared = _struct_type(cls, options, tuple(fields), tuple(gone))
     known = {name: found.descriptor for name, found in classes.items()}
-    checked = define(write_type(declared), file=f"<class {cls.__qualname__}>", known=known)
-    (model,) = checked.types
-    assert isinstance(model, StructType)
+    model = checked(declared, qualname=cls.__qualname__, known=known)
     return _make(cls, model, specs, classes)
 
 
-def _specs(cls: type) -> dict[str, _Spec]:
+def _specs(cls: type) -> dict[str, FieldSpec]:
     """The declared fields by name, in their order."""
-    specs: dict[str, _Spec] = {}
-    for name in inspect.get_annotations(cls):
+    specs: dict[str, FieldSpec] = {}
+    for name, annotation in inspect.get_annotations(cls).items():
         spec = cls.__dict__.get(name)
-        if not isinstance(spec, _Spec):
+        if _is_class_variable(annotation):
+            continue
+        if name.startswith(f"_{cls.__name__.lstrip('_')}__"):
+            own = name.removeprefix(f"_{cls.__name__.lstrip('_')}")
+            raise _fault(
+                cls, f'{own} has a meaning of its own in Python; use field(..., name="{own}")'
+            )
+        if not isinstance(spec, FieldSpec):
             raise _fault(cls, f"{name} has no tag; write {name}: ... = skerry.field(tag)")
         specs[name] = spec
     for name, value in cls.__dict__.items():
-        if isinstance(value, _Spec) and name not in specs:
+        if isinstance(value, FieldSpec) and name not in specs:
             raise _fault(cls, f"{name} has no type; write {name}: type = skerry.field({value.tag})")
+    for base in cls.__mro__[1:]:
+        if any(isinstance(value, FieldSpec) for value in base.__dict__.values()):
+            raise _fault(cls, f"its base {base.__name__} has fields and is no struct; move them")
     if "__init__" in cls.__dict__:
         raise _fault(cls, "a struct has a constructor of its own; use __post_init__")
     return specs
 
 
+def _is_class_variable(annotation: Any) -> bool:
+    if isinstance(annotation, str):
+        return annotation.partition("[")[0].rpartition(".")[2] == "ClassVar"
+    return annotation is ClassVar or get_origin(annotation) is ClassVar
+
+
 def _annotations(cls: type, names: Mapping[str, Any]) -> dict[str, Any]:
     module = sys.modules.get(cls.__module__)
+    own = {name: value for name, value in vars(cls).items() if not isinstance(value, FieldSpec)}
     try:
         return inspect.get_annotations(
-            cls, globals=vars(module) if module else {}, locals=names, eval_str=True
+            cls, globals=vars(module) if module else {}, locals={**own, **names}, eval_str=True
         )
     except NameError as error:
         raise _fault(cls, f"an annotation names what is not there: {error}") from None
 
 
 def _field(
-    cls: type, name: str, type_: FieldType, spec: _Spec, classes: Mapping[str, Any]
+    cls: type, name: str, type_: FieldType, spec: FieldSpec, classes: Mapping[str, Any]
 ) -> Field:
     default = spec.default_json
     if spec.default is not None:
@@ -227,8 +218,8 @@ def _field(
         try:
             plain = value_to_plain(plan, spec.default)
             default = json.dumps(plain, allow_nan=False, ensure_ascii=False)
-        except (AttributeError, TypeError, ValueError):
-            raise _fault(cls, f"{name}: {spec.default!r} is not a {type_.name}") from None
+        except (AttributeError, TypeError, ValueError, OverflowError):
+            raise _fault(cls, f"{name}: {spec.default!r:.60} is not a {type_.name}") from None
     return Field(
         tag=spec.tag,
         name=spec.name or name,
@@ -245,7 +236,7 @@ def _field(
 def _removed_field(
     cls: type, spec: Any, *, name: str | None = None, type_name: str | None = None
 ) -> RemovedField:
-    if not isinstance(spec, _Spec) or not spec.is_removed:
+    if not isinstance(spec, FieldSpec) or not spec.is_removed:
         raise _fault(cls, f"{spec!r} is no removed field; write skerry.removed(tag, ...)")
     name, type_name = spec.name or name, spec.type_name or type_name
     if name is None or type_name is None:
@@ -274,8 +265,10 @@ def _struct_type(
     except KeyError:
         names = ", ".join(item.name.lower() for item in Scope)
         raise _fault(cls, f"there is no scope {scope!r}; there are {names}") from None
-    except TypeError as error:
-        raise _fault(cls, str(error)) from None
+    except TypeError:
+        known = [*Flags.__dataclass_fields__, "name", "scope", "deprecated", "documentation"]
+        unknown = ", ".join(name for name in facts if name not in known)
+        raise _fault(cls, f"@struct does not know {unknown}; it knows {', '.join(known)}") from None
     return StructType(
         name=name,
         fields=fields,
@@ -291,9 +284,9 @@ def _struct_type(
 
 
 def _make(
-    cls: type, model: StructType, specs: Mapping[str, _Spec], classes: Mapping[str, Any]
+    cls: type, model: StructType, specs: Mapping[str, FieldSpec], classes: Mapping[str, Any]
 ) -> type[Struct]:
-    dropped = {*specs, "__dict__", "__weakref__", "__annotations__", "__slots__"}
+    dropped = {*specs, "__dict__", "__weakref__", "__slots__"}
     namespace = {name: value for name, value in cls.__dict__.items() if name not in dropped}
     bases = tuple(base for base in cls.__bases__ if base is not object)
     if not issubclass(cls, Struct):
@@ -323,7 +316,7 @@ def _move_methods(values: Iterable[Any], made: type) -> None:
                 function.__closure__[index].cell_contents = made
 
 
-def _attributes(cls: type, model: StructType, specs: Mapping[str, _Spec]) -> dict[str, str]:
+def _attributes(cls: type, model: StructType, specs: Mapping[str, FieldSpec]) -> dict[str, str]:
     """The Python names of the fields: those that were chosen, and for the rest what is free."""
     chosen = {spec.name: name for name, spec in specs.items() if spec.name and not spec.is_removed}
     for name in chosen.values():

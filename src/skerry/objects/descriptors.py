@@ -14,6 +14,7 @@ from skerry.errors import SchemaCheckError
 from skerry.limits import (
     DOCUMENTATION_BYTES_MAX,
     ENUM_ELEMENT_COUNT_MAX,
+    ENUM_TAG_MAX,
     NAME_BYTES_MAX,
     TAG_MAX,
     TAG_MIN,
@@ -36,6 +37,7 @@ from skerry.schema.model import (
     VectorType,
     struct_depth,
 )
+from skerry.schema.typenames import BUILT_IN_NAMES
 
 __all__ = ["describe", "from_description"]
 
@@ -79,6 +81,8 @@ def from_description(obj: Any, known: Mapping[str, NamedType]) -> NamedType:
     """The type that a descriptor object describes; what it is made of must be `known`."""
     name = obj.name
     _check_name("type", name)
+    if name in BUILT_IN_NAMES or set(name) & set("<>"):
+        raise SchemaCheckError(f"a type cannot be called {name}: that is a built-in one")
     if obj.descriptor.name == "EnumDescriptorData":
         return EnumType(name=name, elements=tuple(_elements(obj)))
     struct = StructType(
@@ -106,23 +110,26 @@ def _describe_enum(type_: EnumType) -> Struct:
 
 def _elements(obj: Any) -> Iterable[EnumElement]:
     elements = obj.elements or []
+    if not elements:
+        raise SchemaCheckError(f"{obj.name} has no elements")
     if len(elements) > ENUM_ELEMENT_COUNT_MAX:
         raise SchemaCheckError(
-            f"{obj.name} has {len(elements)} enumerators, the limit is {ENUM_ELEMENT_COUNT_MAX}"
+            f"{obj.name} has {len(elements)} elements, the limit is {ENUM_ELEMENT_COUNT_MAX}"
         )
-    _check_unique(obj.name, "tag", [item.tag for item in elements])
-    _check_unique(obj.name, "name", [item.name for item in elements])
     for item in elements:
-        _check_name("enumerator", item.name)
+        _check_name("element", item.name)
         if item.tag is None or item.enum_value is None:
             raise SchemaCheckError(f"{obj.name}.{item.name} comes without its tag or value")
+        if not TAG_MIN <= item.tag <= ENUM_TAG_MAX:
+            raise SchemaCheckError(
+                f"{obj.name}.{item.name} has tag {item.tag}, not one of {TAG_MIN} to {ENUM_TAG_MAX}"
+            )
         yield EnumElement(tag=item.tag, name=item.name, value=item.enum_value)
+    _check_unique(obj.name, elements)
 
 
 def _fields(obj: Any, known: Mapping[str, NamedType]) -> Iterable[Field]:
     properties = obj.properties or []
-    _check_unique(obj.name, "tag", [item.tag for item in properties])
-    _check_unique(obj.name, "name", [item.name for item in properties])
     for item in properties:
         _check_name("field", item.name)
         if item.tag is None or item.isKey is None or item.type is None:
@@ -135,6 +142,7 @@ def _fields(obj: Any, known: Mapping[str, NamedType]) -> Iterable[Field]:
             )
         type_ = _field_type(f"{obj.name}.{item.name}", item.type, known)
         yield Field(tag=item.tag, name=item.name, type=type_, is_key=item.isKey)
+    _check_unique(obj.name, properties)
 
 
 def _field_type(where: str, name: str, known: Mapping[str, NamedType]) -> FieldType:
@@ -181,9 +189,11 @@ def _check_name(what: str, name: str | None) -> None:
         raise SchemaCheckError(f"the {what} {name!r} has a name that begins with a slash")
 
 
-def _check_unique(where: str, what: str, values: list[Any]) -> None:
-    seen: set[Any] = set()
-    for value in values:
-        if value in seen:
-            raise SchemaCheckError(f"{where} has two entries with the {what} {value}")
-        seen.add(value)
+def _check_unique(where: str, items: list[Any]) -> None:
+    for what in ("tag", "name"):
+        seen: set[Any] = set()
+        for item in items:
+            value = getattr(item, what)
+            if value in seen:
+                raise SchemaCheckError(f"{where} has two entries with the {what} {value}")
+            seen.add(value)

@@ -7,9 +7,8 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from skerry.schema.check import define
+from skerry.objects.declared import checked
 from skerry.schema.model import EnumElement, EnumType
-from skerry.schema.writer import write_type
 
 __all__ = ["DescribedEnum", "EnumBase", "element"]
 
@@ -23,6 +22,7 @@ class EnumBase(enum.Enum):
 
     descriptor: ClassVar[EnumType]
     """The immutable description of the type."""
+    _tags: ClassVar[dict[int, Any]]
     tag: int
     """What travels."""
     documentation: str
@@ -50,6 +50,7 @@ class EnumBase(enum.Enum):
         **kwargs: Any,
     ) -> None:
         super().__init_subclass__(**kwargs)
+        cls._settle()
         if not cls.__members__:
             return
         declared = EnumType(
@@ -66,17 +67,23 @@ class EnumBase(enum.Enum):
                 for python_name, member in cls.__members__.items()
             ),
         )
-        # Written and read back, so every rule of the type language holds here too.
-        checked = define(write_type(declared), file=f"<class {cls.__qualname__}>")
-        (cls.descriptor,) = checked.types  # type: ignore[assignment]
+        cls.descriptor = checked(declared, qualname=cls.__qualname__, known={})
         cls.__doc__ = cls.descriptor.documentation or None
+
+    @classmethod
+    def _settle(cls) -> None:
+        """What can be done only when all members are there."""
+        for member in cls:
+            # No member can become another's name any more, so the value can be a plain number.
+            member._value_ = int(member._value_)
+        cls._tags = {member.tag: member for member in cls}
 
     @classmethod
     def of_tag(cls, tag: int) -> Self:
         """The member with this tag; ValueError when there is none."""
-        for member in cls:
-            if member.tag == tag:
-                return member
+        member = cls._tags.get(tag)
+        if member is not None:
+            return member  # type: ignore[no-any-return]
         raise ValueError(f"{cls.descriptor.name} has no enumerator with tag {tag}")
 
     if TYPE_CHECKING:
@@ -114,6 +121,7 @@ class DescribedEnum(EnumBase):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super(EnumBase, cls).__init_subclass__(**kwargs)
+        cls._settle()
 
 
 def element(tag: int, *, value: int | None = None, documentation: str = "", name: str = "") -> Any:
@@ -129,7 +137,7 @@ def _member_of_tag(cls: type[EnumBase], tag: int) -> EnumBase:
 
 
 class _Twin(int):
-    """The value of a member when an earlier one has the same.
+    """The value of a member while its class is made, when an earlier member has the same.
 
     Python would make the later member a second name of the earlier one, and its tag would be lost.
     """

@@ -8,9 +8,9 @@ texts `nan`, `inf` and `-inf`.
 from __future__ import annotations
 
 import binascii
-import difflib
 import json
 import math
+import struct
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, NoReturn
@@ -22,6 +22,7 @@ from skerry.errors import DecodeError, EncodeError
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.times import to_timepoint
 from skerry.schema.model import Kind
+from skerry.spelling import nearest
 
 __all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
 
@@ -37,18 +38,15 @@ _FLOATS = (
 
 def dump(obj: Any) -> str:
     """The object as JSON text; EncodeError when a value does not fit its field."""
-    try:
-        return json.dumps(to_plain(obj), allow_nan=False)
-    except (AttributeError, TypeError, ValueError):
-        # The encoder knows better what is wrong.
-        obj._codec.encode(obj)
-        raise
+    # JSON would take many a value that is none of the type; the encoder knows.
+    obj._codec.encode(obj)
+    return json.dumps(to_plain(obj), allow_nan=False)
 
 
 def load(cls: Any, text: str | bytes) -> Any:
     """The object of a class that JSON text is; DecodeError when it is none."""
     try:
-        plain = json.loads(text)
+        plain = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_twins)
     except (ValueError, RecursionError) as error:
         raise DecodeError(type_name=cls.descriptor.name, detail=f"not JSON: {error}") from None
     return from_plain(cls, plain)
@@ -68,7 +66,7 @@ def to_plain(obj: Any) -> dict[str, Any]:
 def from_plain(cls: Any, plain: object) -> Any:
     """The object of a class that such a dictionary is; None stands for unset."""
     plan: StructPlan = cls._codec.plan
-    obj = _struct_from_plain(plan, None, plain)
+    obj = _struct_from_plain(plan, plain)
     try:
         cls._codec.encode(obj)
     except EncodeError as error:
@@ -108,10 +106,9 @@ def value_to_plain(spec: ValuePlan, value: Any) -> Any:
     return value
 
 
-def _struct_from_plain(plan: StructPlan, field: FieldPlan | None, plain: object) -> Any:
+def _struct_from_plain(plan: StructPlan, plain: object) -> Any:
     if not isinstance(plain, Mapping):
-        name = "" if field is None else field.name
-        _refuse(plan, name, f"expected an object with fields, got {_name_of(plain)}")
+        _refuse(plan, "", f"expected an object with fields, got {_name_of(plain)}")
     by_name = {item.name: item for item in plan.fields}
     obj = plan.new(plan.cls)
     for item in plan.fields:
@@ -119,9 +116,9 @@ def _struct_from_plain(plan: StructPlan, field: FieldPlan | None, plain: object)
     for name, value in plain.items():
         known = by_name.get(name)
         if known is None:
-            near = difflib.get_close_matches(str(name), by_name, n=1)
-            advice = f"; did you mean {near[0]}?" if near else ""
-            _refuse(plan, "", f"there is no field {name:.60}{advice}")
+            guess = nearest(str(name), by_name)
+            advice = f"; did you mean {guess}?" if guess else ""
+            _refuse(plan, "", f"there is no field {name!s:.60}{advice}")
         if value is not None:
             setattr(obj, known.attribute, _value_from_plain(plan, known, known.value, value))
     return obj
@@ -136,7 +133,9 @@ def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain
         return [_value_from_plain(plan, field, spec.element, item) for item in plain]
     if kind == Kind.STRUCT:
         assert spec.struct is not None
-        return _struct_from_plain(spec.struct, field, plain)
+        if not isinstance(plain, Mapping):
+            _refuse(plan, field.name, f"expected an object with fields, got {_name_of(plain)}")
+        return _struct_from_plain(spec.struct, plain)
     if kind == Kind.ENUM:
         return _member(plan, field, spec, plain)
     if kind in _FLOATS:
@@ -177,9 +176,12 @@ def _members_by_label(cls: Any) -> dict[str, Any]:
 def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> float:
     if isinstance(plain, (int, float)) and not isinstance(plain, bool):
         try:
-            return float(plain)
+            number = float(plain)
         except OverflowError:
+            number = math.inf
+        if not math.isfinite(number):
             _refuse(plan, field.name, f"{shown(plain)} is out of the range of {spec.name}")
+        return _rounded(spec, number)
     if plain in ("nan", "inf", "-inf"):
         return float(plain)
     if spec.kind == Kind.TIMEPOINT and isinstance(plain, str):
@@ -188,6 +190,30 @@ def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> f
         except ValueError:
             _refuse(plan, field.name, f"{shown(plain)} is no ISO 8601 time with a zone")
     _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
+
+
+def _rounded(spec: ValuePlan, number: float) -> float:
+    """The number as it will be when it has travelled."""
+    code = {Kind.FLOAT32: ">f", Kind.FLOAT16: ">e"}.get(Kind(int(spec.kind)))
+    if code is None:
+        return number
+    try:
+        return float(struct.unpack(code, struct.pack(code, number))[0])
+    except OverflowError:
+        return number  # the encoder says that it does not fit
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f'{name} is no JSON; write "{name.lower().replace("infinity", "inf")}"')
+
+
+def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    plain = dict(pairs)
+    if len(plain) < len(pairs):
+        names = [name for name, _ in pairs]
+        twin = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twin} is there twice")
+    return plain
 
 
 def _pair(plan: StructPlan, field: FieldPlan, kind: int, plain: Any) -> AnyObject | Ref:

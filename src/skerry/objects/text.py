@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from typing import Any
 
 from skerry.codec.plans import shown
@@ -20,25 +21,31 @@ def object_text(obj: Any) -> str:
 def value_text(type_: FieldType, value: Any) -> str:
     """One value of a field of that type; what does not fit the type shows as Python has it."""
     try:
-        return _value_text(type_, value)
+        text = _value_text(type_, value)
     except (AttributeError, TypeError, ValueError, OverflowError):
-        return shown(value)
+        text = shown(value)
+    # A byte that was no UTF-8 shows as an escape: its stand-in cannot be printed.
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _fields_text(obj: Any) -> str:
     struct: StructType = obj.descriptor
     values = type(obj)._values(obj)
-    shown = [
+    parts = [
         f".{field.name} = {value_text(field.type, value)}"
         for field, value in zip(struct.fields, values, strict=True)
         if value is not None
     ]
-    return f"{{ {', '.join(shown)} }}" if shown else "{ }"
+    return _braces(parts)
+
+
+def _braces(parts: list[str]) -> str:
+    return f"{{ {', '.join(parts)} }}" if parts else "{ }"
 
 
 def _value_text(type_: FieldType, value: Any) -> str:
     if isinstance(type_, VectorType):
-        return "{ " + ", ".join(_value_text(type_.element, item) for item in value) + " }"
+        return _braces([_value_text(type_.element, item) for item in value])
     match type_.kind:
         case Kind.STRUCT:
             return _fields_text(value)
@@ -47,13 +54,11 @@ def _value_text(type_: FieldType, value: Any) -> str:
         case Kind.UINT8 | Kind.UINT16 | Kind.UINT32 | Kind.UINT64:
             return f"{value:d}u"
         case Kind.FLOAT32:
-            return f"{float(value)!r}f"
+            return f"{_short_float(value)}f"
         case Kind.BOOL:
             return "true" if value else "false"
         case Kind.STRING:
-            # A byte that was no UTF-8 shows as an escape: its stand-in cannot be printed.
-            escaped = json.dumps(value, ensure_ascii=False).encode("utf-8", "backslashreplace")
-            return escaped.decode()
+            return json.dumps(value, ensure_ascii=False)
         case Kind.TIMEPOINT:
             return f'"{to_datetime(value).isoformat(timespec="milliseconds")}"'
         case Kind.PROPERTY_SET:
@@ -68,3 +73,12 @@ def _value_text(type_: FieldType, value: Any) -> str:
             return f'{value.type_name}@0x"{value.key.hex()}"'
         case _:
             return repr(value)
+
+
+def _short_float(value: float) -> str:
+    """The shortest text that is this float32; as a float64 it would have ten digits more."""
+    for digits in range(1, 10):
+        text = f"{value:.{digits}g}"
+        if struct.pack(">f", float(text)) == struct.pack(">f", value):
+            return repr(float(text))
+    return repr(float(value))

@@ -34,6 +34,8 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
     try:
         for path, content in contents.items():
             target = Path(os.path.realpath(path))
+            if target in forerunners:
+                raise OSError(errno.EEXIST, "two of the files are one and the same", str(path))
             forerunners[target] = _write_beside(target, content, named=path)
         for target, forerunner in forerunners.items():
             forerunner.replace(target)

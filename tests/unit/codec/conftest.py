@@ -1,4 +1,4 @@
-"""What tests of the codec share: the two ways to do the work, and a type with every kind of field."""
+"""What tests of the codec share: both ways to do the work, and a type with every kind of field."""
 
 from __future__ import annotations
 

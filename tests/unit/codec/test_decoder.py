@@ -17,6 +17,7 @@ from skerry.errors import DecodeError
 from skerry.limits import (
     PAYLOAD_BYTES_MAX,
     SKIP_DEPTH_MAX,
+    STRUCT_COUNT_MAX,
     STRUCT_ENTRY_COUNT_MAX,
     VECTOR_COUNT_MAX,
 )
@@ -94,9 +95,7 @@ def refused(same: Same, types: TypeSet, name: str, value: str) -> str:
         ("blobs", "814100", [b"\x00"]),
     ],
 )
-def test_values_are_read(
-    same: Same, types: TypeSet, name: str, value: str, expected: Any
-) -> None:
+def test_values_are_read(same: Same, types: TypeSet, name: str, value: str, expected: Any) -> None:
     found = one(same, types, name, value)
     assert found == expected
     assert type(found) is type(expected)
@@ -242,7 +241,7 @@ UNKNOWN = [
     [1] * 23,
     [1] * 24,
     ["x" * 30] * 300,
-    {n: "x" * 30 for n in range(30)},
+    dict.fromkeys(range(30), "x" * 30),
     cbor2.CBORTag(5, [1, 2]),
     [[[["x" * 100]]], {1: {2: [3]}}],
 ]
@@ -254,9 +253,13 @@ def test_unknown_tags_are_skipped_whatever_their_size(
     same: Same, types: TypeSet, tag: int, value: Any
 ) -> None:
     obj = types.Keyed(text="t", first=1)
-    for entries in ({tag: value, 3: "t", 2: 1}, {3: "t", tag: value, 2: 1}, {3: "t", 2: 1, tag: value}):
+    for entries in (
+        {tag: value, 3: "t", 2: 1},
+        {3: "t", tag: value, 2: 1},
+        {3: "t", 2: 1, tag: value},
+    ):
         assert same(types.Keyed, "decode", cbor2.dumps(entries)) == obj
-    inside = {24: {tag: value, 2: "t"}} if tag not in (30,) else {24: {31: value, 2: "t"}}
+    inside = {24: {31 if tag == 30 else tag: value, 2: "t"}}
     found = same(types.Everything, "decode", cbor2.dumps(inside))
     assert found == types.Everything(inner=types.Inner(label="t"))
 
@@ -349,7 +352,8 @@ def test_every_prefix_is_refused(same: Same, types: TypeSet) -> None:
     data = full(types).encode()
     for size in range(len(data)):
         said = same(types.Everything, "decode", data[:size])
-        assert isinstance(said, str) and said.startswith("DecodeError"), size
+        assert isinstance(said, str), size
+        assert said.startswith("DecodeError"), size
         assert same(types.Everything, "split", data[:size]) == said
 
 
@@ -422,7 +426,9 @@ def test_unknown_values_are_skipped_to_their_depth_and_no_deeper(
 
 
 @pytest.mark.slow
-def test_a_vector_is_read_to_the_limit_and_no_further(make_codec: MakeCodec, types: TypeSet) -> None:
+def test_a_vector_is_read_to_the_limit_and_no_further(
+    make_codec: MakeCodec, types: TypeSet
+) -> None:
     codec = make_codec(types.Everything)
     front = b"\xa1\x18\x1d\x9a"
     data = front + struct.pack(">I", VECTOR_COUNT_MAX) + b"\xf4" * VECTOR_COUNT_MAX
@@ -435,3 +441,38 @@ def test_a_vector_is_read_to_the_limit_and_no_further(make_codec: MakeCodec, typ
         count = VECTOR_COUNT_MAX + 1
         assert caught.value.detail == f"{count} entries, the limit is {VECTOR_COUNT_MAX}"
         assert caught.value.field == "bools"
+
+
+@pytest.fixture(scope="module")
+def wide_points() -> Any:
+    fields = " ".join(f"{tag}: uint8 f{tag};" for tag in range(1, 32))
+    return define_types(
+        f"struct Point {{ {fields} }} struct Lines {{ 1: vector<Point> a; 2: vector<Point> b; }}"
+    )
+
+
+def empty_points(first: int, second: int) -> bytes:
+    vectors = [b"\x9a" + struct.pack(">I", count) + b"\xa0" * count for count in (first, second)]
+    return b"\xa2\x01" + vectors[0] + b"\x02" + vectors[1]
+
+
+@pytest.mark.slow
+def test_structs_are_counted_to_the_limit_and_no_further(
+    make_codec: MakeCodec, wide_points: Any
+) -> None:
+    codec = make_codec(wide_points.Lines)
+    half = STRUCT_COUNT_MAX // 2
+    assert codec.split(empty_points(half, half - 1)).struct_count == STRUCT_COUNT_MAX
+    with pytest.raises(DecodeError) as caught:
+        codec.decode(empty_points(half, half))
+    assert caught.value.detail == f"over {STRUCT_COUNT_MAX} structs, which is the limit"
+    assert caught.value.type_name == "Point"
+
+
+@pytest.mark.slow
+def test_a_payload_with_many_structs_is_still_read(make_codec: MakeCodec, types: TypeSet) -> None:
+    """One with more bytes than structs may be in it is counted first, and then read as any."""
+    obj = types.Everything(inners=[types.Inner(label="x" * 200)] * 6000)
+    data = obj.encode()
+    assert len(data) > STRUCT_COUNT_MAX
+    assert make_codec(types.Everything).decode(data) == obj

@@ -60,7 +60,9 @@ def test_integers_past_their_range_are_refused(same: Same, types: TypeSet, name:
     kind = types.Everything.descriptor.field(name).type.name
     for number in (low - 1, high + 1, 10**400, -(10**400)):
         said = one(same, types, name, number)
-        assert said == f"EncodeError: Everything.{name}: {number!r:.60} is out of the range of {kind}"
+        assert (
+            said == f"EncodeError: Everything.{name}: {number!r:.60} is out of the range of {kind}"
+        )
     assert "a number of too many digits" in one(same, types, name, 10**5000)
 
 
@@ -220,9 +222,7 @@ def test_references_hold_canonical_keys(same: Same, types: TypeSet, key: bytes, 
 
 def test_a_reference_points_to_the_type_its_field_names(same: Same, types: TypeSet) -> None:
     said = one(same, types, "keyed", Ref("Single", b"\x81\x05"))
-    assert said == (
-        "EncodeError: Everything.keyed: expected a reference to Keyed, got Single"
-    )
+    assert said == ("EncodeError: Everything.keyed: expected a reference to Keyed, got Single")
 
 
 def test_equal_types_of_another_origin_serve_as_well(same: Same, types: TypeSet) -> None:

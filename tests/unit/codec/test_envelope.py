@@ -93,6 +93,5 @@ def test_operations_are_numbered_as_on_the_wire() -> None:
     ours = {name: number for number, name in enumerate(OPERATION_NAMES) if name}
     assert {**ours, **on_wire} == ours
     assert ours == {"create": 1, "update": 2, "remove": 3, "gap": 4, "snapshot": 5}
-    assert [envelope.CREATE, envelope.UPDATE, envelope.REMOVE, envelope.GAP, envelope.SNAPSHOT] == [
-        *ours.values()
-    ]
+    numbered = (envelope.CREATE, envelope.UPDATE, envelope.REMOVE, envelope.GAP, envelope.SNAPSHOT)
+    assert tuple(ours.values()) == numbered

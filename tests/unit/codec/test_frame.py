@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -47,7 +48,7 @@ def pieces_of(data: bytes, seed: int) -> list[bytes]:
         return [data[n : n + 1] for n in range(len(data))]
     rng = Random(seed)
     cuts = sorted({0, len(data), *(rng.randrange(len(data)) for _ in range(20))})
-    return [data[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [data[a:b] for a, b in pairwise(cuts)]
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -89,7 +90,9 @@ def test_what_is_not_whole_waits_in_an_old_stream() -> None:
 
 @pytest.mark.parametrize("first", [0x00, 0x18, 0x19, 0x1B, 0x9F, 0xA4, 0xFF])
 def test_a_frame_that_begins_otherwise_is_refused(first: int) -> None:
-    with pytest.raises(DecodeError, match=f"a frame begins with 0x1a, found 0x{first:02x} at byte 0"):
+    with pytest.raises(
+        DecodeError, match=f"a frame begins with 0x1a, found 0x{first:02x} at byte 0"
+    ):
         FrameCutter().feed(bytes((first,)))
 
 
@@ -110,9 +113,9 @@ def test_the_usual_limit_is_that_of_a_payload_and_its_header() -> None:
     for size in (FRAME_BYTES_MAX + 1, 2**31 - 1, 2**31, 2**32 - 1):
         with pytest.raises(DecodeError, match=f"a frame of {size} bytes, the limit is"):
             FrameCutter().feed(b"\x1a" + size.to_bytes(4, "big"))
-    assert OldFrameCutter(lambda header: FRAME_BYTES_MAX - 1).feed(b"\x01\x00a") == []
+    assert OldFrameCutter(lambda _: FRAME_BYTES_MAX - 1).feed(b"\x01\x00a") == []
     with pytest.raises(DecodeError, match="the limit is"):
-        OldFrameCutter(lambda header: FRAME_BYTES_MAX).feed(b"\x01\x00a")
+        OldFrameCutter(lambda _: FRAME_BYTES_MAX).feed(b"\x01\x00a")
 
 
 @pytest.mark.parametrize("fault", [b"\x00", b"\x1a\xff\xff\xff\xff"])

@@ -105,7 +105,7 @@ def test_a_string_has_to_fit(plan: Any) -> None:
         heads.read_span(plan, field, b"\x7b" + b"\xff" * 8, 0, 9, 0x60)
 
 
-SKIPPED = [
+SKIPPED: list[Any] = [
     0,
     -1,
     2**64 - 1,

@@ -206,9 +206,7 @@ def test_attributes_of_no_field_mean_nothing(make_codec: MakeCodec, types: TypeS
 def test_structs_and_vectors_are_replaced_whole(make_codec: MakeCodec, types: TypeSet) -> None:
     stored = types.Everything(inner=types.Inner(flag=True, label="x"), numbers=[1, 2, 3], b=True)
     update = types.Everything(inner=types.Inner(high=7), numbers=[4])
-    result = make_codec(types.Everything).merge(
-        stored.encode(), update.encode(), update.attributes
-    )
+    result = make_codec(types.Everything).merge(stored.encode(), update.encode(), update.attributes)
     merged = types.Everything(inner=types.Inner(high=7), numbers=[4], b=True)
     assert result == merged.encode()
 
@@ -229,7 +227,11 @@ def test_what_is_merged_is_in_its_form(make_codec: MakeCodec, types: TypeSet) ->
 def test_only_objects_of_the_type_are_merged(make_codec: MakeCodec, types: TypeSet) -> None:
     codec = make_codec(types.Keyed)
     good = types.Keyed(first=1, second="s").encode()
-    for stored, update in ((good, b"\xa1\x01\x05"), (b"\xa1\x01\x05", good), (good, good + b"\x00")):
+    for stored, update in (
+        (good, b"\xa1\x01\x05"),
+        (b"\xa1\x01\x05", good),
+        (good, good + b"\x00"),
+    ):
         with pytest.raises(DecodeError):
             codec.merge(stored, update, 0)
 

@@ -91,7 +91,8 @@ def test_a_missing_key_is_told_apart_from_every_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "level"), [("*", "%2A"), ("...", "%2E%2E%2E"), ("a/b", "a%2Fb"), ("ns::T", "ns%3A%3AT")]
+    ("name", "level"),
+    [("*", "%2A"), ("...", "%2E%2E%2E"), ("a/b", "a%2Fb"), ("ns::T", "ns%3A%3AT")],
 )
 def test_a_stranger_s_type_name_is_one_level_and_no_wild_card(name: str, level: str) -> None:
     type_ = StructType(

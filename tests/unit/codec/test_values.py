@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from skerry.codec.values import AnyObject, PropertySet, Ref
-from skerry.objects.typeset import TypeSet
 
 
 def test_a_property_set_is_the_mask_of_its_tags() -> None:
@@ -101,12 +100,3 @@ def test_pairs_are_matched_by_position() -> None:
             assert (name, key) == ("T", b"x")
         case _:
             raise AssertionError
-
-
-def test_an_object_is_packed_and_unpacked(types: TypeSet) -> None:
-    obj = types.Single(id=5)
-    packed = AnyObject.of(obj)
-    assert packed == AnyObject("Single", b"\xa1\x01\x05")
-    assert packed.unpack(types.Single) == obj
-    with pytest.raises(TypeError, match="this is a Single, not a Keyed"):
-        packed.unpack(types.Keyed)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.engine.cache import Cache
+from skerry.errors import LimitExceeded
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import codec_of, key_of, selection
 
 Thing = skerry.define_types(
@@ -83,3 +87,46 @@ def test_objects_come_in_the_order_of_their_keys() -> None:
     found = [Thing.decode(entry.payload).id for _, entry in cache.objects("Thing")]
     assert found == [1, 2, 3]
     assert list(cache.objects("Other")) == []
+
+
+def test_remove_shows_what_it_carried() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1, name="a", size=1.0)), CODEC)
+    happened = cache.apply(update_of(Thing(id=1, size=2.0), operation=REMOVE), CODEC)
+    assert happened is not None
+    assert Thing.decode(happened[1].payload) == Thing(id=1, name="a", size=2.0)
+
+
+def test_cache_is_bounded_in_objects_and_says_so() -> None:
+    assert CACHE_OBJECT_COUNT_MAX > 0
+    cache = Cache(object_count_max=2)
+    for number in (1, 2):
+        cache.apply(update_of(Thing(id=number)), CODEC)
+    cache.apply(update_of(Thing(id=2, name="still room for updates")), CODEC)
+    with pytest.raises(LimitExceeded, match="count of cached objects is 3, the limit is 2"):
+        cache.apply(update_of(Thing(id=3)), CODEC)
+    cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
+    cache.apply(update_of(Thing(id=3)), CODEC)
+    assert cache.object_count == 2
+
+
+def test_cache_is_bounded_in_bytes_and_keeps_what_it_has() -> None:
+    assert CACHE_BYTES_MAX > 0
+    first = Thing(id=1, name="a")
+    cache = Cache(bytes_max=len(first.encode()) + 10)
+    cache.apply(update_of(first), CODEC)
+    cache.apply(update_of(Thing(id=1, name="a" * 11)), CODEC)
+    with pytest.raises(LimitExceeded, match="bytes of cached objects"):
+        cache.apply(update_of(Thing(id=1, name="a" * 12)), CODEC)
+    entry = cache.get("Thing", key_of(first))
+    assert entry is not None
+    assert Thing.decode(entry.payload).name == "a" * 11
+    assert cache.payload_bytes == len(entry.payload)
+
+
+def test_type_that_is_gone_leaves_nothing_behind() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1)), CODEC)
+    cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
+    assert (cache.object_count, cache.payload_bytes) == (0, 0)
+    assert cache._types == {}

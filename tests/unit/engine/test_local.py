@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 import skerry
+from skerry.engine.cache import Cache
 from skerry.engine.local import LocalEvent, LocalSpace
-from skerry.errors import LocalProtocolError
+from skerry.errors import LimitExceeded, LocalProtocolError, SchemaMismatchError
 from skerry.objects.base import key_of
 from skerry.schema.fingerprint import fingerprint
 
@@ -116,3 +117,86 @@ def test_object_without_its_key_is_refused_and_changes_nothing() -> None:
 def test_substruct_is_refused() -> None:
     with pytest.raises(LocalProtocolError, match="only for use inside"):
         space().publish(Part(on=True))
+
+
+def test_what_a_callback_publishes_comes_after_what_it_was_called_with() -> None:
+    local = space()
+    heard: list[int] = []
+
+    def answer(event: LocalEvent) -> None:
+        if event.object.size is None:
+            local.publish(Thing(id=1, size=2.0))
+
+    local.subscribe(Thing, answer)
+    local.subscribe(Thing, lambda event: heard.append(event.update.position))
+    local.publish(Thing(id=1, name="a"))
+    assert heard == [1, 2]
+
+
+def test_callback_that_fails_robs_nobody_else() -> None:
+    local = space()
+    heard: list[str] = []
+
+    def fail(event: LocalEvent) -> None:
+        raise RuntimeError(event.operation)
+
+    local.subscribe(Thing, fail)
+    local.subscribe(Thing, lambda event: heard.append(event.operation))
+    with pytest.raises(RuntimeError, match="create"):
+        local.publish(Thing(id=1))
+    local.subscribe(Thing, lambda _event: heard.append("again")).close()
+    assert heard == ["create", "again"]
+
+
+def test_all_failures_are_told_when_several_callbacks_fail() -> None:
+    local = space()
+    for name in ("first", "second"):
+
+        def fail(event: LocalEvent, name: str = name) -> None:
+            raise RuntimeError(name)
+
+        local.subscribe(Thing, fail)
+    with pytest.raises(ExceptionGroup) as caught:
+        local.publish(Thing(id=1))
+    assert [str(error) for error in caught.value.exceptions] == ["first", "second"]
+
+
+def test_second_definition_of_a_type_is_refused() -> None:
+    local = space()
+    local.publish(Thing(id=1))
+    other = skerry.define_types("struct Thing { 1: [key] string id; }").Thing
+    with pytest.raises(SchemaMismatchError, match="two definitions of Thing"):
+        local.publish(other(id="x"))
+    with pytest.raises(SchemaMismatchError):
+        local.container(other)
+
+
+def test_replay_tells_when_and_from_whom_the_object_came() -> None:
+    times = iter([10, 20, 30])
+    local = LocalSpace(lambda: next(times))
+    for number in (1, 2):
+        local.publish(Thing(id=number))
+    local.publish(Thing(id=1, name="a"))
+    updates: list[skerry.Update] = []
+    local.subscribe(Thing, lambda event: updates.append(event.update))
+    assert [(u.position, u.time_ns, u.operation) for u in updates] == [(3, 30, 1), (2, 20, 1)]
+    assert updates[0].present == int(Thing(id=1, name="a").attributes)
+
+
+def test_remove_of_what_is_not_there_is_told_to_nobody() -> None:
+    local = space()
+    heard: list[LocalEvent] = []
+    local.subscribe(Thing, heard.append)
+    local.remove(Thing(id=1))
+    assert heard == []
+    assert local.publish(Thing(id=2)).position == 1
+
+
+def test_full_cache_refuses_the_publisher_and_tells_nobody() -> None:
+    local = LocalSpace(lambda: 0, cache=Cache(object_count_max=1))
+    heard: list[LocalEvent] = []
+    local.subscribe(Thing, heard.append)
+    local.publish(Thing(id=1))
+    with pytest.raises(LimitExceeded):
+        local.publish(Thing(id=2))
+    assert len(heard) == 1

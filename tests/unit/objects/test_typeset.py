@@ -1,0 +1,72 @@
+"""Sets of types: classes as attributes and by name, and their text again."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from skerry.errors import SchemaCheckError, SchemaSyntaxError, Severity
+from skerry.objects.typeset import TypeSet, define_types, to_dots
+
+
+def test_classes_are_attributes_and_entries(types: TypeSet) -> None:
+    assert types.Vessel is types["Vessel"]
+    assert list(types) == ["Kind", "Position", "Vessel", "Lock", "Values"]
+    assert len(types) == 5
+    assert "Vessel" in types
+    assert "Kind" in dir(types)
+    assert repr(types) == "TypeSet(Kind, Position, Vessel, Lock, Values)"
+
+
+def test_a_type_that_is_not_there_is_told(types: TypeSet) -> None:
+    with pytest.raises(
+        AttributeError, match="there is no type Ship here; there are Kind, Position"
+    ):
+        _ = types.Ship
+    with pytest.raises(KeyError, match="Ship"):
+        types["Ship"]
+    with pytest.raises(AttributeError, match="there are none"):
+        _ = define_types("").Ship
+
+
+def test_a_name_that_is_taken_gets_an_underscore() -> None:
+    types = define_types(
+        "struct keys { 1: bool b; } struct keys_ { 1: bool b; } struct class { 1: bool b; }"
+        "struct warnings_ { 1: bool b; }"
+    )
+    assert types.keys_.descriptor.name == "keys_"
+    assert types.keys__.descriptor.name == "keys"
+    assert types.class_.descriptor.name == "class"
+    assert types.warnings__.descriptor.name == "warnings_"
+    assert list(types.keys()) == ["keys", "keys_", "class", "warnings_"]
+
+
+def test_text_that_is_loaded_twice_gives_the_same_classes(types: TypeSet) -> None:
+    text = to_dots(*types.values())
+    again = define_types(text)
+    assert all(again[name] is types[name] for name in types)
+
+
+def test_the_text_has_what_a_type_needs(types: TypeSet) -> None:
+    text = to_dots(types.Vessel)
+    assert list(define_types(text)) == ["Kind", "Position", "Vessel"]
+    assert to_dots(types.Vessel.descriptor) == text
+
+
+def test_warnings_are_kept() -> None:
+    types = define_types("struct T { 1: [key] float64 x; }")
+    (warning,) = types.warnings_
+    assert warning.severity is Severity.WARNING
+    assert "key" in warning.message
+
+
+def test_faults_are_told() -> None:
+    with pytest.raises(SchemaSyntaxError):
+        define_types("struct {")
+    with pytest.raises(SchemaCheckError):
+        define_types("struct T { 1: Nothing x; }")
+
+
+def test_a_set_is_copied(types: TypeSet) -> None:
+    assert copy.copy(types).Vessel is types.Vessel
