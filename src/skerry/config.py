@@ -12,7 +12,6 @@ which file to read.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import enum
 import tomllib
 import types
@@ -24,6 +23,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from skerry import limits
 from skerry.errors import ConfigError
+from skerry.spelling import nearest
 
 __all__ = [
     "DEFAULT_ORIGIN",
@@ -187,8 +187,8 @@ def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> N
 
 
 def _unknown(key: str, origin: str, what: str, name: str, known: Sequence[str]) -> ConfigError:
-    nearest = difflib.get_close_matches(name, known, n=1)
-    hint = f"did you mean {nearest[0]}?" if nearest else f"known are: {', '.join(sorted(known))}"
+    guess = nearest(name, known)
+    hint = f"did you mean {guess}?" if guess else f"known are: {', '.join(sorted(known))}"
     return ConfigError(key=key, origin=origin, detail=f"there is no such {what}", hint=hint)
 
 
@@ -242,8 +242,11 @@ def _accept(raw: object, hint: Any) -> tuple[bool, object]:
     if hint is type(None):
         return raw is None, None
     if issubclass(hint, enum.Enum):
-        by_value = {member.value: member for member in hint}
-        return (True, by_value[raw]) if raw in by_value else (isinstance(raw, hint), raw)
+        # One by one: a list, which TOML may give, cannot be looked up in a dictionary.
+        for member in hint:
+            if raw is member or raw == member.value:
+                return True, member
+        return False, None
     if hint is Path:
         return isinstance(raw, str | Path), Path(str(raw))
     if hint is float:

@@ -10,7 +10,9 @@ import dataclasses
 import enum
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
+
+from skerry.plain import plain
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -63,21 +65,4 @@ def trace_line(event: DataclassInstance, **facts: object) -> str:
     """The event as one line of JSON; the same event gives the same bytes in every process."""
     fields = {field.name: getattr(event, field.name) for field in dataclasses.fields(event)}
     row = {"event": type(event).__name__, **fields, **facts}
-    return json.dumps(row, default=_plain, sort_keys=True, separators=(",", ":"))
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, (set, frozenset)):
-        # The order inside a set of texts is another one in every process.
-        return sorted(_plain_text(item) for item in value)
-    if dataclasses.is_dataclass(value):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    return str(value)
-
-
-def _plain_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value, default=_plain, sort_keys=True)
+    return json.dumps(row, default=plain, sort_keys=True, separators=(",", ":"))

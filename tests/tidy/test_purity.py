@@ -19,9 +19,11 @@ PURE = {
     "ids",
     "limits",
     "objects",
+    "plain",
     "protocol",
     "recording",
     "schema",
+    "spelling",
     "tracing",
 }
 FORBIDDEN_MODULES = {

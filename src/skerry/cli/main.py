@@ -6,10 +6,12 @@ not wait for what it does not need.
 
 from __future__ import annotations
 
-import difflib
+import errno
+import io
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -20,6 +22,7 @@ from click.exceptions import NoArgsIsHelpError
 
 from skerry.cli.output import CliConfig, Output, current_output
 from skerry.errors import ConnectFailed, SkerryError
+from skerry.spelling import nearest
 
 __all__ = [
     "COMMANDS",
@@ -79,8 +82,8 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in COMMANDS:
-            nearest = difflib.get_close_matches(args[0], COMMANDS, n=1)
-            advice = f", did you mean {nearest[0]!r}?" if nearest else ""
+            guess = nearest(args[0], COMMANDS)
+            advice = f", did you mean {guess!r}?" if guess else ""
             raise click.UsageError(f"there is no command {args[0]!r}{advice}", ctx)
         return super().resolve_command(ctx, args)
 
@@ -124,7 +127,11 @@ def skerry(context: click.Context, *, file: Path | None, color: str | None, debu
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code."""
-    output = Output()
+    with _streams_to_write_to():
+        return _main(arguments, Output())
+
+
+def _main(arguments: Sequence[str] | None, output: Output) -> int:
     if not __debug__:
         output.error(
             "skerry does not run with assertions switched off: they guard what it promises",
@@ -142,6 +149,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         return _report(error, output)
     return code
+
+
+@contextmanager
+def _streams_to_write_to() -> Iterator[None]:
+    """Inside, both streams are there, also for a program that was started without (`>&-`).
+
+    Data that cannot be written is an error; words for people just go unheard.
+    """
+    with ExitStack() as stack:
+        if sys.stdout is None or sys.stdout.closed:
+            stack.enter_context(redirect_stdout(_ClosedOutput()))
+        if sys.stderr is None or sys.stderr.closed:
+            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
+            stack.enter_context(redirect_stderr(nowhere))
+        yield
+
+
+class _ClosedOutput(io.TextIOBase):
+    """Stands for a standard output that is closed."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.EBADF, "standard output is closed")
 
 
 def _run(arguments: Sequence[str] | None, output: Output) -> int:

@@ -5,7 +5,6 @@ Reading commands give a table to people and, with `--json`, one JSON object per 
 
 from __future__ import annotations
 
-import enum
 import json
 import sys
 import traceback
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeVar
 
 import click
+
+from skerry.plain import plain
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -123,14 +124,4 @@ def json_option(command: Command) -> Command:
 
 def json_text(row: Mapping[str, object]) -> str:
     """One object as JSON: fields in their order, text unescaped, bytes in hex."""
-    return json.dumps(row, default=_plain, ensure_ascii=False, separators=(", ", ": "))
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, enum.Enum):
-        return value.value
-    if isinstance(value, bytes):
-        return value.hex()
-    if isinstance(value, set | frozenset):
-        return sorted(value)
-    return str(value)
+    return json.dumps(row, default=plain, ensure_ascii=False, separators=(", ", ": "))

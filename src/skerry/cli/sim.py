@@ -179,6 +179,8 @@ def _show(output: Output, outcome: Outcome, *, as_json: bool, shows_success: boo
     if error is not None:
         for line in error.trace:
             output.note(line)
+        if output.debug and error.__cause__ is not None:
+            output.traceback(error.__cause__)
         output.error(str(error), hint=error.hint)
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from typing import Protocol
 
 from skerry import limits
 from skerry.errors import Problem, Severity
+from skerry.spelling import nearest
 
 __all__ = ["ProblemList", "Spot", "nearest", "render"]
 
@@ -47,13 +46,6 @@ class ProblemList:
         """Add a warning."""
         if len(self.warnings) < limits.PROBLEM_COUNT_MAX:
             self.warnings.append(_problem(file, at, message, hint, Severity.WARNING))
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate that `name` was probably meant to be; the case of letters counts little."""
-    by_folded = {candidate.lower(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.7)
-    return by_folded[found[0]] if found else None
 
 
 def render(problem: Problem, source: str | None) -> str:

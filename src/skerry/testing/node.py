@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["Factory", "Node", "Setting"]
 
 MachineT = TypeVar("MachineT", bound=Machine)
-MachineT_co = TypeVar("MachineT_co", bound=Machine, covariant=True)
 Result = TypeVar("Result")
 
 

@@ -7,8 +7,10 @@ that come with skerry have short names; one's own is named `module:attribute`.
 from __future__ import annotations
 
 import importlib
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Final
 
 from skerry.errors import ConfigError, SimulationError
@@ -77,12 +79,9 @@ def find_scenario(name: str) -> Scenario:
     """A shipped scenario by its name, or one's own by `module:attribute`."""
     place = SHIPPED.get(name, name)
     module_name, _, attribute = place.partition(":")
-    if not attribute:
+    if not attribute or not all(module_name.split(".")):
         raise _unknown(name, "there is no such scenario")
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        raise _unknown(name, f"there is no module {error.name}") from error
+    module = _import(name, module_name)
     found = getattr(module, attribute, None)
     if not isinstance(found, Scenario):
         raise _unknown(name, f"{module_name} has no scenario {attribute}")
@@ -96,7 +95,11 @@ def run_scenario(
     node_count: int | None = None,
     sink: Callable[[str], None] | None = None,
 ) -> Outcome:
-    """Run one seed of a scenario. A failure is part of the outcome, not raised."""
+    """Run one seed of a scenario. A failure is part of the outcome, not raised.
+
+    So is an error of the scenario itself: it may come with some seeds only, and is then repeated
+    in the same way.
+    """
     found = find_scenario(name)
     count = found.node_count if node_count is None else node_count
     if not found.node_count_min <= count <= found.node_count_max:
@@ -111,6 +114,10 @@ def run_scenario(
         found.play(world, count)
     except SimulationError as failure:
         error = failure
+    except Exception as mistake:
+        own = getattr(found.play, "__module__", "")
+        error = world.failure("scenario", _described(mistake, own))
+        error.__cause__ = mistake
     return Outcome(
         scenario=name,
         seed=seed,
@@ -122,6 +129,34 @@ def run_scenario(
         simulated_ns=world.now_ns,
         error=error,
     )
+
+
+def _import(name: str, module_name: str) -> ModuleType:
+    try:
+        return importlib.import_module(module_name)
+    except (Exception, SystemExit) as error:  # the module is the user's: it may raise anything
+        if _is_absent(error, module_name):
+            raise _unknown(name, f"there is no module {module_name}") from error
+        detail = f"{module_name} cannot be imported: {_described(error, module_name)}"
+        raise ConfigError(key="scenario", origin=name, detail=detail) from error
+
+
+def _is_absent(error: BaseException, module_name: str) -> bool:
+    """Whether the module is not there, and not one that it imports itself."""
+    return isinstance(error, ModuleNotFoundError) and f"{module_name}.".startswith(f"{error.name}.")
+
+
+def _described(error: BaseException, module_name: str) -> str:
+    """An error of the user's code: the line of their module that led to it, and what it was."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename}:{error.lineno}: {type(error).__name__}: {error.msg}"
+    what = traceback.format_exception_only(error)[0].strip()
+    lines = [
+        f"{frame.f_code.co_filename}:{line}: "
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if frame.f_globals.get("__name__") == module_name
+    ]
+    return f"{lines[-1] if lines else ''}{what}"
 
 
 def _command(name: str, seed: int, node_count: int | None) -> str:

@@ -37,10 +37,10 @@ def read_seeds(path: Path) -> list[KeptSeed]:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigError(key="seeds", origin=str(path), detail=str(error)) from error
-    except tomllib.TOMLDecodeError as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise ConfigError(key="seeds", origin=str(path), detail=f"not TOML: {error}") from error
     rows = table.pop("seed", [])
-    if table or not isinstance(rows, list):
+    if table or not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows):
         raise ConfigError(key="seeds", origin=str(path), detail="only [[seed]] tables belong here")
     return [_read_row(row, path) for row in rows]
 
@@ -75,7 +75,7 @@ def _read_row(row: dict[str, Any], path: Path) -> KeptSeed:
                 origin=str(path),
                 detail=f"{value!r} is no {_KEYS[key].__name__}",
             )
-    missing = [key for key in ("scenario", "seed", "why") if not row.get(key, "") and key != "seed"]
+    missing = [key for key in ("scenario", "why") if not row.get(key)]
     if "seed" not in row:
         missing.append("seed")
     if missing:

@@ -1,4 +1,4 @@
-"""Hypothesis strategies for types: every model they draw keeps all rules of the type language.
+"""Hypothesis strategies for types and their objects: all they draw keeps the rules.
 
 Hypothesis is needed only here, so that the rest of the test kit runs without it.
 """
@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
 
 from hypothesis import strategies as st
 
-from skerry import limits
+from skerry import cbor, limits
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.objects.base import Struct, build
+from skerry.objects.classes import class_of
 from skerry.schema.building import ENUM_TAG_MAX
 from skerry.schema.model import (
     INTEGER_RANGES,
@@ -39,9 +44,11 @@ __all__ = [
     "enum_types",
     "field_types",
     "names",
+    "objects_of",
     "scalar_types",
     "struct_types",
     "type_sets",
+    "values_of",
 ]
 
 _WORDS = ("struct", "enum", "import", "package", "vector", "string", "id", "lat", "_", "Vessel")
@@ -132,6 +139,81 @@ def type_sets(draw: st.DrawFn, *, count_max: int = 5) -> tuple[NamedType, ...]:
         else:
             types.append(draw(struct_types(name, tuple(types))))
     return tuple(types)
+
+
+# -- objects
+
+
+def objects_of(struct: StructType) -> st.SearchStrategy[Struct]:
+    """Objects of a type with any of its fields set."""
+    cls: type[Struct] = class_of(struct)
+    values = [st.none() | values_of(field.type) for field in struct.fields]
+    return st.tuples(*values).map(lambda drawn: build(cls, drawn))
+
+
+def values_of(type_: FieldType) -> st.SearchStrategy[Any]:
+    """Values of a field, those at the edges of forms and ranges among them."""
+    if isinstance(type_, StructType):
+        return objects_of(type_)
+    if isinstance(type_, EnumType):
+        return st.sampled_from(list(class_of(type_)))
+    if isinstance(type_, VectorType):
+        few = st.lists(values_of(type_.element), max_size=3)
+        # From 24 elements on the head is longer. One value drawn, many times.
+        many = st.integers(23, 25).flatmap(
+            lambda count: values_of(_element(type_)).map(lambda value: [value] * count)
+        )
+        return few | many
+    if isinstance(type_, RefType):
+        target = _wire_texts() if type_.target is None else st.just(type_.target)
+        return st.builds(Ref, target, _keys())
+    if type_.kind in _scalars():
+        return _scalars()[type_.kind]
+    return _integers(*INTEGER_RANGES[type_.kind])
+
+
+@lru_cache(maxsize=1)
+def _scalars() -> dict[Kind, st.SearchStrategy[Any]]:
+    seconds = st.floats()
+    return {
+        Kind.BOOL: st.booleans(),
+        Kind.FLOAT16: st.floats(width=16),
+        Kind.FLOAT32: st.floats(width=32),
+        Kind.FLOAT64: st.floats(),
+        Kind.STRING: _wire_texts(),
+        Kind.BYTES: _blobs(),
+        Kind.UUID: st.uuids(),
+        Kind.TIMEPOINT: seconds,
+        Kind.STEADY_TIMEPOINT: seconds,
+        Kind.DURATION: seconds,
+        Kind.PROPERTY_SET: _integers(0, 2**32 - 1).map(PropertySet),
+        Kind.ANY: st.builds(AnyObject, _wire_texts(), _blobs()),
+    }
+
+
+def _element(vector: VectorType) -> FieldType:
+    return vector.element
+
+
+def _integers(low: int, high: int) -> st.SearchStrategy[int]:
+    borders = [0, *(2**bits for bits in (3, 4, 5, 7, 8, 15, 16, 31, 32, 62, 63, 64))]
+    near = {sign * border + step for border in borders for sign in (1, -1) for step in (-1, 0, 1)}
+    edges = sorted(number for number in {*near, 23, 24, -24, -25} if low <= number <= high)
+    return st.sampled_from(edges) | st.integers(low, high)
+
+
+def _blobs() -> st.SearchStrategy[bytes]:
+    return st.binary(max_size=6) | st.sampled_from([22, 23, 24, 255, 256]).map(bytes)
+
+
+def _wire_texts() -> st.SearchStrategy[str]:
+    """Text as it comes from the wire: what is not UTF-8 is kept as surrogates."""
+    return _texts() | _blobs().map(lambda data: data.decode("utf-8", "surrogateescape"))
+
+
+def _keys() -> st.SearchStrategy[bytes]:
+    parts = st.booleans() | _integers(-(2**63), 2**64 - 1) | _texts() | st.binary(max_size=30)
+    return st.lists(parts, max_size=3).map(cbor.dumps)
 
 
 # -- parts

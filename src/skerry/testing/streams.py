@@ -186,7 +186,13 @@ class Streams:
         if not isinstance(node.machine, StreamMachine):
             raise self._world.failure("network", f"{node.name} connects, but is no StreamMachine")
         end = StreamEnd(node, destination)
+        has_room = len(node.streams) < SIM_STREAM_COUNT_MAX
         node.streams[destination] = end
+        if not has_room:
+            # The machine knows of it until it is told, at once, and nobody else ever does.
+            self._world.note("refuse", node, by=node.name)
+            self._world.after(0, self._report_refused, end)
+            return
         end.push(_Signal.KNOCK)
         self._pump_soon(end)
         self._world.after(CONNECT_NS_MAX, self._check_established, end)

@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from skerry.errors import LimitExceeded, SimulationError
 from skerry.limits import (
@@ -81,7 +81,7 @@ class World:
         """Inputs that machines were given: datagrams, pieces, deadlines, acts."""
         self.nodes: dict[str, Node[Any]] = {}
         self.faults: list[Fault] = []
-        """All that were ever injected."""
+        """All that were ever injected, as often as they were."""
         self.taps: list[Checker] = []
         self.trace = Trace(sink)
         self._time_ns_max = time_ns_max
@@ -215,7 +215,8 @@ class World:
 
     def fault_count(self) -> int:
         """How often a fault has struck."""
-        return sum(fault.strike_count for fault in self.faults)
+        # One that was injected twice has one count for both times.
+        return sum(fault.strike_count for fault in dict.fromkeys(self.faults))
 
     # -- what happens to nodes
 
@@ -347,15 +348,17 @@ class World:
         queue = self._queue
         trace = self.trace
         bound_ns = min(stop_ns, self._time_ns_max)
+        event_count_max = self._event_count_max
         if condition is not None and condition():
             return True
         try:
             while queue and queue[0][0] <= bound_ns:
+                if self.event_count >= event_count_max:
+                    self._fail_for_events()
                 self.now_ns, _, action, argument = heappop(queue)
                 action(argument)
                 self.event_count += 1
                 if not self.event_count % SAFETY_EVENT_COUNT:
-                    self._check_bounds()
                     self._check_safety()
                 if trace.is_full:
                     trace.roll()
@@ -371,9 +374,8 @@ class World:
             raise self.failure("bounds", f"more than {self._time_ns_max / SECOND:g} s simulated")
         return False
 
-    def _check_bounds(self) -> None:
-        if self.event_count >= self._event_count_max:
-            raise self.failure("bounds", f"more than {self._event_count_max} events")
+    def _fail_for_events(self) -> NoReturn:
+        raise self.failure("bounds", f"more than {self._event_count_max} events")
 
     def _check_safety(self) -> None:
         for checker in self._guards:

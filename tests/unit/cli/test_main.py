@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import subprocess
 import sys
@@ -77,6 +78,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
     ("arguments", "words"),
     [
         (["verison"], "did you mean 'version'?"),
+        (["VERSION"], "did you mean 'version'?"),
         (["zzz"], "there is no command 'zzz'"),
         (["version", "--jso"], "--jso"),
         (["--color", "pink", "version"], "pink"),
@@ -172,6 +174,44 @@ def test_reader_that_goes_away_is_no_reason_to_complain(clean_place: Path) -> No
     finally:
         os.close(write_end)
     assert (done.returncode, done.stderr) == (1, "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arguments", ["version", "version --json", "config show", "--help"])
+def test_data_for_a_closed_output_is_an_error(clean_place: Path, arguments: str) -> None:
+    done = shell(f"{arguments} >&-")
+    assert (done.returncode, done.stderr) == (1, "error: standard output is closed\n")
+
+
+@pytest.mark.slow
+def test_a_closed_output_is_no_matter_to_who_has_nothing_to_write(clean_place: Path) -> None:
+    done = shell("verison >&-")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: there is no command 'verison'")
+
+
+@pytest.mark.slow
+def test_words_for_a_closed_stream_go_unheard(clean_place: Path) -> None:
+    assert shell("version 2>&-").stdout.startswith("skerry ")
+    done = shell("verison >&- 2>&-")
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
+
+
+def shell(words: str) -> subprocess.CompletedProcess[str]:
+    """A command line with redirections, as a shell carries it out."""
+    script = f'exec "$0" -m skerry {words}'
+    return subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
+
+
+def test_an_output_closed_by_who_calls_is_left_as_it_was(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    closed = io.StringIO()
+    closed.close()
+    monkeypatch.setattr(sys, "stdout", closed)
+    assert module.main(["--version"]) == 1
+    assert sys.stdout is closed
+    assert capsys.readouterr().err == "error: standard output is closed\n"
 
 
 @pytest.mark.slow

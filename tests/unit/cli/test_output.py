@@ -54,6 +54,7 @@ def test_cells_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
         (Level.LOW, "low"),
         (b"\x01\xff", "01ff"),
         ({"b", "a"}, ["a", "b"]),
+        ({"b", 10, 9, None}, [9, 10, "b", None]),
         (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
         ("Fähre", "Fähre"),
         (None, None),

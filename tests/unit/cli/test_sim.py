@@ -131,6 +131,8 @@ def test_failing_seeds_are_kept_once(run: Run, odd: str, clean_place: Path) -> N
     [
         (("--scenario", "nope"), "there is no such scenario"),
         (("--scenario", "no_such_module:x"), "there is no module no_such_module"),
+        (("--scenario", ":x"), "there is no such scenario"),
+        (("--scenario", ".x:y"), "there is no such scenario"),
         (("--scenario", "echo", "--nodes", "1"), "1 is not between 2 and 100"),
         (("--scenario", "echo", "--seed", "-1"), "--seed"),
         (("--scenario", "echo", "--count", "0"), "--count"),
@@ -148,6 +150,42 @@ def test_a_wrong_command_is_explained(run: Run, arguments: tuple[str, ...], mess
     assert done.out == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("def broken(:\n", "broken_sims.py:1: SyntaxError: "),
+        ("\n1 / 0\n", "broken_sims.py:2: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_a_wrong_command(
+    run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch, text: str, message: str
+) -> None:
+    (clean_place / "broken_sims.py").write_text(text)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    done = run("sim", "run", "--scenario", "broken_sims:x")
+    assert (done.code, done.out) == (2, "")
+    assert f"broken_sims cannot be imported: {clean_place}/{message}" in done.err
+    assert "fault of skerry" not in done.err
+
+
+def test_a_scenario_that_raises_is_a_failure_with_its_line(
+    run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (clean_place / "raising_sims.py").write_text(OWN.replace("world.run_for(SECOND)", "1 / 0"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "raising_sims", raising=False)
+    done = run("sim", "run", "--scenario", "raising_sims:odd", "--seed", "4")
+    assert done.code == 1
+    assert done.out.startswith("raising_sims:odd seed 4: failed, 2 nodes, ")
+    assert done.err.splitlines()[-2] == (
+        "error: raising_sims:odd with seed 4: scenario:"
+        f" {clean_place}/raising_sims.py:9: ZeroDivisionError: division by zero"
+    )
+    assert "Traceback" not in done.err
+    done = run("--debug", "sim", "run", "--scenario", "raising_sims:odd", "--seed", "4")
+    assert "Traceback (most recent call last)" in done.err
+
+
 def test_the_list_names_every_shipped_scenario(run: Run) -> None:
     done = run("sim", "list")
     assert done.code == 0
@@ -155,6 +193,17 @@ def test_the_list_names_every_shipped_scenario(run: Run) -> None:
     rows = [json.loads(line) for line in run("sim", "list", "--json").out.splitlines()]
     assert [row["scenario"] for row in rows] == list(SHIPPED)
     assert all(row["summary"] and row["nodes"] > 1 for row in rows)
+
+
+def test_a_file_of_seeds_with_a_mistake_is_not_added_to(
+    run: Run, odd: str, clean_place: Path
+) -> None:
+    path = clean_place / "seeds.toml"
+    path.write_text("seed = [1]\n")
+    done = run("sim", "run", "--scenario", odd, "--seed", "1", "--keep", path)
+    assert done.code == 1
+    assert done.err.splitlines()[-1].endswith("only [[seed]] tables belong here")
+    assert path.read_text() == "seed = [1]\n"
 
 
 def test_the_help_teaches_by_example(run: Run) -> None:

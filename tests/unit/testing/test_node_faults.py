@@ -102,6 +102,32 @@ def test_a_node_crashed_for_good_stays_down() -> None:
     assert world.nodes["n0"].life > 1
 
 
+def test_calm_leaves_a_node_paused_that_the_test_paused() -> None:
+    fault = Pauses(gap_ns=100 * MS, length_ns_max=3600 * SECOND, nodes=["n1", "n2"])
+    world, _ = quiet_world(3, fault)
+    for node in world.nodes.values():
+        world.pause(node, SECOND)
+    world.resume(world.nodes["n2"])
+    world.run_for(500 * MS)
+    assert fault.strike_count == 1, "only n2 was left to strike"
+    world.calm()
+    assert [node.is_paused for node in world.nodes.values()] == [True, True, False]
+    world.run_for(500 * MS)
+    assert not any(node.is_paused for node in world.nodes.values())
+
+
+def test_calm_leaves_a_pause_that_the_test_made_longer() -> None:
+    world, _ = quiet_world(1, Pauses(gap_ns=10 * MS, length_ns_max=100 * SECOND))
+    node = world.nodes["n0"]
+    world.run_until(lambda: node.is_paused)
+    world.pause(node, 200 * SECOND)
+    world.calm()
+    world.run_for(199 * SECOND)
+    assert node.is_paused
+    world.run_for(SECOND)
+    assert node.is_running
+
+
 def test_faults_strike_only_the_nodes_they_are_given() -> None:
     world, lines = quiet_world(3, Pauses(gap_ns=100 * MS, length_ns_max=2, nodes=["n1"]))
     world.run_for(10 * SECOND)
@@ -162,6 +188,49 @@ def test_jumps_go_both_ways_and_only_change_wall_time() -> None:
     assert any('"jump_ns":-' in line for line in lines)
     assert any('"jump_ns":' in line and '"jump_ns":-' not in line for line in lines)
     assert node.machine.wall_offset_ns == node.clock.wall_offset_ns
+
+
+def test_a_wall_clock_that_jumped_stays_so_after_calm() -> None:
+    world, _ = quiet_world(1, ClockJumps(gap_ns=10 * MS, jump_ns_max=SECOND))
+    clock = world.nodes["n0"].clock
+    before_ns = clock.wall_offset_ns
+    world.run_for(SECOND)
+    jumped_ns = clock.wall_offset_ns
+    assert jumped_ns != before_ns
+    world.calm()
+    world.run_for(SECOND)
+    assert clock.wall_offset_ns == jumped_ns
+
+
+@pytest.mark.parametrize("pause_ns", [0, 2 * SECOND], ids=["at once", "later"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Pauses(gap_ns=SECOND, length_ns_max=2),
+        lambda: Restarts(gap_ns=SECOND, down_ns_max=2),
+        lambda: ClockJumps(gap_ns=SECOND, jump_ns_max=SECOND),
+        lambda: Partitions(gap_ns=SECOND, length_ns_max=SECOND),
+        lambda: Clogs(gap_ns=SECOND, length_ns_max=SECOND),
+    ],
+)
+def test_a_fault_injected_again_after_calm_strikes_as_often_as_before(
+    make: Callable[[], Recurring], pause_ns: int
+) -> None:
+    fault = make()
+    world, _ = quiet_world(3, fault)
+    world.run_for(100 * SECOND)
+    world.calm()
+    first_count = fault.strike_count
+    world.run_for(pause_ns)
+    assert fault.strike_count == first_count
+    world.inject(fault)
+    world.run_for(100 * SECOND)
+    assert 90 <= first_count <= 110
+    assert 90 <= fault.strike_count - first_count <= 110
+    assert world.fault_count() == fault.strike_count
+    world.calm()
+    world.run_for(10 * SECOND)
+    assert world.fault_count() == fault.strike_count <= 220
 
 
 @pytest.mark.parametrize("kind", [Partitions, Clogs])

@@ -9,6 +9,7 @@ import pytest
 
 from skerry.errors import ConfigError
 from skerry.testing import World, find_scenario, run_scenario, scenario
+from skerry.testing.machines.probe import Probe
 from skerry.testing.scenarios import SHIPPED, Scenario
 
 OWN = """
@@ -60,7 +61,11 @@ def test_a_failure_is_part_of_the_outcome(own_module: str) -> None:
     ("name", "detail"),
     [
         ("nonsense", "no such scenario"),
+        (":x", "no such scenario"),
+        (".x:y", "no such scenario"),
+        ("own_scenarios.:odd", "no such scenario"),
         ("no_such_module:x", "no module no_such_module"),
+        ("own_scenarios.inner:x", "no module own_scenarios.inner"),
         ("own_scenarios:absent", "no scenario absent"),
         ("own_scenarios:nothing", "no scenario nothing"),
     ],
@@ -85,12 +90,51 @@ def test_a_sink_gets_the_whole_trace() -> None:
     assert len(lines) > outcome.input_count / 2
 
 
-def test_other_errors_than_failures_of_the_system_are_not_hidden() -> None:
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("def broken(:", "broken_scenarios.py:1: SyntaxError: "),
+        ("\nraise ValueError('odd')", "broken_scenarios.py:2: ValueError: odd"),
+        ("import json\njson.loads('{')", "broken_scenarios.py:2: json.decoder.JSONDecodeError: "),
+        ("import no_such_module", "broken_scenarios.py:1: ModuleNotFoundError: No module named"),
+        ("import sys\nsys.exit(3)", "broken_scenarios.py:2: SystemExit: 3"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_told_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, place: str
+) -> None:
+    (tmp_path / "broken_scenarios.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError) as caught:
+        find_scenario("broken_scenarios:x")
+    expected = f"broken_scenarios cannot be imported: {tmp_path}/{place}"
+    assert caught.value.detail.startswith(expected)
+    assert caught.value.__cause__ is not None
+
+
+def test_an_error_of_the_scenario_itself_is_a_failure_with_its_line() -> None:
     @scenario("has a bug itself", node_count=1)
-    def buggy(_world: World, _node_count: int) -> None:
-        raise ZeroDivisionError
+    def buggy(world: World, _node_count: int) -> None:
+        world.add("a", Probe)
+        world.add("a", Probe)
 
     module = sys.modules[__name__]
     module.buggy = buggy  # type: ignore[attr-defined]
-    with pytest.raises(ZeroDivisionError):
-        run_scenario(f"{__name__}:buggy", 0)
+    error = run_scenario(f"{__name__}:buggy", 5).error
+    assert error is not None
+    line = buggy.play.__code__.co_firstlineno + 3
+    assert error.checker == "scenario"
+    assert error.detail == f"{__file__}:{line}: AssertionError: there is a node a already"
+    assert isinstance(error.__cause__, AssertionError)
+    assert "--seed 5" in error.command
+
+
+def test_an_interruption_is_not_held_back() -> None:
+    @scenario("is interrupted", node_count=1)
+    def stopped(_world: World, _node_count: int) -> None:
+        raise KeyboardInterrupt
+
+    module = sys.modules[__name__]
+    module.stopped = stopped  # type: ignore[attr-defined]
+    with pytest.raises(KeyboardInterrupt):
+        run_scenario(f"{__name__}:stopped", 0)

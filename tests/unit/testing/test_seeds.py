@@ -50,6 +50,9 @@ def test_any_sentence_survives(tmp_path_factory: pytest.TempPathFactory, why: st
         ("seed = [", "not TOML"),
         ("other = 1", "only \\[\\[seed\\]\\] tables"),
         ("seed = 1", "only \\[\\[seed\\]\\] tables"),
+        ("seed = [1]", "only \\[\\[seed\\]\\] tables"),
+        ("seed = " + "[" * 100_000, "not TOML"),
+        ('[[seed]]\nscenario="a"\nseed=1\nwhy=""', "seed.why .*every kept seed has one"),
         ('[[seed]]\nscenario="a"\nseed=1', "seed.why .*every kept seed has one"),
         ('[[seed]]\nscenario="a"\nwhy="b"', "seed.seed .*every kept seed has one"),
         ('[[seed]]\nseed=1\nwhy="b"', "seed.scenario .*every kept seed has one"),
@@ -61,6 +64,13 @@ def test_mistakes_in_the_file_are_explained(tmp_path: Path, text: str, detail: s
     path = tmp_path / "seeds.toml"
     path.write_text(text)
     with pytest.raises(ConfigError, match=detail):
+        read_seeds(path)
+
+
+def test_a_file_that_is_not_utf_8_is_explained(tmp_path: Path) -> None:
+    path = tmp_path / "seeds.toml"
+    path.write_bytes(b"# F\xe4hre\n")
+    with pytest.raises(ConfigError, match=r"not TOML: .*utf-8"):
         read_seeds(path)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
+from skerry.objects.base import Struct
 from skerry.schema.model import (
     EnumType,
     Kind,
@@ -66,3 +69,31 @@ def test_known_types_are_drawn_as_fields_elements_and_targets() -> None:
 @given(st.data())
 def test_scalars_are_built_in(data: st.DataObject) -> None:
     assert isinstance(data.draw(strategies.scalar_types()), ScalarType)
+
+
+@settings(max_examples=50)
+@given(strategies.struct_types().flatmap(strategies.objects_of))
+def test_objects_are_of_their_type_and_can_be_encoded(obj: Struct) -> None:
+    assert type(obj).decode(obj.encode()).attributes == obj.attributes
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_wanted"),
+    [
+        (Kind.UINT64, lambda value: value == 2**64 - 1),
+        (Kind.INT8, lambda value: value == -128),
+        (Kind.FLOAT32, lambda value: value != value),
+        (Kind.STRING, lambda value: len(value) >= 24),
+        (Kind.STRING, lambda value: any("\udc80" <= letter <= "\udcff" for letter in value)),
+        (Kind.BYTES, lambda value: len(value) == 256),
+        (Kind.PROPERTY_SET, lambda value: 31 in value),
+    ],
+)
+def test_values_at_the_edges_are_drawn(kind: Kind, is_wanted: Callable[[Any], bool]) -> None:
+    assert is_wanted(find(strategies.values_of(ScalarType(kind)), is_wanted))
+
+
+def test_vectors_are_drawn_with_short_and_long_heads() -> None:
+    vectors = strategies.values_of(VectorType(ScalarType(Kind.BOOL)))
+    assert find(vectors, lambda value: len(value) == 24)
+    assert find(vectors, lambda value: not value) == []

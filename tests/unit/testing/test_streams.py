@@ -345,6 +345,36 @@ def test_a_node_with_too_many_streams_refuses_the_next(world: World) -> None:
     assert [client.machine.closed for client in refused] == [[(SERVER, CloseReason.REFUSED)]]
 
 
+def test_a_node_with_too_many_streams_is_refused_the_next_it_asks_for(world: World) -> None:
+    servers = [
+        world.add(str(n), Probe, listens=True).address for n in range(SIM_STREAM_COUNT_MAX + 1)
+    ]
+    *fitting, last = [Address(server.host, server.port, is_stream=True) for server in servers]
+    client = world.add("client", Probe)
+    for server in fitting:
+        client.do(lambda machine, _, server=server: machine.connect(server))  # type: ignore[misc]
+    client.do(lambda machine, _: machine.connect(last))
+    world.run_for(SECOND)
+    assert sorted(client.machine.opened) == sorted(fitting)
+    assert client.machine.closed == [(last, CloseReason.REFUSED)]
+    # With one stream less there is room again.
+    client.do(lambda machine, _: machine.disconnect(fitting[0]))
+    client.do(lambda machine, _: machine.connect(last))
+    world.run_for(SECOND)
+    assert client.machine.opened[-1] == last
+    assert len(client.streams) == SIM_STREAM_COUNT_MAX
+
+
+def test_a_refused_stream_can_be_given_up_before_the_machine_is_told(world: World) -> None:
+    servers = [Address("second", n, is_stream=True) for n in range(SIM_STREAM_COUNT_MAX + 1)]
+    client = world.add("client", Probe)
+    for server in servers:
+        client.do(lambda machine, _, server=server: machine.connect(server))  # type: ignore[misc]
+    client.do(lambda machine, _: machine.disconnect(servers[-1]))
+    world.run_for(SECOND)
+    assert servers[-1] not in [peer for peer, _ in client.machine.closed]
+
+
 def test_a_machine_without_streams_cannot_connect(world: World) -> None:
     class Blunt(EchoServer):
         def take_transmits(self) -> list:  # type: ignore[type-arg]

@@ -256,11 +256,14 @@ def test_a_world_ends_after_a_day() -> None:
 
 def test_a_world_ends_after_so_many_events() -> None:
     assert World(0)._event_count_max == SIM_EVENT_COUNT_MAX
-    world = World(0, event_count_max=1000)
-    world.drive(Repeat(lambda _world, _rng: None, gap_ns_min=1))
-    with pytest.raises(SimulationError, match="more than 1000 events"):
-        world.run_for(SECOND)
-    assert world.event_count == 1000
+    # Not a multiple of what passes between two looks at the state.
+    world = World(0, event_count_max=7)
+    world.drive(Repeat(lambda _world, _rng: None, gap_ns_min=MS))
+    world.run_for(7 * MS)
+    assert world.event_count == 7
+    with pytest.raises(SimulationError, match="more than 7 events"):
+        world.run_for(MS)
+    assert world.event_count == 7
 
 
 def test_a_world_has_room_for_so_many_nodes(world: World) -> None:

@@ -50,7 +50,7 @@ def show(*, files: Sequence[str], names: Sequence[str], as_json: bool) -> None:
 
 
 def _chosen(types: Sequence[NamedType], names: Sequence[str]) -> list[NamedType]:
-    from skerry.schema.problems import nearest
+    from skerry.spelling import nearest
 
     known = {type_.name: type_ for type_ in types}
     for name in names:

@@ -177,7 +177,7 @@ def _refusal(error: OSError) -> str:
 
 
 def _missing_hint(path: Path) -> str | None:
-    from skerry.schema.problems import nearest
+    from skerry.spelling import nearest
 
     try:
         beside = {file.name for file in path.parent.iterdir() if file.is_file()}
