@@ -14,8 +14,10 @@ __all__ = [
     "ENUM_ELEMENT_COUNT_MAX",
     "ENUM_TAG_MAX",
     "FRAME_BYTES_MAX",
+    "GUESS_WORK_MAX",
     "HEADER_BYTES_MAX",
     "NAME_BYTES_MAX",
+    "NUMBER_DIGITS_MAX",
     "PAYLOAD_BYTES_MAX",
     "PROBLEM_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
@@ -45,14 +47,14 @@ TAG_MAX: Final = 31
 """A property set is a mask of 32 bits in which bit n stands for tag n, and tag 0 is not used."""
 
 NAME_BYTES_MAX: Final = 128
-"""Names of types, fields and enumerators travel in descriptors and subjects, and stand in error
+"""Names of types, fields and elements travel in descriptors and subjects, and stand in error
 messages and metrics; no type language in use has longer ones."""
 
 TYPE_DEPTH_MAX: Final = 16
 """Structs inside structs. Encoding and decoding recurse once a level, so this bounds the stack."""
 
 ENUM_ELEMENT_COUNT_MAX: Final = 4096
-"""Enumerators of one enum: a table is built for each enum a peer describes."""
+"""Elements of one enum: a table is built for each enum a peer describes."""
 
 ENUM_TAG_MAX: Final = 2**31 - 1
 """Tags of enum elements travel as uint32, and some languages read them into an int."""
@@ -60,14 +62,24 @@ ENUM_TAG_MAX: Final = 2**31 - 1
 DOCUMENTATION_BYTES_MAX: Final = 65536
 """Documentation of one item, which a peer may send in a descriptor."""
 
-SOURCE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""One type file. The largest in use are a few hundred kilobytes."""
+NUMBER_DIGITS_MAX: Final = 20
+"""Digits of a number in a type file. No tag or value has more than ten, and Python refuses to
+convert several thousand."""
+
+SOURCE_BYTES_MAX: Final = 1024 * 1024
+"""One type file. The largest in use are a few hundred kilobytes, and the worst megabyte, a word in
+every byte, takes seconds to read."""
 
 SOURCE_COUNT_MAX: Final = 1000
 """Type files of one run, imported ones included: a folder of one type a file stays well below."""
 
 PROBLEM_COUNT_MAX: Final = 50
 """Problems reported for one run; a person mends the first ones and asks again."""
+
+GUESS_WORK_MAX: Final = 5_000_000
+"""Pairs of characters that one run compares to find what misspelt names were meant to be: enough
+for every fault of a system with hundreds of types, in about a second. Past it faults come without a
+guess, so that a file of thousands of wrong names does not take hours."""
 
 # -- bytes
 

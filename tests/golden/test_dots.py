@@ -497,7 +497,7 @@ def without_nulls(plain: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_tags(obj: Any) -> Any:
-    """An object as that session writes it: enumerators by tag."""
+    """An object as that session writes it: elements by tag."""
     values = zip(obj.descriptor.fields, type(obj)._values(obj), strict=True)
     return {field.name: plain_with_tags(value) for field, value in values if value is not None}
 

@@ -25,7 +25,7 @@ from skerry.codec.tables import TableCodec
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import CodecError, DecodeError
 from skerry.limits import STRUCT_ENTRY_COUNT_MAX
-from skerry.objects.base import Struct, key_of, merge
+from skerry.objects.base import Struct, build, key_of, merge
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.enums import EnumBase
@@ -334,7 +334,7 @@ def test_merging_bytes_is_merging_dictionaries(history: tuple[Any, list[tuple[An
         wild = Wild(attributes).struct(update.descriptor, update)
         assert generated.merge(data, wild, attributes) == table.merge(data, wild, attributes)
         data = table.merge(data, update.encode(), attributes)
-        obj = merge(obj, update, attributes)
+        obj = merge(obj, with_key_of(first, update), PropertySet(attributes & 0xFFFFFFFF))
         assert obj.encode() == data
         assert pieces_of(obj) == model
     expected = b"".join(
@@ -342,6 +342,16 @@ def test_merging_bytes_is_merging_dictionaries(history: tuple[Any, list[tuple[An
     )
     assert data == head(0xA0, len(model)) + expected
     assert key_of(obj) == key_of(first)
+
+
+def with_key_of(first: Any, update: Any) -> Any:
+    """Bytes are merged by who looked at their keys; objects are looked at by `merge` itself."""
+    values = zip(type(first)._values(first), type(update)._values(update), strict=True)
+    fields = update.descriptor.fields
+    return build(
+        type(update),
+        [old if f.is_key else new for f, (old, new) in zip(fields, values, strict=True)],
+    )
 
 
 def pieces_of(obj: Any) -> dict[int, bytes]:

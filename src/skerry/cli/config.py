@@ -12,6 +12,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.config import Loaded, Sources, config_file, load, read_sources
+from skerry.errors import SkerryError
 
 __all__ = ["SECTIONS", "config", "load_section", "read_settings", "section_class"]
 
@@ -53,7 +54,7 @@ def read_settings(
     flags: Mapping[str, tuple[str, object]],
 ) -> None:
     """Reads file and environment once, for all that the command will ask."""
-    path = config_file(file, environ=os.environ, folder=Path.cwd(), home=Path.home())
+    path = config_file(file, environ=os.environ, folder=_folder(), home=Path.home())
     sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
     context.meta[_SETTINGS] = sources.with_flags(flags)
 
@@ -71,6 +72,16 @@ def section_class(section: str) -> type[Any]:
     module, _, name = SECTIONS[section].partition(":")
     found: type[Any] = getattr(import_module(module), name)
     return found
+
+
+def _folder() -> Path:
+    """Where the command was started."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        error = SkerryError("the folder in which skerry was started is gone")
+        error.hint = "change to one that is there"
+        raise error from None
 
 
 def _rows(section: str) -> list[tuple[str, object, str]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.parameters import FiniteFloat
 from skerry.cli.stopping import Stop, stop_on_signals
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ if TYPE_CHECKING:
 __all__ = ["demo"]
 
 _STEP_S: Final = 0.1
+_NEWS_S: Final = 3.0
+"""How often those hear something who do not see the table."""
 _ROWS_SHOWN: Final = 15
 
 
 @click.command()
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0),
+    type=FiniteFloat(min=0),
     default=12.0,
     show_default=True,
     help="How long to sail; 0 means until Ctrl-C.",
@@ -79,9 +82,13 @@ def _sail(tour: Demo, seconds: float, stop: Stop, output: Output, *, is_live: bo
 
     tour.step()
     if not is_live:
+        news_s = _NEWS_S
         while not is_over():
             sleep(_STEP_S)
             tour.step()
+            if passed_s() >= news_s:
+                output.note(f"{passed_s():.0f} s: {tour.fleet.published_count} updates")
+                news_s += _NEWS_S
         return
     from rich.live import Live
 

@@ -1,229 +1,35 @@
-"""The command `skerry`: finds the command that was meant, runs it, and answers for its errors.
-
-Commands are imported when they are called, not when they are listed, so that `skerry --help` does
-not wait for what it does not need.
+"""Where the program `skerry` begins: here so little is imported that an interruption, which may
+come while the rest is, ends it without a traceback.
 """
 
 from __future__ import annotations
 
-import errno
-import io
-import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any
 
-import click
-from click.exceptions import NoArgsIsHelpError
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-from skerry.cli.output import CliConfig, Output, current_output
-from skerry.errors import ConnectFailed, SkerryError
-from skerry.spelling import nearest
+    from skerry.cli.program import COMMANDS, skerry
 
-__all__ = [
-    "COMMANDS",
-    "DONE",
-    "FAILED",
-    "UNREACHABLE",
-    "USAGE",
-    "LazyCommand",
-    "LazyGroup",
-    "main",
-    "skerry",
-]
-
-DONE: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-UNREACHABLE: Final = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazyCommand:
-    """Where a command lives, and the line about it in `skerry --help`."""
-
-    target: str
-    summary: str
-
-
-COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "config": LazyCommand(target="skerry.cli.config:config", summary="Look at the configuration."),
-    "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Take a guided tour."),
-    "sim": LazyCommand(
-        target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
-    ),
-    "types": LazyCommand(
-        target="skerry.cli.types:types", summary="Check, format, compare and generate types."
-    ),
-    "version": LazyCommand(
-        target="skerry.cli.version:version", summary="Say which version this is."
-    ),
-}
-
-
-class LazyGroup(click.Group):
-    """A group that knows its commands by name and imports one when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
-            guess = nearest(args[0], COMMANDS)
-            advice = f", did you mean {guess!r}?" if guess else ""
-            raise click.UsageError(f"there is no command {args[0]!r}{advice}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
-
-
-@click.group(
-    cls=LazyGroup,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.option(
-    "--config",
-    "file",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Configuration file, instead of SKERRY_CONFIG, ./skerry.toml or the user's own.",
-)
-@click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), help="When to use colours."
-)
-@click.option("--debug", is_flag=True, help="Show a traceback with an error.")
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=lambda context, _option, wanted: _print_version(context) if wanted else None,
-    help="Print the version and exit.",
-)
-@click.pass_context
-def skerry(context: click.Context, *, file: Path | None, color: str | None, debug: bool) -> None:
-    """One space of typed objects, shared by many programs."""
-    from skerry.cli.config import load_section, read_settings
-
-    output = current_output()
-    output.debug = debug
-    read_settings(context, file=file, flags={"cli.color": ("--color", color)})
-    output.config = load_section("cli", CliConfig).value
+__all__ = ["COMMANDS", "main", "skerry"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code."""
-    with _streams_to_write_to():
-        return _main(arguments, Output())
-
-
-def _main(arguments: Sequence[str] | None, output: Output) -> int:
-    if not __debug__:
-        output.error(
-            "skerry does not run with assertions switched off: they guard what it promises",
-            hint="leave out -O, and unset PYTHONOPTIMIZE",
-        )
-        return FAILED
     try:
-        code = _run(arguments, output)
-        # What is still buffered may meet a closed pipe or a full disk, too.
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Who reads has seen enough; the interpreter must not complain when it flushes once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return FAILED
-    except OSError as error:
-        return _report(error, output)
-    return code
+        from skerry.cli.program import run
+
+        return run(arguments)
+    except KeyboardInterrupt:
+        # Outside of any command there is nothing to tell that whoever interrupts does not know.
+        return 1
 
 
-@contextmanager
-def _streams_to_write_to() -> Iterator[None]:
-    """Inside, both streams are there, also for a program that was started without (`>&-`).
+if not TYPE_CHECKING:  # or any misspelled name would pass a type checker
 
-    Data that cannot be written is an error; words for people just go unheard.
-    """
-    with ExitStack() as stack:
-        if sys.stdout is None or sys.stdout.closed:
-            stack.enter_context(redirect_stdout(_ClosedOutput()))
-        if sys.stderr is None or sys.stderr.closed:
-            nowhere = stack.enter_context(Path(os.devnull).open("w", encoding="utf-8"))
-            stack.enter_context(redirect_stderr(nowhere))
-        yield
+    def __getattr__(name: str) -> Any:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from skerry.cli import program
 
-
-class _ClosedOutput(io.TextIOBase):
-    """Stands for a standard output that is closed."""
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, text: str) -> int:
-        raise OSError(errno.EBADF, "standard output is closed")
-
-
-def _run(arguments: Sequence[str] | None, output: Output) -> int:
-    try:
-        result = skerry.main(
-            args=arguments,
-            prog_name="skerry",
-            complete_var="_SKERRY_COMPLETE",
-            standalone_mode=False,
-            obj=output,
-        )
-    except SystemExit as error:  # click's quiet end after a broken pipe
-        return error.code if isinstance(error.code, int) else FAILED
-    except (Exception, KeyboardInterrupt) as error:
-        return _report(error, output)
-    return result if isinstance(result, int) else DONE
-
-
-def _report(error: BaseException, output: Output) -> int:
-    """Tells people about an error and gives the exit code it stands for."""
-    if output.debug:
-        output.traceback(error)
-    match error:
-        case NoArgsIsHelpError():
-            output.note(error.format_message())
-            return USAGE
-        case click.UsageError():
-            path = error.ctx.command_path if error.ctx else "skerry"
-            output.error(error.format_message(), hint=f"see `{path} --help`")
-            return USAGE
-        case click.ClickException():
-            output.error(error.format_message())
-        case click.Abort() | KeyboardInterrupt():
-            output.error("interrupted")
-        case SkerryError():
-            output.error(str(error), hint=error.hint)
-            return UNREACHABLE if isinstance(error, ConnectFailed) else FAILED
-        case OSError():
-            where = f"{error.filename}: " if error.filename else ""
-            output.error(f"{where}{error.strerror or error}")
-        case _:
-            output.error(
-                f"this is a fault of skerry: {type(error).__name__}: {error}",
-                hint="run `skerry --debug ...` and report what it shows",
-            )
-    return FAILED
-
-
-def _print_version(context: click.Context) -> None:
-    from skerry import build_info
-
-    current_output().line(f"skerry {build_info.version()} ({build_info.mode()})")
-    context.exit()
+        return getattr(program, name)

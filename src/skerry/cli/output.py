@@ -47,11 +47,13 @@ class Output:
 
     def line(self, text: str) -> None:
         """Data: one line as it is."""
-        click.echo(text)
+        # Said explicitly, or click would not write to a stream of ASCII but to its bytes.
+        click.echo(text, file=sys.stdout)
 
     def json_line(self, row: Mapping[str, object]) -> None:
         """Data: one object as a line of JSON."""
-        click.echo(json_text(row))
+        text = json_text(row)
+        self.line(text if _fits(text, sys.stdout) else json_text(row, in_ascii=True))
 
     def table(self, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
         """Data: rows in columns, as wide as the terminal allows, or unwrapped elsewhere."""
@@ -122,6 +124,15 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help=text)(command)
 
 
-def json_text(row: Mapping[str, object]) -> str:
-    """One object as JSON: fields in their order, text unescaped, bytes in hex."""
-    return json.dumps(row, default=plain, ensure_ascii=False, separators=(", ", ": "))
+def json_text(row: Mapping[str, object], *, in_ascii: bool = False) -> str:
+    """One object as JSON: fields in their order, text unescaped if it may be, bytes in hex."""
+    return json.dumps(row, default=plain, ensure_ascii=in_ascii, separators=(", ", ": "))
+
+
+def _fits(text: str, stream: TextIO) -> bool:
+    """Whether the encoding of `stream` has every character; the escapes of others are no JSON."""
+    try:
+        text.encode(stream.encoding or "utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -19,6 +18,9 @@ if TYPE_CHECKING:
     from skerry.testing.scenarios import Outcome
 
 __all__ = ["sim"]
+
+_SEED_MAX: Final = 2**63 - 1
+"""Seeds that fail are kept in TOML, whose numbers have 64 bits, and a sign."""
 
 
 @click.group()
@@ -50,7 +52,12 @@ def list_scenarios(as_json: bool) -> None:
 
 @sim.command()
 @click.option("--scenario", metavar="S", help="A name of `sim list`, or your own as module:name.")
-@click.option("--seed", type=click.IntRange(min=0), metavar="N", help="The seed, or the first one.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, _SEED_MAX),
+    metavar="N",
+    help="The seed, or the first one.",
+)
 @click.option(
     "--seeds",
     metavar="A..B",
@@ -91,7 +98,8 @@ def run(
       skerry sim run --count 100 --keep seeds.toml       look for seeds that fail
       skerry sim run --scenario mytests.sims:orders      your own scenario
 
-    Exit code 0: every run was fine; 1: a run failed; 2: the command was wrong.
+    Exit code 0: every run was fine; 1: a run failed, or a signal came before all were run; 2: the
+    command was wrong.
     """
     from skerry.testing.scenarios import SHIPPED, run_scenario
 
@@ -102,12 +110,15 @@ def run(
     names = list(SHIPPED) if scenario is None else [scenario]
     output = current_output()
     sink = output.line if trace else None
-    shows_each = as_json or len(chosen) == 1
+    seed_count = chosen.stop - chosen.start
+    shows_each = as_json or seed_count == 1
     tallies = {name: _Tally() for name in names}
-    total = len(names) * len(chosen)
+    total = len(names) * seed_count
+    is_cut_short = False
     with stop_on_signals() as stop, progress_bar(output, "seeds", total=total) as advance:
-        for name, number in product(names, chosen):
+        for name, number in ((name, number) for name in names for number in chosen):
             if stop.is_requested:
+                is_cut_short = True
                 output.note("stopped before all seeds were run")
                 break
             try:
@@ -122,7 +133,8 @@ def run(
     if not shows_each:
         for name, tally in tallies.items():
             output.line(f"{name}: {tally}")
-    ctx.exit(1 if any(tally.failed_count for tally in tallies.values()) else 0)
+    has_failed = any(tally.failed_count for tally in tallies.values())
+    ctx.exit(1 if has_failed or is_cut_short else 0)
 
 
 @dataclass(slots=True)
@@ -151,7 +163,13 @@ def _seed_range(text: str | None) -> range | None:
     if text is None:
         return None
     first, dots, stop = text.partition("..")
-    if not (dots and first.isdecimal() and stop.isdecimal() and int(first) < int(stop)):
+    if not (dots and first.isdecimal() and stop.isdecimal()):
+        raise click.BadParameter(f"{text!r} is not a range of seeds such as 0..100")
+    # By their digits first: Python does not convert thousands of them.
+    digit_count = max(len(first.lstrip("0")), len(stop.lstrip("0")))
+    if digit_count > len(str(_SEED_MAX)) or int(stop) > _SEED_MAX + 1:
+        raise click.BadParameter(f"the largest seed is {_SEED_MAX}")
+    if int(first) >= int(stop):
         raise click.BadParameter(f"{text!r} is not a range of seeds such as 0..100")
     return range(int(first), int(stop))
 
@@ -159,7 +177,10 @@ def _seed_range(text: str | None) -> range | None:
 def _chosen_seeds(seed: int | None, seeds: range | None, count: int | None) -> range:
     if seeds is None:
         first = seed or 0
-        return range(first, first + (count or 1))
+        stop = first + (count or 1)
+        if stop > _SEED_MAX + 1:
+            raise click.UsageError(f"the largest seed is {_SEED_MAX}; take a smaller --count")
+        return range(first, stop)
     if seed is not None or count is not None:
         raise click.UsageError("--seeds says it all; leave out --seed and --count")
     return seeds

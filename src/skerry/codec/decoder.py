@@ -152,7 +152,7 @@ def _read_value(
         tag, after = read_argument(plan, field, data, pos, end, 0x00)
         member = spec.members.get(tag)
         if member is None:
-            refuse_bytes(plan, field, f"{spec.name} has no enumerator with tag {int(tag)}", pos)
+            refuse_bytes(plan, field, f"{spec.name} has no element with tag {int(tag)}", pos)
         return member, after
     if kind == STRUCT:
         nested = spec.struct

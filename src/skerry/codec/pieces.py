@@ -189,7 +189,7 @@ def _check_value(
     if kind == ENUM:
         tag, after = read_argument(plan, field, data, pos, end, 0x00)
         if tag not in spec.members:
-            refuse_bytes(plan, field, f"{spec.name} has no enumerator with tag {int(tag)}", pos)
+            refuse_bytes(plan, field, f"{spec.name} has no element with tag {int(tag)}", pos)
         return after, head_size(tag) == after - pos
     if kind == STRUCT:
         nested = spec.struct

@@ -21,7 +21,7 @@ from skerry.objects.base import RESERVED_NAMES, Struct, build, extras_of
 from skerry.objects.enums import DescribedEnum, EnumBase
 from skerry.objects.json import value_from_plain
 from skerry.objects.names import python_name, python_names
-from skerry.schema.model import EnumType, Field, NamedType, StructType, VectorType
+from skerry.schema.model import EnumType, Field, NamedType, StructType, content_of
 
 __all__ = [
     "attribute_names",
@@ -64,7 +64,7 @@ def used_types(struct: StructType) -> list[NamedType]:
     """The named types that the fields of a struct are of, each once."""
     used: dict[str, NamedType] = {}
     for field in struct.fields:
-        inner = field.type.element if isinstance(field.type, VectorType) else field.type
+        inner = content_of(field.type)
         if isinstance(inner, (StructType, EnumType)):
             used[inner.name] = inner
     return list(used.values())
@@ -76,7 +76,7 @@ def attribute_names(struct: StructType) -> dict[str, str]:
 
 
 def member_names(type_: EnumType) -> dict[str, str]:
-    """The Python names of the enumerators by their names in the type."""
+    """The Python names of the elements by their names in the type."""
     labels = [element.name for element in type_.elements]
     private = f"_{python_name(type_.name)}__"
     taken = set(_ENUM_NAMES)
@@ -103,7 +103,7 @@ _ENUM_NAMES = frozenset(
         "mro",
     }
 )
-"""What an enumerator cannot be called in Python."""
+"""What an element cannot be called in Python."""
 
 
 def make_enum_class(type_: EnumType, *, module: str) -> type[EnumBase]:

@@ -35,7 +35,6 @@ from skerry.schema.model import (
     Scope,
     StructType,
     VectorType,
-    struct_depth,
 )
 from skerry.schema.typenames import BUILT_IN_NAMES
 
@@ -92,7 +91,7 @@ def from_description(obj: Any, known: Mapping[str, NamedType]) -> NamedType:
         scope=None if obj.scope is None else Scope(obj.scope.tag),
         documentation=_documentation(obj),
     )
-    depth = struct_depth(struct)
+    depth = struct.depth
     if depth > TYPE_DEPTH_MAX:
         raise SchemaCheckError(f"{name} is nested {depth} deep, the limit is {TYPE_DEPTH_MAX}")
     return struct

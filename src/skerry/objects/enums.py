@@ -32,7 +32,7 @@ class EnumBase(enum.Enum):
         cls, tag: int, value: int | None = None, documentation: str = "", label: str = ""
     ) -> Self:
         if type(tag) is not int:
-            raise TypeError(f"an enumerator is declared by its tag, a number, not by {tag!r}")
+            raise TypeError(f"an element is declared by its tag, a number, not by {tag!r}")
         member = object.__new__(cls)
         number = tag - 1 if value is None else value
         member._value_ = _Twin(number) if number in cls._value2member_map_ else number
@@ -84,7 +84,7 @@ class EnumBase(enum.Enum):
         member = cls._tags.get(tag)
         if member is not None:
             return member  # type: ignore[no-any-return]
-        raise ValueError(f"{cls.descriptor.name} has no enumerator with tag {tag}")
+        raise ValueError(f"{cls.descriptor.name} has no element with tag {tag}")
 
     if TYPE_CHECKING:
         # Type checkers cannot see through `__new__`.
@@ -93,7 +93,7 @@ class EnumBase(enum.Enum):
 
     @property
     def label(self) -> str:
-        """The enumerator's name in the type, where Python may need another one."""
+        """The element's name in the type, where Python may need another one."""
         return self._label or self.name
 
     # Two classes of one type (from a file and from a descriptor, say) have equal members.

@@ -1,6 +1,6 @@
 """Objects as JSON and back: fields by name, unset fields left out.
 
-Enumerators go by name (their tag is understood too), times and durations as seconds, property
+Elements of enums go by name (their tag is understood too), times and durations as seconds, property
 sets as their mask, uuids as text, bytes in hexadecimal, and numbers that JSON does not have as the
 texts `nan`, `inf` and `-inf`.
 """

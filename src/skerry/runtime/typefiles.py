@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
+from skerry.errors import Problem, SchemaError, SchemaSyntaxError
 from skerry.limits import SOURCE_BYTES_MAX
 from skerry.objects.typeset import TypeSet
-from skerry.runtime.whole_files import read_whole
+from skerry.runtime.whole_files import once_each, read_whole
 from skerry.schema.loading import load
 
 __all__ = ["load_types", "read_type_file"]
@@ -16,14 +17,25 @@ def load_types(*paths: str | os.PathLike[str]) -> TypeSet:
     """The types of one file or several, and of those they import.
 
     `import Foo` is met by a type `Foo` of any file given, else by `Foo.dots` beside the importing
-    file. SchemaError has every fault of all files.
+    file. A file that is given twice counts once. SchemaError has every fault of all files.
     """
-    return TypeSet(load([os.fspath(path) for path in paths], read_type_file))
+    if not paths:
+        # As `load_types(*folder.glob("*.dots"))` calls it for a folder without any.
+        raise SchemaError("no type file was given")
+    return TypeSet(load(once_each(os.fspath(path) for path in paths), read_type_file))
 
 
 def read_type_file(path: str) -> bytes | None:
-    """The content of a file; None when it is not there, LimitExceeded when it is too large."""
+    """The content of a file; None when it is not there.
+
+    LimitExceeded when it is too large, SchemaSyntaxError when the system does not give it.
+    """
     try:
         return read_whole(path, bytes_max=SOURCE_BYTES_MAX)
     except FileNotFoundError:
         return None
+    except IsADirectoryError:
+        message = "this is a folder, not a type file"
+    except OSError as error:
+        message = f"it cannot be read: {error.strerror or error}"
+    raise SchemaSyntaxError([Problem(message=message, file=path, text=path)])

@@ -5,12 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from skerry.errors import LimitExceeded
 
-__all__ = ["read_whole", "replace_files"]
+__all__ = ["once_each", "read_whole", "replace_files"]
+
+
+def once_each(paths: Iterable[str]) -> list[str]:
+    """Each file by the first of the names it was given: links and detours lead to one file."""
+    by_file: dict[str, str] = {}
+    for path in paths:
+        by_file.setdefault(os.path.realpath(path), path)
+    return list(by_file.values())
 
 
 def read_whole(path: str | os.PathLike[str], *, bytes_max: int) -> bytes:

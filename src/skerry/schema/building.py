@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 from skerry import limits
 from skerry.schema import usage
 from skerry.schema.defaults import NO_JSON, TEXT_HINT, TEXT_KINDS, default_fault
 from skerry.schema.model import (
+    INTEGER_RANGES,
     EnumElement,
     EnumType,
     Field,
     FieldType,
+    Kind,
     NamedType,
     RemovedField,
     StructType,
-    VectorType,
-    struct_depth,
 )
 from skerry.schema.options import (
     ENUM_OPTIONS,
@@ -31,13 +28,9 @@ from skerry.schema.problems import ProblemList, Spot
 from skerry.schema.syntax import ElementSyntax, EnumSyntax, FieldSyntax, StructSyntax, Word
 from skerry.schema.typenames import TypeNames
 
-__all__ = ["ENUM_TAG_MAX", "Builder"]
+__all__ = ["Builder"]
 
-ENUM_TAG_MAX: Final = 2**31 - 1
-"""Enum tags travel as uint32, and their default values, one less, as int32."""
-
-_VALUE_MIN: Final = -(2**31)
-_VALUE_MAX: Final = 2**31 - 1
+_VALUE_MIN, _VALUE_MAX = INTEGER_RANGES[Kind.INT32]
 
 
 class Builder:
@@ -88,9 +81,9 @@ class Builder:
                 fields.append(built)
         if not fields and not is_broken:
             self._error(file, item.name, f"struct `{item.name.text}` has only removed fields")
-        if is_broken or not self._has_legal_depth(file, item.name, fields):
+        if is_broken:
             return None
-        return StructType(
+        struct = StructType(
             name=item.name.text,
             fields=tuple(fields),
             flags=flags,
@@ -100,6 +93,7 @@ class Builder:
             documentation=self._documentation(file, item.name, item.notes.documentation),
             options=options.others,
         )
+        return struct if self._has_legal_depth(file, item.name, struct.depth) else None
 
     def _field(self, file: str, part: FieldSyntax, options: OptionSet) -> Field | None:
         type_ = self._names.resolve(file, part.type)
@@ -175,8 +169,7 @@ class Builder:
                 hint=TEXT_HINT if fault == NO_JSON and type_.kind in TEXT_KINDS else None,
             )
 
-    def _has_legal_depth(self, file: str, name: Word, fields: Sequence[Field]) -> bool:
-        depth = 1 + max((_depth(part.type) for part in fields), default=0)
+    def _has_legal_depth(self, file: str, name: Word, depth: int) -> bool:
         if depth > limits.TYPE_DEPTH_MAX:
             self._error(
                 file,
@@ -219,9 +212,11 @@ class Builder:
         name = part.name
         self._check_name(file, name)
         self._unique_name(file, name, names, "element")
-        if not 1 <= tag <= ENUM_TAG_MAX:
+        if not 1 <= tag <= limits.ENUM_TAG_MAX:
             self._error(
-                file, part.tag, f"tag {tag} of element `{name.text}` is not in 1..{ENUM_TAG_MAX}"
+                file,
+                part.tag,
+                f"tag {tag} of element `{name.text}` is not in 1..{limits.ENUM_TAG_MAX}",
             )
         elif tag in tags:
             self._error(
@@ -274,9 +269,3 @@ class Builder:
                 f"{limits.DOCUMENTATION_BYTES_MAX}",
             )
         return text
-
-
-def _depth(type_: FieldType) -> int:
-    """How many structs a value of the type has in each other."""
-    inner = type_.element if isinstance(type_, VectorType) else type_
-    return struct_depth(inner) if isinstance(inner, StructType) else 0

@@ -53,6 +53,7 @@ class What(enum.Enum):
     ELEMENT_ADDED = "element added"
     ELEMENT_REMOVED = "element removed"
     ELEMENT_RENAMED = "element renamed"
+    KEY_ELEMENT_RENAMED = "element of a key renamed"
     ELEMENT_RETAGGED = "element has another tag"
     VALUE_CHANGED = "value of an element changed"
     DEFAULT_CHANGED = "default changed"
@@ -185,7 +186,9 @@ _RULES: Final[dict[What, _Rule]] = {
     What.CLEANUP_CHANGED: _Rule(
         _F, _F, _F, "it changes what happens to objects when their last publisher leaves"
     ),
-    What.LOCAL_CHANGED: _Rule(_L, _F, _F, "objects reach other programs than before"),
+    What.LOCAL_CHANGED: _Rule(
+        _F, _F, _F, "it decides only the scope, whose change is told where there is one"
+    ),
     What.SCOPE_NARROWED: _Rule(_L, _F, _F, "programs further away no longer get the objects"),
     What.SCOPE_WIDENED: _Rule(_F, _F, _F, "objects go further than before"),
     What.SCOPE_WRITTEN: _Rule(_F, _F, _F, "objects go as far as before"),
@@ -195,7 +198,12 @@ _RULES: Final[dict[What, _Rule]] = {
     What.ELEMENT_REMOVED: _Rule(
         _F, _B, _B, "its tag is unknown to new readers and fails the whole object"
     ),
-    What.ELEMENT_RENAMED: _Rule(_F, _F, _F, "the tag travels; only programs use the name"),
+    What.ELEMENT_RENAMED: _Rule(
+        _F, _F, _F, "the tag travels; only JSON, filters and programs use the name"
+    ),
+    What.KEY_ELEMENT_RENAMED: _Rule(
+        _L, _L, _L, "the name is part of the subject: who asks for one never gets the other"
+    ),
     What.ELEMENT_RETAGGED: _Rule(
         _B, _B, _B, "the tag travels: each side takes it for another element or for none"
     ),

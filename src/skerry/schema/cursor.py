@@ -29,13 +29,10 @@ class Cursor:
         self._scan_faults = [(problem.line, problem.column) for problem in problems.errors]
         self._pending = list(tokens[0].comments)
         self._inside: list[Comment] = []
+        self.token = tokens[0]
+        """The next token."""
         self.last = tokens[0]
         """The token taken last."""
-
-    @property
-    def token(self) -> Token:
-        """The next token."""
-        return self._tokens[self._index]
 
     def ahead(self, count: int) -> Token:
         """The token `count` behind the next one; past the end it is the end."""
@@ -69,6 +66,7 @@ class Cursor:
         self.last = token
         if token.kind != "end":
             self._index += 1
+            self.token = self._tokens[self._index]
         self._pending = list(self.token.comments)
         return token
 

@@ -30,20 +30,22 @@ def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
     """The changes from `old` to `new`, and those of the types both are made of, each once."""
     used_old = {type_.name: type_ for type_ in dependencies(old)}
     used_new = {type_.name: type_ for type_ in dependencies(new)}
-    changes = list(_compare_one(old, new))
+    keys = _key_names([old, new, *used_old.values(), *used_new.values()])
+    changes = list(_compare_one(old, new, keys))
     for name, type_ in used_old.items():
         if name in used_new:
-            changes += _compare_one(type_, used_new[name])
+            changes += _compare_one(type_, used_new[name], keys)
     return tuple(changes)
 
 
 def compare_all(old: Iterable[NamedType], new: Iterable[NamedType]) -> tuple[Change, ...]:
     """The changes between two sets of types, by name."""
     before, after = _by_name(old), _by_name(new)
+    keys = _key_names([*before.values(), *after.values()])
     changes: list[Change] = []
     for name, type_ in before.items():
         if name in after:
-            changes += _compare_one(type_, after[name])
+            changes += _compare_one(type_, after[name], keys)
         else:
             changes.append(change(What.TYPE_REMOVED, name, _spoken(type_)))
     for name, type_ in after.items():
@@ -56,16 +58,28 @@ def _by_name(types: Iterable[NamedType]) -> dict[str, NamedType]:
     return {used.name: used for type_ in types for used in (*dependencies(type_), type_)}
 
 
+def _key_names(types: Iterable[NamedType]) -> frozenset[str]:
+    """The names of the types that key fields are of.
+
+    Not of those inside them: a struct or vector stands in a subject as its bytes.
+    """
+    structs = (type_ for type_ in types if isinstance(type_, StructType))
+    return frozenset(field.type.name for struct in structs for field in struct.key_fields)
+
+
 def _spoken(type_: NamedType) -> str:
     return f"{type_.kind.name.lower()} {type_.name}"
 
 
-def _compare_one(old: NamedType, new: NamedType) -> Iterator[Change]:
-    """The changes of one type, not those of the types it is made of."""
+def _compare_one(old: NamedType, new: NamedType, keys: frozenset[str]) -> Iterator[Change]:
+    """The changes of one type, not those of the types it is made of.
+
+    `keys` has the names of the types that key fields are of.
+    """
     if isinstance(old, StructType) and isinstance(new, StructType):
         yield from _compare_structs(old, new)
     elif isinstance(old, EnumType) and isinstance(new, EnumType):
-        yield from _compare_enums(old, new)
+        yield from _compare_enums(old, new, is_key=new.name in keys)
     else:
         yield change(What.TYPE_REPLACED, old.name, f"{_spoken(old)} to {_spoken(new)}")
 
@@ -252,7 +266,7 @@ def _compare_removed(old: StructType, new: StructType) -> Iterator[Change]:
 # -- enums
 
 
-def _compare_enums(old: EnumType, new: EnumType) -> Iterator[Change]:
+def _compare_enums(old: EnumType, new: EnumType, *, is_key: bool) -> Iterator[Change]:
     if old.name != new.name:
         yield change(What.TYPE_RENAMED, old.name, f"to {new.name}")
     names = {item.name: item for item in new.elements}
@@ -268,9 +282,9 @@ def _compare_enums(old: EnumType, new: EnumType) -> Iterator[Change]:
         if item.name in retagged:
             twin = names[item.name]
             yield change(What.ELEMENT_RETAGGED, where, f"{item.tag} to {twin.tag}")
-            yield from _compare_element(where, item, twin)
+            yield from _compare_element(where, item, twin, is_key=is_key)
         elif item.tag in after:
-            yield from _compare_element(where, item, after[item.tag])
+            yield from _compare_element(where, item, after[item.tag], is_key=is_key)
         else:
             yield change(What.ELEMENT_REMOVED, where, f"tag {item.tag}")
     for tag, item in after.items():
@@ -282,9 +296,12 @@ def _compare_enums(old: EnumType, new: EnumType) -> Iterator[Change]:
     yield from _compare_notes(old.name, old, new)
 
 
-def _compare_element(where: str, old: EnumElement, new: EnumElement) -> Iterator[Change]:
+def _compare_element(
+    where: str, old: EnumElement, new: EnumElement, *, is_key: bool
+) -> Iterator[Change]:
     if old.name != new.name:
-        yield change(What.ELEMENT_RENAMED, where, f"to {new.name}")
+        what = What.KEY_ELEMENT_RENAMED if is_key else What.ELEMENT_RENAMED
+        yield change(what, where, f"to {new.name}")
     if old.value != new.value:
         yield change(What.VALUE_CHANGED, where, f"{old.value} to {new.value}")
     if old.documentation != new.documentation:

@@ -1,7 +1,7 @@
 """The fingerprint of a type: what travels, in one number.
 
 Two programs whose definitions have the same fingerprint write and read the same bytes and treat
-objects alike. Comments, documentation, defaults and the values of enumerators are not part of it.
+objects alike. Comments, documentation, defaults and the values of elements are not part of it.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from functools import lru_cache
 
 from skerry import cbor
 from skerry.ids import hash64
-from skerry.schema.model import EnumType, Flags, NamedType, StructType, VectorType
+from skerry.limits import TYPE_COUNT_MAX
+from skerry.schema.model import EnumType, Flags, NamedType, StructType, content_of
 
 __all__ = ["fingerprint"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TYPE_COUNT_MAX)
 def fingerprint(type_: NamedType) -> int:
     """Signed 64-bit identity of what travels of a type."""
     if isinstance(type_, EnumType):
@@ -24,7 +25,7 @@ def fingerprint(type_: NamedType) -> int:
     fields = []
     for item in type_.fields:
         fields.append([item.tag, item.name, item.type.name, item.is_key])
-        inner = item.type.element if isinstance(item.type, VectorType) else item.type
+        inner = content_of(item.type)
         if isinstance(inner, (StructType, EnumType)):
             used[inner.name] = fingerprint(inner)
     scope = int(type_.effective_scope)

@@ -18,12 +18,9 @@ from skerry.errors import SchemaSyntaxError
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import Comment, Word
 
-__all__ = ["NUMBER_DIGITS_MAX", "Token", "TokenKind", "decode", "scan", "unquote"]
+__all__ = ["Token", "TokenKind", "decode", "scan", "unquote"]
 
 TokenKind: TypeAlias = Literal["name", "number", "string", "mark", "end"]
-
-NUMBER_DIGITS_MAX: Final = 20
-"""No tag or value has more than ten digits; Python refuses to convert several thousand."""
 
 
 class Token(NamedTuple):
@@ -212,7 +209,7 @@ def _name_fault(piece: str) -> _Fault | None:
 def _number_fault(piece: str) -> _Fault | None:
     if not (piece.isascii() and piece.isdigit()):
         return f"`{piece}` is no number: only digits are, and no name begins with one", None
-    if len(piece) > NUMBER_DIGITS_MAX:
+    if len(piece) > limits.NUMBER_DIGITS_MAX:
         return f"a number of {len(piece)} digits is too long", None
     return None
 

@@ -17,7 +17,7 @@ from skerry.schema.model import NamedType
 from skerry.schema.parser import parse
 from skerry.schema.syntax import SyntaxFile
 
-__all__ = ["Loaded", "Reader", "load", "resolve"]
+__all__ = ["ParsedFiles", "Reader", "load", "resolve"]
 
 Reader: TypeAlias = Callable[[str], "str | bytes | None"]
 """The content of the file of that name; None if there is no such file."""
@@ -26,8 +26,8 @@ _NOTHING: Final[Mapping[str, NamedType]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """Parsed files: those that were asked for, then those their imports led to."""
+class ParsedFiles:
+    """The files that were asked for, then those their imports led to."""
 
     files: tuple[SyntaxFile, ...]
     sources: Mapping[str, str]
@@ -41,7 +41,7 @@ def load(paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _N
 
 def resolve(
     paths: Iterable[str], read: Reader, known: Mapping[str, NamedType] = _NOTHING
-) -> Loaded:
+) -> ParsedFiles:
     """Parse the files and what they import.
 
     `import Foo` is met by a type `Foo` of any file asked for, else by a known one, else by
@@ -80,12 +80,12 @@ class _Loading:
                 if name not in self._names and name not in self._known:
                     self._add_if_there(str(PurePath(file.file).with_name(f"{name}.dots")))
 
-    def result(self) -> Loaded:
+    def result(self) -> ParsedFiles:
         """All files, unless one has faults."""
         if self._problems:
             raise SchemaSyntaxError(self._problems[: limits.PROBLEM_COUNT_MAX])
         files = tuple(file for file in self._files.values() if file is not None)
-        return Loaded(files=files, sources=self._sources)
+        return ParsedFiles(files=files, sources=self._sources)
 
     def _add_if_there(self, path: str) -> bool:
         if path in self._files:

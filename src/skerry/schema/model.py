@@ -29,8 +29,8 @@ __all__ = [
     "Scope",
     "StructType",
     "VectorType",
+    "content_of",
     "dependencies",
-    "struct_depth",
 ]
 
 
@@ -140,7 +140,7 @@ class VectorType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumElement:
-    """One enumerator: its tag travels, its value is for programs."""
+    """One element of an enum: its tag travels, its value is for programs."""
 
     tag: int
     name: str
@@ -150,7 +150,7 @@ class EnumElement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EnumType:
-    """A named set of enumerators, in declaration order."""
+    """A named set of elements, in declaration order."""
 
     name: str
     elements: tuple[EnumElement, ...]
@@ -164,7 +164,7 @@ class EnumType:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """One property of a struct."""
+    """One field of a struct."""
 
     tag: int
     name: str
@@ -191,14 +191,21 @@ class RemovedField:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Flags:
-    """How a node treats objects of a struct."""
+    """How a node treats objects of a struct, in the order the flags are written in."""
 
     cached: bool = True
-    internal: bool = False
-    persistent: bool = False
     cleanup: bool = False
+    persistent: bool = False
+    internal: bool = False
     local: bool = False
     substruct_only: bool = False
+
+    def not_default(self) -> Iterator[tuple[str, bool]]:
+        """The flags that must be written, since they are not what an absent one means."""
+        for part in fields(self):
+            value = getattr(self, part.name)
+            if value != part.default:
+                yield part.name, value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -224,7 +231,9 @@ class StructType:
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", {item.name: item for item in self.fields})
         object.__setattr__(self, "identity", _identity(self))
-        object.__setattr__(self, "depth", 1 + max(map(_struct_depth, self.fields), default=0))
+        contents = (content_of(item.type) for item in self.fields)
+        depths = (used.depth for used in contents if isinstance(used, StructType))
+        object.__setattr__(self, "depth", 1 + max(depths, default=0))
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StructType):
@@ -278,6 +287,11 @@ NamedType: TypeAlias = StructType | EnumType
 FieldType: TypeAlias = ScalarType | RefType | VectorType | EnumType | StructType
 
 
+def content_of(type_: FieldType) -> FieldType:
+    """What a field of the type holds: of a vector its elements, of any other the value itself."""
+    return type_.element if isinstance(type_, VectorType) else type_
+
+
 def dependencies(type_: NamedType) -> Iterator[NamedType]:
     """The named types that `type_` is made of, each once, every one after those it needs itself."""
     seen: set[str] = set()
@@ -287,23 +301,13 @@ def dependencies(type_: NamedType) -> Iterator[NamedType]:
 
 def _dependencies(struct: StructType, seen: set[str]) -> Iterator[NamedType]:
     for item in struct.fields:
-        used = item.type.element if isinstance(item.type, VectorType) else item.type
+        used = content_of(item.type)
         if not isinstance(used, (StructType, EnumType)) or used.name in seen:
             continue
         seen.add(used.name)
         if isinstance(used, StructType):
             yield from _dependencies(used, seen)
         yield used
-
-
-def struct_depth(struct: StructType) -> int:
-    """How many structs are inside each other, this one counted."""
-    return struct.depth
-
-
-def _struct_depth(item: Field) -> int:
-    used = item.type.element if isinstance(item.type, VectorType) else item.type
-    return used.depth if isinstance(used, StructType) else 0
 
 
 def _identity(struct: StructType) -> bytes:
@@ -322,7 +326,7 @@ def _identity(struct: StructType) -> bytes:
 
 
 def _field_facts(item: Field) -> tuple[object, ...]:
-    used = item.type.element if isinstance(item.type, VectorType) else item.type
+    used = content_of(item.type)
     return (
         isinstance(item.type, VectorType),
         used.identity if isinstance(used, StructType) else used,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Sequence
 
+from skerry import limits
 from skerry.schema.syntax import EnumSyntax, FieldSyntax, StructSyntax
 
 __all__ = ["sort_by_need", "used_names"]
@@ -20,7 +21,7 @@ def used_names(item: StructSyntax | EnumSyntax, names: Container[str]) -> list[s
 def sort_by_need(
     uses: Mapping[str, Sequence[str]],
 ) -> tuple[list[str], list[list[str]]]:
-    """The names in an order of need, and the circles that no order can satisfy.
+    """The names in an order of need, and the first circles that no order can satisfy.
 
     Walks with a stack of its own: a chain of definitions may be longer than Python's.
     """
@@ -35,9 +36,13 @@ def sort_by_need(
             name, rest = next(reversed(path.items()))
             used = next((found for found in rest if found not in done), None)
             if used is None:
-                del path[name]
+                path.popitem()  # `del` would leave a gap that the next look must step over
                 done.add(name)
                 order.append(name)
+            elif used in path and len(cycles) >= limits.PROBLEM_COUNT_MAX:
+                # Thousands of definitions can make as many circles of thousands, which fill
+                # the memory; more than this many are not reported anyway.
+                continue
             elif used in path:
                 names = list(path)
                 cycles.append(names[names.index(used) :])

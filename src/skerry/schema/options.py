@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from skerry.schema.model import Flags, Option, Scope
-from skerry.schema.problems import ProblemList, nearest
+from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import OptionSyntax, Word
 
 __all__ = [
@@ -138,7 +138,7 @@ def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None
     names = {scope.name.lower(): scope for scope in Scope}
     if text in names:
         return names[text]
-    guess = nearest(text, names)
+    guess = problems.guess(text, names)
     problems.error(
         file,
         options.words["scope"],
@@ -166,7 +166,7 @@ def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
 
 def _report_unknown(name: Word, known: Sequence[str], file: str, problems: ProblemList) -> None:
     """An unknown option is kept for other programs; only a likely misspelling is worth a word."""
-    guess = nearest(name.text, known)
+    guess = problems.guess(name.text, known)
     if guess is not None:
         hint = f"did you mean `{guess}`?"
     elif name.text in STRUCT_OPTIONS:

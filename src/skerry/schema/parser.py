@@ -15,7 +15,7 @@ from skerry import limits
 from skerry.errors import SchemaSyntaxError
 from skerry.schema.cursor import KEYWORDS, Cursor, GivenUpError, word
 from skerry.schema.lexer import Token, scan, unquote
-from skerry.schema.problems import ProblemList, nearest
+from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import (
     Comment,
     ElementSyntax,
@@ -96,7 +96,7 @@ class _Parser:
             failure = cursor.fail("this `}` closes nothing")
             cursor.take()
             return failure
-        guess = nearest(token.text, KEYWORDS) if token.kind == "name" else None
+        guess = self._problems.guess(token.text, KEYWORDS) if token.kind == "name" else None
         return cursor.fail(
             f"expected `struct`, `enum`, `import` or `package`, found {cursor.found}",
             hint=f"did you mean `{guess}`?" if guess else None,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Iterable
+from typing import Final, Protocol
 
 from skerry import limits
 from skerry.errors import Problem, Severity
 from skerry.spelling import nearest
 
-__all__ = ["ProblemList", "Spot", "nearest", "render"]
+__all__ = ["ProblemList", "Spot", "render"]
+
+
+_GUESS_START: Final = 64
+"""What it takes to begin to compare two names, in pairs of characters."""
 
 
 class Spot(Protocol):
@@ -28,6 +33,7 @@ class ProblemList:
     def __init__(self) -> None:
         self.errors: list[Problem] = []
         self.warnings: list[Problem] = []
+        self._guess_work = 0
 
     @property
     def is_full(self) -> bool:
@@ -46,6 +52,16 @@ class ProblemList:
         """Add a warning."""
         if len(self.warnings) < limits.PROBLEM_COUNT_MAX:
             self.warnings.append(_problem(file, at, message, hint, Severity.WARNING))
+
+    def guess(self, name: str, candidates: Iterable[str]) -> str | None:
+        """The candidate that `name` was probably meant to be, while guessing is still cheap."""
+        if self._guess_work > limits.GUESS_WORK_MAX:
+            return None
+        candidates = list(candidates)
+        self._guess_work += sum(_GUESS_START + len(name) * len(one) for one in candidates)
+        if self._guess_work > limits.GUESS_WORK_MAX:
+            return None
+        return nearest(name, candidates)
 
 
 def render(problem: Problem, source: str | None) -> str:

@@ -106,8 +106,8 @@ def _difference(known: NamedType, offered: NamedType) -> str:
         ours = {(element.tag, element.name) for element in known.elements}
         theirs = {(element.tag, element.name) for element in offered.elements}
         return _first_difference(
-            {f"enumerator {tag}: {name}" for tag, name in ours},
-            {f"enumerator {tag}: {name}" for tag, name in theirs},
+            {f"element {tag}: {name}" for tag, name in ours},
+            {f"element {tag}: {name}" for tag, name in theirs},
         )
     ours_text = {
         _field_text(item.tag, item.name, item.type.name, item.is_key) for item in known.fields

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import chain
 from typing import Final
 
 from skerry.schema.model import (
@@ -14,7 +15,7 @@ from skerry.schema.model import (
     StructType,
     VectorType,
 )
-from skerry.schema.problems import ProblemList, nearest
+from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import TypeSyntax, Word
 
 __all__ = ["BUILT_IN_NAMES", "TypeNames"]
@@ -69,7 +70,7 @@ class TypeNames:
     def guess(self, name: str, *, with_built_in: bool = True) -> str | None:
         """The name that was probably meant."""
         built_in = SCALAR_KINDS if with_built_in else ()
-        return nearest(name, [*built_in, *self.declared, *self._known])
+        return self._problems.guess(name, chain(built_in, self.declared, self._known))
 
     def resolve(self, file: str, syntax: TypeSyntax) -> FieldType | None:
         """The type; None if there is none, which is then reported, here or where it is defined."""
@@ -84,7 +85,8 @@ class TypeNames:
         if kind := SCALAR_KINDS.get("timepoint" if name == "time_point" else name):
             return ScalarType(kind)
         if name in self.declared:
-            return self.built[name]
+            # Absent only in a circle, which is reported already.
+            return self.built.get(name)
         if name in self._known:
             return self._known[name]
         self._report_unknown(file, syntax.name)

@@ -12,7 +12,6 @@ from skerry.schema.model import (
     EnumElement,
     EnumType,
     Field,
-    Flags,
     NamedType,
     Option,
     RemovedField,
@@ -24,7 +23,6 @@ from skerry.schema.syntax import join_documentation
 __all__ = ["quote", "write_type", "write_types"]
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_FLAGS: Final = ("cached", "cleanup", "persistent", "internal", "local", "substruct_only")
 
 
 def write_types(types: Iterable[NamedType], *, package: str | None = None) -> str:
@@ -103,17 +101,11 @@ def _struct_rows(struct: StructType) -> list[str]:
 
 
 def _struct_options(struct: StructType) -> Iterator[Option]:
-    for name in _FLAGS:
-        value = getattr(struct.flags, name)
-        if value != getattr(_DEFAULT_FLAGS, name):
-            yield name, value
+    yield from struct.flags.not_default()
     if struct.scope is not None:
         yield "scope", struct.scope.name.lower()
     if struct.is_deprecated:
         yield "deprecated", True
-
-
-_DEFAULT_FLAGS: Final = Flags()
 
 
 def _field_rows(field: Field) -> list[str]:

@@ -16,7 +16,6 @@ from skerry import cbor, limits
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.objects.base import Struct, build
 from skerry.objects.classes import class_of
-from skerry.schema.building import ENUM_TAG_MAX
 from skerry.schema.model import (
     INTEGER_RANGES,
     SCALAR_KINDS,
@@ -86,7 +85,7 @@ def field_types(known: Sequence[NamedType] = ()) -> st.SearchStrategy[FieldType]
 @st.composite
 def enum_types(draw: st.DrawFn, name: str | None = None) -> EnumType:
     """An enum with any tags and values."""
-    tags = draw(st.lists(st.integers(1, ENUM_TAG_MAX), min_size=1, max_size=6, unique=True))
+    tags = draw(st.lists(st.integers(1, limits.ENUM_TAG_MAX), min_size=1, max_size=6, unique=True))
     element_names = draw(_unique_names(len(tags)))
     elements = []
     for tag, element_name in zip(tags, element_names, strict=True):

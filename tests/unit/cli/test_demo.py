@@ -31,8 +31,22 @@ def test_demo_as_json_gives_one_check_per_line(run: Callable[..., Any]) -> None:
     assert all(row["holds"] for row in rows)
 
 
+@pytest.mark.slow
+def test_who_sees_no_table_hears_how_it_goes(
+    run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.cli.demo._NEWS_S", 0.1)
+    done = run("demo", "--seconds", "0.5", "--vessels", "5")
+    news = [line for line in done.err.splitlines() if line.endswith(" updates")]
+    counts = [int(line.split()[-2]) for line in news]
+    assert counts
+    assert counts == sorted(set(counts))
+    assert counts[0] > 0
+
+
 def test_demo_refuses_what_makes_no_sense(run: Callable[..., Any]) -> None:
-    assert run("demo", "--seconds", "-1").code == 2
+    for seconds in ("-1", "nan", "inf"):
+        assert run("demo", "--seconds", seconds).code == 2
     assert run("demo", "--vessels", "0").code == 2
 
 
@@ -53,9 +67,10 @@ def test_endless_demo_ends_orderly_on_a_signal(number: signal.Signals) -> None:
             if line.startswith("struct Hail"):
                 break
         process.send_signal(number)
-        out, _ = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=60)
     finally:
         process.kill()
         process.wait()
     assert process.returncode == 0
+    assert "stopping; once more to interrupt\n" in err
     assert "in the order in which they were published" in out

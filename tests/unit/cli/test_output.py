@@ -68,6 +68,16 @@ def test_json_is_one_line_with_fields_in_their_order() -> None:
     assert json_text({"b": "x\ny", "a": "ö"}) == '{"b": "x\\ny", "a": "ö"}'
 
 
+@pytest.mark.parametrize(("encoding", "shown"), [("ascii", "F\\u00e4hre"), ("utf-8", "Fähre")])
+def test_json_is_escaped_where_the_stream_needs_it(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, shown: str
+) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    Output().json_line({"x": "Fähre"})
+    assert raw.getvalue().decode(encoding) == f'{{"x": "{shown}"}}\n'
+
+
 @pytest.mark.parametrize(
     ("color", "environ", "on_terminal", "expected"),
     [

@@ -139,6 +139,11 @@ def test_failing_seeds_are_kept_once(run: Run, odd: str, clean_place: Path) -> N
         (("--seeds", "5..5"), "not a range of seeds"),
         (("--seeds", "5"), "not a range of seeds"),
         (("--seeds", "a..b"), "not a range of seeds"),
+        (("--seeds", f"0..{2**63 + 1}"), f"the largest seed is {2**63 - 1}"),
+        (("--seeds", "0..100000000000000000000000000"), "the largest seed is"),
+        (("--seeds", f"0..{'9' * 5000}"), "the largest seed is"),
+        (("--seed", str(2**63)), "--seed"),
+        (("--seed", "5", "--count", str(2**63 - 4)), "take a smaller --count"),
         (("--seeds", "1..5", "--seed", "1"), "leave out --seed and --count"),
         (("--seeds", "1..5", "--count", "1"), "leave out --seed and --count"),
     ],
@@ -186,6 +191,24 @@ def test_a_scenario_that_raises_is_a_failure_with_its_line(
     assert "Traceback (most recent call last)" in done.err
 
 
+@pytest.mark.parametrize(
+    ("how", "seed"),
+    [
+        (("--seeds", f"{2**63 - 1}..{2**63}"), 2**63 - 1),
+        (("--seed", str(2**63 - 1), "--count", "1"), 2**63 - 1),
+        (("--seeds", "000000000000000000000000000007..8"), 7),
+    ],
+)
+def test_the_largest_seed_is_run_and_kept(
+    run: Run, odd: str, clean_place: Path, how: tuple[str, ...], seed: int
+) -> None:
+    path = clean_place / "seeds.toml"
+    done = run("sim", "run", "--scenario", odd, *how, "--keep", path)
+    assert done.code == 1
+    assert done.out.startswith(f"own_sims:odd seed {seed}: failed, ")
+    assert [kept.seed for kept in read_seeds(path)] == [seed]
+
+
 def test_the_list_names_every_shipped_scenario(run: Run) -> None:
     done = run("sim", "list")
     assert done.code == 0
@@ -214,11 +237,12 @@ def test_the_help_teaches_by_example(run: Run) -> None:
 
 
 @pytest.mark.slow
-def test_many_seeds_end_orderly_on_sigterm() -> None:
+@pytest.mark.parametrize("seeds", ["0..1000000", f"0..{2**63}"])
+def test_many_seeds_that_end_on_sigterm_have_not_all_been_run(seeds: str) -> None:
     process = subprocess.Popen(
         [
             *(sys.executable, "-m", "skerry", "sim", "run"),
-            *("--scenario", "echo", "--count", "1000000", "--json"),
+            *("--scenario", "echo", "--seeds", seeds, "--json"),
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -233,5 +257,20 @@ def test_many_seeds_end_orderly_on_sigterm() -> None:
     finally:
         process.kill()
         process.wait()
-    assert process.returncode == 0
-    assert "stopped before all seeds were run" in err
+    assert process.returncode == 1
+    assert err == "stopping; once more to interrupt\nstopped before all seeds were run\n"
+
+
+def test_a_signal_during_the_last_seed_changes_nothing(
+    run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signalled = "import os, signal; os.kill(os.getpid(), signal.SIGTERM); world.run_for(SECOND)"
+    (clean_place / "signal_sims.py").write_text(OWN.replace("world.run_for(SECOND)", signalled))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "signal_sims", raising=False)
+    done = run("sim", "run", "--scenario", "signal_sims:odd", "--seed", "0")
+    assert done.code == 0
+    assert "stopped before" not in done.err
+    done = run("sim", "run", "--scenario", "signal_sims:odd", "--seeds", "0..9")
+    assert done.code == 1
+    assert done.out.startswith("signal_sims:odd: 1 seeds, 0 failed, ")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -24,6 +25,30 @@ def test_second_signal_interrupts() -> None:
     with pytest.raises(KeyboardInterrupt), stop_on_signals():
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_first_signal_is_answered_at_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with stop_on_signals():
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert capfd.readouterr().err == "stopping; once more to interrupt\n"
+
+
+def test_on_a_terminal_the_answer_begins_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:
+        monkeypatch.setattr("sys.stderr", terminal)
+        with stop_on_signals():
+            os.kill(os.getpid(), signal.SIGINT)
+        assert screen.read(100) == b"\r\nstopping; once more to interrupt\r\n"
+
+
+def test_words_that_nobody_reads_do_not_disturb(monkeypatch: pytest.MonkeyPatch) -> None:
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "w") as stream, stop_on_signals() as stop:
+        monkeypatch.setattr("sys.stderr", stream)
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.is_requested
 
 
 def test_handlers_are_put_back() -> None:
@@ -54,12 +79,15 @@ def test_background_job_of_a_shell_ends_on_sigint_although_it_was_ignored() -> N
     job = subprocess.Popen(
         [sys.executable, "-c", LOOP],
         stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
     )
     with job:
         assert job.stdout is not None
+        assert job.stderr is not None
         assert job.stdout.readline() == "ready\n"
         job.send_signal(signal.SIGINT)
         assert job.stdout.read() == "ended\n"
+        assert job.stderr.read() == "stopping; once more to interrupt\n"
     assert job.returncode == 0

@@ -101,7 +101,7 @@ def test_values_are_read(same: Same, types: TypeSet, name: str, value: str, expe
     assert type(found) is type(expected)
 
 
-def test_enumerators_and_structs_are_read(same: Same, types: TypeSet) -> None:
+def test_elements_and_structs_are_read(same: Same, types: TypeSet) -> None:
     assert one(same, types, "color", "02") is types.Color.green
     assert one(same, types, "color", "190002") is types.Color.green
     assert one(same, types, "colors", "8218c801") == [types.Color.blue, types.Color.red]
@@ -182,7 +182,7 @@ def test_longer_heads_than_needed_are_read(
         ("ref", "82615481f6", "ref: a key does not hold null at byte 6"),
         ("keyed", "a0", "keyed: expected the key of an object at byte 2"),
         ("keyed", "811805", "keyed: a key in another than its shortest form at byte 3"),
-        ("color", "03", "color: Color has no enumerator with tag 3 at byte 2"),
+        ("color", "03", "color: Color has no element with tag 3 at byte 2"),
         ("color", "20", "color: expected an unsigned number, found a negative number at byte 2"),
         ("inner", "80", "expected a map, found an array at byte 3"),
         ("inner", "bf01f5ff", "an indefinite length is not allowed at byte 3"),

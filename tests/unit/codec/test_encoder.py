@@ -140,7 +140,7 @@ def test_other_values(same: Same, types: TypeSet) -> None:
     assert one(same, types, "keyed", Ref("Keyed", b"\x82\x05\x61a")) == "82056161"
 
 
-def test_enumerators_travel_by_tag(same: Same, types: TypeSet) -> None:
+def test_elements_travel_by_tag(same: Same, types: TypeSet) -> None:
     assert one(same, types, "color", types.Color.green) == "02"
     assert one(same, types, "color", types.Color.blue) == "18c8"
     assert one(same, types, "colors", [types.Color.blue, types.Color.red]) == "8218c801"

@@ -65,7 +65,7 @@ def test_a_level_of_every_kind(kind: str, value: Any, level: str) -> None:
     assert subject(cls(k=value)) == f"/T/{level}"
 
 
-def test_an_enumerator_goes_by_the_name_of_its_type() -> None:
+def test_an_element_goes_by_the_name_of_its_type() -> None:
     types = define_types("enum E { 1: None, 2: other = 5 } struct T { 1: [key] E e; }")
     assert subject(types.T(e=types.E.None_)) == "/T/None"
     assert subject(types.T(e=types.E.other)) == "/T/other"

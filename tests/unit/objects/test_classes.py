@@ -285,7 +285,7 @@ ODD = [
 ]
 
 
-def test_enumerators_may_be_called_anything() -> None:
+def test_elements_may_be_called_anything() -> None:
     type_ = enum_of(*ODD)
     names = member_names(type_)
     assert len(set(names.values())) == len(ODD)
@@ -296,10 +296,10 @@ def test_enumerators_may_be_called_anything() -> None:
     assert all(cls.of_tag(member.tag) is member for member in cls)
 
 
-def test_an_enum_without_enumerators() -> None:
+def test_an_enum_without_elements() -> None:
     cls = class_of(EnumType(name="Empty", elements=()))
     assert list(cls) == []
-    with pytest.raises(ValueError, match="Empty has no enumerator with tag 1"):
+    with pytest.raises(ValueError, match="Empty has no element with tag 1"):
         cls.of_tag(1)
 
 

@@ -126,7 +126,7 @@ def test_names_of_other_languages_are_taken() -> None:
     assert cls.from_json('{"größe": true, "class": 5}').encode() == b"\xa2\x01\xf5\x02\x05"
 
 
-def test_enumerators_may_have_any_values_also_the_same() -> None:
+def test_elements_may_have_any_values_also_the_same() -> None:
     found = from_description(enum_described((1, "a", -5), (2**31 - 1, "b", -5)), {})
     members = list(class_of(found))
     assert [(m.tag, m.label, m.value) for m in members] == [(1, "a", -5), (2**31 - 1, "b", -5)]
@@ -214,7 +214,7 @@ def test_documentation_is_taken_to_the_limit_and_no_further() -> None:
     assert class_of(from_description(odd, {}))(x=True).encode() == b"\xa1\x01\xf5"
 
 
-def test_enumerators_are_taken_to_the_limit_and_no_further() -> None:
+def test_elements_are_taken_to_the_limit_and_no_further() -> None:
     elements = [(n, f"e{n}", n) for n in range(1, ENUM_ELEMENT_COUNT_MAX + 1)]
     assert len(class_of(from_description(enum_described(*elements), {}))) == len(elements)
     elements.append((9999, "more", 0))

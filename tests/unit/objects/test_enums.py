@@ -42,7 +42,7 @@ def test_members_are_found_by_value_tag_and_name() -> None:
     assert Color(10) is Color.green
     assert Color.of_tag(2) is Color.green
     assert Color["green"] is Color.green
-    with pytest.raises(ValueError, match="Color has no enumerator with tag 3"):
+    with pytest.raises(ValueError, match="Color has no element with tag 3"):
         Color.of_tag(3)
     with pytest.raises(ValueError, match="5"):
         Color(5)
@@ -125,7 +125,7 @@ def test_rules_of_the_type_language_hold(members: dict[str, Any], why: str) -> N
 
 @pytest.mark.parametrize("tag", ["1", 1.0, True, None])
 def test_a_member_is_declared_by_a_number(tag: Any) -> None:
-    with pytest.raises(TypeError, match="an enumerator is declared by its tag, a number, not by"):
+    with pytest.raises(TypeError, match="an element is declared by its tag, a number, not by"):
         EnumBase("Wrong", {"a": tag})  # type: ignore[arg-type]
 
 

@@ -392,7 +392,7 @@ def test_enum_may_be_called_otherwise_than_in_the_type() -> None:
 
 
 @pytest.mark.parametrize("name", ["label", "of_tag", "name", "value", "mro", "_x_", "_E__x"])
-def test_enumerators_with_taken_names_are_members(name: str) -> None:
+def test_elements_with_taken_names_are_members(name: str) -> None:
     enum = skerry.define_types(f"enum E {{ 1: {name}, 2: other }}").E
     scope: dict[str, Any] = {"__name__": "generated"}
     exec(generate_module([enum]), scope)

@@ -89,7 +89,7 @@ def test_field_that_is_there_twice_is_refused(types: TypeSet) -> None:
         types.Values.from_json('{"d": 1.0, "d": 2.0}')
 
 
-def test_enumerators_are_read_by_name_and_by_tag(types: TypeSet) -> None:
+def test_elements_are_read_by_name_and_by_tag(types: TypeSet) -> None:
     for text in ('{"kind": "tanker"}', '{"kind": 2}'):
         assert types.Values.from_json(text).kind is types.Kind.tanker
     assert types.Values.from_json('{"kinds": ["cargo", 5]}').kinds == [

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skerry.errors import SchemaSyntaxError
+from skerry.errors import SchemaError, SchemaSyntaxError
 from skerry.runtime.typefiles import load_types, read_type_file
 
 
@@ -45,6 +45,54 @@ def test_a_file_that_is_not_there_is_no_content(folder: Path) -> None:
     assert read_type_file(str(folder / "Position.dots")) == b"struct Position { 1: float64 lat; }\n"
 
 
-def test_what_cannot_be_read_is_told_by_the_system(folder: Path) -> None:
-    with pytest.raises(IsADirectoryError):
-        read_type_file(str(folder))
+@pytest.mark.parametrize("name", [".", "a.dots"])
+def test_a_folder_is_a_problem_that_names_it(folder: Path, name: str) -> None:
+    path = folder / name
+    path.mkdir(exist_ok=True)
+    with pytest.raises(SchemaSyntaxError) as caught:
+        load_types(path)
+    (problem,) = caught.value.problems
+    assert str(problem) == f"{path}:1:1: error: this is a folder, not a type file"
+
+
+def test_an_import_that_leads_to_a_folder_is_a_problem_too(folder: Path) -> None:
+    (folder / "Position.dots").unlink()
+    (folder / "Position.dots").mkdir()
+    with pytest.raises(SchemaSyntaxError, match=r"Position\.dots:1:1: error: this is a folder"):
+        load_types(folder / "fleet.dots")
+
+
+def test_what_cannot_be_read_is_a_problem_that_says_why(folder: Path) -> None:
+    loop = folder / "loop.dots"
+    loop.symlink_to(loop)
+    with pytest.raises(SchemaSyntaxError) as caught:
+        read_type_file(str(loop))
+    assert str(caught.value) == (
+        f"{loop}:1:1: error: it cannot be read: Too many levels of symbolic links"
+    )
+
+
+def test_a_file_is_needed(folder: Path) -> None:
+    with pytest.raises(SchemaError, match="no type file was given"):
+        load_types(*folder.glob("*.types"))
+
+
+def test_one_file_under_several_names_is_loaded_once(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "link.dots").symlink_to("fleet.dots")
+    (folder / "sub").mkdir()
+    types = load_types("fleet.dots", folder / "fleet.dots", "link.dots", "sub/../fleet.dots")
+    assert list(types) == ["Vessel", "Position"]
+
+
+def test_problems_name_a_file_as_it_was_given_first(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    Path("bad.dots").write_text("struct {")
+    Path("link.dots").symlink_to("bad.dots")
+    with pytest.raises(SchemaSyntaxError) as caught:
+        load_types("link.dots", "bad.dots")
+    assert [problem.file for problem in caught.value.problems] == ["link.dots"]

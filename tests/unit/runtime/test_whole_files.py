@@ -9,11 +9,21 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import LimitExceeded
-from skerry.runtime.whole_files import read_whole, replace_files
+from skerry.runtime.whole_files import once_each, read_whole, replace_files
 
 
 def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
+
+
+def test_files_come_once_each_by_the_first_of_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a").touch()
+    Path("link").symlink_to("a")
+    given = ["link", "none", "a", str(tmp_path / "a"), "b", "./none"]
+    assert once_each(given) == ["link", "none", "b"]
 
 
 def test_file_is_read_up_to_the_bound_and_not_past_it(tmp_path: Path) -> None:

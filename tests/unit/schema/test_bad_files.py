@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from skerry import limits
 from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError, Severity
-from skerry.schema.building import ENUM_TAG_MAX
 from skerry.schema.check import check, define
 from skerry.schema.lexer import decode
 from skerry.schema.parser import parse
@@ -78,4 +78,4 @@ def test_a_problem_points_at_its_text_in_the_source(path: Path) -> None:
 
 
 def test_the_highest_enum_tag_is_the_bound_of_the_messages() -> None:
-    assert str(ENUM_TAG_MAX) in (TYPES / "bad" / "enum-tag-too-high.txt").read_text()
+    assert str(limits.ENUM_TAG_MAX) in (TYPES / "bad" / "enum-tag-too-high.txt").read_text()

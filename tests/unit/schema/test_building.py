@@ -6,7 +6,6 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaCheckError
-from skerry.schema.building import ENUM_TAG_MAX
 from skerry.schema.check import define
 from skerry.schema.model import EnumType, NamedType, RemovedField, StructType
 
@@ -59,7 +58,10 @@ def test_values_of_elements_are_their_tags_less_one_unless_written() -> None:
 def test_tags_reach_their_bounds() -> None:
     assert struct(f"struct A {{ {limits.TAG_MAX}: bool a; }}").fields[0].tag == 31
     assert struct(f"struct A {{ {limits.TAG_MIN}: bool a; }}").fields[0].tag == 1
-    assert enum(f"enum E {{ {ENUM_TAG_MAX}: e }}").elements[0].value == ENUM_TAG_MAX - 1
+    tag = limits.ENUM_TAG_MAX
+    assert enum(f"enum E {{ {tag}: e }}").elements[0].value == tag - 1
+    with pytest.raises(SchemaCheckError, match=f"tag {tag + 1} of element `e` is not in"):
+        define(f"enum E {{ {tag + 1}: e }}")
 
 
 def test_a_struct_may_use_every_tag() -> None:
@@ -109,6 +111,17 @@ def test_depth_has_a_bound() -> None:
     known: dict[str, NamedType] = {t.name: t for t in define(chain(limits.TYPE_DEPTH_MAX)).types}
     with pytest.raises(SchemaCheckError, match="struct `A` is 17 structs deep"):
         define("struct A { 1: vector<S1> s; }", known=known)
+
+
+def test_more_circles_than_are_reported_are_still_faults() -> None:
+    count = 3000
+    text = "".join(f"struct S{n} {{ 1: S{(n + 1) % count} s; 2: S0 t; }}\n" for n in range(count))
+    with pytest.raises(SchemaCheckError, match="`S0` contains itself"):
+        define(text)
+    alone = "".join(f"struct S{n} {{ 1: S{n} s; }}\n" for n in range(count))
+    with pytest.raises(SchemaCheckError) as caught:
+        define(alone)
+    assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
 
 
 def test_a_long_chain_is_blamed_once_and_does_not_fill_the_stack() -> None:

@@ -67,7 +67,8 @@ OPTIONS = [
     ("", "persistent", What.BECAME_PERSISTENT, (F, F, F)),
     ("persistent", "", What.NO_LONGER_PERSISTENT, (F, F, L)),
     ("", "cleanup", What.CLEANUP_CHANGED, (F, F, F)),
-    ("local", "", What.LOCAL_CHANGED, (L, F, F)),
+    ("local", "", What.LOCAL_CHANGED, (F, F, F)),
+    ("", "local", What.LOCAL_CHANGED, (F, F, F)),
     ("", 'scope="server"', What.SCOPE_NARROWED, (L, F, F)),
     ("", 'scope="global"', What.SCOPE_WIDENED, (F, F, F)),
     ("", 'scope="site"', What.SCOPE_WRITTEN, (F, F, F)),
@@ -117,6 +118,47 @@ def test_change_of_an_element(
     old: str, new: str, what: What, effects: tuple[Effect, Effect, Effect]
 ) -> None:
     check_one_change(f"enum A {{ {old} }}", f"enum A {{ {new} }}", what, effects)
+
+
+def test_what_local_does_is_told_by_the_scope() -> None:
+    def changes(old: str, new: str) -> dict[What, tuple[Effect, Effect, Effect]]:
+        found = compare(types(struct(ID, old))[0], types(struct(ID, new))[0])
+        return {one.what: (one.old_reader, one.new_reader, one.stored) for one in found}
+
+    harmless = {What.LOCAL_CHANGED: (F, F, F)}
+    assert changes("local", "") == {**harmless, What.SCOPE_WIDENED: (F, F, F)}
+    assert changes("", "local") == {**harmless, What.SCOPE_NARROWED: (L, F, F)}
+    assert changes('scope="server", local', 'scope="server"') == harmless
+    assert changes("internal, local", "internal") == harmless
+
+
+KEYED = "enum E {{ 1: {} }} struct A {{ 1: [key] {} id; 2: vector<E> more; }}"
+
+
+@pytest.mark.parametrize(
+    ("key", "what", "effects"),
+    [
+        ("E", What.KEY_ELEMENT_RENAMED, (L, L, L)),
+        ("uint32", What.ELEMENT_RENAMED, (F, F, F)),
+        # In the subject these stand as their bytes, which have the tag.
+        ("vector<E>", What.ELEMENT_RENAMED, (F, F, F)),
+    ],
+)
+def test_a_renamed_element_is_missed_where_it_is_part_of_the_subject(
+    key: str, what: What, effects: tuple[Effect, Effect, Effect]
+) -> None:
+    old, new = types(KEYED.format("a", key)), types(KEYED.format("b", key))
+    for changes in (compare(old[1], new[1]), compare_all(old, new)):
+        assert [(one.what, one.where, one.detail) for one in changes] == [(what, "E.a", "to b")]
+        assert (changes[0].old_reader, changes[0].new_reader, changes[0].stored) == effects
+        assert verdict(changes) is Verdict.COMPATIBLE
+
+
+def test_a_key_of_any_struct_in_the_set_counts() -> None:
+    text = "enum E {{ 1: {} }} struct A {{ 1: E e; }} struct B {{ 1: [key] E e; }}"
+    old, new = types(text.format("a")), types(text.format("b"))
+    assert [one.what for one in compare_all(old, new)] == [What.KEY_ELEMENT_RENAMED]
+    assert [one.what for one in compare(old[1], new[1])] == [What.ELEMENT_RENAMED]
 
 
 def test_reuse_of_a_removed_tag_breaks_what_is_stored() -> None:
@@ -174,6 +216,7 @@ def test_another_name_is_another_type(text: str) -> None:
 def test_every_kind_of_change_is_provoked_here() -> None:
     provoked = {what for _, _, what, _ in STRUCTS + OPTIONS + ENUMS}
     elsewhere = {
+        What.KEY_ELEMENT_RENAMED,
         What.TAG_REUSED,
         What.TYPE_ADDED,
         What.TYPE_REMOVED,

@@ -89,7 +89,7 @@ def test_keys_are_those_of_the_wire() -> None:
 
 
 @pytest.mark.parametrize("name", ENUMS)
-def test_enumerators_are_those_of_the_wire(name: str) -> None:
+def test_elements_are_those_of_the_wire(name: str) -> None:
     enum = internal_types()[name]
     assert isinstance(enum, EnumType)
     assert {element.tag: element.name for element in enum.elements} == ENUMS[name]

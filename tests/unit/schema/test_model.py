@@ -22,9 +22,10 @@ from skerry.schema.model import (
     Scope,
     StructType,
     VectorType,
+    content_of,
     dependencies,
-    struct_depth,
 )
+from skerry.schema.options import STRUCT_OPTIONS
 
 BOOL = ScalarType(Kind.BOOL)
 COLOR = EnumType(name="Color", elements=(EnumElement(tag=1, name="red", value=0),))
@@ -139,6 +140,25 @@ def test_types_are_copied_and_pickled() -> None:
         assert again.depth == OUTER.depth
 
 
+def test_content_is_what_a_vector_holds_and_any_other_type_itself() -> None:
+    assert content_of(VectorType(INNER)) is INNER
+    for type_ in (INNER, COLOR, BOOL, RefType("T")):
+        assert content_of(type_) is type_
+
+
+def test_flags_that_must_be_written_come_in_the_order_of_writing() -> None:
+    assert list(Flags().not_default()) == []
+    assert list(Flags(internal=True, cleanup=True).not_default()) == [
+        ("cleanup", True),
+        ("internal", True),
+    ]
+    others = Flags(
+        cached=False, cleanup=True, persistent=True, internal=True, local=True, substruct_only=True
+    )
+    assert [name for name, _ in others.not_default()] == [*STRUCT_OPTIONS[:6]]
+    assert dict(others.not_default())["cached"] is False
+
+
 def test_types_do_not_change() -> None:
     with pytest.raises(FrozenInstanceError):
         OUTER.name = "T"  # type: ignore[misc]
@@ -157,11 +177,11 @@ def test_dependencies_come_each_once_after_what_they_need() -> None:
 
 
 def test_depth_counts_structs_inside_each_other() -> None:
-    assert struct_depth(StructType(name="T", fields=())) == 1
-    assert struct_depth(INNER) == INNER.depth == 1
-    assert struct_depth(OUTER) == 2
+    assert StructType(name="T", fields=()).depth == 1
+    assert INNER.depth == 1
+    assert OUTER.depth == 2
     wide = OUTER
     for level in range(14):
         fields = tuple(Field(tag=tag, name=f"f{tag}", type=wide) for tag in range(1, 32))
         wide = StructType(name=f"L{level}", fields=fields)
-    assert struct_depth(wide) == 16
+    assert wide.depth == 16

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skerry import limits
 from skerry.schema.needs import sort_by_need, used_names
 from skerry.schema.parser import parse
 
@@ -26,6 +27,13 @@ def test_circles_are_found_and_all_names_still_come() -> None:
     order, cycles = sort_by_need({"a": ["b"], "b": ["c", "b"], "c": ["a"], "d": ["a"]})
     assert cycles == [["a", "b", "c"], ["b"]]
     assert sorted(order) == ["a", "b", "c", "d"]
+
+
+def test_only_so_many_circles_are_kept_as_are_reported() -> None:
+    count = limits.PROBLEM_COUNT_MAX + 5
+    order, cycles = sort_by_need({str(n): [str(n)] for n in range(count)})
+    assert cycles == [[str(n)] for n in range(limits.PROBLEM_COUNT_MAX)]
+    assert len(order) == count
 
 
 def test_a_chain_may_be_longer_than_the_stack() -> None:

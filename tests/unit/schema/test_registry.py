@@ -87,7 +87,7 @@ def test_a_conflict_is_remembered_once(registry: Registry) -> None:
     ("known", "offered", "words"),
     [
         ("enum T { 1: a }", "struct T { 1: bool a; }", "one is an enum, the other a struct"),
-        ("enum T { 1: a }", "enum T { 1: a, 2: b }", "only in one of them: enumerator 2: b"),
+        ("enum T { 1: a }", "enum T { 1: a, 2: b }", "only in one of them: element 2: b"),
         ("enum T { 1: a, 2: b }", "enum T { 2: b, 1: a }", "declared in another order"),
         (
             "struct T { 1: bool a; }",

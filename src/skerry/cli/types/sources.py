@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -87,7 +88,9 @@ class TypeFiles:
         """The names of the files given. Where some cannot be read, says so and ends the command."""
         if files.count("-") > 1:
             raise click.UsageError("standard input, `-`, can be read only once")
-        names = [STDIN if file == "-" else str(PurePath(file)) for file in files]
+        from skerry.runtime.whole_files import once_each
+
+        names = once_each(STDIN if file == "-" else str(PurePath(file)) for file in files)
         faults = [fault for name in dict.fromkeys(names) if (fault := self._fault(name))]
         for message, hint in faults:
             current_output().error(message, hint=hint)
@@ -164,6 +167,8 @@ def _content(name: str) -> bytes:
 
     if name != STDIN:
         return read_whole(name, bytes_max=SOURCE_BYTES_MAX)
+    if sys.stdin is None or sys.stdin.closed:
+        raise OSError(errno.EBADF, "it is closed")
     content = sys.stdin.buffer.read(SOURCE_BYTES_MAX + 1)
     if len(content) > SOURCE_BYTES_MAX:
         raise LimitExceeded(

@@ -21,7 +21,6 @@ from skerry.schema.model import (
     EnumType,
     Field,
     FieldType,
-    Flags,
     Kind,
     NamedType,
     Option,
@@ -72,21 +71,13 @@ def _option(name: str, value: str | bool) -> str:
     return f"{text_literal(name)}: {shown}"
 
 
-_FLAGS: Final = ("cached", "cleanup", "persistent", "internal", "local", "substruct_only")
-
-
 def _flags(struct: StructType) -> Iterator[Piece]:
-    for name in _FLAGS:
-        value = getattr(struct.flags, name)
-        if value != getattr(_DEFAULT_FLAGS, name):
-            yield f"{name}={value}"
+    for name, value in struct.flags.not_default():
+        yield f"{name}={value}"
     if struct.scope is not None:
         yield f'scope="{struct.scope.name.lower()}"'
     if struct.is_deprecated:
         yield "deprecated=True"
-
-
-_DEFAULT_FLAGS: Final = Flags()
 
 
 def _removed(fields: Sequence[RemovedField]) -> Iterator[Piece]:

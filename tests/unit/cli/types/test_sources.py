@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,19 +75,22 @@ def test_largest_file_is_read_and_a_larger_one_refused(run: Run, clean_place: Pa
     Path("a.dots").write_bytes(types.ljust(SOURCE_BYTES_MAX + 1, b"x"))
     done = run("types", "check", "a.dots")
     assert done.code == 1
-    assert done.err.startswith("error: size of a.dots in bytes is 4194305, the limit is 4194304\n")
+    limit = SOURCE_BYTES_MAX
+    assert done.err.startswith(
+        f"error: size of a.dots in bytes is {limit + 1}, the limit is {limit}\n"
+    )
 
 
 def test_five_megabytes_are_refused_by_their_size(run: Run, clean_place: Path) -> None:
     with Path("big.dots").open("wb") as file:
         file.truncate(5 * 1024 * 1024)
-    assert "is 5242880, the limit is 4194304" in run("types", "format", "big.dots").err
+    assert f"is 5242880, the limit is {SOURCE_BYTES_MAX}" in run("types", "format", "big.dots").err
 
 
 def test_device_that_never_ends_is_refused(run: Run, clean_place: Path) -> None:
     done = run("types", "check", "/dev/zero")
     assert done.code == 1
-    assert "size of /dev/zero in bytes is 4194305" in done.err
+    assert f"size of /dev/zero in bytes is {SOURCE_BYTES_MAX + 1}" in done.err
 
 
 def test_empty_file_has_no_types_and_no_problems(run: Run, clean_place: Path) -> None:
@@ -135,7 +140,16 @@ def test_standard_input_has_the_same_bound(run: Run, clean_place: Path, stdin: F
     stdin(b" " * (SOURCE_BYTES_MAX + 1))
     done = run("types", "check", "-")
     assert done.code == 1
-    assert "size of standard input in bytes is 4194305" in done.err
+    assert f"size of standard input in bytes is {SOURCE_BYTES_MAX + 1}" in done.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["check", "format", "show"])
+def test_standard_input_that_is_closed_is_told(clean_place: Path, command: str) -> None:
+    script = f'exec "$0" -m skerry types {command} - <&-'
+    done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "error: <stdin>: it cannot be read: it is closed\n"
 
 
 def test_without_files_the_command_line_is_wrong(run: Run, clean_place: Path) -> None:
@@ -148,7 +162,9 @@ def test_without_files_the_command_line_is_wrong(run: Run, clean_place: Path) ->
 
 
 def test_file_given_twice_counts_once(run: Run, fleet: Path) -> None:
-    assert run("types", "check", "fleet.dots", "./fleet.dots").err.startswith("1 file, ")
+    Path("link.dots").symlink_to("fleet.dots")
+    for other in ("./fleet.dots", fleet.absolute(), "link.dots"):
+        assert run("types", "check", "fleet.dots", other).err.startswith("1 file, ")
 
 
 def test_name_that_is_no_utf_8_does_not_disturb(run: Run, clean_place: Path) -> None:

@@ -48,5 +48,5 @@ def test_classes_are_not_called_as_what_the_source_uses() -> None:
     assert names.classes == {"list": "list_", "UUID": "UUID_", "None": "None_"}
 
 
-def test_names_of_enumerators_hide_too() -> None:
+def test_names_of_elements_hide_too() -> None:
     assert spelling("enum A { 1: skerry }").outer("skerry") == "skerry_"
