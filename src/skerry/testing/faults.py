@@ -8,6 +8,7 @@ delay and never see copies (`skerry.testing.streams`).
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection
 from random import Random
 from typing import TYPE_CHECKING
@@ -36,19 +37,19 @@ __all__ = [
 ]
 
 
-class Fault:
+class Fault(ABC):
     """Base of all faults."""
 
     strike_count: int = 0
     """How often it has done harm."""
 
+    @abstractmethod
     def start(self, world: World, rng: Random) -> None:
         """Begin. `rng` is this fault's own chance."""
-        raise NotImplementedError
 
+    @abstractmethod
     def stop(self, world: World) -> None:
         """End and heal. Also called when the fault has ended before."""
-        raise NotImplementedError
 
 
 class LinkFault(Fault):
@@ -101,9 +102,9 @@ class LinkFault(Fault):
         if self in world.network.shapers:
             world.network.shapers.remove(self)
 
+    @abstractmethod
     def shape(self, packet: Packet, delays_ns: list[int]) -> list[int]:
         """The delays of the copies that arrive, given those that came in; empty stops it."""
-        raise NotImplementedError
 
 
 class Loss(LinkFault):

@@ -7,6 +7,7 @@ cannot be taken back stays: wall clocks that jumped, streams that broke, disks t
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -52,9 +53,9 @@ class Recurring(Fault):
     def stop(self, _world: World) -> None:
         self._is_stopped = True
 
+    @abstractmethod
     def strike(self, world: World, rng: Random) -> bool:
         """Do harm once; False when there was nobody to harm."""
-        raise NotImplementedError
 
     def nodes(self, world: World) -> list[Node[Any]]:
         """Whom this fault may strike, in the order of their birth."""
@@ -189,9 +190,9 @@ class _LinkTrouble(Recurring):
         self._length_ns_max = length_ns_max
         self._current: list[LinkFault] = []
 
+    @abstractmethod
     def make(self, sources: list[str], destinations: list[str]) -> LinkFault:
         """The fault on this one-way link."""
-        raise NotImplementedError
 
     def strike(self, world: World, rng: Random) -> bool:
         names = [node.name for node in self.nodes(world)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
 from random import Random
@@ -16,14 +17,14 @@ Act = Callable[["World", Random], None]
 """One act of a client: `act(world, rng)`. It should ask `node.is_running` before it uses a node."""
 
 
-class Workload:
+class Workload(ABC):
     """Base of all workloads: begins when handed to the world, ends when told or when done."""
 
+    @abstractmethod
     def start(self, world: World, rng: Random) -> None:
         """Schedule the first act. `rng` is this workload's own chance."""
-        raise NotImplementedError
 
-    def stop(self) -> None:
+    def stop(self) -> None:  # noqa: B027 - a workload that ends by itself has nothing to stop
         """Begin no further acts."""
 
     @property

@@ -16,6 +16,7 @@ from skerry.errors import WouldBlock
 from skerry.protocol.backoff import Backoff
 from skerry.protocol.deadlines import Deadlines
 from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
 __all__ = [
@@ -106,7 +107,7 @@ class EchoStatistics(Statistics):
     pending_count: int
 
 
-class EchoClient:
+class EchoClient(Outbox):
     """Asks one server; every question is answered or given up, once."""
 
     def __init__(
@@ -123,8 +124,7 @@ class EchoClient:
         self._rng = rng
         self._config = config or EchoConfig()
         self._tracer = tracer
-        self._events: list[Event] = []
-        self._transmits: list[Transmit] = []
+        super().__init__()
         self._sent_count = 0
         self._dropped_count = 0
         self._attempts: dict[int, int] = {}
@@ -168,16 +168,6 @@ class EchoClient:
             else:
                 self._forget(number)
                 self._events.append(GaveUp(life=self.life, number=number))
-
-    def take_events(self) -> list[Event]:
-        """Answers, and questions given up."""
-        events, self._events = self._events, []
-        return events
-
-    def take_transmits(self) -> list[Transmit]:
-        """Questions for the server."""
-        transmits, self._transmits = self._transmits, []
-        return transmits
 
     def deadline_ns(self) -> int | None:
         """When the next question has to be asked again."""
@@ -226,14 +216,13 @@ class EchoClient:
         self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))
 
 
-class EchoServer:
+class EchoServer(Outbox):
     """Answers every question, and serves each one once in its life."""
 
     def __init__(self, *, config: EchoConfig | None = None, tracer: Tracer = NO_TRACE) -> None:
         self._config = config or EchoConfig()
         self._tracer = tracer
-        self._events: list[Event] = []
-        self._transmits: list[Transmit] = []
+        super().__init__()
         # A dictionary for its order: the oldest are forgotten first.
         self._served: dict[tuple[int, int], None] = {}
         self._sent_count = 0
@@ -259,16 +248,6 @@ class EchoServer:
 
     def advance(self, now_ns: int) -> None:
         """Nothing is ever due."""
-
-    def take_events(self) -> list[Event]:
-        """Questions served for the first time."""
-        events, self._events = self._events, []
-        return events
-
-    def take_transmits(self) -> list[Transmit]:
-        """Answers."""
-        transmits, self._transmits = self._transmits, []
-        return transmits
 
     def deadline_ns(self) -> int | None:
         """None: a server only answers."""

@@ -15,6 +15,7 @@ from typing import Final
 
 from skerry.protocol.deadlines import Deadlines
 from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
 __all__ = [
@@ -118,7 +119,7 @@ class _Peer:
     is_suspected: bool = False
 
 
-class Heartbeat:
+class Heartbeat(Outbox):
     """One member of a group: beats, and watches the beats of the others."""
 
     def __init__(
@@ -141,8 +142,7 @@ class Heartbeat:
         self._beat_due_ns = now_ns + rng.randrange(self._config.interval_ns)
         self._number = 0
         self._dropped_count = 0
-        self._events: list[Event] = []
-        self._transmits: list[Transmit] = []
+        super().__init__()
         self.life = rng.getrandbits(64)
 
     def alive(self) -> list[str]:
@@ -178,16 +178,6 @@ class Heartbeat:
             else:
                 peer.is_called = True
                 self._expiry.set(address, now_ns + self._config.last_call_ns)
-
-    def take_events(self) -> list[Event]:
-        """What became of the peers."""
-        events, self._events = self._events, []
-        return events
-
-    def take_transmits(self) -> list[Transmit]:
-        """Beats."""
-        transmits, self._transmits = self._transmits, []
-        return transmits
 
     def deadline_ns(self) -> int | None:
         """The next beat of ours, or the end of somebody's time."""

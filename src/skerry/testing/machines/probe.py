@@ -13,6 +13,7 @@ from skerry.protocol.machine import (
     Statistics,
     Transmit,
 )
+from skerry.protocol.outbox import Outbox
 from skerry.testing.node import Setting
 
 __all__ = ["Heard", "Probe", "ProbeStatistics"]
@@ -34,7 +35,7 @@ class ProbeStatistics(Statistics):
     sent_count: int
 
 
-class Probe:
+class Probe(Outbox):
     """Its own factory: `world.add("a", Probe)`."""
 
     def __init__(self, setting: Setting) -> None:
@@ -50,8 +51,7 @@ class Probe:
         """What the next life finds on its disk."""
         self.wake_ns: int | None = None
         """When to be advanced, once."""
-        self._events: list[Event] = []
-        self._transmits: list[Transmit] = []
+        super().__init__()
         self._sent_count = 0
 
     def send(self, destination: Address, *datagrams: bytes) -> None:
@@ -91,16 +91,6 @@ class Probe:
         """Write it down."""
         self.advanced_at_ns.append(now_ns)
         self.wake_ns = None
-
-    def take_events(self) -> list[Event]:
-        """What was heard."""
-        events, self._events = self._events, []
-        return events
-
-    def take_transmits(self) -> list[Transmit]:
-        """What it was told to send."""
-        transmits, self._transmits = self._transmits, []
-        return transmits
 
     def deadline_ns(self) -> int | None:
         """What was set as `wake_ns`."""

@@ -23,6 +23,7 @@ from skerry.protocol.machine import (
     Statistics,
     Transmit,
 )
+from skerry.protocol.outbox import Outbox
 from skerry.testing.machines.echo import Answered, EchoMessage, EchoServer
 
 __all__ = [
@@ -86,7 +87,7 @@ class StreamEchoStatistics(Statistics):
     pending_count: int
 
 
-class StreamEchoClient:
+class StreamEchoClient(Outbox):
     """Asks one server over a stream, and keeps asking over the next one."""
 
     def __init__(
@@ -104,8 +105,7 @@ class StreamEchoClient:
         self._questions: dict[int, bytes] = {}
         self.next_number = 0
         """The number the next question gets."""
-        self._events: list[Event] = []
-        self._transmits: list[Transmit] = []
+        super().__init__()
         self.life = rng.getrandbits(64)
 
     def ask(self, data: bytes, now_ns: int) -> int:
@@ -160,16 +160,6 @@ class StreamEchoClient:
                 self._transmits.append(Connect(destination=self._server))
             else:
                 self._leave(now_ns)
-
-    def take_events(self) -> list[Event]:
-        """Answers."""
-        events, self._events = self._events, []
-        return events
-
-    def take_transmits(self) -> list[Transmit]:
-        """Questions, and what opens and ends the stream."""
-        transmits, self._transmits = self._transmits, []
-        return transmits
 
     def deadline_ns(self) -> int | None:
         """When to connect, or to stop waiting."""

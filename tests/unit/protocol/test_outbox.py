@@ -1,0 +1,31 @@
+"""What machines put out."""
+
+from __future__ import annotations
+
+from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.outbox import Outbox
+
+
+class Talker(Outbox):
+    def talk(self, data: bytes) -> None:
+        self._events.append(Event())
+        self._transmits.append(Transmit(destination=Address("b"), data=data))
+
+
+def test_what_was_put_out_is_taken_once_and_in_order() -> None:
+    talker = Talker()
+    talker.talk(b"1")
+    talker.talk(b"2")
+    taken = talker.take_transmits()
+    assert [transmit.data for transmit in taken] == [b"1", b"2"]
+    assert talker.take_transmits() == []
+    assert len(talker.take_events()) == 2
+    assert talker.take_events() == []
+
+
+def test_what_was_taken_does_not_change_any_more() -> None:
+    talker = Talker()
+    talker.talk(b"1")
+    taken = talker.take_transmits()
+    talker.talk(b"2")
+    assert len(taken) == 1
