@@ -1,7 +1,8 @@
 """The base of all classes of structs: what every object can do.
 
 An object keeps its fields in slots, and an unset field is None: the wire has no null, so None can
-mean nothing else. `objects.classes` makes the classes.
+mean nothing else. `objects.classes` makes the classes. There is no `__getattr__`, `__setattr__` or
+`__delattr__` here, and none may come: each of them would make every access to a field slower.
 """
 
 from __future__ import annotations
@@ -118,12 +119,6 @@ class Struct:
     def __hash__(self) -> int:
         values = type(self)._key_values(self)
         return hash((self.descriptor.name, *map(_hashable, values)))
-
-    def __delattr__(self, name: str) -> None:
-        if name in self._attributes.values():
-            setattr(self, name, None)
-        else:
-            super().__delattr__(name)
 
     def __repr__(self) -> str:
         return text.object_text(self)

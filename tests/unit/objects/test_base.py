@@ -337,3 +337,9 @@ def test_packed_object_is_unpacked_by_its_own_class_only(types: TypeSet) -> None
     assert skerry.unpack(packed, types.Position) == types.Position(lat=0.5)
     with pytest.raises(TypeError, match="this is a Position, not a Vessel"):
         skerry.unpack(packed, types.Vessel)
+
+
+def test_access_to_fields_stays_that_of_slots() -> None:
+    # Any of these would make each access a Python call: decoding took three times as long.
+    for name in ("__getattr__", "__getattribute__", "__setattr__", "__delattr__"):
+        assert name not in vars(skerry.Struct)
