@@ -13,6 +13,7 @@ __all__ = [
     "DOCUMENTATION_BYTES_MAX",
     "ENUM_ELEMENT_COUNT_MAX",
     "ENUM_TAG_MAX",
+    "EXCERPT_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "GUESS_WORK_MAX",
     "HEADER_BYTES_MAX",
@@ -20,6 +21,7 @@ __all__ = [
     "NUMBER_DIGITS_MAX",
     "PAYLOAD_BYTES_MAX",
     "PROBLEM_COUNT_MAX",
+    "RENAME_WORK_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
     "SIM_INBOX_COUNT_MAX",
@@ -80,6 +82,15 @@ GUESS_WORK_MAX: Final = 5_000_000
 """Pairs of characters that one run compares to find what misspelt names were meant to be: enough
 for every fault of a system with hundreds of types, in about a second. Past it faults come without a
 guess, so that a file of thousands of wrong names does not take hours."""
+
+EXCERPT_CHAR_COUNT_MAX: Final = 160
+"""Characters of a line, and at either end of a message, that are shown of a problem: a line of a
+generated file may have a megabyte, and a terminal has two rows for this many."""
+
+RENAME_WORK_MAX: Final = 2_000_000
+"""Fields and elements that one comparison of two sets of types looks at to find the renamed ones
+that changed too: enough for hundreds of types under new names, in about a second. Past it they are
+told as removed and added."""
 
 # -- bytes
 

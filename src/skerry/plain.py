@@ -1,12 +1,14 @@
-"""Values as JSON has them: one set of rules for traces and for what commands print."""
+"""Values as JSON has them and text as a terminal may: one set of rules for all that is shown."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
 import json
+import unicodedata
+from typing import Final
 
-__all__ = ["plain"]
+__all__ = ["plain", "visible"]
 
 
 def plain(value: object) -> object:
@@ -21,6 +23,21 @@ def plain(value: object) -> object:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return str(value)
+
+
+_HARMLESS: Final = frozenset("\t\u200c\u200d")
+"""Not printable by themselves, but good for layout and for joining letters."""
+
+
+def visible(text: str) -> str:
+    """The text with escapes for all that a terminal would not show but obey, as `\\x1b`."""
+    return text if text.isprintable() else "".join(map(_visible_char, text))
+
+
+def _visible_char(char: str) -> str:
+    if char.isprintable() or char in _HARMLESS or unicodedata.category(char) == "Zs":
+        return char
+    return char.encode("unicode_escape").decode("ascii")
 
 
 def _rank(value: object) -> tuple[int, float, str]:

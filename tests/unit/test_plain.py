@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from skerry.plain import plain
+from skerry.plain import plain, visible
 
 
 class Level(enum.Enum):
@@ -49,3 +49,17 @@ def test_the_order_of_a_set_does_not_depend_on_how_it_was_made() -> None:
     items = ["a", 2, None, frozenset({1})]
     shown = {json.dumps(set(order), default=plain) for order in itertools.permutations(items)}
     assert shown == {'[2, "a", [1], null]'}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("Ölfaß 船 [x] \\", "Ölfaß 船 [x] \\"),
+        ("a\tb\u00a0c\u200dd", "a\tb\u00a0c\u200dd"),
+        ("\x1b[2J\x07\r\n", "\\x1b[2J\\x07\\r\\n"),
+        ("\x7f\x9b1m", "\\x7f\\x9b1m"),
+        ("\u202e\u2028\ud800\U000e0001", "\\u202e\\u2028\\ud800\\U000e0001"),
+    ],
+)
+def test_what_a_terminal_would_obey_is_made_visible(text: str, shown: str) -> None:
+    assert visible(text) == shown

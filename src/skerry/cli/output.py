@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeVar
 
 import click
 
-from skerry.plain import plain
+from skerry.plain import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ class Output:
         for column in columns:
             table.add_column(column, overflow="fold")
         for row in rows:
-            table.add_row(*(Text(str(cell)) for cell in row))
+            table.add_row(*(Text(visible(str(cell))) for cell in row))
         self.console(sys.stdout).print(table)
 
     def note(self, text: str) -> None:

@@ -27,6 +27,7 @@ class What(enum.Enum):
     FIELD_RENAMED = "field renamed"
     FIELD_REPLACED = "tag has another field"
     FIELD_RETAGGED = "field has another tag"
+    TAG_TAKEN_OVER = "tag taken over"
     TAG_REUSED = "tag used again"
     TAG_RESERVED = "tag reserved"
     TAG_RELEASED = "reserved tag released"
@@ -122,11 +123,14 @@ _F, _L, _B = Effect.FINE, Effect.LOSES, Effect.BREAKS
 _RULES: Final[dict[What, _Rule]] = {
     What.TYPE_ADDED: _Rule(_F, _F, _F, "nobody has data of it yet"),
     What.TYPE_REMOVED: _Rule(
-        _L, _L, _L, "nobody publishes it now, and old data of it is read only by its descriptor"
+        _L,
+        _L,
+        _L,
+        "old readers get nothing of it any more; new ones know old data only by its description",
     ),
     What.TYPE_REPLACED: _Rule(_B, _B, _B, "a number on the wire is no map, and the reverse"),
     What.TYPE_RENAMED: _Rule(
-        _B, _B, _B, "the name travels: readers of one name never see objects of the other"
+        _B, _B, _B, "the name travels: readers of the one never get what has the other"
     ),
     What.FIELD_ADDED: _Rule(
         _F, _F, _F, "old readers skip an unknown tag; new ones find the field unset in old data"
@@ -150,7 +154,10 @@ _RULES: Final[dict[What, _Rule]] = {
         _F, _F, _F, "the tag travels; only JSON, filters and programs use the name"
     ),
     What.FIELD_RETAGGED: _Rule(
-        _B, _B, _B, "each side skips the tag of the other, so the value is lost without an error"
+        _B, _B, _B, "each side looks under its own tag: it misses the value or takes another for it"
+    ),
+    What.TAG_TAKEN_OVER: _Rule(
+        _B, _B, _B, "each side takes the one for the other, without an error where the bytes fit"
     ),
     What.TAG_REUSED: _Rule(
         _F, _F, _B, "data from before the removal has something else under this tag"

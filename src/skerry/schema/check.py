@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from skerry.errors import Problem, SchemaCheckError
+from skerry import limits
+from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError
 from skerry.schema import usage
 from skerry.schema.building import Builder
 from skerry.schema.model import NamedType
 from skerry.schema.needs import sort_by_need, used_names
-from skerry.schema.parser import parse
+from skerry.schema.parser import parse_partly
 from skerry.schema.problems import ProblemList
 from skerry.schema.syntax import EnumSyntax, StructSyntax, SyntaxFile
 from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
@@ -39,18 +40,33 @@ class Checked:
     """The package of each file that names one."""
 
 
-def define(text: str, file: str = "<text>", known: Mapping[str, NamedType] = _NOTHING) -> Checked:
-    """The types that `text` defines; SchemaSyntaxError or SchemaCheckError if it is faulty."""
-    return check([parse(text, file)], known)
+def define(
+    text: str,
+    file: str = "<text>",
+    known: Mapping[str, NamedType] = _NOTHING,
+    *,
+    is_internal: bool = False,
+) -> Checked:
+    """The types that `text` defines; SchemaSyntaxError or SchemaCheckError if it is faulty.
+
+    With `is_internal` names of internal types are in order, as in the text of these.
+    """
+    tree, faults = parse_partly(text, file)
+    return _Check([tree], known, faults, is_internal=is_internal).run()
 
 
-def check(files: Sequence[SyntaxFile], known: Mapping[str, NamedType] = _NOTHING) -> Checked:
+def check(
+    files: Sequence[SyntaxFile],
+    known: Mapping[str, NamedType] = _NOTHING,
+    faults: Sequence[Problem] = (),
+) -> Checked:
     """The types of all files; they may use each other and those of `known`.
 
     A name both here and in `known` is taken from here. Whether the two agree is for whoever
-    keeps the known ones to say.
+    keeps the known ones to say. `faults` are those that parsing the files has found: then the
+    rest is checked for the sake of its own faults, and all are told by a SchemaSyntaxError.
     """
-    return _Check(files, known).run()
+    return _Check(files, known, faults).run()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +80,17 @@ class _Declared:
 
 
 class _Check:
-    def __init__(self, files: Sequence[SyntaxFile], known: Mapping[str, NamedType]) -> None:
+    def __init__(
+        self,
+        files: Sequence[SyntaxFile],
+        known: Mapping[str, NamedType],
+        faults: Sequence[Problem],
+        *,
+        is_internal: bool = False,
+    ) -> None:
         self._files = files
+        self._faults = faults
+        self._is_internal = is_internal
         self._problems = ProblemList()
         self._declared: dict[str, _Declared] = {}
         self._names = TypeNames(known=known, problems=self._problems)
@@ -73,16 +98,22 @@ class _Check:
     def run(self) -> Checked:
         for file in self._files:
             self._declare(file)
-        self._names.declared = frozenset(self._declared)
+        broken = frozenset().union(*(file.broken for file in self._files)) - self._declared.keys()
+        self._names.declared = broken.union(self._declared)
+        self._names.built.update(dict.fromkeys(broken))
+        self._names.is_complete = not any(file.is_torn for file in self._files)
         for file in self._files:
             usage.check_imports(file, self._names, self._problems)
             usage.check_packages(file, self._problems)
             usage.check_documentation(file, self._problems)
+            if not self._is_internal:
+                usage.check_internal_names(file, self._problems)
         self._build_all()
         self._names.check_references()
-        errors = self._in_order(self._problems.errors)
+        errors = self._in_order([*self._faults, *self._problems.errors])
         if errors:
-            raise SchemaCheckError(errors)
+            kind = SchemaSyntaxError if self._faults else SchemaCheckError
+            raise kind(errors[: limits.PROBLEM_COUNT_MAX])
         built = (self._names.built[name] for name in self._declared)
         return Checked(
             types=tuple(type_ for type_ in built if type_ is not None),

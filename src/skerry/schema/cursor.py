@@ -119,6 +119,11 @@ class Cursor:
         last = (self.token.line, self.token.column)
         return any(first <= place <= last for place in self._scan_faults)
 
+    def has_scan_fault(self, first: Token) -> bool:
+        """Whether something between the token `first` and the one taken last is no token."""
+        start, end = (first.line, first.column), (self.last.line, self.last.column)
+        return any(start <= place <= end for place in self._scan_faults)
+
     def report(self, message: str, at: Spot, *, hint: str | None = None) -> None:
         self._problems.error(self._file, at, message, hint=hint)
 

@@ -22,6 +22,7 @@ from skerry.schema.model import (
     dependencies,
 )
 from skerry.schema.reading import Effect, reads
+from skerry.schema.renames import renames
 
 __all__ = ["Change", "Effect", "Verdict", "What", "compare", "compare_all", "verdict"]
 
@@ -39,17 +40,23 @@ def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
 
 
 def compare_all(old: Iterable[NamedType], new: Iterable[NamedType]) -> tuple[Change, ...]:
-    """The changes between two sets of types, by name."""
+    """The changes between two sets of types: by name, and by likeness where a name is gone."""
     before, after = _by_name(old), _by_name(new)
     keys = _key_names([*before.values(), *after.values()])
+    renamed = renames(
+        [type_ for name, type_ in before.items() if name not in after],
+        [type_ for name, type_ in after.items() if name not in before],
+    )
     changes: list[Change] = []
     for name, type_ in before.items():
-        if name in after:
-            changes += _compare_one(type_, after[name], keys)
+        twin = after.get(renamed.get(name, name))
+        if twin is not None:
+            changes += _compare_one(type_, twin, keys)
         else:
             changes.append(change(What.TYPE_REMOVED, name, _spoken(type_)))
+    known = {*before, *renamed.values()}
     for name, type_ in after.items():
-        if name not in before:
+        if name not in known:
             changes.append(change(What.TYPE_ADDED, name, _spoken(type_)))
     return tuple(changes)
 
@@ -134,20 +141,23 @@ def _compare_fields(old: StructType, new: StructType) -> Iterator[Change]:
         for item in old.fields
         if new.has_field(item.name) and new.field(item.name).tag != item.tag
     }
-    after = {item.tag: item for item in new.fields if item.name not in retagged}
-    before = {item.tag: item for item in old.fields if item.name not in retagged}
+    after = {item.tag: item for item in new.fields}
+    before = {item.tag for item in old.fields}
     for item in old.fields:
         where = f"{old.name}.{item.name}"
+        heir = after.get(item.tag)
         if item.name in retagged:
             twin = new.field(item.name)
             yield change(What.FIELD_RETAGGED, where, f"{item.tag} to {twin.tag}")
             yield from _compare_field(where, item, twin)
-        elif item.tag in after:
-            yield from _compare_field(where, item, after[item.tag])
-        else:
+        elif heir is None:
             yield _gone(where, item, new)
-    for tag, item in after.items():
-        if tag not in before:
+        elif heir.name not in retagged:
+            yield from _compare_field(where, item, heir)
+        if heir is not None and retagged & {item.name, heir.name}:
+            yield _taken_over(where, item, heir)
+    for item in new.fields:
+        if item.tag not in before and item.name not in retagged:
             yield from _came(f"{old.name}.{item.name}", item, old)
     yield from _compare_order(
         old.name, [item.tag for item in old.fields], [item.tag for item in new.fields]
@@ -275,21 +285,24 @@ def _compare_enums(old: EnumType, new: EnumType, *, is_key: bool) -> Iterator[Ch
         for item in old.elements
         if item.name in names and names[item.name].tag != item.tag
     }
-    after = {item.tag: item for item in new.elements if item.name not in retagged}
-    before = {item.tag: item for item in old.elements if item.name not in retagged}
+    after = {item.tag: item for item in new.elements}
+    before = {item.tag for item in old.elements}
     for item in old.elements:
         where = f"{old.name}.{item.name}"
+        heir = after.get(item.tag)
         if item.name in retagged:
             twin = names[item.name]
             yield change(What.ELEMENT_RETAGGED, where, f"{item.tag} to {twin.tag}")
             yield from _compare_element(where, item, twin, is_key=is_key)
-        elif item.tag in after:
-            yield from _compare_element(where, item, after[item.tag], is_key=is_key)
-        else:
+        elif heir is None:
             yield change(What.ELEMENT_REMOVED, where, f"tag {item.tag}")
-    for tag, item in after.items():
-        if tag not in before:
-            yield change(What.ELEMENT_ADDED, f"{old.name}.{item.name}", f"tag {tag}")
+        elif heir.name not in retagged:
+            yield from _compare_element(where, item, heir, is_key=is_key)
+        if heir is not None and retagged & {item.name, heir.name}:
+            yield _taken_over(where, item, heir)
+    for item in new.elements:
+        if item.tag not in before and item.name not in retagged:
+            yield change(What.ELEMENT_ADDED, f"{old.name}.{item.name}", f"tag {item.tag}")
     yield from _compare_order(
         old.name, [item.tag for item in old.elements], [item.tag for item in new.elements]
     )
@@ -309,6 +322,11 @@ def _compare_element(
 
 
 # -- both
+
+
+def _taken_over(where: str, old: Field | EnumElement, new: Field | EnumElement) -> Change:
+    """A tag whose holder moved, or to which another moved: no renaming, whatever the types."""
+    return change(What.TAG_TAKEN_OVER, where, f"tag {old.tag}, {old.name} to {new.name}")
 
 
 def _compare_order(where: str, old: Sequence[int], new: Sequence[int]) -> Iterator[Change]:

@@ -17,7 +17,8 @@ __all__ = ["INTERNAL_TEXT", "internal_types"]
 @cache
 def internal_types() -> dict[str, NamedType]:
     """All internal types by name."""
-    return {type_.name: type_ for type_ in define(INTERNAL_TEXT, file="internal.dots").types}
+    checked = define(INTERNAL_TEXT, file="internal.dots", is_internal=True)
+    return {type_.name: type_ for type_ in checked.types}
 
 
 INTERNAL_TEXT = """\

@@ -14,7 +14,7 @@ from skerry.errors import LimitExceeded, Problem, SchemaSyntaxError
 from skerry.schema.check import Checked, check
 from skerry.schema.lexer import decode
 from skerry.schema.model import NamedType
-from skerry.schema.parser import parse
+from skerry.schema.parser import parse_partly
 from skerry.schema.syntax import SyntaxFile
 
 __all__ = ["ParsedFiles", "Reader", "load", "resolve"]
@@ -46,7 +46,8 @@ def resolve(
 
     `import Foo` is met by a type `Foo` of any file asked for, else by a known one, else by
     `Foo.dots` beside the importing file. Files may import each other. An import that nothing
-    meets is left for `check` to report. SchemaSyntaxError has the faults of all files.
+    meets is left for `check` to report. SchemaSyntaxError has the faults of all files, and what
+    `check` finds in those of their definitions that can be read.
     """
     loading = _Loading(read, known)
     for path in paths:
@@ -59,7 +60,7 @@ class _Loading:
     def __init__(self, read: Reader, known: Mapping[str, NamedType]) -> None:
         self._read = read
         self._known = known
-        self._files: dict[str, SyntaxFile | None] = {}
+        self._files: dict[str, SyntaxFile] = {}
         self._sources: dict[str, str] = {}
         self._names: set[str] = set()
         self._unfollowed: deque[SyntaxFile] = deque()
@@ -68,7 +69,7 @@ class _Loading:
     def add(self, path: str) -> None:
         """Parse the file, once."""
         if path not in self._files and not self._add_if_there(path):
-            self._files[path] = None
+            self._files[path] = _unread(path)
             self._problems.append(Problem(message="there is no such file", file=path, text=path))
 
     def follow_imports(self) -> None:
@@ -82,9 +83,9 @@ class _Loading:
 
     def result(self) -> ParsedFiles:
         """All files, unless one has faults."""
+        files = tuple(self._files.values())
         if self._problems:
-            raise SchemaSyntaxError(self._problems[: limits.PROBLEM_COUNT_MAX])
-        files = tuple(file for file in self._files.values() if file is not None)
+            check(files, self._known, self._problems)  # raises them, with those it finds
         return ParsedFiles(files=files, sources=self._sources)
 
     def _add_if_there(self, path: str) -> bool:
@@ -98,15 +99,21 @@ class _Loading:
             raise LimitExceeded(
                 what="number of type files", value=count, limit=limits.SOURCE_COUNT_MAX
             )
-        self._files[path] = None
         try:
             text = decode(content, path) if isinstance(content, bytes) else content
-            self._sources[path] = text
-            file = parse(text, path)
         except SchemaSyntaxError as error:
+            self._files[path] = _unread(path)
             self._problems += error.problems
             return True
+        self._sources[path] = text
+        file, problems = parse_partly(text, path)
+        self._problems += problems
         self._files[path] = file
         self._names.update(definition.name.text for definition in file.types)
+        self._names |= file.broken
         self._unfollowed.append(file)
         return True
+
+
+def _unread(path: str) -> SyntaxFile:
+    return SyntaxFile(file=path, items=(), is_torn=True)

@@ -8,11 +8,11 @@ field may be called `struct`, or `vector`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 
 from skerry import limits
-from skerry.errors import SchemaSyntaxError
+from skerry.errors import Problem, SchemaSyntaxError
 from skerry.schema.cursor import KEYWORDS, Cursor, GivenUpError, word
 from skerry.schema.lexer import Token, scan, unquote
 from skerry.schema.problems import ProblemList
@@ -32,19 +32,32 @@ from skerry.schema.syntax import (
     Word,
 )
 
-__all__ = ["parse"]
+__all__ = ["parse", "parse_partly"]
 
 _Part = TypeVar("_Part", FieldSyntax, ElementSyntax)
 
 
 def parse(text: str, file: str = "<text>") -> SyntaxFile:
     """The syntax tree of `text`; SchemaSyntaxError with every fault that was found."""
+    tree, problems = parse_partly(text, file)
+    if problems:
+        raise SchemaSyntaxError(problems)
+    return tree
+
+
+def parse_partly(text: str, file: str = "<text>") -> tuple[SyntaxFile, tuple[Problem, ...]]:
+    """The syntax tree of what can be read of `text`, and every fault that was found.
+
+    Definitions with a fault are left out of the tree, which has their names.
+    """
     problems = ProblemList()
     tokens = scan(text, file, problems)
     tree = _Parser(Cursor(tokens, file, problems), problems).file(file)
     if problems.errors:
-        raise SchemaSyntaxError(sorted(problems.errors, key=lambda p: (p.line, p.column)))
-    return tree
+        tree = dataclasses.replace(
+            tree, broken=_declared_names(tokens) - _names(tree), is_torn=_is_torn(tokens, problems)
+        )
+    return tree, tuple(sorted(problems.errors, key=lambda p: (p.line, p.column)))
 
 
 _FIELD_HINT: Final = "a field reads `1: [key] uint32 id;`"
@@ -61,10 +74,15 @@ class _Parser:
         items: list[Item] = []
         cursor = self._cursor
         while not (cursor.is_at_end or self._problems.is_full):
+            first, fault_count = cursor.token, len(self._problems.errors)
             try:
-                items.append(self._item())
+                item = self._item()
             except GivenUpError:
                 cursor.skip_definition()
+                continue
+            is_broken = len(self._problems.errors) > fault_count or cursor.has_scan_fault(first)
+            if not (is_broken and isinstance(item, (StructSyntax, EnumSyntax))):
+                items.append(item)
         return SyntaxFile(file=file, items=tuple(items), closing=cursor.take_pending())
 
     # -- top level
@@ -353,6 +371,26 @@ class _Parser:
             f"found {cursor.found}",
             hint=f'a text needs quotes: `{name.text}="{token.text}"`' if quotable else None,
         )
+
+
+def _declared_names(tokens: Sequence[Token]) -> frozenset[str]:
+    """The names that stand where a definition is likely to begin, however it goes on."""
+    return frozenset(
+        name.text
+        for keyword, name, behind in zip(tokens, tokens[1:], tokens[2:], strict=False)
+        if keyword.kind == name.kind == "name"
+        # The keyword may be misspelt, and what follows the name missing.
+        and (keyword.text in {"struct", "enum"} or behind.text == "{")
+    )
+
+
+def _names(tree: SyntaxFile) -> frozenset[str]:
+    return frozenset(item.name.text for item in tree.types)
+
+
+def _is_torn(tokens: Sequence[Token], problems: ProblemList) -> bool:
+    is_unread = len(tokens) == 1 or problems.is_full
+    return is_unread or any(comment.is_torn for comment in tokens[-1].comments)
 
 
 def _text(token: Token) -> str:

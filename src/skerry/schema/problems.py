@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 from typing import Final, Protocol
 
 from skerry import limits
 from skerry.errors import Problem, Severity
+from skerry.plain import visible
 from skerry.spelling import nearest
 
 __all__ = ["ProblemList", "Spot", "render"]
@@ -67,14 +69,15 @@ class ProblemList:
 def render(problem: Problem, source: str | None) -> str:
     """The problem for a terminal: its line of `source` with a mark under the offending text.
 
-    Without a source (or with one too short for the place) only the message and the hint.
+    Without a source (or with one too short for the place) only the message and the hint. What is
+    not printable is shown by escapes, and of a long line and message only a part.
     """
-    rows = [str(problem)]
+    rows = [_shortened(str(problem))]
     lines = [] if source is None else _lines(source)
     if 0 < problem.line <= len(lines):
         rows += _excerpt(problem, lines[problem.line - 1])
     if problem.hint:
-        rows.append(f"hint: {problem.hint}")
+        rows.append(f"hint: {_shortened(problem.hint)}")
     return "\n".join(rows)
 
 
@@ -96,12 +99,43 @@ def _lines(source: str) -> list[str]:
     return unmarked.replace("\r\n", "\n").replace("\r", "\n").split("\n")
 
 
+def _shortened(message: str) -> str:
+    """The message, without its middle where it quotes too much: its end says what is wrong."""
+    room = limits.EXCERPT_CHAR_COUNT_MAX
+    if len(message) <= 2 * room:
+        return visible(message)
+    return f"{visible(message[:room])} ... {visible(message[-room:])}"
+
+
 def _excerpt(problem: Problem, line: str) -> list[str]:
     number = str(problem.line)
     margin = " " * len(number)
+    start, stop = _window(problem.column - 1, len(line))
+    before = "... " if start else ""
+    after = " ..." if stop < len(line) else ""
+    shown = visible(line[start:stop])
+    mark_start = min(problem.column - 1, stop)
+    mark_stop = min(mark_start + len(problem.text.split("\n", 1)[0]), stop)
     # A tab stays a tab under the line, so that the mark lands right whatever its width.
-    lead = "".join("\t" if char == "\t" else " " for char in line[: problem.column - 1])
-    lead += " " * (problem.column - 1 - len(lead))
-    room = max(len(line) - problem.column + 1, 1)
-    length = min(len(problem.text.split("\n", 1)[0]) or 1, room)
-    return [f"{number} | {line}", f"{margin} | {lead}{'^' * length}"]
+    lead = "".join("\t" if char == "\t" else " " * _width(char) for char in line[start:mark_start])
+    mark = "^" * (sum(map(_width, line[mark_start:mark_stop])) or 1)
+    return [f"{number} | {before}{shown}{after}", f"{margin} | {' ' * len(before)}{lead}{mark}"]
+
+
+def _window(index: int, length: int) -> tuple[int, int]:
+    """From where to where a line of that length is shown, so that the index lies within."""
+    room = limits.EXCERPT_CHAR_COUNT_MAX
+    start = max(min(index - room // 2, length - room), 0)
+    return start, min(start + room, length)
+
+
+def _width(char: str) -> int:
+    """How many columns a terminal gives the character as it is shown."""
+    if char == "\t":
+        return 1
+    shown = visible(char)
+    if shown != char:
+        return len(shown)
+    if unicodedata.category(char) in {"Mn", "Me", "Cf"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1

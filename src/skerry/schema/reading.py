@@ -23,7 +23,7 @@ class Effect(enum.IntEnum):
     LOSES = 1
     """It reads on, but misses the value or takes it for something else."""
     BREAKS = 2
-    """Some values make the whole object unreadable, or belong to the wrong object."""
+    """Some values make the whole object unreadable, or land in the wrong object or field."""
 
 
 _SIGNED: Final = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}

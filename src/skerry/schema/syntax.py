@@ -187,6 +187,10 @@ class SyntaxFile:
     items: tuple[Item, ...]
     closing: tuple[Comment, ...] = ()
     """Comments behind the last item."""
+    broken: frozenset[str] = frozenset()
+    """The names of definitions that could not be read: they are there, but not among the items."""
+    is_torn: bool = False
+    """Whether there may be definitions in the file whose very names could not be read."""
 
     @property
     def types(self) -> tuple[StructSyntax | EnumSyntax, ...]:

@@ -62,6 +62,8 @@ class TypeNames:
         """The names the files define."""
         self.built: dict[str, NamedType | None] = {}
         """What became of them; None for those that cannot be used."""
+        self.is_complete = True
+        """Whether a name that is not there is wrong; else it may be where nothing could be read."""
 
     def has(self, name: str) -> bool:
         """Whether a definition of that name exists anywhere."""
@@ -136,7 +138,10 @@ class TypeNames:
                 hint="use `float64`, or `bytes` with a format of your own",
             )
             return
-        guess = _FOREIGN_NAMES.get(name.lower()) or self.guess(name)
+        foreign = _FOREIGN_NAMES.get(name.lower())
+        if not (foreign or self.is_complete):
+            return
+        guess = foreign or self.guess(name)
         self._problems.error(
             file,
             word,

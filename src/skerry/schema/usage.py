@@ -20,7 +20,13 @@ from skerry.schema.syntax import (
 )
 from skerry.schema.typenames import BUILT_IN_NAMES, TypeNames
 
-__all__ = ["check_documentation", "check_imports", "check_key", "check_packages"]
+__all__ = [
+    "check_documentation",
+    "check_imports",
+    "check_internal_names",
+    "check_key",
+    "check_packages",
+]
 
 _UNSTABLE_KEYS: Final = {
     Kind.FLOAT16: "floats are seldom equal",
@@ -52,7 +58,7 @@ def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> 
             )
         elif name.text in own:
             problems.warning(file.file, name, f"`{name.text}` is imported where it is defined")
-        elif not names.has(name.text):
+        elif names.is_complete and not names.has(name.text):
             guess = names.guess(name.text, with_built_in=False)
             problems.error(
                 file.file,
@@ -74,6 +80,34 @@ def check_packages(file: SyntaxFile, problems: ProblemList) -> None:
             file.file,
             item.name,
             f"the file is already in package `{first.text}` of line {first.line}",
+        )
+
+
+_INTERNAL_PREFIXES: Final = ("Dots", "Skerry")
+_INTERNAL_NAMES: Final = frozenset(
+    {
+        *("EnumDescriptorData", "EnumElementDescriptor"),
+        *("StructDescriptorData", "StructDocumentation", "StructPropertyData"),
+    }
+)
+"""Names of internal types that do not begin like the others."""
+
+
+def check_internal_names(file: SyntaxFile, problems: ProblemList) -> None:
+    """Types that are not internal should not be taken for internal ones."""
+    for item in file.types:
+        name = item.name.text
+        is_internal = any(
+            option.name.text == "internal" and option.value is True for option in item.options
+        )
+        if is_internal or not (name.startswith(_INTERNAL_PREFIXES) or name in _INTERNAL_NAMES):
+            continue
+        problems.warning(
+            file.file,
+            item.name,
+            f"`{name}` is a name for internal types",
+            hint="choose another: names that begin with `Dots` or `Skerry`, and those of "
+            "descriptions of types, are taken",
         )
 
 

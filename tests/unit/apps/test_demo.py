@@ -6,6 +6,7 @@ from itertools import count
 
 from skerry.apps.demo import Demo
 from skerry.apps.fleet import Vessel
+from skerry.engine.local import LocalEvent
 
 
 def sailed(*, steps: int) -> Demo:
@@ -44,7 +45,7 @@ def test_lost_update_breaks_the_second_promise() -> None:
 
 def test_watcher_notices_an_update_that_comes_twice() -> None:
     demo = sailed(steps=5)
-    events = []
+    events: list[LocalEvent] = []
     demo.space.subscribe(Vessel, events.append)
     demo.watcher._note(events[-1])
     demo.watcher._note(events[-1])

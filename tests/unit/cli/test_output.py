@@ -48,6 +48,13 @@ def test_cells_are_shown_as_they_are(capsys: pytest.CaptureFixture[str]) -> None
     assert "[bold]not markup[/bold]" in capsys.readouterr().out
 
 
+def test_control_characters_of_cells_are_shown_by_escapes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Output().table(("text",), [("\x1b[2Jgone\x07",)])
+    assert "\\x1b[2Jgone\\x07" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -67,10 +67,58 @@ def test_problems_have_a_bound() -> None:
     assert len(caught.value.problems) == limits.PROBLEM_COUNT_MAX
 
 
-def test_syntax_comes_before_rules() -> None:
+def faults(text: str) -> list[tuple[int, str]]:
     with pytest.raises(SchemaSyntaxError) as caught:
-        define("struct A { 99: bool a; } struct B { 1 bool b; }")
-    assert len(caught.value.problems) == 1
+        define(text)
+    return [(problem.line, problem.message) for problem in caught.value.problems]
+
+
+def test_faults_of_syntax_and_of_rules_are_told_together() -> None:
+    text = (
+        "struct A { 1 string a; }\n"
+        "struct B { 0: int8 a; 1: strng c; }\n"
+        "import Nope\n"
+        "struct C [cached=maybe] { 99: bool a; }\n"
+    )
+    assert faults(text) == [
+        (1, "expected `:` after tag 1, found `string`"),
+        (2, "tag 0 of field `a` is not in 1..31"),
+        (2, "type `strng` is unknown"),
+        (3, "no type `Nope` is there to import"),
+        (4, "expected `true`, `false` or text in quotes for option `cached`, found `maybe`"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "struct A { 1 bool a; }",
+        "struct A : Base { 1: bool a; }",
+        "strct A { 1: bool a; }",
+        "enum A { 1: b @ }",
+        "struct A { 1: bool a;",
+        "struct Z { 1: bool z; struct A { 1: bool a; } }",
+    ],
+)
+def test_what_a_broken_definition_defines_counts_as_there(broken: str) -> None:
+    text = f"struct B {{ 1: A a; 2: instance_ref<A> r; 3: vector<A> v; }}\nimport A\n{broken}\n"
+    assert {line for line, _ in faults(text)} == {3}
+    assert len(faults(text)) == 1
+
+
+def test_nothing_is_missed_where_names_could_not_be_read() -> None:
+    text = "struct B { 1: Below b; 2: Int c; 99: bool d; }\n/* struct Below { 1: bool a; }"
+    assert faults(text) == [
+        (1, "type `Int` is unknown"),
+        (1, "tag 99 of field `d` is not in 1..31"),
+        (2, "the comment is not closed: `*/` is missing"),
+    ]
+
+
+def test_faults_of_both_kinds_have_one_bound() -> None:
+    half = limits.PROBLEM_COUNT_MAX // 2 + 1
+    wrong = "".join(f"struct A{n} {{ 99: bool a; }}\n" for n in range(half))
+    assert len(faults(wrong + "struct B { 1 bool b; }\n" * half)) == limits.PROBLEM_COUNT_MAX
 
 
 def test_no_file_has_no_types() -> None:

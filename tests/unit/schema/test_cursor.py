@@ -132,3 +132,15 @@ def test_nothing_is_missed_behind_what_is_no_token() -> None:
         with pytest.raises(GivenUpError):
             walk.expect("]", "after it")
         assert [p.message for p in problems.errors] == [fault]
+
+
+def test_scan_fault_belongs_to_the_item_it_stands_in() -> None:
+    problems = ProblemList()
+    tokens = scan("a @ b c", "a.dots", problems)
+    cursor = Cursor(tokens, "a.dots", problems)
+    first = cursor.take()
+    assert not cursor.has_scan_fault(first)
+    second = cursor.take()
+    assert cursor.has_scan_fault(first)
+    cursor.take()
+    assert not cursor.has_scan_fault(second)

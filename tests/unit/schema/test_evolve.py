@@ -173,14 +173,42 @@ def test_swapped_tags_are_two_retagged_fields() -> None:
     old, new = struct("1: bool a; 2: bool b;"), struct("2: bool a; 1: bool b;")
     changes = compare(types(old)[0], types(new)[0])
     assert [one.where for one in changes if one.what is What.FIELD_RETAGGED] == ["A.a", "A.b"]
+    taken = [one for one in changes if one.what is What.TAG_TAKEN_OVER]
+    assert [one.detail for one in taken] == ["tag 1, a to b", "tag 2, b to a"]
+    assert {(one.old_reader, one.new_reader, one.stored) for one in taken} == {(B, B, B)}
+    assert "takes the one for the other" in taken[0].why
     assert verdict(changes) is Verdict.BOTH_BREAK
 
 
-def test_field_that_takes_the_tag_of_another_drops_that_one() -> None:
+def test_new_field_under_the_tag_of_one_that_moved_takes_it_over() -> None:
+    old, new = struct(f"{ID} 2: string name;"), struct(f"{ID} 2: string title; 3: string name;")
+    changes = compare(types(old)[0], types(new)[0])
+    assert [(one.what, one.where, one.detail) for one in changes] == [
+        (What.FIELD_RETAGGED, "A.name", "2 to 3"),
+        (What.TAG_TAKEN_OVER, "A.name", "tag 2, name to title"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("new", "taken"),
+    [
+        ("1: b, 2: a", ["tag 1, a to b", "tag 2, b to a"]),
+        ("1: a, 2: c, 3: b", ["tag 2, b to c"]),
+        ("1: b", ["tag 1, a to b"]),
+    ],
+)
+def test_elements_take_over_tags_too(new: str, taken: list[str]) -> None:
+    changes = compare(types("enum A { 1: a, 2: b }")[0], types(f"enum A {{ {new} }}")[0])
+    found = [one.detail for one in changes if one.what is What.TAG_TAKEN_OVER]
+    assert found == taken
+    assert not {What.ELEMENT_ADDED, What.ELEMENT_REMOVED} & {one.what for one in changes}
+
+
+def test_field_that_moves_to_the_tag_of_another_takes_it_over() -> None:
     old, new = struct("1: bool a; 2: bool b;"), struct("1: bool b;")
     changes = compare(types(old)[0], types(new)[0])
     assert {(one.what, one.where) for one in changes} == {
-        (What.FIELD_DROPPED, "A.a"),
+        (What.TAG_TAKEN_OVER, "A.a"),
         (What.FIELD_RETAGGED, "A.b"),
     }
 
@@ -195,7 +223,7 @@ def test_types_that_are_used_are_compared_too_and_once() -> None:
 
 def test_whole_sets_are_compared_by_name() -> None:
     old = types("enum E { 1: a } enum Gone { 1: a } struct S { 1: bool a; }")
-    new = types("struct S { 1: bool a; } enum New { 1: a } struct E { 1: bool a; }")
+    new = types("struct S { 1: bool a; } enum New { 1: b } struct E { 1: bool a; }")
     changes = compare_all(old, new)
     assert [(one.what, one.where) for one in changes] == [
         (What.TYPE_REPLACED, "E"),
@@ -204,6 +232,21 @@ def test_whole_sets_are_compared_by_name() -> None:
     ]
     effects = [(one.old_reader, one.new_reader, one.stored) for one in changes]
     assert effects == [(B, B, B), (L, L, L), (F, F, F)]
+
+
+def test_renamed_types_of_whole_sets_are_compared_with_each_other() -> None:
+    text = "enum {} {{ 1: a, 2: b }} struct {} {{ 1: [key] uint32 mmsi; 2: string name; {} }}"
+    old, new = (
+        types(text.format("Kind", "Vessel", "")),
+        types(text.format("Sort", "Ship", "3: bool is_new;")),
+    )
+    changes = compare_all(old, new)
+    assert [(one.what, one.where, one.detail) for one in changes] == [
+        (What.TYPE_RENAMED, "Kind", "to Sort"),
+        (What.TYPE_RENAMED, "Vessel", "to Ship"),
+        (What.FIELD_ADDED, "Vessel.is_new", "3: bool is_new"),
+    ]
+    assert verdict(changes) is Verdict.BOTH_BREAK
 
 
 @pytest.mark.parametrize("text", ["struct {} {{ 1: bool a; }}", "enum {} {{ 1: a }}"])
@@ -218,6 +261,7 @@ def test_every_kind_of_change_is_provoked_here() -> None:
     elsewhere = {
         What.KEY_ELEMENT_RENAMED,
         What.TAG_REUSED,
+        What.TAG_TAKEN_OVER,
         What.TYPE_ADDED,
         What.TYPE_REMOVED,
         What.TYPE_RENAMED,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from skerry import limits
 from skerry.schema.check import define
 from skerry.schema.internal import INTERNAL_TEXT, internal_types
 from skerry.schema.model import EnumType, Scope, StructType, dependencies
@@ -58,7 +59,7 @@ def structs() -> list[StructType]:
 
 
 def test_the_text_is_read_once_and_has_only_the_wire_s_own_oddity() -> None:
-    (warning,) = define(INTERNAL_TEXT).warnings
+    (warning,) = define(INTERNAL_TEXT, is_internal=True).warnings
     assert warning.message.startswith("key `network` is of type DotsNetwork")
     assert internal_types() is internal_types()
 
@@ -109,3 +110,14 @@ def test_additions_to_types_of_the_wire_begin_at_tag_20() -> None:
 def test_every_type_is_made_of_internal_types() -> None:
     for struct in structs():
         assert {used.name for used in dependencies(struct)} <= set(internal_types())
+
+
+def test_all_names_are_kept_for_internal_types() -> None:
+    text = "".join(f"enum {name} {{ 1: a }}\n" for name in internal_types())
+    warnings = define(text).warnings
+    assert [(one.text, one.message) for one in warnings] == [
+        (name, f"`{name}` is a name for internal types") for name in internal_types()
+    ][: limits.PROBLEM_COUNT_MAX]
+    rest = list(internal_types())[limits.PROBLEM_COUNT_MAX :]
+    text = "".join(f"enum {name} {{ 1: a }}\n" for name in rest)
+    assert [one.text for one in define(text).warnings] == rest

@@ -95,3 +95,18 @@ def test_number_of_files_has_a_bound() -> None:
     assert len(resolve(["T0.dots"], ending_chain).files) == limits.SOURCE_COUNT_MAX
     with pytest.raises(LimitExceeded, match="number of type files is 1001, the limit is 1000"):
         resolve(["T0.dots"], chain)
+
+
+def test_rules_are_checked_in_the_files_that_can_be_read() -> None:
+    files = {
+        "a.dots": "import B\nstruct A { 1: B b; 2: strng c; }",
+        "B.dots": "struct B { 1 bool b; }\nimport C\n",
+        "C.dots": "enum C { 0: c }",
+    }
+    with pytest.raises(SchemaSyntaxError) as caught:
+        resolve(["a.dots"], files.get)
+    assert [(p.file, p.message.split(",")[0]) for p in caught.value.problems] == [
+        ("a.dots", "type `strng` is unknown"),
+        ("B.dots", "expected `:` after tag 1"),
+        ("C.dots", "tag 0 of element `c` is not in 1..2147483647"),
+    ]

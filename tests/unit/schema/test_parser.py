@@ -6,7 +6,7 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.parser import parse
+from skerry.schema.parser import parse, parse_partly
 from skerry.schema.syntax import EnumSyntax, StructSyntax
 
 
@@ -152,3 +152,30 @@ def test_vectors_nest_up_to_the_bound_for_the_rules_to_judge() -> None:
     assert struct(f"struct A {{ 1: {type_} a; }}").fields[0].type.text == type_
     with pytest.raises(SchemaSyntaxError, match="over 16 vectors in each other"):
         parse("struct A { 1: " + "vector<" * 100_000)
+
+
+def test_what_can_be_read_is_told_apart_from_what_is_broken() -> None:
+    text = "import Kind;\nstruct A { 1 bool a; }\nstruct B { 1: bool b; };\nenum C { 1: c € }\n"
+    tree, problems = parse_partly(text, "a.dots")
+    assert [problem.line for problem in problems] == [1, 2, 3, 4]
+    assert [item.name.text for item in tree.items] == ["Kind", "B"]
+    assert tree.broken == {"A", "C"}
+    assert not tree.is_torn
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "enum A { 1: a }\n/* enum B { 1: b }",
+        "struct A {\n" + "x;\n" * limits.PROBLEM_COUNT_MAX + "}",
+        " " * (limits.SOURCE_BYTES_MAX + 1),
+    ],
+)
+def test_text_that_is_not_read_to_its_end_is_torn(text: str) -> None:
+    assert parse_partly(text)[0].is_torn
+
+
+def test_text_without_a_fault_has_nothing_broken() -> None:
+    tree, problems = parse_partly("struct A { 1: bool a; }")
+    assert (problems, tree.broken, tree.is_torn) == ((), frozenset(), False)
+    assert tree == parse("struct A { 1: bool a; }")

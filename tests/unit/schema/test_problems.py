@@ -92,3 +92,51 @@ def test_problem_without_source_or_beyond_it_is_its_message() -> None:
     problem = Problem(message="gone", line=9, column=1)
     assert render(problem, None) == "<text>:9:1: error: gone"
     assert render(problem, "one line") == "<text>:9:1: error: gone"
+
+
+def rows(line: str, column: int, text: str = "x") -> list[str]:
+    return render(Problem(message="odd", line=1, column=column, text=text), line).split("\n")[1:]
+
+
+def test_what_a_terminal_would_obey_is_shown_by_escapes() -> None:
+    problem = Problem(
+        message="`\x1b[2J` has no meaning", file="a\x07.dots", text="\x1b[2J", hint="\x9b0m"
+    )
+    assert render(problem, "\x1b[2J\u202e x").split("\n") == [
+        "a\\x07.dots:1:1: error: `\\x1b[2J` has no meaning",
+        "1 | \\x1b[2J\\u202e x",
+        "  | ^^^^^^^",
+        "hint: \\x9b0m",
+    ]
+    assert rows("\x1b x", 3) == ["1 | \\x1b x", "  |      ^"]
+
+
+def test_mark_stays_under_its_text_behind_wide_and_combining_characters() -> None:
+    assert rows("船舶 x", 4) == ["1 | 船舶 x", "  |      ^"]
+    assert rows("a\u0308o\u0308 x", 6) == ["1 | a\u0308o\u0308 x", "  |    ^"]
+    assert rows("x 船舶;", 3, "船舶") == ["1 | x 船舶;", "  |   ^^^^"]
+
+
+def test_of_a_long_line_the_part_around_the_place_is_shown() -> None:
+    room = limits.EXCERPT_CHAR_COUNT_MAX
+    assert rows("a" * (room - 1) + "x", room) == [
+        "1 | " + "a" * (room - 1) + "x",
+        "  | " + " " * (room - 1) + "^",
+    ]
+    shown, mark = rows("a" * 20_000 + "x" + "b" * 20_000, 20_001)
+    assert shown == "1 | ... " + "a" * (room // 2) + "x" + "b" * (room // 2 - 1) + " ..."
+    assert mark.index("^") == shown.index("x")
+    shown, mark = rows("x" * 40_000, 1, "x" * 40_000)
+    assert (shown, mark) == (f"1 | {'x' * room} ...", f"  | {'^' * room}")
+    shown, mark = rows("a" * 40_000, 40_001, "a")
+    assert mark == "  | " + " " * (room + 4) + "^"
+
+
+def test_of_a_long_message_both_ends_are_shown() -> None:
+    room = limits.EXCERPT_CHAR_COUNT_MAX
+    message = render(Problem(message="x" * 40_000 + " is no name"), None)
+    assert message.startswith("<text>:1:1: error: xxx")
+    assert message.endswith("xxx is no name")
+    assert len(message) == 2 * room + len(" ... ")
+    exact = Problem(message="x" * (2 * room - len("<text>:1:1: error: ")))
+    assert render(exact, None) == str(exact)

@@ -50,3 +50,11 @@ def test_long_documentation_before_its_field_does_not_go_astray() -> None:
     assert messages("struct A {\n1: bool a; //< one\n/// two\n2: bool b;\n}") == []
     assert messages("struct A {\n1: bool a; //< one\n\n//< two\n2: bool b;\n}") == []
     assert messages("enum A {\n1: a, //< one\n//< two\n2: b\n}") == ["this documents `b`, not `a`"]
+
+
+def test_types_that_are_internal_may_be_named_so() -> None:
+    assert messages("struct DotsOwn [internal] { 1: bool a; }") == []
+    assert messages("struct DotsOwn [internal=false] { 1: bool a; }") == [
+        "`DotsOwn` is a name for internal types"
+    ]
+    assert messages("struct Dot { 1: bool a; } struct MyDots { 1: bool a; }") == []

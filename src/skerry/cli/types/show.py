@@ -11,6 +11,7 @@ import click
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.types.sources import files_argument, load_files
 from skerry.errors import SchemaError
+from skerry.plain import visible
 
 if TYPE_CHECKING:
     from skerry.schema.model import EnumType, Field, NamedType, StructType
@@ -74,11 +75,12 @@ def _print_type(output: Output, type_: NamedType, origin: str, *, is_first: bool
         output.line("")
     head = Text(f"{type_.kind.name.lower()} ")
     head.append(type_.name, style="bold")
-    head.append(f"  {origin}", style="dim")
+    head.append(f"  {visible(origin)}", style="dim")
     output.console(sys.stdout).print(head, soft_wrap=True)
-    for line in type_.documentation.splitlines():
-        output.line(f"  {line}".rstrip())
-    output.line(f"  {', '.join(_traits(type_))}")
+    # Not splitlines(): it also splits at form feeds and the like, which are to be seen.
+    for line in type_.documentation.split("\n") if type_.documentation else ():
+        output.line(f"  {visible(line)}".rstrip())
+    output.line(f"  {visible(', '.join(_traits(type_)))}")
     if isinstance(type_, EnumType):
         rows = [(e.tag, e.name, e.value, _first_line(e.documentation)) for e in type_.elements]
         output.table(("  tag", "name", "value", "documentation"), _indented(rows))

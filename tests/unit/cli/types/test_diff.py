@@ -107,3 +107,10 @@ def test_one_file_is_not_enough(run: Run, fleet: Path) -> None:
     done = run("types", "diff", fleet)
     assert done.code == 2
     assert "Missing argument 'NEW'" in done.err
+
+
+def test_renamed_struct_breaks_its_readers(run: Run, fleet: Path) -> None:
+    done = run("types", "diff", fleet, next_fleet(fleet, ("struct Vessel", "struct Ship")))
+    assert done.code == 1
+    assert done.out.splitlines()[1].split()[:3] == ["Vessel", "type", "renamed"]
+    assert done.out.splitlines()[-1] == "both break: 1 change"

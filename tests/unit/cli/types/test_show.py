@@ -118,3 +118,14 @@ def test_faulty_files_are_not_shown(run: Run, clean_place: Path) -> None:
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith("bad.dots:1:15: error: type `nothing` is unknown")
     assert done.err.endswith("error: 1 error in the types\n")
+
+
+def test_control_characters_of_the_files_are_shown_by_escapes(run: Run, clean_place: Path) -> None:
+    Path("a.dots").write_text(
+        '/// One\x1b[2J.\x0cTwo.\nstruct A [owner="\\u001b[2J"] {\n'
+        "    1: bool b; //< \x1b]0;x\x07\n}\n"
+    )
+    lines = [line.rstrip() for line in run("types", "show", "a.dots").out.splitlines()]
+    assert lines[1] == "  One\\x1b[2J.\\x0cTwo."
+    assert "owner=\\x1b[2J, " in lines[2]
+    assert lines[4].endswith("\\x1b]0;x\\x07")

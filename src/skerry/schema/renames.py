@@ -1,0 +1,107 @@
+"""Types that went and types that came: which of them are one type under another name.
+
+Nothing in two sets of types says so. A type that came is taken for one that went if more than half
+of what travels is the same in both, or all but one part, and at least one has kept its name too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from skerry import limits
+from skerry.schema.model import (
+    EnumType,
+    FieldType,
+    NamedType,
+    RefType,
+    StructType,
+    VectorType,
+)
+
+__all__ = ["renames"]
+
+
+def renames(gone: Sequence[NamedType], came: Sequence[NamedType]) -> dict[str, str]:
+    """The new names of those that went, by their old ones. Each name is there once at most.
+
+    Both are in an order in which a type follows those it is made of: a field whose type has been
+    renamed then counts as the same field.
+    """
+    found: dict[str, str] = {}
+    _pair_equals(gone, came, found)
+    _pair_alikes(gone, came, found)
+    return found
+
+
+_Part: TypeAlias = tuple[int, str, bool, str]
+"""Tag, type, whether it is a key, and name. Elements of enums are all of one type."""
+
+
+def _pair_equals(
+    gone: Sequence[NamedType], came: Sequence[NamedType], found: dict[str, str]
+) -> None:
+    """Those that differ in nothing but their name; of several equal ones the first."""
+    by_parts: dict[tuple[type, frozenset[_Part]], list[str]] = {}
+    for type_ in reversed(came):
+        by_parts.setdefault((type(type_), _parts(type_, {})), []).append(type_.name)
+    for type_ in gone:
+        names = by_parts.get((type(type_), _parts(type_, found)))
+        if names:
+            found[type_.name] = names.pop()
+
+
+def _pair_alikes(
+    gone: Sequence[NamedType], came: Sequence[NamedType], found: dict[str, str]
+) -> None:
+    """Of those left, the ones most alike."""
+    taken = {*found.values()}
+    rest = {type_.name: (type(type_), _parts(type_, {})) for type_ in came}
+    rest = {name: one for name, one in rest.items() if name not in taken}
+    work = 0
+    for type_ in gone:
+        if type_.name in found:
+            continue
+        parts = _parts(type_, found)
+        work += sum(len(parts) + len(others) for _, others in rest.values())
+        if work > limits.RENAME_WORK_MAX:
+            return
+        likeness = {
+            name: _likeness(parts, others)
+            for name, (kind, others) in rest.items()
+            if kind is type(type_)
+        }
+        best = max(likeness, key=lambda name: likeness[name], default=None)
+        if best is not None and likeness[best] > (0, 0):
+            found[type_.name] = best
+            del rest[best]
+
+
+def _likeness(old: frozenset[_Part], new: frozenset[_Part]) -> tuple[int, int]:
+    """How many parts are the same for who reads bytes, and how many of these in name too."""
+    named_count = len(old & new)
+    count = len({part[:3] for part in old} & {part[:3] for part in new})
+    fewer, more = sorted((len(old), len(new)))
+    is_alike = 2 * count > more or (count == fewer and more - fewer == 1)
+    return (count, named_count) if is_alike and named_count else (0, 0)
+
+
+def _parts(type_: NamedType, renamed: Mapping[str, str]) -> frozenset[_Part]:
+    if isinstance(type_, EnumType):
+        # Almost all enums have the tags 1, 2, 3: alike they are by tag and name.
+        return frozenset((item.tag, item.name, False, item.name) for item in type_.elements)
+    assert isinstance(type_, StructType)
+    return frozenset(
+        (field.tag, _type_name(field.type, type_.name, renamed), field.is_key, field.name)
+        for field in type_.fields
+    )
+
+
+def _type_name(type_: FieldType, owner: str, renamed: Mapping[str, str]) -> str:
+    if isinstance(type_, VectorType):
+        return f"vector<{_type_name(type_.element, owner, renamed)}>"
+    if isinstance(type_, RefType) and type_.target is not None:
+        # One that leads to its own kind still does so under another name.
+        target = "" if type_.target == owner else renamed.get(type_.target, type_.target)
+        return f"instance_ref<{target}>"
+    return renamed.get(type_.name, type_.name)
