@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     __version__: str
 
+    from skerry.client.sync import connect
     from skerry.codec.envelope import Update
     from skerry.codec.values import AnyObject, PropertySet, Ref
     from skerry.errors import (
@@ -77,6 +78,7 @@ __all__ = [
     "Update",
     "__version__",
     "any_object",
+    "connect",
     "define_types",
     "duration",
     "element",
@@ -129,6 +131,7 @@ _HOMES: Final = {
     "TypeSet": ("skerry.objects.typeset", "TypeSet"),
     "Update": ("skerry.codec.envelope", "Update"),
     "any_object": ("skerry.objects.annotations", "any_object"),
+    "connect": ("skerry.client.sync", "connect"),
     "define_types": ("skerry.objects.typeset", "define_types"),
     "duration": ("skerry.objects.annotations", "duration"),
     "element": ("skerry.objects.enums", "element"),

@@ -16,6 +16,7 @@ __all__ = [
     "EXCERPT_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "GUESS_WORK_MAX",
+    "GROUP_COUNT_MAX",
     "HEADER_BYTES_MAX",
     "NAME_BYTES_MAX",
     "NUMBER_DIGITS_MAX",
@@ -33,6 +34,7 @@ __all__ = [
     "SKIP_DEPTH_MAX",
     "SOURCE_BYTES_MAX",
     "SOURCE_COUNT_MAX",
+    "STREAM_WAITING_BYTES_MAX",
     "STRUCT_COUNT_MAX",
     "STRUCT_ENTRY_COUNT_MAX",
     "TAG_MAX",
@@ -171,3 +173,13 @@ computer holds; past it a publisher is refused, and nobody's objects go."""
 
 CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 """Payloads of one cache."""
+
+# -- connections
+
+STREAM_WAITING_BYTES_MAX: Final = 10 * 1024 * 1024
+"""Bytes that wait for one client to take them. Past it the client is cut, as by the DOTS hosts, so
+that it costs the others nothing."""
+
+GROUP_COUNT_MAX: Final = 100_000
+"""Groups that clients of one node have joined. A name of a group needs no type, so a client could
+make up as many as it likes."""

@@ -53,9 +53,15 @@ class LazyCommand:
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "config": LazyCommand(target="skerry.cli.config:config", summary="Look at the configuration."),
     "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Take a guided tour."),
+    "get": LazyCommand(
+        target="skerry.cli.objects:get", summary="Show the current objects of a type."
+    ),
+    "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
+    "pub": LazyCommand(target="skerry.cli.objects:pub", summary="Publish objects to a node."),
     "sim": LazyCommand(
         target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
     ),
+    "sub": LazyCommand(target="skerry.cli.objects:sub", summary="Follow the objects of a type."),
     "types": LazyCommand(
         target="skerry.cli.types:types", summary="Check, format, compare and generate types."
     ),

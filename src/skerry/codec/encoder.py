@@ -50,7 +50,7 @@ from skerry.codec.values import AnyObject, Ref
 from skerry.errors import DecodeError
 from skerry.limits import PAYLOAD_BYTES_MAX, VECTOR_COUNT_MAX
 
-__all__ = ["encode", "encode_key", "encode_value", "head"]
+__all__ = ["encode", "encode_key", "encode_value", "head", "write_head"]
 
 _I64_MAX = (1 << 63) - 1
 _FLOAT32_MAX = 3.4028235677973366e38
@@ -70,7 +70,7 @@ def encode(plan: StructPlan, obj: object, mask: int) -> bytes:
 def encode_key(plan: StructPlan, obj: object) -> bytes:
     """The canonical key of an object: its key values in tag order, null for one that is unset."""
     writer = BytesWriter()
-    _write_head(writer, 0x80, len(plan.keys))
+    write_head(writer, 0x80, len(plan.keys))
     for field in plan.keys:
         value = getattr(obj, field.attribute)
         if value is None:
@@ -83,7 +83,7 @@ def encode_key(plan: StructPlan, obj: object) -> bytes:
 def head(major: int, count: int) -> bytes:
     """The first bytes of an array or map of so many entries."""
     writer = BytesWriter()
-    _write_head(writer, major, count)
+    write_head(writer, major, count)
     return writer.getvalue()
 
 
@@ -103,7 +103,7 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
         if value is not None and (mask >> fields[index].tag) & 1:
             count += 1
         index += 1
-    _write_head(writer, 0xA0, count)
+    write_head(writer, 0xA0, count)
     index = 0
     for value in values:
         field = fields[index]
@@ -123,7 +123,7 @@ def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64)
                 continue
         elif UINT8 <= kind <= UINT64 and isinstance(value, int) and not isinstance(value, bool):
             if 0 <= value <= field.small_max:
-                _write_head(writer, 0x00, value)
+                write_head(writer, 0x00, value)
                 continue
         _write_value(writer, plan, field, field.value, value)
 
@@ -150,13 +150,13 @@ def _write_value(
         else:
             _refuse_type(plan, field, spec, value)
     elif kind == ENUM:
-        _write_head(writer, 0x00, _member_tag(plan, field, spec, value))
+        write_head(writer, 0x00, _member_tag(plan, field, spec, value))
     elif kind == STRUCT:
         _write_struct(writer, _nested_plan(plan, field, spec, value), value, -1)
     elif kind == BYTES:
         if not isinstance(value, bytes):
             _refuse_type(plan, field, spec, value)
-        _write_head(writer, 0x40, len(value))
+        write_head(writer, 0x40, len(value))
         writer.write(value)
     elif kind == UUID:
         if not isinstance(value, uuid.UUID):
@@ -168,7 +168,7 @@ def _write_value(
             _refuse_type(plan, field, spec, value)
         writer.append(u8(0x82))
         _write_text(writer, plan, field, value.type_name)
-        _write_head(writer, 0x40, len(value.payload))
+        write_head(writer, 0x40, len(value.payload))
         writer.write(value.payload)
     elif kind == REF:
         _write_ref(writer, plan, field, spec, value)
@@ -182,12 +182,12 @@ def _write_int(
     if value < spec.low or value > spec.high:
         refuse_value(plan, field, f"{shown(value)} is out of the range of {spec.name}")
     if value < 0:
-        _write_head(writer, 0x20, -1 - value)
+        write_head(writer, 0x20, -1 - value)
     elif value > _I64_MAX:
         writer.append(u8(0x1B))
         writer.write(value.to_bytes(8, "big"))
     else:
-        _write_head(writer, 0x00, value)
+        write_head(writer, 0x00, value)
 
 
 def _write_float(
@@ -227,7 +227,7 @@ def _write_text(writer: BytesWriter, plan: StructPlan, field: FieldPlan, value: 
             data = value.encode("utf-8", "surrogateescape")
         except UnicodeEncodeError:
             refuse_value(plan, field, f"{value!r} has a surrogate that is not a character")
-    _write_head(writer, 0x60, len(data))
+    write_head(writer, 0x60, len(data))
     writer.write(data)
 
 
@@ -258,14 +258,15 @@ def _write_vector(
     items = list(value)
     if len(items) > VECTOR_COUNT_MAX:
         refuse_value(plan, field, f"{len(items)} elements, the limit is {VECTOR_COUNT_MAX}")
-    _write_head(writer, 0x80, len(items))
+    write_head(writer, 0x80, len(items))
     element = spec.element
     assert element is not None
     for item in items:
         _write_value(writer, plan, field, element, item)
 
 
-def _write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
+def write_head(writer: BytesWriter, major: i64, argument: i64) -> None:
+    """The shortest head of a major type with an argument."""
     # The writers take signed numbers: the upper half of a width goes in as its negative twin.
     if argument < 24:
         writer.append(u8(major | argument))

@@ -55,7 +55,7 @@ def read_count(
 
 
 def read_span(
-    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64, major: i64
+    plan: StructPlan, field: FieldPlan | None, data: bytes, pos: i64, end: i64, major: i64
 ) -> tuple[i64, i64]:
     """Where the content of a text or byte string stops, and where it starts."""
     length, after = read_argument(plan, field, data, pos, end, major)

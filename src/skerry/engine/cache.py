@@ -24,6 +24,8 @@ class Entry:
     created_from: int
     modified_ns: int
     modified_from: int
+    sent_ns: int
+    """When the publisher of the last update sent it."""
     position: int
     """Of the last update."""
 
@@ -64,6 +66,10 @@ class Cache:
     def objects(self, type_name: str) -> Iterator[tuple[bytes, Entry]]:
         """All objects of a type with their keys, in the order of the keys' bytes."""
         return iter(sorted(self._types.get(type_name, {}).items(), key=lambda item: item[0]))
+
+    def type_names(self) -> tuple[str, ...]:
+        """Types that have objects."""
+        return tuple(self._types)
 
     def count(self, type_name: str) -> int:
         """How many objects of a type there are."""
@@ -106,5 +112,6 @@ def _merged(known: Entry | None, update: Update, codec: Codec) -> Entry:
         created_from=created_from,
         modified_ns=update.time_ns,
         modified_from=update.sender,
+        sent_ns=update.sent_ns,
         position=update.position,
     )

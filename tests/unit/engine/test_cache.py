@@ -130,3 +130,15 @@ def test_type_that_is_gone_leaves_nothing_behind() -> None:
     cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
     assert (cache.object_count, cache.payload_bytes) == (0, 0)
     assert cache._types == {}
+
+
+def test_types_are_named_as_long_as_they_have_objects() -> None:
+    cache = Cache()
+    assert cache.type_names() == ()
+    cache.apply(update_of(Thing(id=1)), CODEC)
+    cache.apply(update_of(Thing(id=2)).replace(type_name="Other"), CODEC)
+    assert cache.type_names() == ("Thing", "Other")
+    for name in cache.type_names():
+        assert cache.count(name) == 1
+    cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
+    assert cache.type_names() == ("Other",)

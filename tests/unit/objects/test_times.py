@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime
 import math
+from fractions import Fraction
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from skerry.objects.times import to_datetime, to_timepoint
+from skerry.objects.times import ns_of_seconds, seconds_of_ns, to_datetime, to_timepoint
 
 MOMENT = datetime.datetime(2026, 11, 15, 14, 3, 7, 500000, tzinfo=datetime.UTC)
 
@@ -48,3 +51,45 @@ def test_text_that_is_no_time_is_refused() -> None:
 def test_seconds_that_no_calendar_has_are_refused(seconds: float) -> None:
     with pytest.raises((ValueError, OverflowError)):
         to_datetime(seconds)
+
+
+YEAR_2100 = 4102444800.0
+
+
+@given(st.floats(min_value=1.0, max_value=YEAR_2100))
+@example(1794751387.123456)
+@example(math.nextafter(YEAR_2100, 0))
+def test_seconds_of_a_moment_come_back_from_nanoseconds_as_they_were(seconds: float) -> None:
+    assert seconds_of_ns(ns_of_seconds(seconds)) == pytest.approx(seconds, rel=0, abs=5e-10)
+    if seconds >= 2**23:
+        # From here on, neighbours are further apart than a nanosecond.
+        assert seconds_of_ns(ns_of_seconds(seconds)) == seconds
+        assert seconds_of_ns(ns_of_seconds(-seconds)) == -seconds
+
+
+@given(st.integers(min_value=-(10**9), max_value=4102444800 * 10**9))
+def test_seconds_of_nanoseconds_are_the_nearest_there_are(ns: int) -> None:
+    exact = Fraction(ns, 10**9)
+    seconds = seconds_of_ns(ns)
+    error = abs(Fraction(seconds) - exact)
+    assert error <= abs(Fraction(math.nextafter(seconds, math.inf)) - exact)
+    assert error <= abs(Fraction(math.nextafter(seconds, -math.inf)) - exact)
+
+
+@given(st.floats(min_value=-YEAR_2100, max_value=YEAR_2100))
+@example(-0.5)
+@example(-1e-10)
+@example(0.9999999999)
+def test_nanoseconds_of_seconds_are_the_nearest_there_are(seconds: float) -> None:
+    assert abs(ns_of_seconds(seconds) - Fraction(seconds) * 10**9) <= Fraction(1, 2) + Fraction(
+        1, 10**6
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ns"),
+    [(0.0, 0), (1.5, 1_500_000_000), (-0.25, -250_000_000), (1e9 + 0.5, 10**18 + 500_000_000)],
+)
+def test_seconds_and_nanoseconds_are_the_same_moment(seconds: float, ns: int) -> None:
+    assert ns_of_seconds(seconds) == ns
+    assert seconds_of_ns(ns) == seconds

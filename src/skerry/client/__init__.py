@@ -1,0 +1,1 @@
+"""What applications hold of a node: a space, its containers and subscriptions."""

@@ -1,0 +1,1 @@
+"""How applications and nodes talk: the DOTS protocol, as pure machines for both ends."""

@@ -1,0 +1,180 @@
+"""What both ends of a connection have alike: framing, descriptions before objects, the end.
+
+Each end remembers which types were described on the connection, by whichever side. Before the
+first object of a type that was not, its description goes out, and before that those of all it is
+made of. Internal types are never described: both sides know them.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Any
+
+from skerry.errors import DecodeError
+from skerry.objects.base import Struct
+from skerry.objects.descriptors import describe
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.schema.internal import internal_types
+from skerry.schema.model import NamedType, dependencies
+
+__all__ = [
+    "HANDSHAKE",
+    "Arrival",
+    "Broken",
+    "Connection",
+    "Ended",
+    "Stage",
+    "decode_message",
+    "header_fault",
+]
+
+
+class Stage(enum.Enum):
+    """How far a connection has come; the numbers are the tags of DotsConnectionState."""
+
+    CONNECTING = 1
+    EARLY_SUBSCRIBE = 2
+    CONNECTED = 3
+    CLOSED = 5
+
+
+class Arrival:
+    """An object that the peer sent, still encoded."""
+
+    __slots__ = ("header", "payload")
+
+    def __init__(self, header: Header, payload: bytes) -> None:
+        self.header = header
+        self.payload = payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """The peer ends the connection: orderly when the code is 0."""
+
+    code: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Broken:
+    """The peer broke the protocol; nothing more of it is looked at."""
+
+    message: str
+    detail: str
+
+
+class Connection:
+    """One end of a connection. What it wants to send is taken with `take_output`."""
+
+    def __init__(self, wire: Wire) -> None:
+        self.wire = wire
+        self.stage = Stage.CONNECTING
+        self._described: set[str] = set()
+        self._is_old = isinstance(wire, OldWire)
+        self._is_over = False
+        """Whether the peer said or did what ends the connection; the rest of it is not read."""
+        self._out: list[bytes] = []
+        self.out_bytes = 0
+        """Bytes that wait to be taken."""
+
+    def take_output(self) -> bytes:
+        """The bytes for the stream since the last call."""
+        data = b"".join(self._out)
+        self._out.clear()
+        self.out_bytes = 0
+        return data
+
+    def send(self, header: Header, payload: bytes, type_: NamedType, now_s: float) -> None:
+        """Send an encoded object of a type, which is described first if need be."""
+        if type_.name not in self._described:
+            self.describe(type_, now_s)
+        self._frame(header, payload, now_s)
+
+    def send_message(self, obj: Struct, now_s: float) -> None:
+        """Send a message of our own, an object of an internal type."""
+        header = Header(obj.descriptor.name)
+        header.sent_time = now_s
+        header.attributes = int(obj.attributes)
+        header.remove_obj = 0
+        self._frame(header, obj.encode(), now_s)
+
+    def describe(self, type_: NamedType, now_s: float) -> None:
+        """Send the descriptions of a type and of what it is made of that were not exchanged yet."""
+        for needed in (*dependencies(type_), type_):
+            if needed.name in self._described or needed.name in internal_types():
+                continue
+            self._described.add(needed.name)
+            obj = describe(needed)
+            header = Header(obj.descriptor.name)
+            header.attributes = int(obj.attributes)
+            self._frame(header, obj.encode(), now_s)
+
+    def note_described(self, name: str) -> None:
+        """The peer described a type."""
+        self._described.add(name)
+
+    def is_described(self, name: str) -> bool:
+        """Whether either side described the type."""
+        return name in self._described
+
+    def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
+        """Close, and tell the peer why where it listens for that."""
+        if self.stage is Stage.CONNECTED:
+            error = internal_class("DotsMsgError")(errorCode=code)
+            if text:
+                error.errorText = text
+            self.send_message(error, now_s)
+        self.stage = Stage.CLOSED
+
+    def _frame(self, header: Header, payload: bytes, now_s: float) -> None:
+        if self._is_old:
+            data = self._old_frame(header, payload, now_s)
+        else:
+            data = self.wire.frame(header, payload)
+        self._out.append(data)
+        self.out_bytes += len(data)
+
+    def _old_frame(self, header: Header, payload: bytes, now_s: float) -> bytes:
+        """With what old programs look for; the header stays as it is, others may get it too."""
+        sent_time, sender = header.sent_time, header.sender
+        try:
+            if sent_time == NEVER:
+                header.sent_time = now_s
+            if sender == ABSENT:
+                header.sender = 1
+            return self.wire.frame(header, payload)
+        finally:
+            header.sent_time, header.sender = sent_time, sender
+
+    def _feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+        """What is whole now; and what is wrong with the bytes behind it, if anything is."""
+        arrived: list[tuple[Header, bytes]] = []
+        try:
+            arrived = self.wire.feed(data)
+            # A fault behind whole transmissions is told when asked again.
+            self.wire.feed(b"")
+        except DecodeError as error:
+            return arrived, Broken(message=error.type_name, detail=str(error))
+        return arrived, None
+
+
+HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse", "DotsMsgError"})
+"""Messages that make and end a connection; each is right at one time only."""
+
+
+def decode_message(header: Header, payload: bytes) -> Any:
+    """The message of an internal type; DecodeError when it is none."""
+    return internal_class(header.type_name).decode(payload)
+
+
+def header_fault(header: Header) -> str | None:
+    """What every header must have and this one has not."""
+    if not header.type_name:
+        return "a header without typeName"
+    if header.attributes == ABSENT:
+        return "a header without attributes"
+    return None

@@ -1,0 +1,148 @@
+"""The node's end of a connection: greets, lets a client in or not, and keeps the order of things.
+
+What a client publishes or asks for comes out as arrivals, and the node decides about it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from skerry.errors import DecodeError
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import (
+    HANDSHAKE,
+    Arrival,
+    Broken,
+    Connection,
+    Ended,
+    Stage,
+    decode_message,
+    header_fault,
+)
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import Wire
+
+__all__ = ["ConnectAsked", "JoinsFinished", "ServerConnection", "ServerInput"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectAsked:
+    """A client introduced itself; answer with `accept` or `reject`."""
+
+    name: str
+    wants_preload: bool
+    response: str
+    """To the challenge; empty when it gave none."""
+    cnonce: str
+    extensions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JoinsFinished:
+    """The client joined all it wants to have before it starts; answer with `finish_preload`."""
+
+
+ServerInput: TypeAlias = Arrival | ConnectAsked | JoinsFinished | Ended | Broken
+
+
+class ServerConnection(Connection):
+    """One client, as its node sees it."""
+
+    def __init__(self, wire: Wire, *, client_id: int) -> None:
+        super().__init__(wire)
+        self.client_id = client_id
+        self.name = "<not_set>"
+        self._is_introduced = False
+        self._has_joined = False
+
+    def greet(self, server_name: str, now_s: float, *, challenge: int | None = None) -> None:
+        """The first words on a connection; with a challenge, the client has to prove itself."""
+        hello = internal_class("DotsMsgHello")(serverName=server_name, authChallenge=challenge or 0)
+        if challenge is not None:
+            hello.authenticationRequired = True
+        self.send_message(hello, now_s)
+
+    def receive(self, data: bytes, now_s: float) -> list[ServerInput]:
+        """What the bytes mean, in order. Nothing follows an `Ended` or a `Broken`."""
+        if self._is_over or self.stage is Stage.CLOSED:
+            return []
+        inputs: list[ServerInput] = []
+        arrived, fault = self._feed(data)
+        for header, payload in arrived:
+            item = self._understand(header, payload)
+            inputs.append(item)
+            if isinstance(item, (Ended, Broken)):
+                self._is_over = True
+                return inputs
+        if fault is not None:
+            self._is_over = True
+            inputs.append(fault)
+        return inputs
+
+    def accept(self, asked: ConnectAsked, now_s: float) -> None:
+        """Let the client in."""
+        self.name = asked.name
+        self._answer(asked, now_s, is_accepted=True)
+        self.stage = Stage.EARLY_SUBSCRIBE if asked.wants_preload else Stage.CONNECTED
+
+    def reject(self, asked: ConnectAsked, now_s: float) -> None:
+        """Tell the client that it may not come in; the stream is to be closed then."""
+        self.name = asked.name
+        self._answer(asked, now_s, is_accepted=False)
+        self.stage = Stage.CLOSED
+
+    def finish_preload(self, now_s: float) -> None:
+        """All that the client joined early is on its way; from now on it is connected."""
+        self.send_message(internal_class("DotsMsgConnectResponse")(preloadFinished=True), now_s)
+        self.stage = Stage.CONNECTED
+
+    def _answer(self, asked: ConnectAsked, now_s: float, *, is_accepted: bool) -> None:
+        response = internal_class("DotsMsgConnectResponse")(
+            clientId=self.client_id, accepted=is_accepted, preload=asked.wants_preload
+        )
+        self.send_message(response, now_s)
+
+    def _understand(self, header: Header, payload: bytes) -> ServerInput:
+        fault = header_fault(header)
+        if fault is not None:
+            return Broken(message=header.type_name or "header", detail=fault)
+        if header.type_name not in HANDSHAKE:
+            if self.stage is Stage.CONNECTING:
+                return Broken(message=header.type_name, detail="an object before the handshake")
+            return Arrival(header, payload)
+        try:
+            message = decode_message(header, payload)
+        except DecodeError as error:
+            return Broken(message=header.type_name, detail=str(error))
+        if header.type_name == "DotsMsgError" and self.stage is not Stage.CONNECTING:
+            return Ended(code=message.errorCode or 0, text=message.errorText or "")
+        if header.type_name == "DotsMsgConnect" and self.stage is Stage.CONNECTING:
+            return self._introduction(message)
+        if header.type_name == "DotsMsgConnect" and self.stage is Stage.EARLY_SUBSCRIBE:
+            if message.preloadClientFinished is not True:
+                return Broken(message="DotsMsgConnect", detail="expected preloadClientFinished")
+            if self._has_joined:
+                return Broken(message="DotsMsgConnect", detail="it came twice")
+            self._has_joined = True
+            return JoinsFinished()
+        return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
+
+    def _introduction(self, message: object) -> ServerInput:
+        name = getattr(message, "clientName", None)
+        preload = getattr(message, "preloadCache", None)
+        if self._is_introduced:
+            return Broken(message="DotsMsgConnect", detail="it came twice")
+        if name is None or preload is None:
+            return Broken(message="DotsMsgConnect", detail="without clientName or preloadCache")
+        self._is_introduced = True
+        return ConnectAsked(
+            name=name,
+            wants_preload=preload,
+            response=getattr(message, "authChallengeResponse", None) or "",
+            cnonce=getattr(message, "cnonce", None) or "",
+            extensions=getattr(message, "extensions", None) or 0,
+        )
+
+    def _situation(self) -> str:
+        return self.stage.name.lower().replace("_", " ")

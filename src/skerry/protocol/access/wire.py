@@ -1,0 +1,124 @@
+"""The two framings of the DOTS protocol: bytes of a stream to headers and objects, and back."""
+
+from __future__ import annotations
+
+from librt.strings import BytesWriter
+from mypy_extensions import i64, u8
+
+from skerry.codec.encoder import write_head
+from skerry.codec.frame import FrameCutter, OldFrameCutter, frame, old_frame
+from skerry.codec.heads import read_argument, read_count, read_tag, skip
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
+from skerry.errors import DecodeError
+from skerry.limits import FRAME_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
+from skerry.protocol.access.header import Header, read_header, write_header
+from skerry.schema.internal import internal_types
+
+__all__ = ["OldWire", "Wire"]
+
+_SYSTEM_SPACE = b"\x01\x63SYS"
+_SYSTEM_TYPES = frozenset(internal_types()) - {"DotsClient", "DotsDescriptorRequest"}
+"""Internal types, but for two that old programs do not expect in the name space of the system."""
+
+_PLAN = StructPlan("DotsTransportHeader", object, [], None)
+_HEADER = FieldPlan(3, "dotsHeader", "dotsHeader", False, ValuePlan(0, "DotsHeader"))
+_SIZE = FieldPlan(4, "payloadSize", "payloadSize", False, ValuePlan(0, "uint32"))
+
+
+class Wire:
+    """Version 2, and what every framing can do.
+
+    Transmissions before a fault are given first; the next call, also one without bytes, raises it.
+    """
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        self._cutter: FrameCutter = FrameCutter(frame_bytes_max)
+        self._fault: DecodeError | None = None
+
+    def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
+        """Take bytes from the stream; give the transmissions that are whole now."""
+        if self._fault is not None:
+            raise self._fault
+        arrived: list[tuple[Header, bytes]] = []
+        try:
+            self._read(data, arrived)
+        except DecodeError as error:
+            self._fault = error
+            if not arrived:
+                raise
+        return arrived
+
+    def frame(self, header: Header, payload: bytes) -> bytes:
+        """A transmission as bytes of the stream."""
+        return frame(write_header(header) + payload)
+
+    def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
+        for body in self._cutter.feed(data):
+            header, start = read_header(body, 0)
+            arrived.append((header, body[start:]))
+
+
+class OldWire(Wire):
+    """Version 1: a header around the header, with the size of the object in it."""
+
+    def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
+        super().__init__(frame_bytes_max)
+        self._old_cutter: OldFrameCutter = OldFrameCutter(_payload_size, frame_bytes_max)
+
+    def frame(self, header: Header, payload: bytes) -> bytes:
+        """A transmission as bytes of the stream, with what old programs look for filled in."""
+        name = header.type_name.encode("utf-8", "surrogateescape")
+        in_system_space = header.type_name in _SYSTEM_TYPES
+        writer = BytesWriter()
+        writer.append(u8(0xA4 if in_system_space else 0xA3))
+        if in_system_space:
+            writer.write(_SYSTEM_SPACE)
+        writer.append(u8(0x02))
+        write_head(writer, 0x60, len(name))
+        writer.write(name)
+        writer.append(u8(0x03))
+        writer.write(write_header(header))
+        writer.append(u8(0x04))
+        write_head(writer, 0x00, len(payload))
+        return old_frame(writer.getvalue(), payload)
+
+    def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
+        for outer, payload in self._old_cutter.feed(data):
+            start, _ = _survey(outer)
+            header, _ = read_header(outer, start)
+            arrived.append((header, payload))
+
+
+def _payload_size(outer: bytes) -> int:
+    _, size = _survey(outer)
+    return size
+
+
+def _survey(outer: bytes) -> tuple[int, int]:
+    """Where the header proper begins, and the size of the object; the rest is not used."""
+    end: i64 = len(outer)
+    start: i64 = -1
+    size: i64 = -1
+    count, pos = read_count(_PLAN, None, outer, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    while count > 0:
+        count -= 1
+        tag, pos = read_tag(_PLAN, outer, pos, end)
+        if tag == 3:
+            if start >= 0:
+                refuse_bytes(_PLAN, _HEADER, "tag 3 comes twice", pos)
+            start = pos
+        elif tag == 4:
+            if size >= 0:
+                refuse_bytes(_PLAN, _SIZE, "tag 4 comes twice", pos)
+            size, _ = read_argument(_PLAN, _SIZE, outer, pos, end, 0x00)
+            # A size of 64 bits would come out negative, and lead the cutter backwards.
+            if size < 0 or size > 0xFFFFFFFF:
+                refuse_bytes(_PLAN, _SIZE, "a number that is too large", pos)
+        pos = skip(_PLAN, outer, pos, end)
+    if pos != end:
+        refuse_bytes(_PLAN, None, "bytes behind the header", pos)
+    if start < 0:
+        refuse_bytes(_PLAN, _HEADER, "is missing", 0)
+    if size < 0:
+        refuse_bytes(_PLAN, _SIZE, "is missing", 0)
+    return int(start), int(size)

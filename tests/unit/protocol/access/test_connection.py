@@ -1,0 +1,294 @@
+"""What both ends do alike: descriptions before objects, the end, and how the two fit together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Any
+
+import pytest
+
+from skerry.errors import EncodeError
+from skerry.limits import FRAME_BYTES_MAX
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.client import Accepted, ClientConnection, Connected
+from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
+from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.secrets import is_right_answer
+from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.schema.check import define
+from skerry.schema.internal import internal_types
+from skerry.schema.model import NamedType
+
+TYPES = {
+    type_.name: type_
+    for type_ in define(
+        """
+        enum Color { 1: red, 2: green }
+        struct Inner [substruct_only] { 1: Color color; }
+        struct Outer { 1: [key] uint32 id; 2: vector<Inner> inner; 3: Color color; }
+        struct Other { 1: [key] uint32 id; 2: Inner inner; }
+        """,
+        file="test.dots",
+    ).types
+}
+NOW_S = 1_800_000_000.5
+WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
+
+
+def sent(connection: Connection) -> list[tuple[Header, Any]]:
+    """What waits to go out: headers, and names of described types or payloads."""
+    waiting = connection.out_bytes
+    data = connection.take_output()
+    assert waiting == len(data)
+    assert connection.out_bytes == 0
+    return type(connection.wire)().feed(data)
+
+
+def names(connection: Connection) -> list[str]:
+    found = []
+    for header, payload in sent(connection):
+        name = header.type_name
+        if name in ("StructDescriptorData", "EnumDescriptorData"):
+            name = f"describe {internal_class(name).decode(payload).name}"
+        found.append(name)
+    return found
+
+
+def publish(connection: Connection, type_: NamedType) -> Header:
+    header = Header(type_.name)
+    header.attributes = 2
+    connection.send(header, b"\xa1\x01\x01", type_, NOW_S)
+    return header
+
+
+# -- descriptions
+
+
+def test_what_a_type_is_made_of_is_described_before_it_and_it_before_its_object() -> None:
+    connection = Connection(Wire())
+    publish(connection, TYPES["Outer"])
+    assert names(connection) == ["describe Color", "describe Inner", "describe Outer", "Outer"]
+
+
+def test_each_type_is_described_once() -> None:
+    connection = Connection(Wire())
+    publish(connection, TYPES["Outer"])
+    publish(connection, TYPES["Outer"])
+    connection.describe(TYPES["Outer"], NOW_S)
+    publish(connection, TYPES["Other"])
+    assert names(connection)[3:] == ["Outer", "Outer", "describe Other", "Other"]
+    assert connection.is_described("Inner")
+    assert not connection.is_described("Elsewhere")
+
+
+def test_what_the_peer_described_is_not_described_again() -> None:
+    connection = Connection(Wire())
+    connection.note_described("Color")
+    connection.note_described("Other")
+    assert connection.is_described("Color")
+    publish(connection, TYPES["Outer"])
+    publish(connection, TYPES["Other"])
+    assert names(connection) == ["describe Inner", "describe Outer", "Outer", "Other"]
+
+
+def test_internal_types_are_never_described() -> None:
+    connection = Connection(Wire())
+    for type_ in internal_types().values():
+        connection.describe(type_, NOW_S)
+    assert connection.take_output() == b""
+    publish(connection, internal_types()["DotsClient"])
+    publish(connection, internal_types()["DotsMember"])
+    assert names(connection) == ["DotsClient", "DotsMember"]
+
+
+def test_a_description_has_no_more_than_type_and_attributes_in_its_header() -> None:
+    connection = Connection(Wire())
+    connection.describe(TYPES["Color"], NOW_S)
+    ((header, payload),) = sent(connection)
+    assert header.attributes == int(internal_class("EnumDescriptorData").decode(payload).attributes)
+    assert (header.sent_time, header.sender, header.remove_obj) == (NEVER, ABSENT, ABSENT)
+
+
+# -- headers
+
+
+def test_a_message_of_our_own_has_time_attributes_and_that_it_removes_nothing() -> None:
+    connection = Connection(Wire())
+    connection.send_message(internal_class("DotsMsgError")(errorCode=7), NOW_S)
+    ((header, payload),) = sent(connection)
+    assert (header.sent_time, header.attributes, header.remove_obj) == (NOW_S, 2, 0)
+    assert (header.sender, header.server_sent_time) == (ABSENT, NEVER)
+    assert payload == b"\xa1\x01\x07"
+
+
+def test_old_programs_get_time_and_sender_in_every_header() -> None:
+    connection = Connection(OldWire())
+    publish(connection, TYPES["Other"])
+    connection.send_message(internal_class("DotsMsgError")(errorCode=0), NOW_S)
+    arrived = sent(connection)
+    assert len(arrived) == 5
+    assert {(header.sent_time, header.sender) for header, _ in arrived} == {(NOW_S, 1)}
+
+
+def test_old_programs_get_time_and_sender_as_they_are_where_they_are_there() -> None:
+    connection = Connection(OldWire())
+    header = Header("DotsClient")
+    header.attributes, header.sent_time, header.sender = 2, 3.5, 9
+    connection.send(header, b"\xa0", internal_types()["DotsClient"], NOW_S)
+    ((arrived, _),) = sent(connection)
+    assert (arrived.sent_time, arrived.sender) == (3.5, 9)
+
+
+@pytest.mark.parametrize("framing", ["v1", "v2"])
+def test_a_header_can_be_sent_on_many_connections(framing: str) -> None:
+    header = publish(Connection(WIRES[framing]()), TYPES["Other"])
+    assert (header.sent_time, header.sender) == (NEVER, ABSENT)
+    connection = Connection(WIRES[framing]())
+    with pytest.raises(EncodeError):
+        connection.send(header, bytes(FRAME_BYTES_MAX), TYPES["Color"], NOW_S)
+    assert (header.sent_time, header.sender) == (NEVER, ABSENT)
+
+
+# -- the end
+
+
+@pytest.mark.parametrize("stage", [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CLOSED])
+def test_the_end_is_not_explained_to_who_is_not_connected(stage: Stage) -> None:
+    connection = Connection(Wire())
+    connection.stage = stage
+    connection.end(NOW_S, code=1, text="why")
+    assert connection.take_output() == b""
+    assert connection.stage is Stage.CLOSED
+
+
+@pytest.mark.parametrize(("code", "text"), [(0, None), (1, "why")])
+def test_the_end_is_explained_once_to_who_is_connected(code: int, text: str | None) -> None:
+    connection = Connection(Wire())
+    connection.stage = Stage.CONNECTED
+    connection.end(NOW_S, code=code, text=text or "")
+    connection.end(NOW_S, code=5, text="again")
+    ((header, payload),) = sent(connection)
+    message = internal_class(header.type_name).decode(payload)
+    assert message == internal_class("DotsMsgError")(errorCode=code, errorText=text)
+    assert connection.stage is Stage.CLOSED
+
+
+def test_stages_have_the_tags_of_the_states_that_are_told() -> None:
+    states = internal_class("DotsConnectionState")
+    assert {stage: states.of_tag(stage.value).label for stage in Stage} == {
+        Stage.CONNECTING: "connecting",
+        Stage.EARLY_SUBSCRIBE: "early_subscribe",
+        Stage.CONNECTED: "connected",
+        Stage.CLOSED: "closed",
+    }
+
+
+# -- both ends together
+
+
+class Pair:
+    """A client and a node that talk through bytes, and what each of them heard."""
+
+    def __init__(self, framing: str, *, wants_preload: bool, challenge: int | None) -> None:
+        self.random = Random(framing)
+        self.server = ServerConnection(WIRES[framing](), client_id=7)
+        self.client = ClientConnection(
+            WIRES[framing](), name="c", cnonce="n", secret="s", wants_preload=wants_preload
+        )
+        self.challenge = challenge
+        self.heard_by_server: list[Any] = []
+        self.heard_by_client: list[Any] = []
+        self.server.greet("node", NOW_S, challenge=challenge)
+
+    def settle(self) -> None:
+        while self.server.out_bytes or self.client.out_bytes:
+            for piece in self.pieces(self.client.take_output()):
+                for item in self.server.receive(piece, NOW_S):
+                    self.heard_by_server.append(item)
+                    self.serve(item)
+            for piece in self.pieces(self.server.take_output()):
+                for got in self.client.receive(piece, NOW_S):
+                    self.heard_by_client.append(got)
+                    self.use(got)
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        while data:
+            size = self.random.randint(1, 40)
+            yield data[:size]
+            data = data[size:]
+
+    def serve(self, item: object) -> None:
+        if isinstance(item, ConnectAsked):
+            if self.challenge is not None:
+                answer, nonce = item.response, self.challenge
+                assert is_right_answer(answer, name="c", secret="s", nonce=nonce, cnonce="n")
+            self.server.accept(item, NOW_S)
+        elif isinstance(item, JoinsFinished):
+            self.server.finish_preload(NOW_S)
+
+    def use(self, item: object) -> None:
+        if isinstance(item, Accepted):
+            self.client.describe(TYPES["Outer"], NOW_S)
+            self.client.join("Outer", NOW_S)
+            if item.has_preload:
+                self.client.finish_joins(NOW_S)
+
+
+def kinds(heard: list[Any]) -> list[str]:
+    return [h.header.type_name if isinstance(h, Arrival) else type(h).__name__ for h in heard]
+
+
+@pytest.mark.parametrize("challenge", [None, 0, 2**64 - 1])
+@pytest.mark.parametrize("wants_preload", [False, True])
+@pytest.mark.parametrize("framing", ["v1", "v2"])
+def test_a_client_and_a_node_come_together(
+    framing: str, wants_preload: bool, challenge: int | None
+) -> None:
+    pair = Pair(framing, wants_preload=wants_preload, challenge=challenge)
+    pair.settle()
+    assert (pair.client.stage, pair.server.stage) == (Stage.CONNECTED, Stage.CONNECTED)
+    assert (pair.client.client_id, pair.client.server_name) == (7, "node")
+    assert pair.server.name == "c"
+    described = ["EnumDescriptorData", "StructDescriptorData", "StructDescriptorData"]
+    finish = ["JoinsFinished"] if wants_preload else []
+    assert kinds(pair.heard_by_server) == ["ConnectAsked", *described, "DotsMember", *finish]
+    accepted = Accepted(client_id=7, has_preload=wants_preload)
+    assert pair.heard_by_client == [accepted, *([Connected()] if wants_preload else [])]
+
+
+@pytest.mark.parametrize("framing", ["v1", "v2"])
+def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
+    for ending in ("client", "server"):
+        pair = Pair(framing, wants_preload=True, challenge=None)
+        pair.settle()
+        leaving, left, heard = (
+            (pair.client, pair.server, pair.heard_by_server)
+            if ending == "client"
+            else (pair.server, pair.client, pair.heard_by_client)
+        )
+        leaving.end(NOW_S)
+        publish(leaving, TYPES["Other"])
+        pair.settle()
+        assert heard[-1] == Ended(code=0, text="")
+        publish(left, TYPES["Other"])
+        assert leaving.receive(left.take_output(), NOW_S) == []
+
+
+def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
+    for connection in (
+        ServerConnection(Wire(), client_id=2),
+        ClientConnection(Wire(), name="c", cnonce="n"),
+    ):
+        connection.stage = Stage.CONNECTED
+        whole = Connection(Wire())
+        publish(whole, internal_types()["DotsClient"])
+        data = whole.take_output() + b"\x00"
+        arrival, fault = connection.receive(data, NOW_S)
+        assert isinstance(arrival, Arrival)
+        assert arrival.header.type_name == "DotsClient"
+        detail = "frame: a frame begins with 0x1a, found 0x00 at byte 0"
+        assert fault == Broken(message="frame", detail=detail)
+        assert connection.receive(data, NOW_S) == []
+        assert connection.stage is Stage.CONNECTED, "so that the end can be explained"

@@ -1,0 +1,325 @@
+"""The node's end: who is let in, in which order, and what is refused at which time."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
+from skerry.protocol.access.header import NEVER, Header
+from skerry.protocol.access.secrets import is_right_answer
+from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
+from skerry.protocol.access.wire import OldWire, Wire
+
+FOLDER = Path(__file__).resolve().parents[3] / "golden" / "dots"
+WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
+NOW_S = 1_800_000_000.5
+STAGES = [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CONNECTED]
+
+
+def server_in(stage: Stage) -> ServerConnection:
+    """A connection that came so far."""
+    server = ServerConnection(Wire(), client_id=2)
+    server.greet("node", NOW_S)
+    if stage is not Stage.CONNECTING:
+        preload = stage is Stage.EARLY_SUBSCRIBE
+        (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=preload)
+        server.accept(asked, NOW_S)
+    assert server.stage is stage
+    server.take_output()
+    return server
+
+
+def message(name: str, **fields: Any) -> bytes:
+    peer = Connection(Wire())
+    peer.send_message(internal_class(name)(**fields), NOW_S)
+    return peer.take_output()
+
+
+def tell(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
+    return server.receive(message(name, **fields), NOW_S)
+
+
+def said(server: ServerConnection) -> list[Any]:
+    frames = Wire().feed(server.take_output())
+    return [internal_class(header.type_name).decode(payload) for header, payload in frames]
+
+
+# -- the handshake
+
+
+def test_a_client_comes_in_at_once_without_preload() -> None:
+    server = ServerConnection(Wire(), client_id=5)
+    assert server.name == "<not_set>"
+    server.greet("node", NOW_S)
+    assert said(server) == [internal_class("DotsMsgHello")(serverName="node", authChallenge=0)]
+    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=False)
+    wanted = ConnectAsked(name="c", wants_preload=False, response="", cnonce="", extensions=0)
+    assert asked == wanted
+    assert server.stage is Stage.CONNECTING
+    server.accept(asked, NOW_S)
+    response = internal_class("DotsMsgConnectResponse")
+    assert said(server) == [response(clientId=5, accepted=True, preload=False)]
+    assert (server.stage, server.name) == (Stage.CONNECTED, "c")
+
+
+def test_a_client_joins_before_it_is_connected_with_preload() -> None:
+    server = ServerConnection(Wire(), client_id=5)
+    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True, extensions=3)
+    assert (asked.wants_preload, asked.extensions) == (True, 3)
+    server.accept(asked, NOW_S)
+    response = internal_class("DotsMsgConnectResponse")
+    assert said(server) == [response(clientId=5, accepted=True, preload=True)]
+    joining = message("DotsMember", groupName="T", event=internal_class("DotsMemberEvent")["join"])
+    joined, finished = server.receive(
+        joining + message("DotsMsgConnect", preloadClientFinished=True), NOW_S
+    )
+    assert isinstance(joined, Arrival)
+    assert internal_class("DotsMember").decode(joined.payload).groupName == "T"
+    assert finished == JoinsFinished()
+    assert (server.stage, server.name) == (Stage.EARLY_SUBSCRIBE, "c")
+    server.finish_preload(NOW_S)
+    assert said(server) == [response(preloadFinished=True)]
+    assert server.stage is Stage.CONNECTED
+
+
+@pytest.mark.parametrize("challenge", [0, 1, 2**64 - 1])
+def test_a_challenge_is_given_and_its_answer_handed_on(challenge: int) -> None:
+    server = ServerConnection(Wire(), client_id=5)
+    server.greet("node", NOW_S, challenge=challenge)
+    (hello,) = said(server)
+    assert (hello.authChallenge, hello.authenticationRequired) == (challenge, True)
+    answer = {"authChallengeResponse": "ab" * 32, "cnonce": "n"}
+    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True, **answer)
+    assert (asked.response, asked.cnonce) == ("ab" * 32, "n")
+
+
+def test_who_is_rejected_is_told_so_and_not_listened_to() -> None:
+    server = ServerConnection(Wire(), client_id=5)
+    (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=True)
+    server.reject(asked, NOW_S)
+    response = internal_class("DotsMsgConnectResponse")
+    assert said(server) == [response(clientId=5, accepted=False, preload=True)]
+    assert (server.stage, server.name) == (Stage.CLOSED, "c")
+    assert tell(server, "DotsMsgConnect", preloadClientFinished=True) == []
+    assert server.receive(b"\xff", NOW_S) == []
+    server.end(NOW_S, code=1, text="why")
+    assert server.take_output() == b""
+
+
+# -- the wrong thing at the wrong time
+
+
+WRONG: list[tuple[Stage, str, dict[str, Any], str]] = [
+    (Stage.CONNECTING, "DotsMsgHello", {"serverName": "x"}, "not expected while connecting"),
+    (Stage.CONNECTING, "DotsMsgConnectResponse", {}, "not expected while connecting"),
+    (Stage.CONNECTING, "DotsMsgError", {"errorCode": 0}, "not expected while connecting"),
+    (Stage.CONNECTING, "DotsMember", {"groupName": "T"}, "an object before the handshake"),
+    (Stage.CONNECTING, "StructDescriptorData", {}, "an object before the handshake"),
+    (Stage.CONNECTING, "DotsMsgConnect", {}, "without clientName or preloadCache"),
+    (
+        Stage.CONNECTING,
+        "DotsMsgConnect",
+        {"clientName": "c"},
+        "without clientName or preloadCache",
+    ),
+    (
+        Stage.CONNECTING,
+        "DotsMsgConnect",
+        {"preloadCache": True},
+        "without clientName or preloadCache",
+    ),
+    (Stage.EARLY_SUBSCRIBE, "DotsMsgHello", {}, "not expected while early subscribe"),
+    (Stage.EARLY_SUBSCRIBE, "DotsMsgConnectResponse", {}, "not expected while early subscribe"),
+    (Stage.EARLY_SUBSCRIBE, "DotsMsgConnect", {}, "expected preloadClientFinished"),
+    (
+        Stage.EARLY_SUBSCRIBE,
+        "DotsMsgConnect",
+        {"preloadClientFinished": False},
+        "expected preloadClientFinished",
+    ),
+    (
+        Stage.EARLY_SUBSCRIBE,
+        "DotsMsgConnect",
+        {"clientName": "c", "preloadCache": True},
+        "expected preloadClientFinished",
+    ),
+    (Stage.CONNECTED, "DotsMsgHello", {}, "not expected while connected"),
+    (Stage.CONNECTED, "DotsMsgConnectResponse", {}, "not expected while connected"),
+    (
+        Stage.CONNECTED,
+        "DotsMsgConnect",
+        {"preloadClientFinished": True},
+        "not expected while connected",
+    ),
+]
+
+
+@pytest.mark.parametrize(("stage", "name", "fields", "detail"), WRONG)
+def test_a_message_at_the_wrong_time_breaks_the_connection(
+    stage: Stage, name: str, fields: dict[str, Any], detail: str
+) -> None:
+    server = server_in(stage)
+    again = message("DotsMsgConnect", clientName="c", preloadCache=True)
+    inputs = server.receive(message(name, **fields) + again, NOW_S)
+    assert inputs == [Broken(message=name, detail=detail)]
+    assert server.receive(again, NOW_S) == []
+
+
+@pytest.mark.parametrize("is_together", [False, True])
+def test_a_client_introduces_itself_once(is_together: bool) -> None:
+    server = server_in(Stage.CONNECTING)
+    connect = message("DotsMsgConnect", clientName="c", preloadCache=True)
+    inputs = (
+        server.receive(connect * 2, NOW_S)
+        if is_together
+        else [*server.receive(connect, NOW_S), *server.receive(connect, NOW_S)]
+    )
+    assert isinstance(inputs[0], ConnectAsked)
+    assert inputs[1:] == [Broken(message="DotsMsgConnect", detail="it came twice")]
+
+
+def test_a_client_finishes_its_joins_once() -> None:
+    server = server_in(Stage.EARLY_SUBSCRIBE)
+    finish = message("DotsMsgConnect", preloadClientFinished=True)
+    broken = Broken(message="DotsMsgConnect", detail="it came twice")
+    assert server.receive(finish * 2, NOW_S) == [JoinsFinished(), broken]
+
+
+def test_the_recorded_wrong_message_breaks_the_handshake() -> None:
+    server = server_in(Stage.CONNECTING)
+    (data,) = [f["hex"] for f in frames("error-wrong-message-in-handshake")[1:]]
+    (broken,) = server.receive(bytes.fromhex(data), NOW_S)
+    assert broken == Broken(message="DotsMember", detail="an object before the handshake")
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_header_names_type_and_attributes(stage: Stage) -> None:
+    for name, detail in (
+        ("", "a header without typeName"),
+        ("T", "a header without attributes"),
+        ("DotsMsgConnect", "a header without attributes"),
+    ):
+        header = Header(name)
+        if not name:
+            header.attributes = 2
+        (broken,) = server_in(stage).receive(Wire().frame(header, b"\xa0"), NOW_S)
+        assert broken == Broken(message=name or "header", detail=detail)
+
+
+@pytest.mark.parametrize("name", ["DotsMsgConnect", "DotsMsgError", "DotsMsgHello"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -> None:
+    header = Header(name)
+    header.attributes = 2
+    (broken,) = server_in(stage).receive(Wire().frame(header, b"\xa1\x01\xf6"), NOW_S)
+    assert isinstance(broken, Broken)
+    assert broken.message == name
+    assert broken.detail.startswith(f"{name}.")
+
+
+# -- objects and the end
+
+
+@pytest.mark.parametrize("stage", [Stage.EARLY_SUBSCRIBE, Stage.CONNECTED])
+def test_objects_are_handed_on_as_they_are(stage: Stage) -> None:
+    header = Header("NobodyKnows")
+    header.attributes = 6
+    (arrival,) = server_in(stage).receive(Wire().frame(header, b"not even CBOR"), NOW_S)
+    assert isinstance(arrival, Arrival)
+    assert (arrival.header.type_name, arrival.header.attributes) == ("NobodyKnows", 6)
+    assert arrival.payload == b"not even CBOR"
+
+
+@pytest.mark.parametrize("stage", [Stage.EARLY_SUBSCRIBE, Stage.CONNECTED])
+@pytest.mark.parametrize(
+    ("fields", "ended"),
+    [
+        ({"errorCode": 0}, Ended(code=0, text="")),
+        ({"errorCode": 1, "errorText": "why"}, Ended(code=1, text="why")),
+        ({"errorCode": -5}, Ended(code=-5, text="")),
+        ({}, Ended(code=0, text="")),
+    ],
+)
+def test_nothing_follows_the_end_a_client_announces(
+    stage: Stage, fields: dict[str, Any], ended: Ended
+) -> None:
+    server = server_in(stage)
+    more = message("DotsClient", id=2)
+    inputs = server.receive(more + message("DotsMsgError", **fields) + more + b"\xff", NOW_S)
+    assert isinstance(inputs[0], Arrival)
+    assert inputs[1:] == [ended]
+    assert server.receive(more, NOW_S) == []
+
+
+def test_the_end_is_explained_after_a_broken_protocol() -> None:
+    server = server_in(Stage.CONNECTED)
+    tell(server, "DotsMsgHello")
+    server.end(NOW_S, code=1, text="why")
+    assert said(server) == [internal_class("DotsMsgError")(errorCode=1, errorText="why")]
+    assert server.stage is Stage.CLOSED
+
+
+# -- as recorded
+
+
+def frames(session: str) -> list[dict[str, Any]]:
+    recorded = json.loads((FOLDER / f"{session}.json").read_text(encoding="utf-8"))
+    return [frame for frame in recorded["frames"] if "hex" in frame]
+
+
+def without_times(framing: str, data: bytes) -> list[bytes]:
+    wire = WIRES[framing]()
+    arrived = wire.feed(data)
+    for header, _ in arrived:
+        assert header.sent_time != NEVER
+        header.sent_time = 0.0
+    return [wire.frame(header, payload) for header, payload in arrived]
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        "handshake-no-preload",
+        "publish-all-types",
+        "v1-publish-all-types",
+        "auth-accepted",
+        "auth-rejected",
+    ],
+)
+def test_the_handshake_is_written_as_it_was_recorded(session: str) -> None:
+    framing = "v1" if session.startswith("v1") else "v2"
+    recorded = frames(session)
+    theirs = [f for f in recorded if f["dir"] == "server->client" and "DotsMsg" in f["type"]]
+    hello, response = theirs[0]["payload"], theirs[1]["payload"]
+    server = ServerConnection(WIRES[framing](), client_id=response["clientId"])
+    challenge = hello["authChallenge"] if "authenticationRequired" in hello else None
+    server.greet(hello["serverName"], NOW_S, challenge=challenge)
+    inputs: list[Any] = []
+    for frame in recorded:
+        if frame["dir"] != "client->server":
+            continue
+        for item in server.receive(bytes.fromhex(frame["hex"]), NOW_S):
+            inputs.append(item)
+            if isinstance(item, ConnectAsked):
+                is_right = challenge is None or is_right_answer(
+                    item.response,
+                    name=item.name,
+                    secret="sesame",
+                    nonce=challenge,
+                    cnonce=item.cnonce,
+                )
+                assert is_right is response["accepted"]
+                answer = server.accept if is_right else server.reject
+                answer(item, NOW_S)
+            elif isinstance(item, JoinsFinished):
+                server.finish_preload(NOW_S)
+    wanted = b"".join(bytes.fromhex(f["hex"]) for f in theirs)
+    assert without_times(framing, server.take_output()) == without_times(framing, wanted)
+    assert not any(isinstance(item, Broken) for item in inputs)
+    if "publish" in session or session == "auth-accepted":
+        assert inputs[-1] == Ended(code=0, text="")

@@ -1,0 +1,97 @@
+"""Endpoints: the places that can be named, and words about those that cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.errors import ConfigError
+from skerry.runtime.endpoints import Endpoint, parse_endpoint
+
+
+@pytest.mark.parametrize(
+    ("text", "version", "port"),
+    [
+        ("tcp://ship", 2, 11235),
+        ("tcp-v2://ship", 2, 11235),
+        ("tcp-v1://ship", 1, 11234),
+        ("tcp://ship:7", 2, 7),
+        ("tcp-v1://ship:0", 1, 0),
+        ("tcp://ship:65535/", 2, 65535),
+    ],
+)
+def test_tcp_endpoint_has_a_host_and_the_usual_port(text: str, version: int, port: int) -> None:
+    place = parse_endpoint(text)
+    assert (place.host, place.port, place.path) == ("ship", port, "")
+    assert place.version == version
+    assert place.text == f"{text.partition(':')[0]}://ship:{port}"
+
+
+@pytest.mark.parametrize(("scheme", "version"), [("uds", 2), ("uds-v2", 2), ("uds-v1", 1)])
+def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
+    text = f"{scheme}:/run/skerry.sock"
+    assert parse_endpoint(text) == Endpoint(text=text, version=version, path="/run/skerry.sock")
+
+
+def test_path_of_three_slashes_is_the_same() -> None:
+    assert parse_endpoint("uds:///run/skerry.sock").path == "/run/skerry.sock"
+
+
+def test_path_may_have_escapes() -> None:
+    assert parse_endpoint("uds:/run/my%20node%3f.sock").path == "/run/my node?.sock"
+
+
+def test_address_of_the_sixth_version_keeps_its_brackets_in_text_only() -> None:
+    place = parse_endpoint("tcp://[::1]:4000")
+    assert (place.host, place.port, place.text) == ("::1", 4000, "tcp://[::1]:4000")
+
+
+def test_user_and_password_are_read_and_not_shown() -> None:
+    place = parse_endpoint("tcp://ann:p%40ss@ship:1")
+    assert (place.user, place.password) == ("ann", "p@ss")
+    assert place.text == "tcp://ship:1"
+
+
+def test_nobody_is_named_where_nobody_was() -> None:
+    place = parse_endpoint("tcp://ship")
+    assert (place.user, place.password) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [
+        ("", "there is no scheme ''; there are tcp, tcp-v2, tcp-v1, uds, uds-v2, uds-v1"),
+        ("ship", "there is no scheme 'ship'"),
+        ("http://ship", "there is no scheme 'http'"),
+        ("tcp-v3://ship", "there is no scheme 'tcp-v3'"),
+        ("tcp:ship", "it names no host"),
+        ("tcp://", "it names no host"),
+        ("tcp://:4000", "it names no host"),
+        ("tcp://ship:65536", "Port out of range"),
+        ("tcp://ship:door", "Port could not be cast"),
+        ("tcp://[::1", "Invalid IPv6 URL"),
+        ("tcp://ship/deck", "something stands behind the port"),
+        ("tcp://ship?deck=2", "something stands behind the port"),
+        ("tcp://ship#deck", "something stands behind the port"),
+        ("uds:", "a Unix socket needs a whole path"),
+        ("uds:node.sock", "a Unix socket needs a whole path"),
+        ("uds://host/node.sock", "a Unix socket needs a whole path"),
+        ("uds:/run%00/node.sock", "no path has the character of number 0"),
+        ("uds:/run/node?.sock", "a Unix socket needs a whole path"),
+        ("uds:/run/node#1", "a Unix socket needs a whole path"),
+    ],
+)
+def test_what_is_no_endpoint_is_refused_with_a_reason(text: str, detail: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_endpoint(text)
+    assert caught.value.detail.startswith(detail)
+    assert str(caught.value) == f"{text} (endpoint): {caught.value.detail}"
+    assert caught.value.hint is not None
+    assert "tcp://127.0.0.1:11235" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", ["tcp://ann:secret@ship:door", "htp://ann:secret@ship"])
+def test_password_stays_out_of_the_error(text: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_endpoint(text)
+    assert "secret" not in str(caught.value)
+    assert "ship" in caught.value.key
