@@ -5,17 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from skerry.errors import DecodeError
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import (
-    HANDSHAKE,
     Arrival,
     Broken,
     Connection,
     Ended,
     Stage,
-    decode_message,
-    header_fault,
 )
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.secrets import digest
@@ -106,17 +102,9 @@ class ClientConnection(Connection):
         self.send_message(internal_class("DotsMember")(groupName=group, event=events[event]), now_s)
 
     def _understand(self, header: Header, payload: bytes, now_s: float) -> ClientInput | None:
-        fault = header_fault(header)
-        if fault is not None:
-            return Broken(message=header.type_name or "header", detail=fault)
-        if header.type_name not in HANDSHAKE:
-            if self.stage is Stage.CONNECTING:
-                return Broken(message=header.type_name, detail="an object before the handshake")
-            return Arrival(header, payload)
-        try:
-            message = decode_message(header, payload)
-        except DecodeError as error:
-            return Broken(message=header.type_name, detail=str(error))
+        message: Any = self._opened(header, payload)
+        if isinstance(message, (Arrival, Broken)):
+            return message
         if header.type_name == "DotsMsgError":
             return Ended(code=message.errorCode or 0, text=message.errorText or "")
         if header.type_name == "DotsMsgHello":

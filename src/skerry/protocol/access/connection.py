@@ -161,6 +161,20 @@ class Connection:
             return arrived, Broken(message=error.type_name, detail=str(error))
         return arrived, None
 
+    def _opened(self, header: Header, payload: bytes) -> Arrival | Broken | Struct:
+        """What a transmission is: an object, a fault, or a message of the handshake."""
+        fault = header_fault(header)
+        if fault is not None:
+            return Broken(message=header.type_name or "header", detail=fault)
+        if header.type_name not in HANDSHAKE:
+            if self.stage is Stage.CONNECTING:
+                return Broken(message=header.type_name, detail="an object before the handshake")
+            return Arrival(header, payload)
+        try:
+            return decode_message(header, payload)  # type: ignore[no-any-return]
+        except DecodeError as error:
+            return Broken(message=header.type_name, detail=str(error))
+
 
 HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse", "DotsMsgError"})
 """Messages that make and end a connection; each is right at one time only."""
