@@ -3,7 +3,8 @@
 A component has a dataclass beside it; its fields are the keys, its defaults the defaults, its
 `__post_init__` the checks (it raises ValueError). `load` fills one such section. Each value comes
 from the first of: a flag, the environment (`SKERRY_SECTION__KEY`), the TOML file, the default;
-and it is remembered from which.
+and it is remembered from which. A field that is a tuple of dataclasses is a list of tables in the
+file (`[[section.key]]`), and only there. A field with `metadata={"is_secret": True}` is not shown.
 
 Nothing here is global, and nothing is read on import: callers hand in the environment and say
 which file to read.
@@ -28,6 +29,7 @@ from skerry.spelling import nearest
 __all__ = [
     "DEFAULT_ORIGIN",
     "ENVIRONMENT_PREFIX",
+    "HIDDEN",
     "Loaded",
     "Sources",
     "Value",
@@ -35,10 +37,13 @@ __all__ = [
     "field_keys",
     "load",
     "read_sources",
+    "settings_of",
 ]
 
 ENVIRONMENT_PREFIX: Final = "SKERRY_"
 DEFAULT_ORIGIN: Final = "default"
+HIDDEN: Final = "********"
+"""What is shown of a secret, however long it is."""
 
 T = TypeVar("T")
 
@@ -47,7 +52,7 @@ T = TypeVar("T")
 class Value:
     """A raw value and where it came from; text of the environment is still to be read."""
 
-    raw: object
+    raw: object = dataclasses.field(repr=False)  # it may be a secret
     origin: str
     is_text: bool = False
 
@@ -112,13 +117,35 @@ def load(section: str, cls: type[T], sources: Sources) -> Loaded[T]:
 
 
 def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.Field[Any]]]:
-    """Every key of a section with its field, those of nested sections included."""
+    """Every key of a section with its field, those of nested sections and of tables included."""
     hints = typing.get_type_hints(cls)
     for field in dataclasses.fields(cls):
-        if dataclasses.is_dataclass(hints[field.name]):
-            yield from field_keys(f"{section}.{field.name}", hints[field.name])
+        hint = hints[field.name]
+        inner = _dataclass(hint) or _table_class(hint)
+        if inner is not None:
+            yield from field_keys(f"{section}.{field.name}", inner)
         else:
             yield f"{section}.{field.name}", field
+
+
+def settings_of(section: str, loaded: Loaded[Any]) -> Iterator[tuple[str, object, str]]:
+    """Every key with its value and origin, to be shown: tables by index, secrets hidden."""
+    for key, value, is_secret in _leaves(section, loaded.value):
+        is_hidden = is_secret and value is not None
+        yield key, HIDDEN if is_hidden else value, loaded.origins.get(key, DEFAULT_ORIGIN)
+
+
+def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
+    hints = typing.get_type_hints(type(instance))
+    for field in dataclasses.fields(instance):
+        key, value = f"{section}.{field.name}", getattr(instance, field.name)
+        if _dataclass(hints[field.name]) is not None:
+            yield from _leaves(key, value)
+        elif _table_class(hints[field.name]) is not None and value:
+            for index, table in enumerate(value):
+                yield from _leaves(f"{key}[{index}]", table)
+        else:
+            yield key, value, _is_secret(field)
 
 
 # -- where values come from
@@ -178,17 +205,62 @@ def _environment_values(environ: Mapping[str, str]) -> Iterator[tuple[str, Value
 
 
 def _check_names(section: str, cls: type[Any], values: Mapping[str, Value]) -> None:
-    known = [key for key, _ in field_keys(section, cls)]
+    given = dict(_given_keys(section, cls))
+    lists = [key for key, is_list in given.items() if is_list]
+    known = [key for key, is_list in given.items() if not is_list]
     groups = {key.rpartition(".")[0] for key in known} | {section}
     for key, value in values.items():
         is_empty_group = value.raw == {} and key in groups
-        if key not in known and not is_empty_group:
-            raise _unknown(key, value.origin, "key", key, known)
+        if key in known or is_empty_group:
+            continue
+        list_key = next((name for name in lists if f"{key}.".startswith(f"{name}.")), None)
+        if list_key is None:
+            raise _unknown(key, value.origin, "key", key, list(given), section=section)
+        if value.is_text or key != list_key or value.raw == {}:
+            raise ConfigError(
+                key=list_key,
+                origin=value.origin,
+                detail="is a list of tables, which stands in the file",
+                hint=f"write [[{list_key}]], with two brackets, before each of the tables",
+            )
 
 
-def _unknown(key: str, origin: str, what: str, name: str, known: Sequence[str]) -> ConfigError:
-    guess = nearest(name, known)
-    hint = f"did you mean {guess}?" if guess else f"known are: {', '.join(sorted(known))}"
+def _given_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, bool]]:
+    """The keys under which values are given, and whether it is a list of tables, as one value."""
+    hints = typing.get_type_hints(cls)
+    for field in dataclasses.fields(cls):
+        key, hint = f"{section}.{field.name}", hints[field.name]
+        inner = _dataclass(hint)
+        if inner is not None:
+            yield from _given_keys(key, inner)
+        else:
+            yield key, _table_class(hint) is not None
+
+
+def _dataclass(hint: Any) -> type[Any] | None:
+    """The dataclass of a nested section; None when a field holds something else."""
+    return hint if isinstance(hint, type) and dataclasses.is_dataclass(hint) else None
+
+
+def _table_class(hint: Any) -> type[Any] | None:
+    """The dataclass of which a field holds a tuple; None when it holds something else."""
+    return _dataclass(typing.get_args(hint)[0]) if typing.get_origin(hint) is tuple else None
+
+
+def _is_secret(field: dataclasses.Field[Any]) -> bool:
+    return bool(field.metadata.get("is_secret"))
+
+
+def _unknown(
+    key: str, origin: str, what: str, name: str, known: Sequence[str], *, section: str = ""
+) -> ConfigError:
+    # The section is spelled right; counting it would make all its keys look alike.
+    start = len(section) + 1 if section else 0
+    guess = nearest(name[start:], [candidate[start:] for candidate in known])
+    if guess:
+        hint = f"did you mean {known[0][:start]}{guess}?"
+    else:
+        hint = f"known are: {', '.join(sorted(known))}"
     return ConfigError(key=key, origin=origin, detail=f"there is no such {what}", hint=hint)
 
 
@@ -198,27 +270,70 @@ def _build(section: str, cls: type[T], values: Mapping[str, Value], origins: dic
     arguments: dict[str, Any] = {}
     for field in dataclasses.fields(cls):
         key, hint = f"{section}.{field.name}", hints[field.name]
-        if dataclasses.is_dataclass(hint):
-            arguments[field.name] = _build(key, typing.cast("type[Any]", hint), values, origins)
+        inner = _dataclass(hint)
+        if inner is not None:
+            arguments[field.name] = _build(key, inner, values, origins)
             continue
         value = values.get(key)
+        table_class = _table_class(hint)
+        if table_class is not None and value is not None and value.raw:
+            arguments[field.name] = tuple(_build_tables(key, table_class, value, origins))
+            continue
         origins[key] = value.origin if value else DEFAULT_ORIGIN
         if value is not None:
-            arguments[field.name] = _converted(key, value, hint)
+            arguments[field.name] = _converted(key, value, hint, is_secret=_is_secret(field))
+        elif _is_required(field):
+            origin = _origin_of(values) or DEFAULT_ORIGIN
+            raise ConfigError(key=key, origin=origin, detail="is missing, and has no default")
     try:
         return cls(**arguments)
     except (TypeError, ValueError) as error:
         given = {
             origins[f"{section}.{name}"] for name in arguments if f"{section}.{name}" in origins
         }
-        origin = ", ".join(sorted(given)) or DEFAULT_ORIGIN
+        origin = ", ".join(sorted(given)) or _origin_of(values) or DEFAULT_ORIGIN
         raise ConfigError(key=section, origin=origin, detail=str(error)) from error
 
 
-def _converted(key: str, value: Value, hint: Any) -> object:
+def _build_tables(
+    key: str, cls: type[Any], value: Value, origins: dict[str, str]
+) -> Iterator[object]:
+    if not isinstance(value.raw, list | tuple):
+        raise ConfigError(
+            key=key,
+            origin=value.origin,
+            detail="is not a list of tables",
+            hint=f"write [[{key}]] before each of them",
+        )
+    if len(value.raw) > limits.CONFIG_TABLE_COUNT_MAX:
+        detail = f"{len(value.raw)} tables, the limit is {limits.CONFIG_TABLE_COUNT_MAX}"
+        raise ConfigError(key=key, origin=value.origin, detail=detail)
+    for index, table in enumerate(value.raw):
+        place = f"{key}[{index}]"
+        if not isinstance(table, dict):
+            raise ConfigError(key=place, origin=value.origin, detail="is not a table")
+        given = dict(_table_values(place, table, value.origin))
+        _check_names(place, cls, given)
+        yield _build(place, cls, given, origins)
+
+
+def _is_required(field: dataclasses.Field[Any]) -> bool:
+    missing = dataclasses.MISSING
+    return field.default is missing and field.default_factory is missing
+
+
+def _origin_of(values: Mapping[str, Value]) -> str:
+    return ", ".join(sorted({value.origin for value in values.values()}))
+
+
+def _converted(key: str, value: Value, hint: Any, *, is_secret: bool) -> object:
     try:
         return _from_text(str(value.raw), hint) if value.is_text else _checked(value.raw, hint)
     except ValueError as error:
+        # The message has the value in it, and so has the error it comes from.
+        if is_secret:
+            detail = f"what is given is not {_described(hint)}"
+            raise ConfigError(key=key, origin=value.origin, detail=detail) from None
         raise ConfigError(key=key, origin=value.origin, detail=str(error)) from error
 
 
@@ -297,6 +412,8 @@ def _described(hint: Any) -> str:
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(_described(choice) for choice in arguments)
+    if _table_class(hint) is not None:
+        return "a list of tables"
     if origin is tuple:
         return f"a list, each item {_described(arguments[0])}"
     if origin is typing.Literal:

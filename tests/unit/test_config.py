@@ -10,7 +10,16 @@ from typing import Any, Literal
 import pytest
 
 from skerry import limits
-from skerry.config import Loaded, Sources, config_file, field_keys, load, read_sources
+from skerry.config import (
+    HIDDEN,
+    Loaded,
+    Sources,
+    config_file,
+    field_keys,
+    load,
+    read_sources,
+    settings_of,
+)
 from skerry.errors import ConfigError
 
 
@@ -249,3 +258,180 @@ def test_file_is_the_named_one_then_the_variable_then_here_then_the_users(tmp_pa
     named = {**moved, "SKERRY_CONFIG": "variable.toml"}
     assert config_file(None, environ=named, **places) == Path("variable.toml")
     assert config_file(Path("flag.toml"), environ=named, **places) == Path("flag.toml")
+
+
+# -- lists of tables
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleConfig:
+    verbs: tuple[Literal["publish", "clear"], ...]
+    client: str = "*"
+    secret: str | None = field(default=None, repr=False, metadata={"is_secret": True})
+    inner: InnerConfig = field(default_factory=InnerConfig)
+
+    def __post_init__(self) -> None:
+        if not self.verbs:
+            raise ValueError("verbs is empty")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoorConfig:
+    name: str = "door"
+    password: str | None = field(default=None, repr=False, metadata={"is_secret": True})
+    rule: tuple[RuleConfig, ...] = ()
+    more: tuple[InnerConfig, ...] = (InnerConfig(),)
+
+
+def door(tmp_path: Path, text: str = "", **environ: str) -> Loaded[DoorConfig]:
+    file = tmp_path / "skerry.toml"
+    file.write_text(text, encoding="utf-8")
+    return load(
+        "door", DoorConfig, read_sources(sections=("door",), file=file, environ=dict(environ))
+    )
+
+
+def door_refusal(tmp_path: Path, text: str = "", **environ: str) -> ConfigError:
+    with pytest.raises(ConfigError) as caught:
+        door(tmp_path, text, **environ)
+    return caught.value
+
+
+TWO_RULES = """
+[[door.rule]]
+verbs = ["publish"]
+secret = "sesame"
+[[door.rule]]
+verbs = ["publish", "clear"]
+client = "a*"
+inner.group = "x"
+"""
+
+
+def test_tables_of_a_list_are_filled_in_order(tmp_path: Path) -> None:
+    loaded = door(tmp_path, TWO_RULES)
+    assert loaded.value.rule == (
+        RuleConfig(verbs=("publish",), secret="sesame"),
+        RuleConfig(verbs=("publish", "clear"), client="a*", inner=InnerConfig(group="x")),
+    )
+    assert loaded.origins["door.rule[1].client"] == f"file {tmp_path / 'skerry.toml'}"
+    assert loaded.origins["door.rule[0].client"] == "default"
+    assert loaded.origins["door.rule[1].inner.delay_ms_max"] == "default"
+
+
+def test_a_list_of_tables_may_stand_in_one_line_or_be_empty(tmp_path: Path) -> None:
+    line = '[door]\nrule = [{verbs = ["clear"]}]\n'
+    assert door(tmp_path, line).value.rule == (RuleConfig(verbs=("clear",)),)
+    assert door(tmp_path, "[door]\nrule = []\nmore = []\n").value == DoorConfig(more=())
+    assert door(tmp_path).value.rule == ()
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "words", "hint"),
+    [
+        ('verbs = ["read"]', "door.rule[1].verbs", "one of 'publish', 'clear'", None),
+        ("verbs = 3", "door.rule[1].verbs", "a list, each item", None),
+        ("verbs = []", "door.rule[1]", "verbs is empty", None),
+        ('client = "x"', "door.rule[1].verbs", "is missing", None),
+        ("", "door.rule[1].verbs", "is missing", None),
+        ('verb = ["clear"]', "door.rule[1].verb", "no such key", "mean door.rule[1].verbs?"),
+        ("inner.x = 1", "door.rule[1].inner.x", "no such key", "known are: door.rule[1].client"),
+        ('verbs = ["clear"]\ninner.delay_ms_max = 0', "door.rule[1].inner", "more than 0", None),
+    ],
+)
+def test_faults_in_a_table_are_told_with_its_index(
+    tmp_path: Path, line: str, key: str, words: str, hint: str | None
+) -> None:
+    good = '[[door.rule]]\nverbs = ["clear"]\n'
+    error = door_refusal(tmp_path, f"{good}[[door.rule]]\n{line}\n{good}")
+    assert error.key == key
+    assert words in error.detail
+    assert error.origin == f"file {tmp_path / 'skerry.toml'}"
+    assert (hint or "") in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("[door]\nrule = 3\n", "door.rule"),
+        ('[door]\nrule = ""\n', "door.rule"),
+        ("[door]\nrule = [3]\n", "door.rule[0]"),
+        ('[door]\nrule = ["x"]\n', "door.rule[0]"),
+        ('[door.rule]\nverbs = ["clear"]\n', "door.rule"),
+        ("[door.rule]\n", "door.rule"),
+        ("[door.rule.inner]\ngroup = 'x'\n", "door.rule"),
+    ],
+)
+def test_what_is_no_list_of_tables_is_refused(tmp_path: Path, text: str, key: str) -> None:
+    error = door_refusal(tmp_path, text)
+    assert error.key == key
+    assert "table" in error.detail
+
+
+@pytest.mark.parametrize("name", ["SKERRY_DOOR__RULE", "SKERRY_DOOR__RULE__VERBS"])
+def test_the_environment_cannot_set_a_list_of_tables(tmp_path: Path, name: str) -> None:
+    error = door_refusal(tmp_path, TWO_RULES, **{name: "publish"})
+    assert (error.key, error.origin) == ("door.rule", f"environment {name}")
+    assert "stands in the file" in error.detail
+    assert error.hint == "write [[door.rule]], with two brackets, before each of the tables"
+
+
+def test_a_misspelt_list_gets_the_nearest_name(tmp_path: Path) -> None:
+    assert door_refusal(tmp_path, "[[door.rules]]\n").hint == "did you mean door.rule?"
+
+
+@pytest.mark.slow
+def test_a_list_may_have_so_many_tables_and_no_more(tmp_path: Path) -> None:
+    def text(count: int) -> str:
+        return "[door]\nmore = [" + "{}," * count + "]\n"
+
+    limit = limits.CONFIG_TABLE_COUNT_MAX
+    assert len(door(tmp_path, text(limit)).value.more) == limit
+    error = door_refusal(tmp_path, text(limit + 1))
+    assert (error.key, error.detail) == ("door.more", f"{limit + 1} tables, the limit is {limit}")
+
+
+def test_keys_of_tables_are_among_the_keys_of_a_section() -> None:
+    keys = [key for key, _ in field_keys("door", DoorConfig)]
+    assert keys[:5] == [
+        "door.name",
+        "door.password",
+        "door.rule.verbs",
+        "door.rule.client",
+        "door.rule.secret",
+    ]
+
+
+def test_settings_are_shown_with_tables_by_index_and_secrets_hidden(tmp_path: Path) -> None:
+    loaded = door(tmp_path, TWO_RULES, SKERRY_DOOR__PASSWORD="hush")
+    shown = {key: (value, origin) for key, value, origin in settings_of("door", loaded)}
+    file = f"file {tmp_path / 'skerry.toml'}"
+    assert shown["door.name"] == ("door", "default")
+    assert shown["door.password"] == (HIDDEN, "environment SKERRY_DOOR__PASSWORD")
+    assert shown["door.rule[0].secret"] == (HIDDEN, file)
+    assert shown["door.rule[1].secret"] == (None, "default")
+    assert shown["door.rule[1].inner.group"] == ("x", file)
+    assert shown["door.more[0].group"] == ("none", "default")
+    assert dict(settings_rows(door(tmp_path)))["door.rule"] == ()
+
+
+def settings_rows(loaded: Loaded[DoorConfig]) -> list[tuple[str, object]]:
+    return [(key, value) for key, value, _ in settings_of("door", loaded)]
+
+
+def test_a_secret_is_in_no_text_about_a_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "skerry.toml"
+    file.write_text(TWO_RULES, encoding="utf-8")
+    environ = {"SKERRY_DOOR__PASSWORD": "hush"}
+    sources = read_sources(sections=("door",), file=file, environ=environ)
+    texts = repr(sources) + repr(load("door", DoorConfig, sources))
+    assert "sesame" not in texts
+    assert "hush" not in texts
+
+
+def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) -> None:
+    error = door_refusal(tmp_path, '[[door.rule]]\nverbs = ["clear"]\nsecret = 271828\n')
+    assert error.key == "door.rule[0].secret"
+    assert error.detail == "what is given is not a text or nothing"
+    assert "271828" not in str(error)
+    assert error.__cause__ is None

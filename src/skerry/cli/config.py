@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.config import Loaded, Sources, config_file, load, read_sources
+from skerry.config import Loaded, Sources, config_file, load, read_sources, settings_of
 from skerry.errors import SkerryError
 
 __all__ = ["SECTIONS", "config", "load_section", "read_settings", "section_class"]
@@ -20,6 +20,7 @@ T = TypeVar("T")
 
 SECTIONS: Final[Mapping[str, str]] = {
     "cli": "skerry.cli.output:CliConfig",
+    "node": "skerry.apps.node_config:NodeConfig",
 }
 """Every section of the file and the dataclass it fills, imported only when somebody asks."""
 
@@ -85,21 +86,13 @@ def _folder() -> Path:
 
 
 def _rows(section: str) -> list[tuple[str, object, str]]:
-    loaded = load_section(section, section_class(section))
-    return [
-        (key, _value_at(loaded.value, key.split(".")[1:]), origin)
-        for key, origin in loaded.origins.items()
-    ]
-
-
-def _value_at(value: Any, path: list[str]) -> object:
-    for name in path:
-        value = getattr(value, name)
-    return value
+    return list(settings_of(section, load_section(section, section_class(section))))
 
 
 def _shown(value: object) -> str:
     """A value as it would stand in the file."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_shown, value))}]"
     return f'"{value}"' if isinstance(value, str | Path) else str(value)

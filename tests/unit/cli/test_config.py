@@ -40,7 +40,9 @@ def test_show_tells_flag_environment_and_file_apart(
     Path("skerry.toml").write_text('[cli]\ncolor = "never"\nprogress = false\n', encoding="utf-8")
     file = f"file {clean_place / 'skerry.toml'}"
     show = ("config", "show", "--json")
-    assert rows(run(*show)) == {"cli.color": ("never", file), "cli.progress": (False, file)}
+    seen = rows(run(*show))
+    assert (seen["cli.color"], seen["cli.progress"]) == (("never", file), (False, file))
+    assert seen["node.name"][1] == "default"
     monkeypatch.setenv("SKERRY_CLI__COLOR", "always")
     assert rows(run(*show))["cli.color"] == ("always", "environment SKERRY_CLI__COLOR")
     assert rows(run("--color", "auto", *show))["cli.color"] == ("auto", "flag --color")
@@ -71,3 +73,19 @@ def test_mistakes_in_the_configuration_stop_every_command(run: Run) -> None:
 def test_color_of_the_configuration_is_used(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_CLI__COLOR", "always")
     assert "\x1b[" in run("config", "show").out
+
+
+def test_show_gives_tables_by_index_and_hides_secrets(run: Run) -> None:
+    Path("skerry.toml").write_text(
+        "[[node.admission.authentication]]\nclient = 'tracker'\nsecret = 'sesame'\n"
+        "[[node.admission.permission]]\nverbs = ['publish', 'clear']\n",
+        encoding="utf-8",
+    )
+    done = run("config", "show", "--json")
+    seen = rows(done)
+    assert seen["node.admission.authentication[0].client"][0] == "tracker"
+    assert seen["node.admission.authentication[0].secret"][0] == "********"
+    assert seen["node.admission.permission[0].verbs"][0] == ["publish", "clear"]
+    table = run("--color", "never", "config", "show").out
+    assert "sesame" not in table + done.out
+    assert "node.admission.permission[0].verbs" in table

@@ -1,0 +1,165 @@
+"""Admission: who may connect, what a client may do then, and how much of it.
+
+The node asks here and nowhere else. What is asked about a connection is its `Origin`, which its
+door knows, and later the name that the client gives itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+from skerry.engine.authentication import Authentication, AuthenticationRule, Policy
+from skerry.engine.meter import ClientLimits, Meter
+from skerry.engine.origins import INSIDE, Origin
+from skerry.engine.permissions import VERBS, PermissionRule, Permissions, Rights
+from skerry.limits import (
+    AUTHENTICATION_RULE_COUNT_MAX,
+    CLIENT_NAME_CHAR_COUNT_MAX,
+    PERMISSION_RULE_COUNT_MAX,
+)
+
+__all__ = [
+    "INSIDE",
+    "VERBS",
+    "Admission",
+    "AdmissionConfig",
+    "AuthenticationRule",
+    "ClientLimits",
+    "Meter",
+    "Origin",
+    "PermissionRule",
+    "Rights",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdmissionConfig:
+    """Who may come in and do what. Without rules: this computer may do all, others nothing."""
+
+    permission: tuple[PermissionRule, ...] = ()
+    """What clients may do: the first rule that fits decides, and where none does, nothing is."""
+    authentication: tuple[AuthenticationRule, ...] = ()
+    """Who may connect, and with which secret."""
+    policy: Policy | None = None
+    """What becomes of clients that no authentication rule decides about: `accept` or `reject`.
+    Without one they are accepted, unless they were asked for a secret."""
+    limits: ClientLimits = field(default_factory=ClientLimits)
+
+    def __post_init__(self) -> None:
+        for name, count, limit in (
+            ("permission", len(self.permission), PERMISSION_RULE_COUNT_MAX),
+            ("authentication", len(self.authentication), AUTHENTICATION_RULE_COUNT_MAX),
+        ):
+            if count > limit:
+                raise ValueError(f"{name} has {count} rules, the limit is {limit}")
+        for identity, count in Counter(rule.identity for rule in self.authentication).items():
+            if count > 1:
+                network, client, priority = identity
+                raise ValueError(
+                    f"authentication has {count} rules for client {client!r}, network {network!r}"
+                    f" and priority {priority}: give them different priorities"
+                )
+
+
+class Admission:
+    """The doorkeeper of one node.
+
+    The random numbers are challenges that nobody must foresee: a node on a network hands in a
+    `random.SystemRandom`, a simulated one its seeded chance.
+    """
+
+    def __init__(self, config: AdmissionConfig | None = None, *, rng: Random) -> None:
+        self._config = config or AdmissionConfig()
+        self._permissions = Permissions(self._config.permission)
+        self._authentication = Authentication(
+            self._config.authentication, self._config.policy, rng=rng
+        )
+        self._present_count = 0
+        self._present_by_host: dict[str, int] = {}
+
+    @property
+    def limits(self) -> ClientLimits:
+        """What one client and one address may use."""
+        return self._config.limits
+
+    @property
+    def present_count(self) -> int:
+        """Connections that came in and have not left."""
+        return self._present_count
+
+    def arriving(self, origin: Origin) -> str | None:
+        """Why a connection may not come in; None if it may, and it is counted until it `left`."""
+        limits = self.limits
+        if self._present_count >= limits.connection_count_max:
+            return f"too many connections, the limit is {limits.connection_count_max}"
+        host = _host_of(origin)
+        if host:
+            count = self._present_by_host.get(host, 0)
+            if count >= limits.connection_count_per_address_max:
+                limit = limits.connection_count_per_address_max
+                return f"too many connections from {host}, the limit is {limit}"
+            self._present_by_host[host] = count + 1
+        self._present_count += 1
+        return None
+
+    def left(self, origin: Origin) -> None:
+        """A connection that came in is gone."""
+        assert self._present_count > 0
+        self._present_count -= 1
+        host = _host_of(origin)
+        if not host:
+            return
+        count = self._present_by_host[host] - 1
+        if count:
+            self._present_by_host[host] = count
+        else:
+            del self._present_by_host[host]
+
+    def challenge(self, origin: Origin) -> int | None:
+        """A random number, never 0, which the client has to answer; None if it need not."""
+        return self._authentication.challenge(origin)
+
+    def verdict(
+        self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
+    ) -> bool:
+        """Whether a client that introduced itself is let in; `nonce` is what `challenge` gave."""
+        if len(name) > CLIENT_NAME_CHAR_COUNT_MAX:
+            return False
+        return self._authentication.verdict(
+            origin, name=name, nonce=nonce, response=response, cnonce=cnonce
+        )
+
+    def rights(self, origin: Origin, name: str) -> Rights:
+        """What a client may do that was let in."""
+        return self._permissions.rights(origin, name)
+
+    def meter(self) -> Meter:
+        """A new meter for one client."""
+        return Meter(self.limits)
+
+    def set_rule(self, rule: Any) -> None:
+        """Take a `DotsAuthentication` of a client that may administer.
+
+        LocalProtocolError for a bad one, LimitExceeded for one too many.
+        """
+        self._authentication.set_rule(rule)
+
+    def remove_rule(self, rule: Any) -> None:
+        """Forget the rule with the key of a `DotsAuthentication`."""
+        self._authentication.remove_rule(rule)
+
+    def set_policy(self, policy: Any) -> None:
+        """Take a `DotsAuthenticationPolicy` of a client that may administer."""
+        self._authentication.set_policy(policy)
+
+    def remove_policy(self, policy: Any) -> None:
+        """Forget the policy with the key of a `DotsAuthenticationPolicy`."""
+        self._authentication.remove_policy(policy)
+
+
+def _host_of(origin: Origin) -> str:
+    # Unix sockets and what is inside have no address that could be one of many.
+    return "" if origin.kind in ("unix", "inside") else str(origin.address or origin.host)

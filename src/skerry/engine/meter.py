@@ -1,0 +1,104 @@
+"""What one client and one address may use, and the meter that measures a client's publishing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Final
+
+from skerry.limits import (
+    CACHE_BYTES_MAX,
+    CACHE_OBJECT_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    STREAM_WAITING_BYTES_MAX,
+)
+
+__all__ = ["ClientLimits", "Meter"]
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """Bounds per client and per address, so that one of them cannot take what all need."""
+
+    connection_count_max: int = 10_000
+    """Connections of all clients. Each takes a file descriptor and some ten kilobytes."""
+    connection_count_per_address_max: int = 2_000
+    """Connections from one address: a computer full of programs, and yet a fifth of all. Unix
+    sockets have no address, and only who is on this computer can use them."""
+    handshake_s: float = 10.0
+    """How long a connection may take until it has introduced itself. An honest client takes
+    milliseconds; a silent one would hold its place for ever."""
+    update_bytes_max: int = PAYLOAD_BYTES_MAX
+    """One published object, encoded."""
+    updates_per_s_max: float = 0.0
+    """Updates a client may publish in a second, over time; 0 is as many as it can. What is too much
+    depends on the system, so nothing is assumed."""
+    bytes_per_s_max: float = 0.0
+    """Bytes of updates a client may publish in a second, over time; 0 is as many as it can."""
+    burst_s: float = 1.0
+    """How many seconds' worth of updates may come at once: programs publish in bursts."""
+    join_count_max: int = 10_000
+    """Groups one client may be in: a type or a pattern each. More than a system has types."""
+    type_count_max: int = 1_000
+    """Types one client may describe: each becomes tables in the node. Large programs have some
+    hundreds; the registry has room for ten such clients."""
+    object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
+    """Objects in the cache that one client made: one that runs wild leaves half to the others."""
+    object_bytes_max: int = CACHE_BYTES_MAX // 2
+    """Bytes of these objects."""
+    waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
+    """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
+    view_count_max: int = 1_000
+    """Filtered subscriptions of one client: each is tested against every update of its type."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            may_be_nothing = field.name in ("updates_per_s_max", "bytes_per_s_max")
+            if value < 0 or (value == 0 and not may_be_nothing):
+                least = "0 or more" if may_be_nothing else "more than 0"
+                raise ValueError(f"{field.name} must be {least}, and is {value}")
+
+
+class Meter:
+    """Whether a client publishes too fast.
+
+    A bucket that runs empty at the permitted rate, kept as the time at which all that was spent
+    will be worked off. That time may be ahead by the length of a burst; a single update is taken
+    however large it is, and the next ones wait for it.
+    """
+
+    __slots__ = (
+        "_burst_ns",
+        "_byte_ns",
+        "_bytes_done_ns",
+        "_limits",
+        "_update_ns",
+        "_updates_done_ns",
+    )
+
+    def __init__(self, limits: ClientLimits) -> None:
+        self._limits = limits
+        self._update_ns = _per_unit_ns(limits.updates_per_s_max)
+        self._byte_ns = _per_unit_ns(limits.bytes_per_s_max)
+        self._burst_ns = limits.burst_s * _SECOND_NS
+        self._updates_done_ns = 0.0
+        self._bytes_done_ns = 0.0
+
+    def spend(self, count: int, size: int, now_ns: int) -> str | None:
+        """Take `count` updates of `size` bytes together; else say why not, and count nothing."""
+        limits = self._limits
+        if size > count * limits.update_bytes_max:
+            return f"an update of {size // count} bytes, the limit is {limits.update_bytes_max}"
+        if self._updates_done_ns - now_ns > self._burst_ns:
+            return f"more than {limits.updates_per_s_max:g} updates a second"
+        if self._bytes_done_ns - now_ns > self._burst_ns:
+            return f"more than {limits.bytes_per_s_max:g} bytes a second"
+        self._updates_done_ns = max(self._updates_done_ns, now_ns) + count * self._update_ns
+        self._bytes_done_ns = max(self._bytes_done_ns, now_ns) + size * self._byte_ns
+        return None
+
+
+def _per_unit_ns(rate: float) -> float:
+    return _SECOND_NS / rate if rate else 0.0

@@ -1,0 +1,102 @@
+"""Where a connection comes from, and the networks that rules name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from ipaddress import (
+    IPv4Address,
+    IPv4Network,
+    IPv6Address,
+    IPv6Network,
+    ip_address,
+    ip_network,
+)
+from typing import Final, Literal, TypeAlias
+
+__all__ = ["INSIDE", "Origin", "OriginKind", "Place", "parse_place"]
+
+OriginKind: TypeAlias = Literal["tcp", "tls", "websocket", "unix", "inside"]
+
+_KINDS_OF_THIS_COMPUTER: Final = ("unix", "inside")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What the door knows about a connection before a word was said on it."""
+
+    kind: OriginKind
+    host: str = ""
+    """The address of the other end, without a port; empty where there is none."""
+    certificate: str = ""
+    """The common name of the certificate by which a client of mutual TLS proved itself."""
+
+    @property
+    def address(self) -> IPv4Address | IPv6Address | None:
+        """The address as a number; None for what has none, or one that cannot be read."""
+        try:
+            address = ip_address(self.host)
+        except ValueError:
+            return None
+        # A socket that takes both families gives IPv4 addresses this way; rules name the plain one.
+        mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+        return mapped or address
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is on this computer: by a Unix socket, inside the program, or by loopback."""
+        if self.kind in _KINDS_OF_THIS_COMPUTER:
+            return True
+        address = self.address
+        return address is not None and address.is_loopback
+
+
+INSIDE: Final = Origin(kind="inside")
+"""A client in the program of the node."""
+
+
+_PlaceKind: TypeAlias = Literal["", "unix", "inside", "local"]
+_KINDS_OF_PLACES: Final[dict[str, _PlaceKind]] = {
+    "unix": "unix",
+    "inside": "inside",
+    "local": "local",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A set of origins, as a rule names it. Without anything it is all of them."""
+
+    kind: _PlaceKind = ""
+    network: IPv4Network | IPv6Network | None = None
+
+    def has(self, origin: Origin) -> bool:
+        """Whether the origin is in this place."""
+        if self.kind == "local":
+            return origin.is_local
+        if self.kind:
+            return origin.kind == self.kind
+        if self.network is None:
+            return True
+        address = origin.address if origin.kind not in _KINDS_OF_THIS_COMPUTER else None
+        return address is not None and address in self.network
+
+
+@lru_cache(maxsize=1024)
+def parse_place(text: str) -> Place:
+    """A place from its text: empty, `unix`, `inside`, `local`, an address or a network.
+
+    ValueError for anything else.
+    """
+    if text == "":
+        return Place()
+    kind = _KINDS_OF_PLACES.get(text)
+    if kind is not None:
+        return Place(kind=kind)
+    try:
+        return Place(network=ip_network(text, strict=False))
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is not a network: write unix, inside, local, an address, or a network"
+            " such as 10.1.0.0/16"
+        ) from None
