@@ -1,0 +1,114 @@
+r"""Patterns of `like`: `%` stands for any run of characters, `_` for one, `\` makes the next plain.
+
+A pattern may come from a stranger and is tried on every update, so it is not made one regular
+expression, in which a few `%` cost time without end. It is cut at its `%` into runs of fixed
+length. The first and the last have their places, and each of the others is taken at the first
+place where it fits, which is never worse than a later one.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from skerry.errors import FilterError
+from skerry.limits import LIKE_TEXT_BYTES_MAX
+
+__all__ = ["LikePattern"]
+
+
+class LikePattern:
+    """A pattern, ready to be tried on the bytes of texts; FilterError when it is none."""
+
+    def __init__(self, pattern: str) -> None:
+        runs = _runs(pattern)
+        self._is_open: bool = len(runs) > 1
+        self._counts_characters: bool = any(_ANY_ONE in run for run in runs)
+        """`_` is one character whatever its bytes are, so then the text must be decoded."""
+        self._first: bytes = b""
+        self._last: bytes = b""
+        self._middle: list[bytes] = []
+        self._first_of_text: Any = None
+        self._last_of_text: Any = None
+        self._middle_of_text: list[Any] = []
+        self._last_count: int = len(runs[-1])
+        inner = [run for run in runs[1:-1] if run]
+        if self._counts_characters:
+            self._first_of_text = _expression(runs[0])
+            self._last_of_text = _expression(runs[-1])
+            self._middle_of_text = [_expression(run) for run in inner]
+        else:
+            self._first = _plain(runs[0])
+            self._last = _plain(runs[-1])
+            self._middle = [_plain(run) for run in inner]
+
+    def matches(self, data: bytes) -> bool:
+        """Whether the text with these bytes, all of it, fits; one past the bound never does."""
+        if len(data) > LIKE_TEXT_BYTES_MAX:
+            return False
+        if self._counts_characters:
+            return self._matches_text(data.decode("utf-8", "surrogateescape"))
+        if not self._is_open:
+            return data == self._first
+        at = len(self._first)
+        stop = len(data) - len(self._last)
+        if stop < at or not data.startswith(self._first) or not data.endswith(self._last):
+            return False
+        for run in self._middle:
+            found = data.find(run, at, stop)
+            if found < 0:
+                return False
+            at = found + len(run)
+        return True
+
+    def _matches_text(self, text: str) -> bool:
+        if not self._is_open:
+            return self._first_of_text.fullmatch(text) is not None
+        begun = self._first_of_text.match(text)
+        stop = len(text) - self._last_count
+        if begun is None or stop < begun.end() or self._last_of_text.match(text, stop) is None:
+            return False
+        at: int = begun.end()
+        for run in self._middle_of_text:
+            found = run.search(text, at, stop)
+            if found is None:
+                return False
+            at = found.end()
+        return True
+
+
+_ANY_ONE: Final = ""
+"""Stands in a run for any one character; the others stand there as themselves."""
+
+
+def _runs(pattern: str) -> list[list[str]]:
+    """The characters between the `%` of a pattern."""
+    runs: list[list[str]] = [[]]
+    characters = iter(pattern)
+    for character in characters:
+        if character == "%":
+            runs.append([])
+        elif character == "_":
+            runs[-1].append(_ANY_ONE)
+        elif character == "\\":
+            escaped = next(characters, None)
+            if escaped is None:
+                raise FilterError("a pattern ends in `\\`, which makes the next character plain")
+            runs[-1].append(escaped)
+        else:
+            runs[-1].append(character)
+    try:
+        pattern.encode()
+    except UnicodeEncodeError:
+        # Half a character would match in the middle of another one's bytes.
+        raise FilterError("a pattern that is not UTF-8") from None
+    return runs
+
+
+def _plain(run: list[str]) -> bytes:
+    return "".join(run).encode()
+
+
+def _expression(run: list[str]) -> re.Pattern[str]:
+    parts = ["." if character == _ANY_ONE else re.escape(character) for character in run]
+    return re.compile("".join(parts), re.DOTALL)
