@@ -1,0 +1,165 @@
+"""Brings batches from the journal to the storage, in a thread of its own.
+
+Everything but the writing happens in the loop, so the journal needs no lock. There is one batch
+under way at a time; what changes meanwhile is joined into the next, so the slower the disk, the
+larger the batches and the fewer the syncs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from skerry.engine.persistence import Batch, Journal
+from skerry.errors import StorageError
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.storage.contract import Storage, failure
+
+__all__ = ["Keeper"]
+
+log = logging.getLogger(__name__)
+
+_CLOSE_PATIENCE_S: Final = 10.0
+"""How long the end of a node is put off by a storage that fails."""
+
+
+class Keeper:
+    """Writes what is in the journal. `on_stored` is called whenever more of it is stored."""
+
+    def __init__(self, journal: Journal, storage: Storage, on_stored: Callable[[], None]) -> None:
+        self._journal = journal
+        self._storage = storage
+        self._on_stored = on_stored
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="skerry-keeper")
+        self._writing: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_closing = False
+        self._is_closed = False
+        self._is_done = asyncio.Event()
+        """Set when all is stored, or when nothing will be any more."""
+        self._fault: BaseException | None = None
+        """Something that no storage should raise. Nothing is written after it."""
+
+    def start(self) -> None:
+        """Begin, in the running loop, with what is there already."""
+        assert self._loop is None, "it has been started"
+        self._loop = asyncio.get_running_loop()
+        self.wake()
+
+    def wake(self) -> None:
+        """Something may have been put into the journal. Costs next to nothing when not."""
+        if self._is_busy or self._is_closed:
+            return
+        due_ns = self._journal.deadline_ns()
+        if due_ns is None or self._loop is None or self._fault is not None:
+            return
+        now_ns = monotonic_ns()
+        # An interval is for nodes that go on; the delay after a failure is for all.
+        is_urgent = self._is_closing and not self._journal.trouble
+        if due_ns <= now_ns or is_urgent:
+            self._begin(is_urgent=is_urgent)
+        else:
+            self._timer = self._loop.call_later((due_ns - now_ns) / 1e9, self._ring)
+
+    async def close(self, *, patience_s: float = _CLOSE_PATIENCE_S) -> None:
+        """Write all that waits, and close the storage; StorageError if it could not be written.
+
+        A storage that fails is tried again until `patience_s` have passed.
+        """
+        assert self._loop is not None, "it has not been started"
+        self._is_closing = True
+        self._cancel_timer()
+        if self._writing is None and self._fault is None:
+            self._begin(is_urgent=True)
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._is_done.wait()
+        except TimeoutError:
+            pass
+        finally:
+            await self._free()
+        if self._fault is not None:
+            raise self._fault
+        statistics = self._journal.statistics()
+        if statistics.stored < statistics.number:
+            raise failure(
+                f"{statistics.waiting_count} changes were not stored: {statistics.trouble}",
+                "they are gone with this node; mend the storage before the next one",
+            )
+
+    async def _free(self) -> None:
+        """Let go of the storage."""
+        assert self._loop is not None
+        self._is_closed = True
+        self._cancel_timer()
+        if self._writing is not None:
+            # A write cannot be broken off, and the storage is in use until it has ended.
+            await asyncio.wait([self._writing])
+        try:
+            await self._loop.run_in_executor(self._thread, self._storage.close)
+        finally:
+            self._thread.shutdown(wait=False)
+
+    def _begin(self, *, is_urgent: bool) -> None:
+        """Write the next batch, if there is one."""
+        assert self._loop is not None
+        batch = self._journal.take_batch(monotonic_ns(), is_urgent=is_urgent)
+        if batch is None:
+            self._is_done.set()
+            return
+        self._is_done.clear()
+        self._writing = self._loop.run_in_executor(self._thread, self._storage.write, batch)
+        self._writing.add_done_callback(lambda done: self._end(batch, done))
+
+    def _end(self, batch: Batch, done: asyncio.Future[None]) -> None:
+        self._writing = None
+        fault = done.exception()
+        try:
+            if fault is None:
+                self._written(batch)
+            elif isinstance(fault, StorageError):
+                self._failed(batch, fault)
+            else:
+                self._break(batch, fault)
+        finally:
+            self.wake()
+            if not self._is_busy:
+                self._is_done.set()
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._writing is not None or self._timer is not None
+
+    def _written(self, batch: Batch) -> None:
+        if self._journal.trouble:
+            log.info("objects are stored again", extra={"place": self._storage.place})
+        self._journal.written(batch.number)
+        self._on_stored()
+
+    def _failed(self, batch: Batch, fault: StorageError) -> None:
+        # Said once: the statistics tell how often it was tried since.
+        if not self._journal.trouble:
+            log.error("objects cannot be stored", extra={"reason": str(fault), "hint": fault.hint})
+        self._journal.failed(batch.number, str(fault), monotonic_ns())
+
+    def _break(self, batch: Batch, fault: BaseException) -> None:
+        """A mistake of ours: publishers will be refused once the journal is full, and we say so."""
+        self._fault = fault
+        self._journal.failed(batch.number, repr(fault), monotonic_ns())
+        assert self._loop is not None
+        self._loop.call_exception_handler(
+            {"message": "the storage broke; nothing is stored any more", "exception": fault}
+        )
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

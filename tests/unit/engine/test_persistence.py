@@ -1,0 +1,321 @@
+"""Journal: what is handed over to be stored, when it counts, and what happens when it fails."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+import skerry
+from skerry import cbor
+from skerry.engine.cache import Entry
+from skerry.engine.persistence import (
+    CLIENT,
+    POSITION,
+    Batch,
+    Journal,
+    StoredObject,
+    StoredType,
+    store_type,
+    stored_type,
+)
+from skerry.errors import StorageError
+from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX, PAYLOAD_BYTES_MAX
+
+TYPES = skerry.define_types(
+    """
+    enum Colour { 1: red, 4: green }
+    struct Place [substruct_only] { 1: float64 lat; 2: Colour colour; }
+    struct Boat [persistent=true] { 1: [key] uint32 id; 2: vector<Place> track; }
+    struct Pier [persistent=true, scope="server"] { 1: [key] string name; }
+    """
+)
+BOAT = TYPES.Boat.descriptor
+PIER = TYPES.Pier.descriptor
+SECOND_NS = 1_000_000_000
+
+
+def journal_of(*, interval_ns: int = 0) -> Journal:
+    return Journal(rng=Random(1), interval_ns=interval_ns)
+
+
+def is_full(journal: Journal) -> bool:
+    """Asked by a function, since a type checker takes it that a property stays as it was."""
+    return journal.is_full
+
+
+def entry(payload: bytes = b"\xa0", *, position: int = 1, sender: int = 2) -> Entry:
+    return Entry(
+        payload=payload,
+        present=0,
+        subject="/x",
+        created_ns=10,
+        created_from=sender,
+        modified_ns=20,
+        modified_from=sender,
+        sent_ns=30,
+        position=position,
+    )
+
+
+def taken(journal: Journal, now_ns: int = 0) -> Batch:
+    batch = journal.take_batch(now_ns)
+    assert batch is not None
+    return batch
+
+
+def test_empty_journal_has_nothing_to_write_and_nothing_to_wait_for() -> None:
+    journal = journal_of()
+    assert (journal.number, journal.stored) == (0, 0)
+    assert journal.take_batch(0) is None
+    assert journal.deadline_ns() is None
+    assert not journal.is_full
+
+
+def test_type_comes_with_the_first_of_its_objects_and_not_again() -> None:
+    journal = journal_of()
+    journal.put(BOAT, b"a", entry())
+    batch = taken(journal)
+    assert batch.types == (store_type(BOAT),)
+    assert [obj.key for obj in batch.puts] == [b"a"]
+    journal.written(batch.number)
+    journal.put(BOAT, b"b", entry())
+    assert taken(journal).types == ()
+
+
+def test_everything_an_entry_says_is_stored() -> None:
+    journal = journal_of()
+    source = Entry(
+        payload=b"\xa1\x01\x05",
+        present=2,
+        subject="/own/subject",
+        created_ns=1,
+        created_from=2,
+        modified_ns=3,
+        modified_from=4,
+        sent_ns=5,
+        position=6,
+    )
+    journal.put(BOAT, b"key", source)
+    # An entry of the cache goes on changing; what was put in does not.
+    source.payload = b"\xa0"
+    (stored,) = taken(journal).puts
+    assert stored == StoredObject(
+        type_name="Boat",
+        key=b"key",
+        payload=b"\xa1\x01\x05",
+        subject="/own/subject",
+        created_ns=1,
+        created_from=2,
+        modified_ns=3,
+        modified_from=4,
+        sent_ns=5,
+        position=6,
+    )
+
+
+def test_changes_of_one_object_are_joined_and_those_of_others_are_not() -> None:
+    journal = journal_of()
+    journal.put(BOAT, b"a", entry(b"1"))
+    journal.put(BOAT, b"b", entry(b"2"))
+    journal.put(PIER, b"a", entry(b"3"))
+    journal.put(BOAT, b"a", entry(b"4"))
+    journal.drop("Boat", b"b")
+    batch = taken(journal)
+    puts = {(obj.type_name, obj.key): obj.payload for obj in batch.puts}
+    assert puts == {("Boat", b"a"): b"4", ("Pier", b"a"): b"3"}
+    assert batch.drops == (("Boat", b"b"),)
+    assert journal.statistics().waiting_count == 5
+
+
+def test_stored_advances_to_what_the_batch_had() -> None:
+    journal = journal_of()
+    journal.put(BOAT, b"a", entry())
+    batch = taken(journal)
+    first = journal.number
+    journal.put(BOAT, b"a", entry())
+    assert journal.stored == 0
+    assert journal.take_batch(0) is None, "one batch is under way at a time"
+    assert journal.deadline_ns() is None
+    journal.written(batch.number)
+    assert journal.stored == first == batch.number
+    assert journal.stored < journal.number
+    journal.written(taken(journal).number)
+    assert journal.stored == journal.number
+    assert journal.statistics().batch_count == 2
+
+
+def test_failed_batch_comes_back_under_what_happened_meanwhile() -> None:
+    journal = journal_of()
+    journal.put(BOAT, b"a", entry(b"old"))
+    journal.put(BOAT, b"b", entry(b"kept"))
+    journal.put(BOAT, b"c", entry(b"gone"))
+    batch = taken(journal)
+    journal.put(BOAT, b"a", entry(b"new"))
+    journal.drop("Boat", b"c")
+    journal.failed(batch.number, "the disk is full", now_ns=0)
+    assert journal.stored == 0
+    again = taken(journal, SECOND_NS)
+    assert again.types == batch.types
+    assert {obj.key: obj.payload for obj in again.puts} == {b"a": b"new", b"b": b"kept"}
+    assert again.drops == (("Boat", b"c"),)
+    journal.written(again.number)
+    assert journal.stored == journal.number
+    assert journal.statistics().waiting_bytes == 0
+
+
+def test_attempts_come_at_growing_distance_until_one_succeeds() -> None:
+    journal = journal_of()
+    journal.put(BOAT, b"a", entry())
+    now_ns, delays = 0, []
+    for _ in range(12):
+        journal.failed(taken(journal, now_ns).number, "no room", now_ns)
+        due_ns = journal.deadline_ns()
+        assert due_ns is not None
+        assert journal.take_batch(due_ns - 1) is None
+        delays.append(due_ns - now_ns)
+        now_ns = due_ns
+    assert delays[0] <= SECOND_NS // 10
+    assert 5 * SECOND_NS <= delays[-1] <= 10 * SECOND_NS
+    statistics = journal.statistics()
+    assert (statistics.failure_count, statistics.trouble) == (12, "no room")
+    journal.written(taken(journal, now_ns).number)
+    assert journal.trouble == ""
+    journal.put(BOAT, b"a", entry())
+    journal.failed(taken(journal, now_ns).number, "again", now_ns)
+    assert (journal.deadline_ns() or 0) - now_ns <= SECOND_NS // 10
+
+
+def test_urgent_batch_waits_neither_for_the_interval_nor_for_the_next_attempt() -> None:
+    journal = journal_of(interval_ns=SECOND_NS)
+    journal.put(BOAT, b"a", entry())
+    journal.failed(taken(journal).number, "no", 0)
+    batch = journal.take_batch(0, is_urgent=True)
+    assert batch is not None
+    journal.written(batch.number)
+    assert journal.take_batch(0, is_urgent=True) is None
+
+
+def test_batches_keep_the_interval_from_each_other() -> None:
+    journal = journal_of(interval_ns=SECOND_NS)
+    journal.put(BOAT, b"a", entry())
+    journal.written(taken(journal, 5).number)
+    journal.put(BOAT, b"a", entry())
+    assert journal.deadline_ns() == 5 + SECOND_NS
+    assert journal.take_batch(4 + SECOND_NS) is None
+    assert taken(journal, 5 + SECOND_NS).number == journal.number
+
+
+def test_highest_position_and_client_come_with_the_batch_and_never_fall() -> None:
+    journal = Journal(rng=Random(1), meta={POSITION: 100, CLIENT: 7, "other": 3})
+    journal.put(BOAT, b"a", entry(position=90, sender=5))
+    batch = taken(journal)
+    assert batch.meta == {}
+    journal.written(batch.number)
+    journal.put(BOAT, b"a", entry(position=101, sender=9))
+    journal.drop("Boat", b"a", position=105)
+    assert taken(journal).meta == {POSITION: 105, CLIENT: 9}
+    assert journal.meta == {POSITION: 105, CLIENT: 9, "other": 3}
+
+
+def test_noted_value_is_a_change_of_its_own_and_survives_a_failure() -> None:
+    journal = journal_of()
+    journal.note("epoch", 4)
+    batch = taken(journal)
+    assert (batch.number, batch.meta) == (1, {"epoch": 4})
+    journal.note("epoch", 5)
+    journal.failed(batch.number, "no", 0)
+    assert taken(journal, SECOND_NS).meta == {"epoch": 5}
+
+
+def test_another_definition_of_a_type_is_stored_once() -> None:
+    other = skerry.define_types(
+        "struct Boat [persistent=true] { 1: [key] uint32 id; 3: string name; }"
+    ).Boat.descriptor
+    journal = journal_of()
+    journal.describe(BOAT)
+    journal.describe(BOAT)
+    assert journal.number == 1
+    journal.put(other, b"a", entry())
+    assert taken(journal).types == (store_type(other),)
+
+
+@pytest.mark.slow
+def test_journal_is_full_at_its_bound_of_changes_and_takes_removals_still() -> None:
+    journal = journal_of()
+    for number in range(JOURNAL_CHANGE_COUNT_MAX - 1):
+        journal.drop("Boat", number.to_bytes(4, "big"))
+    assert not is_full(journal)
+    journal.drop("Boat", bytes(4))
+    assert not is_full(journal), "changes of one object are joined"
+    journal.drop("Boat", b"one more")
+    assert is_full(journal)
+    journal.drop("Boat", b"and one by the node itself")
+    batch = taken(journal)
+    assert is_full(journal), "what is under way is not yet stored"
+    assert len(batch.drops) == JOURNAL_CHANGE_COUNT_MAX + 1
+    journal.written(batch.number)
+    assert not is_full(journal)
+
+
+def test_journal_is_full_at_its_bound_of_bytes() -> None:
+    journal = journal_of()
+    payload = bytes(PAYLOAD_BYTES_MAX)
+    count = 0
+    while not is_full(journal):
+        journal.put(BOAT, b"%d" % count, entry(payload))
+        count += 1
+    assert (count - 1) * PAYLOAD_BYTES_MAX < JOURNAL_BYTES_MAX <= count * (PAYLOAD_BYTES_MAX + 300)
+    journal.put(BOAT, b"0", entry())
+    assert not is_full(journal), "the large one is replaced"
+    batch = taken(journal)
+    journal.put(BOAT, b"0", entry(payload))
+    assert is_full(journal)
+    journal.failed(batch.number, "no", 0)
+    assert is_full(journal)
+    journal.put(BOAT, b"0", entry())
+    assert not is_full(journal)
+
+
+def test_mistaken_runtime_is_found() -> None:
+    journal = journal_of()
+    with pytest.raises(AssertionError, match="no batch is under way"):
+        journal.written(0)
+    journal.put(BOAT, b"a", entry())
+    batch = taken(journal)
+    with pytest.raises(AssertionError, match="another batch"):
+        journal.failed(batch.number + 1, "no", 0)
+
+
+def test_stored_definition_is_whole() -> None:
+    stored = store_type(BOAT)
+    assert stored.name == "Boat"
+    assert stored_type(stored) == BOAT
+    assert stored_type(store_type(PIER)) == PIER
+
+
+@pytest.mark.parametrize(
+    "definition",
+    [
+        b"",
+        b"\xff",
+        cbor.dumps(5),
+        cbor.dumps([5]),
+        cbor.dumps([["StructDescriptorData", b"\xff"]]),
+        cbor.dumps([["NoSuchType", b"\xa0"]]),
+        cbor.dumps([["StructDescriptorData", "text"]]),
+        cbor.dumps([[[], b"\xa0"]]),
+        store_type(PIER).definition,
+        cbor.dumps(cbor.loads(store_type(BOAT).definition)[-1:]),
+    ],
+)
+def test_damaged_definition_is_told_with_the_name_of_its_type(definition: bytes) -> None:
+    with pytest.raises(StorageError, match="the stored definition of Boat cannot be read") as told:
+        stored_type(StoredType(name="Boat", definition=definition))
+    assert told.value.hint is not None
+
+
+def test_stored_enum_is_no_type_of_objects() -> None:
+    definition = store_type(BOAT).definition
+    with pytest.raises(StorageError, match="it is an enum"):
+        stored_type(StoredType(name="Colour", definition=definition))

@@ -1,0 +1,58 @@
+"""PostgreSQL without a server: what is said when it, or its library, is not there.
+
+The rest is tested with a real server, in `tests/apps/storage`.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from skerry.errors import StorageError
+from skerry.runtime.storage import postgres
+from skerry.runtime.storage.open import open_storage
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql://me:secret@host:99/db", "postgresql://me@host:99/db"),
+        ("postgresql://host/db?user=me&password=secret", "postgresql://me@host/db"),
+        ("postgresql:///db", "postgresql:///db"),
+        ("postgresql://", "postgresql:///"),
+    ],
+)
+def test_place_is_shown_without_the_password(url: str, place: str) -> None:
+    pytest.importorskip("psycopg")
+    assert postgres.shown_place(url) == place
+
+
+def test_url_that_cannot_be_read_is_told_without_repeating_it() -> None:
+    pytest.importorskip("psycopg")
+    with pytest.raises(StorageError, match="the URL of the storage cannot be read") as told:
+        open_storage("postgresql://me:secret@host:99/db?nonsense=1")
+    assert "secret" not in str(told.value)
+    assert told.value.hint is not None
+
+
+def test_server_that_is_not_there_is_told() -> None:
+    pytest.importorskip("psycopg")
+    with socket.socket() as taken:
+        # Bound and not listening: nobody else gets the port, and nobody answers there.
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+        with pytest.raises(StorageError, match=f"postgresql://me@127.0.0.1:{port}/db") as told:
+            open_storage(f"postgresql://me:secret@127.0.0.1:{port}/db")
+    assert "refused" in str(told.value)
+    assert "secret" not in str(told.value)
+    assert told.value.hint is not None
+
+
+def test_missing_library_names_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "skerry.runtime.storage.postgres")
+    with pytest.raises(StorageError, match="PostgreSQL needs the library psycopg") as told:
+        open_storage("postgresql://host/db")
+    assert "skerry[postgres]" in (told.value.hint or "")
