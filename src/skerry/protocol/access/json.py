@@ -1,0 +1,132 @@
+"""The JSON framing: a transmission is one text message `[ header, object ]`, as by WebSockets.
+
+The rest of a node knows transmissions as a header and an encoded object, so this turns one into the
+other. That takes the type, which is looked up by its name for each message: it may have become
+known just before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from skerry.codec.compile import Codec
+from skerry.errors import DecodeError, EncodeError
+from skerry.limits import FRAME_BYTES_MAX
+from skerry.objects.base import codec_of
+from skerry.objects.classes import class_of
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.header import Header, read_header, write_header
+from skerry.protocol.access.json_objects import object_from_plain, object_text
+from skerry.protocol.access.json_text import parse_text
+from skerry.protocol.access.wire import Wire
+from skerry.schema.internal import internal_types
+from skerry.schema.model import NamedType, StructType
+
+__all__ = ["JsonWire", "cut_messages"]
+
+_LENGTH_BYTES: Final = 4
+
+
+class JsonWire(Wire):
+    """Transmissions as JSON text. `types` has the types by name, and may grow.
+
+    A message is fed without anything around it, one a call. A frame is a message behind its
+    length, since frames are joined on their way out: `cut_messages` takes them apart.
+
+    A lenient peer is one that writes and reads `inf` and `nan`, as the C++ host does; whether it is
+    one may turn out later. For others there is `null` for NaN, and what has an infinity cannot be
+    said. A node must not stumble over what one of its clients cannot be told, so with
+    `tells_refusals` that client gets a SkerryRefusal in its place.
+    """
+
+    def __init__(
+        self,
+        types: Mapping[str, NamedType],
+        *,
+        is_lenient: bool = False,
+        tells_refusals: bool = False,
+        frame_bytes_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        super().__init__(frame_bytes_max)
+        # Of no framing of bytes: its frames are like those of no other.
+        self.version = 0
+        self.is_lenient = is_lenient
+        self._types = types
+        self._tells_refusals = tells_refusals
+        self._bytes_max = frame_bytes_max
+        self._header_codec = codec_of(internal_class("DotsHeader"))
+
+    def frame(self, header: Header, payload: bytes) -> bytes:
+        """A transmission behind its length; EncodeError when JSON cannot say it."""
+        try:
+            return self._frame(header, payload)
+        except EncodeError as error:
+            if not self._tells_refusals:
+                raise
+            refusal = internal_class("SkerryRefusal")(what=header.type_name, reason=str(error))
+        replaced = Header("SkerryRefusal")
+        replaced.attributes = int(refusal.attributes)
+        return self._frame(replaced, refusal.encode())
+
+    def _frame(self, header: Header, payload: bytes) -> bytes:
+        codec = self._codec(header.type_name)
+        if codec is None:
+            detail = "there is no such type, so its fields have no names"
+            raise EncodeError(type_name=header.type_name, field="", detail=detail)
+        first = self._text(self._header_codec, write_header(header))
+        second = self._text(codec, payload)
+        # Bytes of a string that were not UTF-8 are surrogates now, and get JSON's escapes.
+        message = f"[ {first}, {second} ]".encode("utf-8", "backslashreplace")
+        if len(message) > self._bytes_max:
+            detail = f"{len(message)} bytes as JSON, the limit is {self._bytes_max}"
+            raise EncodeError(type_name=header.type_name, field="", detail=detail)
+        return len(message).to_bytes(_LENGTH_BYTES, "big") + message
+
+    def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
+        # Nothing comes of no bytes: who asks so wants to know of faults.
+        if not data:
+            return
+        if len(data) > self._bytes_max:
+            detail = f"a message of {len(data)} bytes, the limit is {self._bytes_max}"
+            raise DecodeError(type_name="JSON", detail=detail)
+        plain = parse_text(data, is_lenient=self.is_lenient)
+        if not isinstance(plain, list) or len(plain) != 2:
+            raise DecodeError(type_name="JSON", detail="expected [ header, object ]")
+        # By way of its bytes, so that it is checked and spelled as on every other road.
+        header, _ = read_header(self._encoded(self._header_codec, plain[0]), 0)
+        if not header.type_name:
+            raise DecodeError(type_name="DotsHeader", field="typeName", detail="is missing")
+        codec = self._codec(header.type_name)
+        if codec is None:
+            detail = "there is no such type; describe it before its first object"
+            raise DecodeError(type_name=header.type_name, detail=detail)
+        arrived.append((header, self._encoded(codec, plain[1])))
+
+    def _codec(self, type_name: str) -> Codec | None:
+        type_ = internal_types().get(type_name) or self._types.get(type_name)
+        return codec_of(class_of(type_)) if isinstance(type_, StructType) else None
+
+    def _text(self, codec: Codec, data: bytes) -> str:
+        return object_text(codec.plan, codec.decode(data), is_lenient=self.is_lenient)
+
+    def _encoded(self, codec: Codec, plain: object) -> bytes:
+        obj = object_from_plain(codec.plan, plain, is_lenient=self.is_lenient)
+        try:
+            return codec.encode(obj)
+        except EncodeError as error:
+            raise DecodeError(
+                type_name=error.type_name, field=error.field, detail=error.detail
+            ) from None
+
+
+def cut_messages(data: bytes) -> list[bytes]:
+    """The messages of joined frames."""
+    messages = []
+    start = 0
+    while start < len(data):
+        begin = start + _LENGTH_BYTES
+        start = begin + int.from_bytes(data[start:begin], "big")
+        messages.append(data[begin:start])
+    assert start == len(data), "frames are cut nowhere else"
+    return messages

@@ -1,0 +1,226 @@
+"""Objects in the JSON of the WebSocket dialect: fields by name, elements of enums by tag.
+
+It differs from `objects.json`, which is made for people: here elements go by tag, bytes in base64,
+fields that the type does not have are passed over, and what JSON has no number for is `null` or
+refused. Texts are spaced as the C++ host spaces them.
+"""
+
+from __future__ import annotations
+
+import binascii
+import json
+import math
+from functools import lru_cache
+from typing import Any, Final, NoReturn
+from uuid import UUID
+
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_value, shown
+from skerry.codec.values import AnyObject, PropertySet, Ref
+from skerry.errors import DecodeError
+from skerry.schema.model import Kind
+
+__all__ = ["object_from_plain", "object_text"]
+
+_FLOATS: Final = frozenset(
+    {
+        Kind.FLOAT16,
+        Kind.FLOAT32,
+        Kind.FLOAT64,
+        Kind.TIMEPOINT,
+        Kind.STEADY_TIMEPOINT,
+        Kind.DURATION,
+    }
+)
+_NUMBERS_OF_CPP: Final = {math.inf: "inf", -math.inf: "-inf"}
+_quote: Final = json.JSONEncoder(ensure_ascii=False).encode
+
+
+# -- to text
+
+
+def object_text(plan: StructPlan, obj: object, *, is_lenient: bool = False) -> str:
+    """The object as text; EncodeError when JSON has no number for a value.
+
+    For a lenient reader there are `inf` and `nan`, which are no JSON.
+    """
+    parts = []
+    for field, value in zip(plan.fields, plan.values_of(obj), strict=True):
+        if value is not None:
+            text = _value_text(plan, field, field.value, value, is_lenient)
+            parts.append(f"{_quoted_name(field.name)}: {text}")
+    return _enclosed("{", parts, "}")
+
+
+def _value_text(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any, is_lenient: bool
+) -> str:
+    kind = int(spec.kind)
+    if kind == Kind.STRING:
+        return _quote(value)
+    if kind in _FLOATS:
+        return _float_text(plan, field, value, is_lenient)
+    if kind == Kind.VECTOR:
+        element = spec.element
+        assert element is not None
+        parts = [_value_text(plan, field, element, item, is_lenient) for item in value]
+        return _enclosed("[", parts, "]")
+    if kind == Kind.STRUCT:
+        assert spec.struct is not None
+        return object_text(spec.struct, value, is_lenient=is_lenient)
+    if kind == Kind.BOOL:
+        return "true" if value else "false"
+    if kind == Kind.ENUM:
+        return str(value.tag)
+    if kind == Kind.UUID:
+        return f'"{value}"'
+    if kind == Kind.BYTES:
+        return _base64_text(value)
+    if kind == Kind.ANY:
+        return _pair_text(value.type_name, "payload", value.payload)
+    if kind == Kind.REF:
+        return _pair_text(value.type_name, "key", value.key)
+    return str(int(value))
+
+
+def _float_text(plan: StructPlan, field: FieldPlan, value: float, is_lenient: bool) -> str:
+    if math.isfinite(value):
+        return repr(value)
+    if math.isnan(value):
+        return "nan" if is_lenient else "null"
+    if not is_lenient:
+        refuse_value(plan, field, f"JSON has no number for {value}")
+    return _NUMBERS_OF_CPP[value]
+
+
+def _base64_text(data: bytes) -> str:
+    return f'"{binascii.b2a_base64(data, newline=False).decode("ascii")}"'
+
+
+def _pair_text(type_name: str, second: str, data: bytes) -> str:
+    parts = [f'"typeName": {_quote(type_name)}', f'"{second}": {_base64_text(data)}']
+    return _enclosed("{", parts, "}")
+
+
+def _enclosed(opening: str, parts: list[str], closing: str) -> str:
+    return f"{opening} {', '.join(parts)} {closing}" if parts else f"{opening} {closing}"
+
+
+@lru_cache(maxsize=4096)
+def _quoted_name(name: str) -> str:
+    return _quote(name)
+
+
+# -- from plain values
+
+
+def object_from_plain(plan: StructPlan, plain: object, *, is_lenient: bool = False) -> Any:
+    """The object that plain values of JSON are; DecodeError when a value has another form.
+
+    Whether a number or text fits its field is for the encoder to say.
+    """
+    if not isinstance(plain, dict):
+        _refuse(plan, "", f"expected an object with fields, got {_shown(plain)}")
+    obj = plan.new(plan.cls)
+    # By the fields of the type: names it does not have are never looked at, however many come.
+    for field in plan.fields:
+        value = plain.get(field.name)
+        if value is not None:
+            value = _value_from_plain(plan, field, field.value, value, is_lenient)
+        setattr(obj, field.attribute, value)
+    return obj
+
+
+def _value_from_plain(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
+) -> Any:
+    kind = int(spec.kind)
+    if kind in _FLOATS:
+        return _float_from_plain(plan, field, spec, plain, is_lenient)
+    if kind == Kind.VECTOR:
+        return _list_from_plain(plan, field, spec, plain, is_lenient)
+    if kind == Kind.STRUCT:
+        assert spec.struct is not None
+        if not isinstance(plain, dict):
+            _refuse(plan, field.name, f"expected an object with fields, got {_shown(plain)}")
+        return object_from_plain(spec.struct, plain, is_lenient=is_lenient)
+    if kind == Kind.ENUM:
+        # A member of `bool` finds the element 1, as it is equal to 1.
+        if type(plain) is not int or plain not in spec.members:
+            _refuse(plan, field.name, f"{spec.name} has no element with tag {_shown(plain)}")
+        return spec.members[plain]
+    if kind == Kind.PROPERTY_SET and type(plain) is int and plain >= 0:
+        return PropertySet(plain)
+    if kind == Kind.UUID:
+        return _uuid_from_plain(plan, field, plain)
+    if kind == Kind.BYTES:
+        return _bytes_from_plain(plan, field, plain)
+    if kind in (Kind.ANY, Kind.REF):
+        return _pair_from_plain(plan, field, kind, plain)
+    return plain
+
+
+def _list_from_plain(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
+) -> list[Any]:
+    if not isinstance(plain, list):
+        _refuse(plan, field.name, f"expected a list, got {_shown(plain)}")
+    element = spec.element
+    assert element is not None
+    if int(element.kind) in _FLOATS:
+        # An element cannot be unset; there null is how a NaN was written.
+        plain = [math.nan if item is None else item for item in plain]
+    return [_value_from_plain(plan, field, element, item, is_lenient) for item in plain]
+
+
+def _float_from_plain(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
+) -> float:
+    # JavaScript writes a float without fraction as an integer.
+    if type(plain) is not float and type(plain) is not int:
+        _refuse(plan, field.name, f"expected {spec.name}, got {_shown(plain)}")
+    try:
+        number = float(plain)
+    except OverflowError:
+        number = math.inf
+    if math.isinf(number) and not is_lenient:
+        _refuse(plan, field.name, f"{_shown(plain)} is out of the range of {spec.name}")
+    return number
+
+
+def _uuid_from_plain(plan: StructPlan, field: FieldPlan, plain: Any) -> UUID:
+    if isinstance(plain, str):
+        try:
+            found = UUID(plain)
+        except ValueError:
+            pass
+        else:
+            # Python takes braces, a prefix and dashes anywhere as well.
+            if str(found) == plain.lower():
+                return found
+    _refuse(plan, field.name, f"{_shown(plain)} is not a uuid")
+
+
+def _bytes_from_plain(plan: StructPlan, field: FieldPlan, plain: Any) -> bytes:
+    if isinstance(plain, str):
+        try:
+            return binascii.a2b_base64(plain, strict_mode=True)
+        except ValueError:
+            pass
+    _refuse(plan, field.name, f"expected bytes in base64, got {_shown(plain)}")
+
+
+def _pair_from_plain(plan: StructPlan, field: FieldPlan, kind: int, plain: Any) -> AnyObject | Ref:
+    second = "payload" if kind == Kind.ANY else "key"
+    name = plain.get("typeName") if isinstance(plain, dict) else None
+    if not isinstance(name, str):
+        _refuse(plan, field.name, f'expected {{ "typeName": ..., "{second}": ... }}')
+    data = _bytes_from_plain(plan, field, plain.get(second))
+    return AnyObject(name, data) if kind == Kind.ANY else Ref(name, data)
+
+
+def _shown(plain: object) -> str:
+    return "null" if plain is None else f"{type(plain).__name__} {shown(plain)}"
+
+
+def _refuse(plan: StructPlan, field: str, detail: str) -> NoReturn:
+    raise DecodeError(type_name=plan.name, field=field, detail=detail)

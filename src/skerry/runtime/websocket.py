@@ -1,0 +1,262 @@
+"""WebSockets of a node: lets clients in by HTTP, and carries JSON messages to and from them.
+
+Whoever has connected and not yet asked for a WebSocket in the right way is no client. There are
+only some of these at a time, and they are cut soon, so that they cost the clients nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
+
+from skerry.engine.origins import Origin
+from skerry.limits import (
+    FRAME_BYTES_MAX,
+    WEBSOCKET_HEAD_BYTES_MAX,
+    WEBSOCKET_WAITING_COUNT_MAX,
+    WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
+)
+from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.machine import Address
+from skerry.runtime.sockets import tune
+from skerry.runtime.tls import common_name
+from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault
+from skerry.runtime.websocket_carrier import CLOSE_S_MAX, LIBRARY_LOG, SUBPROTOCOL, Carrier
+from skerry.schema.model import NamedType
+
+__all__ = ["ClientStreams", "WebSocketConfig", "WebSocketEntrance"]
+
+_WRITE_BUFFER_HIGH: Final = 256 * 1024
+_WRITE_BUFFER_LOW: Final = 64 * 1024
+_HEAD_END: Final = b"\r\n\r\n"
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebSocketConfig:
+    """Section `node.websocket`."""
+
+    origins: tuple[str, ...] = ()
+    """Web pages that may connect besides those of this host, as `https://console.example`."""
+    handshake_s_max: float = 10.0
+    """How long somebody may take to ask for a WebSocket."""
+    close_s_max: float = CLOSE_S_MAX
+    """How long a client may take to read our last words and to answer them."""
+
+    def __post_init__(self) -> None:
+        for origin in self.origins:
+            if origin not in (ANY_ORIGIN, "null") and "://" not in origin:
+                raise ValueError(
+                    f"origins: {origin!r} is none; write it as in https://console.example,"
+                    f" or {ANY_ORIGIN} for all pages"
+                )
+        if self.handshake_s_max <= 0:
+            raise ValueError("handshake_s_max: a handshake takes some time")
+        if self.close_s_max <= 0:
+            raise ValueError("close_s_max: a farewell takes some time")
+
+
+class ClientStreams(Protocol):
+    """What a door needs of the node behind it."""
+
+    def may_enter(self, transport: asyncio.Transport) -> bool: ...
+    def opened(self, stream: Carrier, wire: Wire, origin: Origin, extensions: bool) -> Address: ...
+    def received(self, address: Address, data: bytes) -> None: ...
+    def lost(self, address: Address, stream: Carrier) -> None: ...
+    def paused(self, address: Address) -> None: ...
+    def resumed(self, address: Address) -> None: ...
+
+
+class WebSocketEntrance:
+    """Where clients of a node come in by WebSocket. `types` are those the node knows."""
+
+    def __init__(
+        self,
+        node: ClientStreams,
+        types: Mapping[str, NamedType],
+        *,
+        config: WebSocketConfig | None = None,
+        extensions: bool = True,
+        message_bytes_max: int = FRAME_BYTES_MAX,
+    ) -> None:
+        self.node = node
+        self.config = config or WebSocketConfig()
+        self.extensions = extensions
+        self.message_bytes_max = message_bytes_max
+        self._types = types
+        self._own_names = _own_names()
+        self._waiting: set[_Door] = set()
+        self._hosts: Counter[str] = Counter()
+
+    def door(self) -> asyncio.Protocol:
+        """For one arriving stream, plain or inside TLS; what asyncio calls a protocol factory."""
+        return _Door(self)
+
+    def close(self) -> None:
+        """Turn out whoever has no WebSocket yet. Clients are their node's to end."""
+        for door in list(self._waiting):
+            door.abort()
+
+    def arrived(self, door: _Door, host: str) -> bool:
+        """Somebody came and is no client yet; whether there is room."""
+        if (
+            len(self._waiting) >= WEBSOCKET_WAITING_COUNT_MAX
+            or self._hosts[host] >= WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        ):
+            log.warning("too many connections without a WebSocket", extra={"host": host})
+            return False
+        self._waiting.add(door)
+        self._hosts[host] += 1
+        return True
+
+    def waits_no_more(self, door: _Door, host: str) -> None:
+        """It became a client, or is gone."""
+        if door in self._waiting:
+            self._waiting.discard(door)
+            self._hosts[host] -= 1
+            if not self._hosts[host]:
+                del self._hosts[host]
+
+    def wire(self) -> JsonWire:
+        """The framing for one client."""
+        return JsonWire(self._types, tells_refusals=True, frame_bytes_max=self.message_bytes_max)
+
+    def answer(self, talk: ServerProtocol, request: Request) -> Response:
+        """What a request gets: a WebSocket, or the reason why not."""
+        headers = request.headers
+        path = request.path.partition("?")[0]
+        if path != "/":
+            return talk.reject(HTTPStatus.NOT_FOUND, f"No {path!r:.100} here. WebSockets: /\n")
+        if not headers.get_all("Upgrade"):
+            response = talk.reject(HTTPStatus.UPGRADE_REQUIRED, _NO_PAGES)
+            response.headers["Upgrade"] = "websocket"
+            return response
+        fault = origin_fault(
+            origins=headers.get_all("Origin"),
+            hosts=headers.get_all("Host"),
+            allowed=self.config.origins,
+            own_names=self._own_names,
+        )
+        if fault is not None:
+            log.warning("web page refused", extra={"reason": fault})
+            return talk.reject(
+                HTTPStatus.FORBIDDEN, f"{fault}; allow them by node.websocket.origins.\n"
+            )
+        return talk.accept(request)
+
+
+_NO_PAGES: Final = (
+    "This is a skerry node, and no web server. Connect with a WebSocket client that asks for the"
+    " subprotocol dots-json.\n"
+)
+
+
+class _Door(Carrier):
+    """One client's stream."""
+
+    def __init__(self, entrance: WebSocketEntrance) -> None:
+        talk = ServerProtocol(
+            # As the C++ host, which answers so whatever the client offers.
+            select_subprotocol=lambda _talk, _offered: SUBPROTOCOL,
+            max_size=entrance.message_bytes_max,
+            logger=LIBRARY_LOG,
+        )
+        super().__init__(talk, close_s_max=entrance.config.close_s_max)
+        self._server_talk = talk
+        self._entrance = entrance
+        self._host = ""
+        self._head: bytearray | None = bytearray()
+        """The request, until it is whole."""
+        self._address: Address | None = None
+        self._is_paused = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            tune(raw)
+        self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_HIGH, low=_WRITE_BUFFER_LOW)
+        self._host = str((transport.get_extra_info("peername") or ("",))[0])
+        if not self._entrance.node.may_enter(self._transport):
+            self._is_over = True
+        elif self._entrance.arrived(self, self._host):
+            self._set_alarm(self._entrance.config.handshake_s_max)
+        else:
+            self.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._head is None:
+            super().data_received(data)
+            return
+        # Only the request is given to the library at first. It would take what stands behind for
+        # messages before it is known whether there is a WebSocket at all.
+        begin = max(len(self._head) - len(_HEAD_END) + 1, 0)
+        self._head += data
+        end = self._head.find(_HEAD_END, begin)
+        if (end if end >= 0 else len(self._head)) > WEBSOCKET_HEAD_BYTES_MAX:
+            self._head = None
+            self._reject_head()
+        elif end >= 0:
+            end += len(_HEAD_END)
+            head, rest = bytes(self._head[:end]), bytes(self._head[end:])
+            self._head = None
+            super().data_received(head)
+            if rest:
+                super().data_received(rest)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        if self._address is not None:
+            self._entrance.node.paused(self._address)
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        if self._address is not None:
+            self._entrance.node.resumed(self._address)
+
+    def _reject_head(self) -> None:
+        detail = f"The request is larger than {WEBSOCKET_HEAD_BYTES_MAX} bytes.\n"
+        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        self._server_talk.send_response(self._server_talk.reject(status, detail))
+        self._flush()
+
+    def _greeted(self, event: Request | Response) -> None:
+        assert isinstance(event, Request)
+        response = self._entrance.answer(self._server_talk, event)
+        self._server_talk.send_response(response)
+        self._flush()
+        if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
+            return
+        self._clear_alarm()
+        self._entrance.waits_no_more(self, self._host)
+        origin = Origin(kind="websocket", host=self._host, certificate=common_name(self._transport))
+        self._address = self._entrance.node.opened(
+            self, self._entrance.wire(), origin, self._entrance.extensions
+        )
+        if self._is_paused:
+            self._entrance.node.paused(self._address)
+
+    def _message(self, data: bytes) -> None:
+        assert self._address is not None
+        self._entrance.node.received(self._address, data)
+
+    def _lost(self, error: Exception | None) -> None:
+        self._entrance.waits_no_more(self, self._host)
+        if self._address is not None:
+            self._entrance.node.lost(self._address, self)
+
+
+def _own_names() -> frozenset[str]:
+    name = socket.gethostname().lower()
+    return frozenset({name, name.partition(".")[0], f"{name.partition('.')[0]}.local"})

@@ -1,0 +1,149 @@
+"""The captured WebSocket session: its texts are read and written alike, and our node says the same.
+
+Times are left out of the comparison. The host wrote an infinity, which is no JSON; so both ends are
+lenient here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.engine.node import NodeCore
+from skerry.errors import DecodeError, EncodeError
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.client import ClientConnection
+from skerry.protocol.access.connection import Broken
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.machine import Address, Disconnect
+from skerry.schema.model import NamedType
+
+VECTORS = Path(__file__).parent / "dots"
+SESSION = json.loads((VECTORS / "websocket-json.json").read_text(encoding="utf-8"))
+MESSAGES = [message for message in SESSION["messages"] if "text" in message]
+SAID = [message["text"] for message in MESSAGES if message["dir"] == "server->client"]
+GOLDEN = skerry.define_types((VECTORS / "golden.dots").read_text(encoding="utf-8"))
+TYPES: dict[str, NamedType] = {"GoldenAll": GOLDEN.GoldenAll.descriptor}
+CLIENT = Address("captured", 1, is_stream=True)
+GUEST = Address("guest", 2, is_stream=True)
+
+
+@pytest.mark.parametrize("text", SAID)
+def test_texts_of_the_host_are_read_and_written_byte_by_byte(text: str) -> None:
+    wire = JsonWire(TYPES, is_lenient=True)
+    ((header, payload),) = wire.feed(text.encode())
+    assert cut_messages(wire.frame(header, payload)) == [text.encode()]
+
+
+def test_texts_of_the_client_mean_what_they_say() -> None:
+    wire = JsonWire(TYPES)
+    texts = [message["text"] for message in MESSAGES if message["dir"] == "client->server"]
+    assert len(texts) == 5
+    for text in texts:
+        ((header, payload),) = wire.feed(text.encode())
+        (again,) = cut_messages(wire.frame(header, payload))
+        assert without_nulls(json.loads(again)) == without_nulls(json.loads(text))
+
+
+def without_nulls(plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in part.items() if value is not None} for part in plain]
+
+
+def test_infinity_of_the_host_is_only_for_who_is_lenient() -> None:
+    (text,) = [text for text in SAID if "inf " in text]
+    with pytest.raises(DecodeError, match="JSON: not JSON"):
+        JsonWire(TYPES).feed(text.encode())
+    ((header, payload),) = JsonWire(TYPES, is_lenient=True).feed(text.encode())
+    with pytest.raises(EncodeError, match=r"GoldenAll\.f64: JSON has no number for inf"):
+        JsonWire(TYPES).frame(header, payload)
+
+
+class Play:
+    """A node with the object that was there when the captured client came, and that client."""
+
+    def __init__(self, wire: Callable[[NodeCore], JsonWire]) -> None:
+        self.node = NodeCore(
+            name="dotsd", wall_offset_ns=1_700_000_000_000_000_000, extensions=False
+        )
+        self.heard: list[str] = []
+        self.is_guest_there = True
+        publish_before(self.node)
+        self.node.open(CLIENT, wire(self.node), 10)
+        self._listen()
+        for message in MESSAGES:
+            if message["dir"] == "client->server":
+                self.node.receive(message["text"].encode(), CLIENT, 20)
+                self._listen()
+
+    def _listen(self) -> None:
+        for transmit in self.node.take_transmits():
+            if transmit.destination == CLIENT:
+                self.heard += [text.decode() for text in cut_messages(transmit.data)]
+            elif isinstance(transmit, Disconnect):
+                self.is_guest_there = False
+
+
+def test_node_says_what_the_host_said() -> None:
+    play = Play(lambda node: JsonWire(node.registry, is_lenient=True))
+    assert list(map(without_times, play.heard)) == list(map(without_times, SAID))
+
+
+def test_client_that_is_not_lenient_is_told_of_the_infinity_in_words() -> None:
+    play = Play(lambda node: JsonWire(node.registry, tells_refusals=True))
+    said = [text for text in SAID if "inf " not in text]
+    (refusal,) = [text for text in play.heard if "SkerryRefusal" in text]
+    assert json.loads(refusal)[1] == {
+        "what": "GoldenAll",
+        "reason": "GoldenAll.f64: JSON has no number for inf",
+    }
+    play.heard.remove(refusal)
+    assert list(map(without_times, play.heard)) == list(map(without_times, said))
+    assert play.is_guest_there
+
+
+def publish_before(node: NodeCore) -> None:
+    """The object that was there when the captured client came."""
+    guest = ClientConnection(Wire(), name="golden-all", cnonce="", wants_preload=False)
+    node.open(GUEST, Wire(), 1)
+    for _ in range(2):
+        for transmit in node.take_transmits():
+            guest.receive(transmit.data, 0.0)
+        node.receive(guest.take_output(), GUEST, 1)
+    obj = GOLDEN.GoldenAll(id=2, name="second", f32=0.0, f64=float("inf"))
+    header = Header("GoldenAll")
+    header.sent_time = 1.0
+    header.attributes = int(obj.attributes)
+    guest.send(header, obj.encode(), obj.descriptor, 0.0)
+    node.receive(guest.take_output(), GUEST, 2)
+    node.take_transmits()
+
+
+def without_times(text: str) -> str:
+    return re.sub(r'("(?:sentTime|serverSentTime)": )[-0-9.e]+', r"\1...", text)
+
+
+def test_client_understands_what_the_host_said() -> None:
+    wire = JsonWire(TYPES, is_lenient=True)
+    client = ClientConnection(wire, name="ws-client", cnonce="")
+    for text in SAID:
+        assert not [item for item in client.receive(text.encode(), 0.0) if isinstance(item, Broken)]
+        if "DotsMsgConnectResponse" in text and '"accepted": true' in text:
+            client.join("GoldenAll", 0.0)
+            client.finish_joins(0.0)
+    assert client.client_id == 3
+    member = internal_class("DotsMember")
+    (joined,) = [
+        payload
+        for text in cut_messages(client.take_output())
+        for header, payload in JsonWire(TYPES).feed(text)
+        if header.type_name == "DotsMember"
+    ]
+    assert member.decode(joined).groupName == "GoldenAll"
