@@ -18,6 +18,9 @@ from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HOT_MODULES = (
+    "src/skerry/client/events.py",
+    "src/skerry/client/intake.py",
+    "src/skerry/client/sending.py",
     "src/skerry/codec/decoder.py",
     "src/skerry/codec/encoder.py",
     "src/skerry/codec/envelope.py",
@@ -26,6 +29,18 @@ HOT_MODULES = (
     "src/skerry/codec/pieces.py",
     "src/skerry/codec/plans.py",
     "src/skerry/codec/tables.py",
+    "src/skerry/engine/cache.py",
+    "src/skerry/engine/hub.py",
+    "src/skerry/engine/lane.py",
+    "src/skerry/engine/predicate.py",
+    "src/skerry/engine/query.py",
+    "src/skerry/engine/replay.py",
+    "src/skerry/protocol/access/header.py",
+    "src/skerry/protocol/access/like.py",
+    "src/skerry/protocol/access/outgoing.py",
+    "src/skerry/protocol/access/repeats.py",
+    "src/skerry/protocol/access/wire.py",
+    "src/skerry/protocol/patterns.py",
 )
 
 PROBE = """

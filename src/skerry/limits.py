@@ -5,24 +5,64 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "AUTHENTICATION_RULE_COUNT_MAX",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
+    "CLIENT_NAME_CHAR_COUNT_MAX",
     "CONFIG_BYTES_MAX",
+    "CONFIG_TABLE_COUNT_MAX",
+    "CONFLATED_COUNT_MAX",
+    "CONFLATE_BYTES",
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
+    "DISTRIBUTOR_GAP_COUNT_MAX",
+    "DISTRIBUTOR_INTERVAL_MS_MAX",
+    "DISTRIBUTOR_MEMO_BYTES_MAX",
+    "DISTRIBUTOR_NAK_COUNT_MAX",
+    "DISTRIBUTOR_REQUEST_COUNT_MAX",
+    "DISTRIBUTOR_RESEND_BYTES_MAX",
+    "DISTRIBUTOR_RESEND_INTERVAL_NS",
+    "DISTRIBUTOR_SENDER_COUNT_MAX",
     "DOCUMENTATION_BYTES_MAX",
     "ENUM_ELEMENT_COUNT_MAX",
     "ENUM_TAG_MAX",
+    "EVENT_QUEUE_COUNT_MAX",
     "EXCERPT_CHAR_COUNT_MAX",
+    "FILTER_BYTES_MAX",
+    "FILTER_DEPTH_MAX",
+    "FILTER_LIST_COUNT_MAX",
+    "FILTER_NODE_COUNT_MAX",
+    "FILTER_PATTERN_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "GROUP_COUNT_MAX",
     "GUESS_WORK_MAX",
     "HEADER_BYTES_MAX",
+    "HTTP_CONNECTION_COUNT_MAX",
+    "HTTP_REQUEST_BYTES_MAX",
+    "JOURNAL_BYTES_MAX",
+    "JOURNAL_CHANGE_COUNT_MAX",
+    "JSON_DEPTH_MAX",
+    "JSON_VALUE_COUNT_MAX",
+    "LIKE_TEXT_BYTES_MAX",
+    "LOG_REPEAT_COUNT_MAX",
+    "METRIC_TYPE_COUNT_MAX",
     "NAME_BYTES_MAX",
     "NUMBER_DIGITS_MAX",
+    "PATTERN_COUNT_MAX",
+    "PATTERN_MEMO_CHAR_COUNT_MAX",
+    "PATTERN_MEMO_COUNT_MAX",
     "PAYLOAD_BYTES_MAX",
+    "PERMISSION_RULE_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
+    "REFUSAL_COUNT_MAX",
     "RENAME_WORK_MAX",
+    "REPLAY_SLICE_BYTES",
+    "REPLAY_SORTED_COUNT_MAX",
+    "RIGHTS_COUNT_MAX",
+    "RIGHTS_MEMO_COUNT_MAX",
+    "ROUTE_MEMO_COUNT_MAX",
+    "SEND_BYTES_MAX",
+    "SEND_SUBJECT_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
     "SIM_INBOX_COUNT_MAX",
@@ -34,14 +74,25 @@ __all__ = [
     "SKIP_DEPTH_MAX",
     "SOURCE_BYTES_MAX",
     "SOURCE_COUNT_MAX",
+    "STORAGE_INTERVAL_MS_MAX",
+    "STREAM_CHUNK_BYTES_MAX",
     "STREAM_WAITING_BYTES_MAX",
     "STRUCT_COUNT_MAX",
     "STRUCT_ENTRY_COUNT_MAX",
+    "SUBJECT_CHAR_COUNT_MAX",
+    "SUBJECT_LEVEL_COUNT_MAX",
+    "SUBSCRIPTION_COUNT_MAX",
     "TAG_MAX",
     "TAG_MIN",
+    "TLS_HANDSHAKE_COUNT_MAX",
+    "TLS_HANDSHAKE_PER_HOST_COUNT_MAX",
     "TYPE_COUNT_MAX",
     "TYPE_DEPTH_MAX",
     "VECTOR_COUNT_MAX",
+    "WEBSOCKET_HEAD_BYTES_MAX",
+    "WEBSOCKET_WAITING_COUNT_MAX",
+    "WEBSOCKET_WAITING_PER_HOST_COUNT_MAX",
+    "WHERE_CHAR_COUNT_MAX",
 ]
 
 # -- types
@@ -120,6 +171,13 @@ gigabytes."""
 SKIP_DEPTH_MAX: Final = 64
 """Nesting inside a value that is skipped because its tag is unknown: deeper than any type."""
 
+JSON_DEPTH_MAX: Final = 64
+"""Nesting of a JSON message: more than vectors and structs of the deepest type take."""
+
+JSON_VALUE_COUNT_MAX: Final = 4_000_000
+"""Values of one JSON message, told by its commas and brackets. More than fit into the largest one
+that we write; a larger message of empty lists would take hundreds of megabytes of memory."""
+
 # -- simulator
 
 SIM_TIME_NS_MAX: Final = 24 * 3600 * 1_000_000_000
@@ -142,8 +200,8 @@ SIM_STREAM_COUNT_MAX: Final = 1024
 """Streams of one node. Past it the next one is refused, as without free file descriptors."""
 
 SIM_STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
-"""Bytes waiting in one direction of a stream: six of the largest frames. The simulator has no
-back-pressure, so a machine that writes on and on to a peer that is cut off fails here."""
+"""Bytes waiting in one direction of a stream: six of the largest frames. A machine that is told to
+pause, or cannot be told, and writes on and on to a peer that is cut off, fails here."""
 
 SIM_EVENT_KEPT_COUNT_MAX: Final = 100_000
 """Events kept per node for tests to look at; the oldest go first."""
@@ -157,6 +215,9 @@ CONFIG_BYTES_MAX: Final = 1024 * 1024
 """One configuration file, which is read whole. A person writes some kilobytes; more is a mistake
 about which file was named."""
 
+CONFIG_TABLE_COUNT_MAX: Final = 10_000
+"""Tables in one list of a configuration: more than a file of that size has of any use."""
+
 # -- what peers may make us remember
 
 TYPE_COUNT_MAX: Final = 10_000
@@ -164,6 +225,19 @@ TYPE_COUNT_MAX: Final = 10_000
 
 CONFLICT_COUNT_MAX: Final = 1000
 """Refused definitions kept to be shown."""
+
+# -- WebSockets
+
+WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
+"""Request of a client that wants a WebSocket, kept until it is whole. Cookies make the largest part
+of it, and browsers stop at some kilobytes."""
+
+WEBSOCKET_WAITING_COUNT_MAX: Final = 256
+"""Connections that have not asked for a WebSocket yet. They are no clients, so no limit of clients
+counts them, and each keeps a file descriptor and part of a request."""
+
+WEBSOCKET_WAITING_PER_HOST_COUNT_MAX: Final = 32
+"""Of these from one address, so that one computer cannot take all the places."""
 
 # -- current objects
 
@@ -183,3 +257,180 @@ that it costs the others nothing."""
 GROUP_COUNT_MAX: Final = 100_000
 """Groups that clients of one node have joined. A name of a group needs no type, so a client could
 make up as many as it likes."""
+
+CONFLATE_BYTES: Final = 64 * 1024
+"""Bytes that wait for a client that does not read before its conflating subscriptions stop to add
+to them: what a network takes in a breath."""
+
+CONFLATED_COUNT_MAX: Final = 1_000_000
+"""Objects that wait for one client to be told of later. One that is so far behind is cut."""
+
+REPLAY_SLICE_BYTES: Final = 64 * 1024
+"""Bytes of cached objects that a client is told before others have their turn: a millisecond."""
+
+REPLAY_SORTED_COUNT_MAX: Final = 10_000
+"""Objects of a type that are told in the order of their keys. Sorting a million keys would hold
+everybody up for a second, and nobody may rely on the order."""
+
+ROUTE_MEMO_COUNT_MAX: Final = 65_536
+"""Subjects of one type for which it is remembered who hears of them. Past it all are forgotten and
+found again as they come."""
+
+# -- subjects
+
+SUBJECT_CHAR_COUNT_MAX: Final = 1024
+"""Characters of a subject or pattern. By multicast the whole of it has to fit one datagram, and the
+updates under it repeat it each time."""
+
+SUBJECT_LEVEL_COUNT_MAX: Final = 64
+"""Levels of a subject or pattern. A tree of patterns is walked one call a level, and has a node for
+each; paths that people make have under ten."""
+
+PATTERN_COUNT_MAX: Final = 200_000
+"""Patterns of one tree, each with up to a node a level: more than a thousand clients use."""
+
+PATTERN_MEMO_COUNT_MAX: Final = 65_536
+"""Subjects, and values found for them, that a tree of patterns remembers: some megabytes. Past it
+all are forgotten and found again as they come, which costs a microsecond each."""
+
+PATTERN_MEMO_CHAR_COUNT_MAX: Final = 200
+"""Characters of a subject that a tree remembers. Default subjects have whole keys in them, and keys
+may be as long as a payload."""
+
+# -- doors of a node
+
+STREAM_CHUNK_BYTES_MAX: Final = 256 * 1024
+"""Bytes read from a client at once, after which the others have their turn: about a millisecond's
+work."""
+
+TLS_HANDSHAKE_COUNT_MAX: Final = 256
+"""Connections that have not agreed on keys yet. They are no clients, so no limit of clients counts
+them, and each keeps a file descriptor for as long as a handshake may take."""
+
+TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 32
+"""Of these from one address, so that one computer cannot take all the places."""
+
+# -- what is told about a node
+
+HTTP_CONNECTION_COUNT_MAX: Final = 32
+"""Connections to the page of metrics and health: some scrapers and a person."""
+
+HTTP_REQUEST_BYTES_MAX: Final = 8192
+"""Request line and headers of a request for such a page; browsers send about one kilobyte."""
+
+METRIC_TYPE_COUNT_MAX: Final = 50
+"""Types with metrics of their own; those with less traffic are summed up as `other`. A time series
+per type of a large system would cost its monitoring more than it tells."""
+
+LOG_REPEAT_COUNT_MAX: Final = 1000
+"""Warnings that are watched for being repeated; past it the oldest is forgotten and shown anew."""
+
+# -- filters
+
+WHERE_CHAR_COUNT_MAX: Final = 262_144
+"""Characters of one `where`: the longest list that is allowed fits, written as numbers."""
+
+FILTER_BYTES_MAX: Final = 262_144
+"""One encoded condition. A node keeps it as long as the subscription lives, and a client may have
+many."""
+
+FILTER_NODE_COUNT_MAX: Final = 256
+"""Comparisons and words between them in one condition. They are tried for each update of the type,
+tens of microseconds for so many; what only looks for one of many values takes a list."""
+
+FILTER_DEPTH_MAX: Final = 32
+"""Nesting in a condition: it is read by functions that call themselves once a level."""
+
+FILTER_LIST_COUNT_MAX: Final = 10_000
+"""Values of one list in a condition. Looking one up takes the same time for any number of them; the
+bound is one of memory."""
+
+FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
+"""Characters of all patterns in a condition. The time that a text takes is at the worst its length
+times this."""
+
+LIKE_TEXT_BYTES_MAX: Final = 65_536
+"""The longest text that can fit a pattern: with the bound above, tens of milliseconds at the worst.
+Names and lines are shorter, and for searching documents this is not the tool."""
+
+# -- who may do what
+
+CLIENT_NAME_CHAR_COUNT_MAX: Final = 256
+"""Name a client gives itself, which rules are held against and people read."""
+
+AUTHENTICATION_RULE_COUNT_MAX: Final = 1000
+"""Rules about who may connect, those of clients included. Each connection is held against them one
+by one, in about a millisecond."""
+
+PERMISSION_RULE_COUNT_MAX: Final = 1000
+"""Rules about what clients may do. Each client that comes is held against them one by one."""
+
+RIGHTS_COUNT_MAX: Final = 1000
+"""Different sets of rules that hold for clients, kept to be shared. Past it they are made anew."""
+
+RIGHTS_MEMO_COUNT_MAX: Final = 16_384
+"""Answers that one set of rules remembers: about four megabytes of subjects."""
+
+# -- stored objects
+
+JOURNAL_CHANGE_COUNT_MAX: Final = 200_000
+"""Changes of persistent objects that wait to be stored. A disk takes that many in some seconds; if
+it takes longer or fails, publishers of such objects are refused, and nothing is lost in silence."""
+
+JOURNAL_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Bytes of these changes: a dozen of the largest objects, or all of the above if they are small."""
+
+STORAGE_INTERVAL_MS_MAX: Final = 60_000
+"""Time from one sync of the storage to the next. Whoever flushes waits that long."""
+
+# -- a client and its node
+
+SEND_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Bytes that a space has published and the node has not taken: more than one of the largest frames,
+and some seconds of a fast publisher while its node restarts. Past it publishing raises WouldBlock."""
+
+SEND_SUBJECT_COUNT_MAX: Final = 10_000
+"""Subjects of which a space remembers that bytes may be published under them."""
+
+EVENT_QUEUE_COUNT_MAX: Final = 10_000
+"""Events that wait for who iterates over a subscription: some seconds of a busy type. Past it the
+subscription ends or conflates, as its owner chose; the others go on."""
+
+SUBSCRIPTION_COUNT_MAX: Final = 10_000
+"""Types, patterns and conditions that one space asks for. All of them are asked for anew after each
+lost connection."""
+
+REFUSAL_COUNT_MAX: Final = 100
+"""Refusals of the node that a space keeps for the next flush; the first ones tell what is wrong."""
+
+# -- multicast
+
+DISTRIBUTOR_SENDER_COUNT_MAX: Final = 1000
+"""Senders of one group that a connection listens to, and departed ones that it would know again.
+Any datagram can claim a new one, and each has a stream of its own."""
+
+DISTRIBUTOR_GAP_COUNT_MAX: Final = 65_536
+"""Datagrams that one gap may have and still be asked for: half a gigabyte of the usual ones. A
+number further ahead is a receiver that slept for long, or a forgery; either way nobody has all of
+what is between."""
+
+DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
+"""Requests of one stream in one moment, for as many holes in it. The rest is asked for a moment
+later, so that repair does not take the group's bandwidth from data."""
+
+DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
+"""Numbers that one answer tells as gone. A request may name billions of them."""
+
+DISTRIBUTOR_RESEND_BYTES_MAX: Final = 65_536
+"""Bytes sent again in one go: a part of the receive buffer that systems have without being asked
+for more. What would overflow it would be lost again at once."""
+
+DISTRIBUTOR_RESEND_INTERVAL_NS: Final = 1_000_000
+"""Time between two of them, which makes half a gigabit a second."""
+
+DISTRIBUTOR_MEMO_BYTES_MAX: Final = 32 * 1024 * 1024
+"""What a connection remembers of subjects in each direction: a hundred thousand of them. Past it
+all are forgotten and found again as they come."""
+
+DISTRIBUTOR_INTERVAL_MS_MAX: Final = 3_600_000
+"""The longest time between two signs of life that is believed, and can be configured: an hour."""

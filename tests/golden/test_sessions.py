@@ -10,11 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
 
 import skerry
+from skerry.engine.admission import Admission, Origin
 from skerry.engine.node import NodeCore
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
@@ -32,11 +34,30 @@ RAW_THING = skerry.define_types(
 GOLDEN = skerry.define_types((VECTORS / "golden.dots").read_text())
 
 
+HERE = Origin(kind="tcp", host="127.0.0.1")
+
+
+class Drawn(Random):
+    """Draws the number that the real host drew."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(0)
+        self._number = number
+
+    def getrandbits(self, k: int, /) -> int:
+        return self._number
+
+
 class Play:
     """A node, the captured client's stream to it, and guests."""
 
-    def __init__(self, framing: str) -> None:
-        self.node = NodeCore(name="dotsd", wall_offset_ns=1_700_000_000_000_000_000)
+    def __init__(self, framing: str, *, challenge: int = 0) -> None:
+        self.node = NodeCore(
+            name="dotsd",
+            wall_offset_ns=1_700_000_000_000_000_000,
+            admission=Admission(rng=Drawn(challenge)),
+            extensions=False,
+        )
         self.now_ns = 0
         self.heard: list[tuple[Header, bytes]] = []
         self.is_closed = False
@@ -45,7 +66,7 @@ class Play:
         self._guests: dict[Address, ClientConnection] = {}
 
     def open(self) -> None:
-        self.node.open(CAPTURED, self._wire(), self.now_ns)
+        self.node.open(CAPTURED, self._wire(), self.now_ns, origin=HERE)
         self.pump()
 
     def say(self, data: bytes) -> None:
@@ -72,7 +93,7 @@ class Play:
         self._guests[address] = ClientConnection(
             Wire(), name=name, cnonce="", wants_preload=wants_preload
         )
-        self.node.open(address, Wire(), self.now_ns)
+        self.node.open(address, Wire(), self.now_ns, origin=HERE)
         for _ in range(3):
             self.pump()
         if wants_preload:
@@ -88,6 +109,11 @@ class Play:
         header.attributes = int(obj.attributes)
         header.remove_obj = 0
         guest.send(header, obj.encode(), obj.descriptor, 0.0)
+        self.pump()
+
+    def describe(self, address: Address, *classes: type[skerry.Struct]) -> None:
+        for cls in classes:
+            self._guests[address].describe(cls.descriptor, 0.0)
         self.pump()
 
     def leave(self, address: Address) -> None:
@@ -109,7 +135,7 @@ class Play:
         """Another guest does what the client of another captured session did."""
         address = Address(name, 200, is_stream=True)
         self._guests[address] = ClientConnection(Wire(), name=name, cnonce="")
-        self.node.open(address, Wire(), self.now_ns)
+        self.node.open(address, Wire(), self.now_ns, origin=HERE)
         self.node.take_transmits()
         for data in client_frames(name):
             self.now_ns += 1_000_000
@@ -126,7 +152,8 @@ def play(
 ) -> Play:
     """The captured client's part of a session; `meanwhile` is done before its n-th frame."""
     session = json.loads((VECTORS / f"{name}.json").read_text())
-    stage = Play(session["framing"])
+    hello = session["frames"][0]["payload"]
+    stage = Play(session["framing"], challenge=hello["authChallenge"])
     if before is not None:
         before(stage)
     stage.heard.clear()
@@ -243,7 +270,53 @@ def cleanup_guest(stage: Play) -> None:
     stage.leave(guest)
 
 
+def captured_object(name: str, number: int, cls: type[skerry.Struct]) -> Any:
+    """An object as it was captured."""
+    session = json.loads((VECTORS / f"{name}.json").read_text())
+    (frame,) = [f for f in session["frames"] if f.get("n") == number]
+    return cls.decode(bytes.fromhex(frame["payload_hex"]))
+
+
+def golden_types(stage: Play) -> Address:
+    guest = stage.guest("other")
+    stage.describe(
+        guest, GOLDEN.GoldenAll, GOLDEN.GoldenCleanup, GOLDEN.GoldenSingleton, GOLDEN.GoldenUncached
+    )
+    return guest
+
+
+def golden_types_and_thing(stage: Play) -> None:
+    stage.describe(golden_types(stage), RAW_THING)
+
+
+def golden_objects(stage: Play) -> None:
+    guest = golden_types(stage)
+    for number, cls in ((21, GOLDEN.GoldenAll), (24, GOLDEN.GoldenSingleton)):
+        stage.publish(guest, captured_object("dynamic-trace-client", number, cls))
+
+
+def roundtrip_objects(stage: Play) -> None:
+    """A guest comes with a type that is new, and publishes 20 objects of it."""
+    description = captured_object(
+        "dynamic-trace-client", 27, internal_class("StructDescriptorData")
+    )
+    cls = class_of(from_description(description, {}))
+    guest = stage.guest("roundtrip")
+    for number in range(29, 49):
+        stage.publish(guest, captured_object("dynamic-trace-client", number, cls))
+
+
+def authentication_rules(stage: Play) -> None:
+    stage.captured_guest("auth-configure-rules")
+
+
 SESSIONS: dict[str, dict[str, Any]] = {
+    "auth-accepted": {"before": authentication_rules},
+    "auth-client-without-secret": {"before": authentication_rules},
+    "auth-configure-rules": {},
+    "auth-rejected": {"before": authentication_rules},
+    "descriptor-request": {"before": golden_types_and_thing},
+    "dynamic-trace-client": {"before": golden_objects, "meanwhile": {26: roundtrip_objects}},
     "error-integer-for-float-property": {},
     "error-missing-key-property": {},
     "error-publish-of-unknown-type": {},
@@ -267,7 +340,7 @@ SESSIONS: dict[str, dict[str, Any]] = {
 }
 
 
-ENDED_BY_CLOSING = ("handshake-no-preload", "client-states")
+ENDED_BY_CLOSING = ("auth-client-without-secret", "handshake-no-preload", "client-states")
 """Sessions whose client just closed its stream."""
 
 
@@ -279,4 +352,19 @@ def test_node_says_what_the_real_host_said(name: str) -> None:
     for index, (our, their) in enumerate(zip(ours, theirs, strict=False)):
         assert our == their, f"frame {index} of {name}"
     assert len(ours) == len(theirs)
+    assert stage.node.statistics().unexplained == 0
     assert stage.is_closed == (name not in ENDED_BY_CLOSING)
+
+
+def test_every_captured_session_is_played() -> None:
+    sessions = [json.loads(path.read_text()) for path in VECTORS.glob("*.json")]
+    played = {s["name"] for s in sessions if s.get("framing") in ("v1", "v2")}
+    assert played == set(SESSIONS)
+
+
+def test_rules_of_who_may_connect_are_kept_without_their_secrets() -> None:
+    stage = play("auth-configure-rules")
+    ((_, entry),) = stage.node.cache.objects("DotsAuthentication")
+    rule = internal_class("DotsAuthentication").decode(entry.payload)
+    assert rule.accept
+    assert not rule.is_set("secret")

@@ -24,52 +24,90 @@ _PREFIX: Final = 0x1A
 
 
 class FrameCutter:
-    """Cuts a version 2 stream into frame bodies: header and object, without the size."""
+    """Cuts a version 2 stream into frame bodies: header and object, without the size.
+
+    Either `feed` gives all bodies of some bytes at once. Or, for who counts nanoseconds, after
+    `load` each `step` goes to the next one, which lies in `buffer` from `start` to `stop`.
+    """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._stream: _Stream = _Stream()
         self._frame_bytes_max: i64 = frame_bytes_max
+        self.buffer: bytes = b""
+        self.start: i64 = 0
+        self.stop: i64 = 0
+        self.frame_count: i64 = 0
+        """Frames that `step` went to since `load`."""
+        self._fault: DecodeError | None = None
+        """What is wrong behind the frames that were given."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take bytes from the stream; give the bodies that are whole now."""
-        buffer = self._stream.take(data)
         bodies: list[bytes] = []
-        size: i64 = len(buffer)
-        pos: i64 = 0
-        wanted: i64 = _PREFIX_BYTES
-        while pos < size:
-            if buffer[pos] != _PREFIX:
-                if bodies:
-                    wanted = 0
-                    break
-                _refuse(f"a frame begins with 0x1a, found 0x{buffer[pos]:02x}", pos)
-            wanted = _PREFIX_BYTES
-            if size - pos < wanted:
-                break
-            body: i64 = (
-                (i64(buffer[pos + 1]) << 24)
-                | (i64(buffer[pos + 2]) << 16)
-                | (i64(buffer[pos + 3]) << 8)
-                | i64(buffer[pos + 4])
-            )
-            if body > self._frame_bytes_max:
-                if bodies:
-                    wanted = 0
-                    break
-                limit = int(self._frame_bytes_max)
-                _refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
-            wanted = _PREFIX_BYTES + body
-            if size - pos < wanted:
-                break
-            bodies.append(buffer[pos + _PREFIX_BYTES : pos + wanted])
-            pos += wanted
-        self._stream.keep(buffer, pos, wanted)
+        self.load(data)
+        while self.step():
+            bodies.append(self.body())
         return bodies
+
+    def load(self, data: bytes) -> None:
+        """Take bytes from the stream. Raises the fault that stood behind the last frames."""
+        if self._fault is not None:
+            raise self._fault
+        self.buffer = self._stream.take(data)
+        self.start = 0
+        self.stop = 0
+        self.frame_count = 0
+
+    def step(self) -> bool:
+        """Go to the next frame; if there is no whole one, the rest waits for more bytes."""
+        buffer = self.buffer
+        size: i64 = len(buffer)
+        pos = self.stop
+        wanted: i64 = _PREFIX_BYTES
+        if pos < size:
+            if buffer[pos] != _PREFIX:
+                self._refuse(f"a frame begins with 0x1a, found 0x{buffer[pos]:02x}", pos)
+                return False
+            if size - pos >= _PREFIX_BYTES:
+                body: i64 = (
+                    (i64(buffer[pos + 1]) << 24)
+                    | (i64(buffer[pos + 2]) << 16)
+                    | (i64(buffer[pos + 3]) << 8)
+                    | i64(buffer[pos + 4])
+                )
+                if body > self._frame_bytes_max:
+                    limit = int(self._frame_bytes_max)
+                    self._refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
+                    return False
+                wanted = _PREFIX_BYTES + body
+                if size - pos >= wanted:
+                    self.start = pos + _PREFIX_BYTES
+                    self.stop = pos + wanted
+                    self.frame_count += 1
+                    return True
+        self._stream.keep(buffer, pos, wanted)
+        self.buffer = b""
+        self.start = 0
+        self.stop = 0
+        return False
+
+    def body(self) -> bytes:
+        """The frame that `step` went to."""
+        return self.buffer[self.start : self.stop]
 
     @property
     def pending_bytes(self) -> int:
         """Bytes of a frame that is not whole yet."""
         return self._stream.size
+
+    def _refuse(self, detail: str, pos: i64) -> None:
+        """Frames before a fault are given first; who asks again is told of it."""
+        self._fault = DecodeError(type_name="frame", detail=detail, offset=int(pos))
+        self.buffer = b""
+        self.start = 0
+        self.stop = 0
+        if self.frame_count == 0:
+            raise self._fault
 
 
 class OldFrameCutter:

@@ -51,7 +51,17 @@ from skerry.limits import (
     VECTOR_COUNT_MAX,
 )
 
-__all__ = ["Pieces", "canonical_key", "merge", "normalize", "split", "split_whole"]
+__all__ = [
+    "Pieces",
+    "canonical_key",
+    "cut",
+    "merge",
+    "merge_pieces",
+    "normalize",
+    "split",
+    "split_again",
+    "split_whole",
+]
 
 
 class Pieces:
@@ -92,6 +102,20 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     return pieces
 
 
+def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> None:
+    """The same, into pieces that were made for another object and are not needed any more."""
+    end: i64 = len(data)
+    if end - start > PAYLOAD_BYTES_MAX:
+        refuse_bytes(plan, None, f"{int(end - start)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
+    pieces.data = data
+    pieces.struct_count = 0
+    # What the lists still have of the former object is out of sight: nothing looks at a place
+    # whose field is not present.
+    stop, exact = _check_struct(plan, data, start, end, pieces, True)
+    pieces.stop = stop
+    pieces.is_canonical = exact
+
+
 def split_whole(plan: StructPlan, data: bytes) -> Pieces:
     """The same for bytes that are one object and nothing more."""
     pieces = split(plan, data, 0)
@@ -117,7 +141,12 @@ def normalize(plan: StructPlan, data: bytes) -> bytes:
     pieces = split_whole(plan, data)
     if pieces.is_canonical:
         return data
-    return _join(plan, pieces, pieces, 0)
+    return _join(plan, pieces, pieces, 0, -1)
+
+
+def cut(plan: StructPlan, pieces: Pieces, mask: i64) -> bytes:
+    """The object with no other fields than those of the mask."""
+    return _join(plan, pieces, pieces, 0, mask)
 
 
 def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:
@@ -126,15 +155,20 @@ def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> by
     Nested structs and vectors are replaced whole, keys never change, and what the attributes do
     not name stays. Values are moved as they are, not decoded.
     """
-    named = attributes & ~int(plan.key_mask)
-    return _join(plan, split_whole(plan, stored), split_whole(plan, update), named)
+    return merge_pieces(plan, stored, split_whole(plan, update), attributes)
 
 
-def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64) -> bytes:
+def merge_pieces(plan: StructPlan, stored: bytes, update: Pieces, attributes: i64) -> bytes:
+    """The same for an update that was cut up already."""
+    return _join(plan, split_whole(plan, stored), update, attributes & ~plan.key_mask, -1)
+
+
+def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> bytes:
+    """Of the fields in the mask: what is named from `new`, the rest from `old`."""
     parts: list[bytes] = []
     for field in plan.fields:
         source = new if (named >> field.tag) & 1 else old
-        if (source.present >> int(field.tag)) & 1:
+        if (source.present >> int(field.tag)) & (mask >> field.tag) & 1:
             parts.append(field.head)
             parts.append(_exact_value(plan, field, source))
     joined = head(0xA0, len(parts) >> 1) + b"".join(parts)

@@ -11,7 +11,7 @@ from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
 from skerry.schema.model import Kind
 
-__all__ = ["default_subject"]
+__all__ = ["default_pattern", "default_subject"]
 
 _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 
@@ -22,6 +22,11 @@ def default_subject(plan: StructPlan, pieces: Pieces) -> str:
     levels = ["/" + _text_level(plan.name)]
     levels += [_level(plan, field, pieces) for field in plan.keys]
     return "/".join(levels)
+
+
+def default_pattern(plan: StructPlan) -> str:
+    """The pattern of exactly the default subjects that objects of a type can have."""
+    return "/" + _text_level(plan.name) + "/*" * len(plan.keys)
 
 
 def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:

@@ -1,33 +1,85 @@
-"""The current objects, by type and key, still encoded."""
+"""The current objects, by type and key, still encoded.
+
+One call here is made for each update of a cached type that passes a node, so the module is
+compiled, and an entry is as small as it can be: a node may hold millions.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from mypy_extensions import i64
 
 from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
+from skerry.codec.pieces import Pieces, merge_pieces, split_whole
+from skerry.codec.plans import StructPlan
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 
-__all__ = ["Cache", "Entry"]
+__all__ = ["Cache", "Entry", "Share", "Shelf"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One object as it is now, and where that came from."""
 
-    payload: bytes
-    """Merged from all updates since its creation."""
-    subject: str
-    created_ns: int
-    created_from: int
-    modified_ns: int
-    modified_from: int
-    sent_ns: int
-    """When the publisher of the last update sent it."""
-    position: int
-    """Of the last update."""
+    def __init__(
+        self,
+        *,
+        payload: bytes,
+        present: int,
+        subject: str,
+        created_ns: int,
+        created_from: int,
+        modified_ns: int,
+        modified_from: int,
+        sent_ns: int,
+        position: int,
+    ) -> None:
+        self.payload: bytes = payload
+        """Merged from all updates since its creation."""
+        self.present: i64 = present
+        """Property set of the payload."""
+        self.subject: str = subject
+        """Empty in a node when it is the default one, to save the memory."""
+        self.created_ns: i64 = created_ns
+        self.created_from: i64 = created_from
+        self.modified_ns: i64 = modified_ns
+        self.modified_from: i64 = modified_from
+        self.sent_ns: i64 = sent_ns
+        """When the publisher of the last update sent it."""
+        self.position: i64 = position
+        """Of the last update."""
+
+    def with_payload(self, payload: bytes, present: int) -> Entry:
+        """The same facts about another state of the object."""
+        return Entry(
+            payload=payload,
+            present=present,
+            subject=self.subject,
+            created_ns=int(self.created_ns),
+            created_from=int(self.created_from),
+            modified_ns=int(self.modified_ns),
+            modified_from=int(self.modified_from),
+            sent_ns=int(self.sent_ns),
+            position=int(self.position),
+        )
+
+
+class Share:
+    """How much of the cache the objects of one creator take."""
+
+    def __init__(self) -> None:
+        self.count: i64 = 0
+        self.size: i64 = 0
+
+
+class Shelf:
+    """The objects of one type. It stays when they go, so others may hold on to it."""
+
+    def __init__(self, name: str) -> None:
+        self.name: str = name
+        self.objects: dict[bytes, Entry] = {}
 
 
 class Cache:
@@ -39,11 +91,125 @@ class Cache:
         object_count_max: int = CACHE_OBJECT_COUNT_MAX,
         bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        self._object_count_max = object_count_max
-        self._bytes_max = bytes_max
-        self._types: dict[str, dict[bytes, Entry]] = {}
-        self.object_count = 0
-        self.payload_bytes = 0
+        self._object_count_max: i64 = object_count_max
+        self._bytes_max: i64 = bytes_max
+        self._shelves: dict[str, Shelf] = {}
+        self._mentions: dict[int, int] = {}
+        """How often each client stands in an entry, as its creator or as the last to change it."""
+        self._shares: dict[int, Share] = {}
+        """By the client that made the objects."""
+        self._spared: i64 = -1
+        self.object_count: i64 = 0
+        self.payload_bytes: i64 = 0
+
+    def spare(self, client: int) -> None:
+        """Take whatever this client says, as a node's words on its clients, which are so many."""
+        self._spared = client
+
+    def shelf(self, type_name: str) -> Shelf:
+        """The objects of a type, none at first."""
+        shelf = self._shelves.get(type_name)
+        if shelf is None:
+            shelf = self._shelves[type_name] = Shelf(type_name)
+        return shelf
+
+    def put(
+        self,
+        shelf: Shelf,
+        plan: StructPlan,
+        key: bytes,
+        pieces: Pieces,
+        attributes: i64,
+        subject: str,
+        sender: i64,
+        sent_ns: i64,
+        time_ns: i64,
+        position: i64,
+    ) -> Entry:
+        """Create the object, or merge an update into it; gives the entry as it is then.
+
+        LimitExceeded when there is no room, and then nothing is changed.
+        """
+        known = shelf.objects.get(key)
+        if known is None:
+            self._make_room(1, len(pieces.data), sender)
+            entry = Entry(
+                payload=pieces.data,
+                present=pieces.present,
+                subject=subject,
+                created_ns=time_ns,
+                created_from=sender,
+                modified_ns=time_ns,
+                modified_from=sender,
+                sent_ns=sent_ns,
+                position=position,
+            )
+            shelf.objects[key] = entry
+            self._mention(sender, 2)
+            self._change_share(sender, 1, len(entry.payload))
+            return entry
+        present: i64 = pieces.present
+        if (known.present | present) & ~attributes & ~plan.key_mask == 0:
+            # All there was and is, is named by the update: nothing of the old state is left.
+            payload = pieces.data
+        else:
+            payload = merge_pieces(plan, known.payload, pieces, attributes)
+            named = attributes & ~plan.key_mask
+            present = (known.present & ~named) | (present & (named | plan.key_mask))
+        change = len(payload) - len(known.payload)
+        if change:
+            self._make_room(0, change, sender)
+            self._change_share(known.created_from, 0, change)
+        known.payload = payload
+        known.present = present
+        known.subject = subject
+        known.modified_ns = time_ns
+        known.sent_ns = sent_ns
+        known.position = position
+        if known.modified_from != sender:
+            self._mention(known.modified_from, -1)
+            self._mention(sender, 1)
+            known.modified_from = sender
+        return known
+
+    def drop(self, shelf: Shelf, key: bytes) -> Entry | None:
+        """Forget an object; gives what it was, if it was there."""
+        entry = shelf.objects.pop(key, None)
+        if entry is None:
+            return None
+        self.object_count -= 1
+        self.payload_bytes -= len(entry.payload)
+        self._mention(entry.created_from, -1)
+        self._mention(entry.modified_from, -1)
+        self._change_share(entry.created_from, -1, -len(entry.payload))
+        return entry
+
+    def restore(self, shelf: Shelf, key: bytes, entry: Entry) -> None:
+        """Take an object back as it was stored."""
+        assert key not in shelf.objects
+        self.object_count += 1
+        self.payload_bytes += len(entry.payload)
+        shelf.objects[key] = entry
+        self._mention(entry.created_from, 1)
+        self._mention(entry.modified_from, 1)
+        self._change_share(entry.created_from, 1, len(entry.payload))
+
+    def rewrite(self, entry: Entry, payload: bytes, present: int) -> None:
+        """Give an object other bytes that mean the same."""
+        change = len(payload) - len(entry.payload)
+        self.payload_bytes += change
+        self._change_share(entry.created_from, 0, change)
+        entry.payload = payload
+        entry.present = present
+
+    def mentions(self, client: int) -> bool:
+        """Whether any object was made or last changed by a client."""
+        return client in self._mentions
+
+    def share(self, client: int) -> tuple[int, int]:
+        """Count and bytes of the objects that a client made."""
+        share = self._shares.get(client)
+        return (0, 0) if share is None else (int(share.count), int(share.size))
 
     def apply(self, update: Update, codec: Codec) -> tuple[int, Entry] | None:
         """Merge an update: what happened to its object, and how that is (or was last).
@@ -51,67 +217,87 @@ class Cache:
         None when nothing happened: something unknown was removed. LimitExceeded when there is no
         room, and then nothing is changed.
         """
-        known = self.get(update.type_name, update.key)
+        shelf = self.shelf(update.type_name)
+        plan = codec.plan
+        pieces = split_whole(plan, update.payload)
         if update.operation == REMOVE:
-            return None if known is None else (REMOVE, self._remove(update, known, codec))
-        entry = _merged(known, update, codec)
-        self._make_room(entry, known)
-        self._types.setdefault(update.type_name, {})[update.key] = entry
-        return (CREATE if known is None else UPDATE), entry
+            gone = self.drop(shelf, update.key)
+            if gone is None:
+                return None
+            # The last state, with what the remove itself carried.
+            payload = merge_pieces(plan, gone.payload, pieces, update.present)
+            return REMOVE, gone.with_payload(payload, split_whole(plan, payload).present)
+        operation = UPDATE if update.key in shelf.objects else CREATE
+        entry = self.put(
+            shelf,
+            plan,
+            update.key,
+            pieces,
+            update.present,
+            update.subject,
+            update.sender,
+            update.sent_ns,
+            update.time_ns,
+            update.position,
+        )
+        return operation, entry
 
     def get(self, type_name: str, key: bytes) -> Entry | None:
         """The object with that key, if there is one."""
-        return self._types.get(type_name, {}).get(key)
+        shelf = self._shelves.get(type_name)
+        return None if shelf is None else shelf.objects.get(key)
 
     def objects(self, type_name: str) -> Iterator[tuple[bytes, Entry]]:
         """All objects of a type with their keys, in the order of the keys' bytes."""
-        return iter(sorted(self._types.get(type_name, {}).items(), key=lambda item: item[0]))
+        shelf = self._shelves.get(type_name)
+        objects: dict[bytes, Entry] = {} if shelf is None else shelf.objects
+        return iter([(key, objects[key]) for key in sorted(objects)])
 
     def type_names(self) -> tuple[str, ...]:
         """Types that have objects."""
-        return tuple(self._types)
+        return tuple([shelf.name for shelf in self._shelves.values() if shelf.objects])
 
     def count(self, type_name: str) -> int:
         """How many objects of a type there are."""
-        return len(self._types.get(type_name, {}))
+        shelf = self._shelves.get(type_name)
+        return 0 if shelf is None else len(shelf.objects)
 
-    def _remove(self, update: Update, known: Entry, codec: Codec) -> Entry:
-        """The last state, with what the remove itself carried."""
-        entry = _merged(known, update, codec)
-        objects = self._types[update.type_name]
-        del objects[update.key]
-        if not objects:
-            del self._types[update.type_name]
-        self.object_count -= 1
-        self.payload_bytes -= len(known.payload)
-        return entry
+    def _mention(self, client: i64, change: i64) -> None:
+        number = int(client)
+        count = self._mentions.get(number, 0) + int(change)
+        if count:
+            self._mentions[number] = count
+        else:
+            del self._mentions[number]
 
-    def _make_room(self, entry: Entry, known: Entry | None) -> None:
-        count = self.object_count + (known is None)
-        if count > self._object_count_max:
+    def _change_share(self, client: i64, count: i64, size: i64) -> None:
+        number = int(client)
+        share = self._shares.get(number)
+        if share is None:
+            share = self._shares[number] = Share()
+        share.count += count
+        share.size += size
+        if share.count == 0:
+            del self._shares[number]
+
+    def _make_room(self, count: i64, size: i64, sender: i64) -> None:
+        objects = self.object_count + count
+        if sender == self._spared:
+            self.object_count = objects
+            self.payload_bytes += size
+            return
+        if count > 0 and objects > self._object_count_max:
             raise LimitExceeded(
-                what="count of cached objects", value=count, limit=self._object_count_max
+                what="count of cached objects",
+                value=int(objects),
+                limit=int(self._object_count_max),
             )
-        size = self.payload_bytes + len(entry.payload) - (len(known.payload) if known else 0)
-        if size > self._bytes_max:
-            raise LimitExceeded(what="bytes of cached objects", value=size, limit=self._bytes_max)
-        self.object_count = count
-        self.payload_bytes = size
-
-
-def _merged(known: Entry | None, update: Update, codec: Codec) -> Entry:
-    if known is None:
-        payload, created_ns, created_from = update.payload, update.time_ns, update.sender
-    else:
-        payload = codec.merge(known.payload, update.payload, update.present)
-        created_ns, created_from = known.created_ns, known.created_from
-    return Entry(
-        payload=payload,
-        subject=update.subject,
-        created_ns=created_ns,
-        created_from=created_from,
-        modified_ns=update.time_ns,
-        modified_from=update.sender,
-        sent_ns=update.sent_ns,
-        position=update.position,
-    )
+        payload_bytes = self.payload_bytes + size
+        if size > 0 and payload_bytes > self._bytes_max:
+            raise LimitExceeded(
+                what="bytes of cached objects",
+                value=int(payload_bytes),
+                limit=int(self._bytes_max),
+            )
+        self.object_count = objects
+        self.payload_bytes = payload_bytes

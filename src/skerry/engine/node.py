@@ -1,67 +1,104 @@
 """The node: takes what its clients publish, keeps what is current, and tells those who asked.
 
 A pure machine carried by streams. Each client has a connection (`protocol.access.server`), which
-keeps the rules of the handshake; here is what the messages mean.
+keeps the rules of the talk, and a lane, on which waits what it is to hear. Objects go through the
+hub; here is everything that is not an object on its way: who comes and goes, and what clients ask
+of the node itself (`engine.services`).
+
+A client whose transport is full is paused, and its lane fills until it is conflated or cut. A
+replay of many objects goes on piece by piece each time the node is advanced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections import Counter
+from collections.abc import Mapping
+from random import Random
+from typing import Any
 
-from skerry.codec.compile import Codec
-from skerry.codec.envelope import ACCESS, REMOVE, UPDATE, Update
-from skerry.codec.subjects import default_subject
+from skerry.codec.frame import FrameCutter
+from skerry.codec.pieces import split
+from skerry.engine.admission import INSIDE, Admission, Origin
 from skerry.engine.cache import Cache, Entry
-from skerry.errors import CodecError, LimitExceeded, SchemaError
+from skerry.engine.clients import Client
+from skerry.engine.events import ClientCame, ClientRefused, ClientWent
+from skerry.engine.hub import Hub, Topic
+from skerry.engine.lane import Lane
+from skerry.engine.ledger import ClientRow, NodeStatistics, TypeRow, ledger_row
+from skerry.engine.persistence import Journal, StoredObject, StoredType
+from skerry.engine.roster import Roster
+from skerry.engine.routing import Routing
+from skerry.engine.services import Services
+from skerry.engine.types import Types
+from skerry.errors import CodecError, DecodeError, LimitExceeded, ProtocolError, SchemaError
 from skerry.ids import NODE_CLIENT
-from skerry.limits import GROUP_COUNT_MAX
+from skerry.limits import PAYLOAD_BYTES_MAX, REPLAY_SLICE_BYTES
 from skerry.objects.base import Struct, codec_of
-from skerry.objects.classes import class_of
-from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
-from skerry.objects.times import ns_of_seconds, seconds_of_ns
+from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import Arrival, Broken, Ended, Stage
-from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
 from skerry.protocol.access.wire import Wire
-from skerry.protocol.machine import Address, CloseReason, Disconnect, Statistics, Transmit
+from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
-from skerry.schema.fingerprint import fingerprint
-from skerry.schema.internal import internal_types
-from skerry.schema.model import EnumType, NamedType, StructType
-from skerry.schema.registry import Registry
 
 __all__ = ["NodeCore"]
 
-_FIRST_CLIENT: Final = 2
-_REAP_GAP_NS: Final = 10_000_000_000
-"""How often clients that are gone, and of which nothing is left, are forgotten."""
-_TIME_S_MAX: Final = 9_000_000_000.0
-"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
+_FIRST_CLIENT = 2
+_SUBJECTS = 1
+_ORIGIN = 2
 
 
 class NodeCore(Outbox):
-    """One node. `wall_offset_ns` is what to add to monotonic time to get wall time."""
+    """One node. `wall_offset_ns` is what to add to monotonic time to get wall time.
 
-    def __init__(self, *, name: str = "skerry", wall_offset_ns: int = 0) -> None:
+    Without `extensions` it is a plain DOTS host, which sends nothing that the real ones do not.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "skerry",
+        wall_offset_ns: int = 0,
+        node_id: int = 0,
+        admission: Admission | None = None,
+        journal: Journal | None = None,
+        cache: Cache | None = None,
+        extensions: bool = True,
+    ) -> None:
         super().__init__()
         self.name = name
-        self.cache = Cache()
-        self.registry = Registry()
-        for type_ in internal_types().values():
-            self.registry.add(type_, origin="skerry")
+        self.journal = journal
+        self.cache = cache or Cache()
+        self.cache.spare(NODE_CLIENT)
+        self._routing = Routing()
+        self._hub = Hub(self.cache, self._routing, node=node_id)
+        self._routing.attach(self._hub)
+        self._types = Types(self._hub, self._routing, journal, self._events)
+        self._admission = admission or Admission(rng=Random(0))
+        self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
-        self._clients: dict[Address, ServerConnection] = {}
-        self._groups: dict[str, dict[int, ServerConnection]] = {}
+        self._now_ns = 0
+        self._started_ns: int | None = None
+        self._clients: dict[Address, Client] = {}
+        self._by_id: dict[int, Client] = {}
+        self._waiting: dict[int, Client] = {}
+        """Those who have not introduced themselves, in the order in which they came."""
+        self._busy: dict[int, Client] = {}
+        """Those with something on their agenda."""
         self._next_client = _FIRST_CLIENT
-        self._position = 0
-        self._reap_due_ns: int | None = None
-        self._services: dict[str, Callable[[ServerConnection, Any, int], str | None]] = {
-            "DotsMember": self._member,
-            "DotsDescriptorRequest": self._descriptor_request,
-            "DotsEcho": self._echo,
-        }
+        self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
+        self._services = Services(self, self._hub, self._routing, self._types, self._admission)
+        self._received = [0, 0]
+        self._sent = [0, 0]
+        self._refusals: Counter[str] = Counter()
+        self._ends: Counter[str] = Counter()
+
+    @property
+    def registry(self) -> Any:
+        """The types that the node knows."""
+        return self._types.registry
 
     # -- the machine's contract
 
@@ -69,338 +106,504 @@ class NodeCore(Outbox):
         """A client connects, by the current framing."""
         self.open(peer, Wire(), now_ns)
 
-    def open(self, peer: Address, wire: Wire, now_ns: int) -> None:
+    def open(
+        self,
+        peer: Address,
+        wire: Wire,
+        now_ns: int,
+        *,
+        origin: Origin = INSIDE,
+        extensions: bool = True,
+    ) -> None:
         """A client connects through a door with its own framing."""
-        client = ServerConnection(wire, client_id=self._next_client)
+        self._note_time(now_ns)
+        why = self._admission.arriving(origin)
+        if why is not None:
+            self._ends["refused at the door"] += 1
+            self._transmits.append(Disconnect(destination=peer))
+            return
+        lane = Lane(self._next_client, wire, self._hub.listed)
         self._next_client += 1
+        connection = ServerConnection(wire, client_id=int(lane.client_id), outgoing=lane)
+        limits = self._admission.limits
+        lane.object_count_max = limits.object_count_max
+        lane.object_bytes_max = limits.object_bytes_max
+        client = Client(peer, connection, lane, origin=origin, limits=limits, opened_ns=now_ns)
+        client.nonce = self._admission.challenge(origin)
         self._clients[peer] = client
-        self._tell_state(client, now_ns)
-        client.greet(self.name, self._wall_s(now_ns))
+        self._by_id[client.client_id] = client
+        self._waiting[client.client_id] = client
+        self._roster.tell_state(client, now_ns)
+        self._roster.note_activity(now_ns)
+        client.has_extensions = self._extensions and extensions and wire.version != 1
+        connection.greet(
+            self.name,
+            self.wall_s(now_ns),
+            challenge=client.nonce,
+            extensions=client.has_extensions,
+        )
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         """Bytes from a client."""
         client = self._clients.get(source)
         if client is None:
             return
-        for item in client.receive(data, self._wall_s(now_ns)):
-            if isinstance(item, Arrival):
-                fault = self._arrived(client, item, now_ns)
-                if fault is not None:
-                    self._drop(source, now_ns, fault)
-                    return
-            elif isinstance(item, ConnectAsked):
-                client.accept(item, self._wall_s(now_ns))
-                self._tell_state(client, now_ns)
-            elif isinstance(item, JoinsFinished):
-                # The state is told before the client is, as its own DotsClient is among what it
-                # may have joined early.
-                client.stage = Stage.CONNECTED
-                self._tell_state(client, now_ns)
-                client.finish_preload(self._wall_s(now_ns))
-            elif isinstance(item, Ended):
-                if item.code == 0:
-                    # It said goodbye, and hears nothing more.
-                    client.stage = Stage.CLOSED
-                    self._drop(source, now_ns, "")
-                else:
-                    self._drop(source, now_ns, f"received DOTS error: ({item.code}) {item.text}")
-                return
-            else:
-                assert isinstance(item, Broken)
-                self._drop(source, now_ns, f"{item.message}: {item.detail}")
-                return
+        self._note_time(now_ns)
+        self._roster.note_activity(now_ns)
+        client.received_bytes += len(data)
+        self._received[1] += len(data)
+        if client.connection.is_over:
+            return
+        if client.lane.is_framed:
+            self._take_frames(client, data, now_ns)
+        else:
+            self._take_messages(client, data, now_ns)
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
         """A client is gone, orderly or not."""
-        client = self._clients.pop(peer, None)
+        self._note_time(now_ns)
+        client = self._clients.get(peer)
         if client is not None:
-            self._forget(client, now_ns)
+            self._forget(client, now_ns, "lost")
+
+    def pause(self, peer: Address) -> None:
+        """The transport of a client has more than it likes; what follows waits here."""
+        client = self._clients.get(peer)
+        if client is not None:
+            client.lane.is_paused = True
+
+    def resume(self, peer: Address, now_ns: int) -> None:
+        """The transport has room again."""
+        client = self._clients.get(peer)
+        if client is None:
+            return
+        self._note_time(now_ns)
+        client.lane.is_paused = False
+        client.lane.relist()
+        self._continue(client, now_ns)
 
     def advance(self, now_ns: int) -> None:
-        """Forget clients of which nothing is left."""
-        if self._reap_due_ns is None or now_ns < self._reap_due_ns:
-            return
-        self._reap_due_ns = None
-        if self._reap(now_ns):
-            self._reap_due_ns = now_ns + _REAP_GAP_NS
+        """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
+        self._note_time(now_ns)
+        for client in list(self._busy.values()):
+            if not client.lane.is_paused:
+                self._continue(client, now_ns)
+        self._services.release_echoes(now_ns)
+        self._cut_silent(now_ns)
+        self._roster.advance(now_ns, self._by_id.values(), self._status)
 
     def deadline_ns(self) -> int | None:
-        """When to look for clients that can be forgotten."""
-        return self._reap_due_ns
-
-    def statistics(self) -> Statistics:
-        """Nothing is counted yet."""
-        return Statistics()
+        """When to call `advance`; at once while a replay could go on."""
+        if any(not client.lane.is_paused for client in self._busy.values()):
+            return self._now_ns
+        due = [self._roster.deadline_ns()]
+        if self._waiting:
+            due.append(self._handshake_due_ns(next(iter(self._waiting.values()))))
+        return min((ns for ns in due if ns is not None), default=None)
 
     def take_transmits(self) -> list[Transmit]:
-        """What is to be sent, a piece for each client that has something to hear."""
-        for peer, client in self._clients.items():
-            if client.out_bytes:
-                self._transmits.append(Transmit(destination=peer, data=client.take_output()))
+        """What is to be sent, a piece for each client that has something new to hear."""
+        listed = self._hub.listed
+        # Cutting one client gives others something to hear.
+        index = 0
+        while index < len(listed):
+            lane = listed[index]
+            index += 1
+            lane.unlisted()
+            client = self._by_id.get(int(lane.client_id))
+            if client is None:
+                lane.expire()
+            elif lane.is_paused:
+                self._check_waiting(client)
+            elif lane.size:
+                self._hand_out(client)
+        listed.clear()
         return super().take_transmits()
 
-    # -- what clients send
-
-    def _arrived(self, client: ServerConnection, item: Arrival, now_ns: int) -> str | None:
-        """Act on an object; says why its sender must go, if it must."""
-        header, payload = item.header, item.payload
-        type_ = self.registry.get(header.type_name)
-        if not isinstance(type_, StructType):
-            return f"there is no type {header.type_name}"
-        if type_.flags.substruct_only:
-            return f"{type_.name} is only for use inside other structs"
-        codec = codec_of(class_of(type_))
-        try:
-            pieces = codec.split(payload)
-            if pieces.stop != len(payload):
-                return f"{type_.name}: bytes follow the object"
-            if not pieces.is_canonical:
-                payload = codec.normalize(payload)
-            if service := self._services.get(type_.name):
-                return service(client, class_of(type_).decode(payload), now_ns)
-            missing = type_.key_mask & ~pieces.present
-            if missing:
-                return f"{type_.name}: the key is not complete"
-            # Asked this way round, since a time may also be not a number.
-            if header.sent_time != NEVER and not abs(header.sent_time) <= _TIME_S_MAX:
-                return f"{type_.name}: sentTime is no time: {header.sent_time}"
-            if header.remove_obj == 1 and not type_.flags.cached:
-                return f"{type_.name} is not cached: nothing to remove"
-            self._take(client, type_, codec, header, payload, now_ns)
-        except (CodecError, SchemaError, LimitExceeded) as error:
-            return str(error)
-        return None
-
-    def _take(
-        self,
-        client: ServerConnection,
-        type_: StructType,
-        codec: Codec,
-        header: Header,
-        payload: bytes,
-        now_ns: int,
-    ) -> None:
-        """An object for everybody: into the cache, and on to the group of its type."""
-        if type_.name == "DotsClearCache":
-            self._clear(class_of(type_).decode(payload).typeNames or (), now_ns)
-        described = self._learn(client, type_, payload)
-        header.server_sent_time = self._wall_s(now_ns)
-        if header.sent_time == NEVER:
-            header.sent_time = header.server_sent_time
-        header.sender = client.client_id
-        # What only a node may say is not believed of a client.
-        header.from_cache = ABSENT
-        header.is_from_myself = 0
-        header.subscription_id = ABSENT
-        header.subject = ""
-        header.sequence = ABSENT
-        header.position = ABSENT
-        header.node = 0
-        self._publish(type_, codec, header, payload, now_ns, described=described)
-
-    def _publish(
-        self,
-        type_: StructType,
-        codec: Codec,
-        header: Header,
-        payload: bytes,
-        now_ns: int,
-        *,
-        described: NamedType | None = None,
-    ) -> None:
-        if type_.flags.cached:
-            self.cache.apply(self._update(type_, codec, header, payload, now_ns), codec)
-        now_s = self._wall_s(now_ns)
-        for member in list(self._groups.get(type_.name, {}).values()):
-            if described is not None:
-                member.describe(described, now_s)
-            member.send(header, payload, type_, now_s)
-
-    def _update(
-        self, type_: StructType, codec: Codec, header: Header, payload: bytes, now_ns: int
-    ) -> Update:
-        pieces = codec.split(payload)
-        self._position += 1
-        return Update(
-            type_name=type_.name,
-            subject=header.subject or default_subject(codec.plan, pieces),
-            fingerprint=fingerprint(type_),
-            operation=REMOVE if header.remove_obj == 1 else UPDATE,
-            present=int(header.attributes),
-            key=codec.key_of(pieces),
-            payload=payload,
-            sender=int(header.sender),
-            position=self._position,
-            sent_ns=ns_of_seconds(header.sent_time),
-            time_ns=now_ns + self._wall_offset_ns,
-            source=ACCESS,
+    def statistics(self) -> NodeStatistics:
+        """All counters, and the ledger."""
+        queued = self._queued_by_type()
+        journal = None if self.journal is None else self.journal.statistics()
+        return NodeStatistics(
+            started_ns=self._started_ns or 0,
+            client_count=len(self._clients),
+            type_count=len(self._types.registry),
+            group_count=self._routing.group_count,
+            object_count=int(self.cache.object_count),
+            payload_bytes=int(self.cache.payload_bytes),
+            received_count=self._received[0],
+            received_bytes=self._received[1],
+            sent_count=self._sent[0],
+            sent_bytes=self._sent[1],
+            accepted_count=int(self._hub.position),
+            conflict_count=len(self._types.registry.conflicts),
+            storage_waiting_count=0 if journal is None else journal.waiting_count,
+            storage_trouble="" if journal is None else journal.trouble,
+            refusals=dict(self._refusals),
+            ends=dict(self._ends),
+            clients=tuple(_client_row(client) for client in self._clients.values()),
+            types=tuple(
+                TypeRow(
+                    name=topic.name,
+                    object_count=len(topic.shelf.objects),
+                    accepted=int(topic.accepted),
+                    member_count=self._routing.member_count(topic.name),
+                    ledger=ledger_row(topic.tally, queued[topic.name]),
+                )
+                for topic in self._hub.topics.values()
+            ),
         )
 
-    def _learn(
-        self, client: ServerConnection, type_: StructType, payload: bytes
-    ) -> NamedType | None:
-        """The type that a description brings, which is known from now on."""
-        if type_.name not in ("StructDescriptorData", "EnumDescriptorData"):
-            return None
-        found = from_description(class_of(type_).decode(payload), self.registry)
-        client.note_described(found.name)
-        if found.name not in self.registry:
-            self.registry.add(found, origin=f"client {client.client_id} ({client.name})")
-            return found
-        try:
-            self.registry.add(found, origin=f"client {client.client_id} ({client.name})")
-        except SchemaError:
-            # The first definition stays; the registry keeps the other to be shown.
-            return self.registry[found.name]
-        return found
+    # -- for whoever runs it
 
-    # -- services
+    def restored(self, stored: StoredType | StoredObject) -> None:
+        """Take back a type or an object that survived the last life, before the first client."""
+        assert self._next_client == _FIRST_CLIENT or not self._clients
+        self._types.restore(stored)
 
-    def _member(self, client: ServerConnection, message: Any, now_ns: int) -> str | None:
-        if message.groupName is None or message.event is None:
-            return "DotsMember: without groupName or event"
-        if message.event.label == "join":
-            if message.groupName not in self._groups and len(self._groups) >= GROUP_COUNT_MAX:
-                return f"there are {GROUP_COUNT_MAX} groups already"
-            self._groups.setdefault(message.groupName, {})[client.client_id] = client
-            self._replay(client, message.groupName, now_ns)
-        elif message.event.label == "leave":
-            self._leave(client, message.groupName)
-        return None
+    def restored_meta(self, meta: Mapping[str, int]) -> None:
+        """Go on counting where the last life stopped."""
+        self._hub.position = max(int(self._hub.position), meta.get("position", 0))
+        self._next_client = max(self._next_client, meta.get("client", 0) + 1)
 
-    def _leave(self, client: ServerConnection, group: str) -> None:
-        members = self._groups.get(group, {})
-        members.pop(client.client_id, None)
-        if not members:
-            self._groups.pop(group, None)
+    def tell_usage(self, usage: Mapping[str, float]) -> None:
+        """What the node uses of its computer: fields of DotsResourceUsage."""
+        self._roster.usage = usage
 
-    def _replay(self, client: ServerConnection, group: str, now_ns: int) -> None:
-        type_ = self.registry.get(group)
-        if not isinstance(type_, StructType) or not type_.flags.cached:
-            return
-        now_s = self._wall_s(now_ns)
-        left = self.cache.count(group)
-        codec = codec_of(class_of(type_))
-        for _, entry in self.cache.objects(group):
-            left -= 1
-            header = self._replay_header(type_, entry, left, now_s)
-            header.attributes = codec.split(entry.payload).present
-            client.send(header, entry.payload, type_, now_s)
-        info = internal_class("DotsCacheInfo")(typeName=group, endTransmission=True)
-        client.send_message(info, now_s)
+    def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
+        """Somebody set the wall clock."""
+        self._wall_offset_ns = wall_offset_ns
 
-    def _replay_header(self, type_: StructType, entry: Entry, left: int, now_s: float) -> Header:
-        header = Header(type_.name)
-        header.sent_time = seconds_of_ns(entry.sent_ns)
-        header.server_sent_time = now_s
-        header.sender = entry.modified_from
-        header.from_cache = left
-        header.remove_obj = 0
-        return header
+    def farewell(self, now_ns: int) -> None:
+        """The node ends: tell all clients, orderly."""
+        for client in list(self._clients.values()):
+            self._end(client, now_ns, code=0, text="")
 
-    def _descriptor_request(
-        self, client: ServerConnection, message: Any, now_ns: int
-    ) -> str | None:
-        now_s = self._wall_s(now_ns)
-        wanted, unwanted = message.whitelist or (), message.blacklist or ()
-        for name in sorted(self.registry):
-            type_ = self.registry[name]
-            if isinstance(type_, EnumType) or type_.flags.internal:
-                continue
-            if (not wanted or name in wanted) and name not in unwanted:
-                client.describe(type_, now_s)
-        client.send_message(internal_class("DotsCacheInfo")(endDescriptorRequest=True), now_s)
-        return None
+    # -- for the services
 
-    def _echo(self, client: ServerConnection, message: Any, now_ns: int) -> str | None:
-        if message.request:
-            message.request = False
-            client.send_message(message, self._wall_s(now_ns))
-        return None
+    def wall_s(self, now_ns: int) -> float:
+        """Wall time in seconds."""
+        return seconds_of_ns(now_ns + self._wall_offset_ns)
 
-    def _clear(self, names: Iterable[str], now_ns: int) -> None:
-        for name in names:
-            type_ = self.registry.get(name)
-            if isinstance(type_, StructType):
-                self._remove(type_, [entry for _, entry in self.cache.objects(name)], now_ns)
-
-    def _remove(self, type_: StructType, entries: Iterable[Entry], now_ns: int) -> None:
-        """Removals by the node itself."""
-        cls = class_of(type_)
-        for entry in entries:
-            obj = cls.decode(entry.payload)
-            self._say(obj, now_ns, is_remove=True)
-
-    def _say(self, obj: Struct, now_ns: int, *, is_remove: bool = False) -> None:
-        """Publish something as the node itself."""
-        type_ = obj.descriptor
-        codec = codec_of(type(obj))
-        header = Header(type_.name)
-        header.sent_time = header.server_sent_time = self._wall_s(now_ns)
+    def say(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
+        """Publish something as the node itself, or remove it."""
+        topic = self._types.topic(obj.descriptor.name)
+        assert topic is not None
+        header = Header(topic.name)
+        header.sent_time = header.server_sent_time = self.wall_s(now_ns)
         header.sender = NODE_CLIENT
         header.is_from_myself = 1
         header.remove_obj = int(is_remove)
-        header.attributes = type_.key_mask if is_remove else int(obj.attributes)
-        payload = codec.encode_only(obj, int(header.attributes))
-        self._publish(type_, codec, header, payload, now_ns)
+        header.attributes = topic.plan.key_mask if is_remove else int(obj.attributes)
+        payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
+        pieces = split(topic.plan, payload, 0)
+        self._hub.accept(None, topic, header, pieces, subject, now_ns + self._wall_offset_ns)
 
-    # -- clients
+    def start(self, client: Client, task: Any, now_ns: int) -> None:
+        """Put something on a client's agenda, and begin with it if it is the first."""
+        client.agenda.append(task)
+        if len(client.agenda) == 1 and not client.lane.is_paused:
+            self._continue(client, now_ns)
+        else:
+            self._busy[client.client_id] = client
 
-    def _tell_state(self, client: ServerConnection, now_ns: int) -> None:
-        states = internal_class("DotsConnectionState")
-        self._say(
-            internal_class("DotsClient")(
-                id=client.client_id,
-                name=client.name,
-                connectionState=states.of_tag(client.stage.value),
-            ),
-            now_ns,
+    def refuse(self, client: Client, what: str, reason: str, now_ns: int) -> None:
+        """Tell a client that it does not get what it asked for; who cannot hear that is cut."""
+        self._refusals[what] += 1
+        client.refused_count += 1
+        self._events.append(
+            ClientRefused(client_id=client.client_id, name=client.name, what=what, detail=reason)
+        )
+        if client.lane.has_subjects:
+            refusal = internal_class("SkerryRefusal")(what=what, reason=reason)
+            client.connection.send_message(refusal, self.wall_s(now_ns))
+        else:
+            self.drop(client, now_ns, f"{what}: {reason}", reason="refused")
+
+    def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None:
+        """End a connection from here, saying why where the client listens for that."""
+        self._end(client, now_ns, code=1, text=why, reason=reason)
+
+    # -- what clients send
+
+    def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
+        """Frames of version 2: most are passed on without being read."""
+        cutter, lane = client.connection.wire.cutter, client.lane
+        wall_ns = now_ns + self._wall_offset_ns
+        now_s = seconds_of_ns(wall_ns)
+        try:
+            cutter.load(data)
+            while True:
+                if client.is_free and self._have_all_gone(lane, cutter, now_s, wall_ns):
+                    break
+                if not client.is_free and not cutter.step():
+                    break
+                header, at = read_header(cutter.body(), 0)
+                self._take_one(client, header, cutter.body()[at:], now_ns)
+                if not client.is_present:
+                    break
+            self._count_received(client, int(cutter.frame_count))
+            if client.is_present:
+                # A fault behind whole frames is told when asked again.
+                cutter.load(b"")
+        except DecodeError as error:
+            self.drop(client, now_ns, f"{error.type_name}: {error}")
+
+    def _have_all_gone(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
+        """Whether all frames were of objects that need no look of the node; else the cutter is
+        at the first that does."""
+        try:
+            return self._hub.take_frames(lane, cutter, now_s, wall_ns)
+        except (CodecError, LimitExceeded, ProtocolError, SchemaError):
+            # Taken again by who called, where the fault is told. One of the frame itself is not.
+            if not cutter.buffer:
+                raise
+            return False
+
+    def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
+        """What comes in another form than frames of version 2."""
+        arrived, fault = client.connection.feed(data)
+        self._count_received(client, len(arrived))
+        for header, payload in arrived:
+            self._take_one(client, header, payload, now_ns)
+            if not client.is_present:
+                return
+        if fault is not None:
+            self.drop(client, now_ns, f"{fault.message}: {fault.detail}")
+
+    def _count_received(self, client: Client, count: int) -> None:
+        client.received_count += count
+        self._received[0] += count
+
+    def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        item = client.connection.understand(header, payload)
+        if isinstance(item, Arrival):
+            self._arrived(client, header, payload, now_ns)
+        elif isinstance(item, ConnectAsked):
+            self._introduced(client, item, now_ns)
+        elif isinstance(item, JoinsFinished):
+            client.when_caught_up(lambda _: self._joined(client), self.wall_s(now_ns))
+        elif isinstance(item, Ended):
+            if item.code == 0:
+                # It said goodbye, and hears nothing more.
+                client.connection.stage = Stage.CLOSED
+                self._end(client, now_ns, code=0, text="", reason="goodbye")
+            else:
+                self.drop(client, now_ns, f"received DOTS error: ({item.code}) {item.text}")
+        else:
+            assert isinstance(item, Broken)
+            self.drop(client, now_ns, f"{item.message}: {item.detail}")
+
+    def _arrived(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        """Act on an object."""
+        name = header.type_name
+        try:
+            topic = self._types.topic(name)
+            if topic is None:
+                self.drop(client, now_ns, f"there is no type {name}")
+                return
+            if topic.type.flags.substruct_only:
+                self.drop(client, now_ns, f"{name} is only for use inside other structs")
+                return
+            if not self._services.is_permitted(client, topic, header, payload, now_ns):
+                return
+            if self._services.serve(client, topic, header, payload, now_ns):
+                return
+            self.take(client, topic, header, payload, now_ns)
+        except LimitExceeded as error:
+            self.refuse(client, _verb(header), f"{name}: {error}", now_ns)
+        except (CodecError, ProtocolError, SchemaError) as error:
+            self.drop(client, now_ns, str(error))
+
+    def take(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """Let an object of a client go its way."""
+        wall_ns = now_ns + self._wall_offset_ns
+        fault = self._hub.take(client.lane, topic, header, payload, seconds_of_ns(wall_ns), wall_ns)
+        if fault is not None:
+            self.drop(client, now_ns, f"{topic.name}: {fault}")
+
+    # -- clients come
+
+    def _introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
+        now_s = self.wall_s(now_ns)
+        self._waiting.pop(client.client_id, None)
+        if not self._admission.verdict(
+            client.origin,
+            name=asked.name,
+            nonce=client.nonce,
+            response=asked.response,
+            cnonce=asked.cnonce,
+        ):
+            client.connection.reject(asked, now_s)
+            self._end(client, now_ns, code=0, text="", reason="rejected")
+            return
+        client.rights = self._admission.rights(client.origin, asked.name)
+        limits = client.limits
+        is_measured = limits.updates_per_s_max or limits.bytes_per_s_max
+        if is_measured or limits.update_bytes_max < PAYLOAD_BYTES_MAX:
+            client.meter = self._admission.meter()
+        if client.has_extensions:
+            client.lane.has_subjects = bool(asked.extensions & _SUBJECTS)
+            client.lane.has_origin = bool(asked.extensions & _ORIGIN)
+        client.connection.accept(asked, now_s)
+        self._roster.tell_state(client, now_ns)
+        self._events.append(
+            ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
 
-    def _drop(self, peer: Address, now_ns: int, why: str) -> None:
-        """End a connection from here, saying why where the client listens for that."""
-        client = self._clients.pop(peer)
-        client.end(self._wall_s(now_ns), code=1 if why else 0, text=why)
-        if client.out_bytes:
-            self._transmits.append(Transmit(destination=peer, data=client.take_output()))
-        self._transmits.append(Disconnect(destination=peer))
-        self._forget(client, now_ns)
+    def _joined(self, client: Client) -> None:
+        """All that a client wanted early is on its way."""
+        # The state is told before the client is, as its own DotsClient is among what it may have
+        # joined early.
+        client.connection.stage = Stage.CONNECTED
+        self._roster.tell_state(client, self._now_ns)
+        client.connection.finish_preload(self.wall_s(self._now_ns))
 
-    def _forget(self, client: ServerConnection, now_ns: int) -> None:
-        client.stage = Stage.CLOSED
-        self._tell_state(client, now_ns)
-        for group in list(self._groups):
-            self._leave(client, group)
-        for name in self.cache.type_names():
-            type_ = self.registry[name]
-            assert isinstance(type_, StructType)
-            if type_.flags.cleanup:
+    # -- and go
+
+    def _cut_silent(self, now_ns: int) -> None:
+        for client in list(self._waiting.values()):
+            if now_ns < self._handshake_due_ns(client):
+                return
+            self.drop(client, now_ns, "it did not introduce itself", reason="silent")
+
+    def _handshake_due_ns(self, client: Client) -> int:
+        return client.opened_ns + int(client.limits.handshake_s * 1e9)
+
+    def _check_waiting(self, client: Client) -> None:
+        """Cut a client that takes so little that what waits for it becomes a burden."""
+        size = client.lane.size
+        if size <= client.limits.waiting_bytes_max and not client.slots.is_full:
+            return
+        detail = f"{int(size)} bytes and {len(client.slots)} objects waited for it"
+        self._forget(client, self._now_ns, "slow", detail)
+        self._transmits.append(Disconnect(destination=client.address, is_abrupt=True))
+
+    def _end(
+        self, client: Client, now_ns: int, *, code: int, text: str, reason: str = "goodbye"
+    ) -> None:
+        client.connection.end(self.wall_s(now_ns), code=code, text=text)
+        if client.lane.size:
+            self._hand_out(client)
+        self._transmits.append(Disconnect(destination=client.address))
+        self._forget(client, now_ns, reason, text)
+
+    def _forget(self, client: Client, now_ns: int, reason: str, detail: str = "") -> None:
+        """A client is gone: tell the others, and clean up after it."""
+        self._ends[reason] += 1
+        self._events.append(
+            ClientWent(client_id=client.client_id, name=client.name, reason=reason, detail=detail)
+        )
+        client.is_present = False
+        client.connection.stage = Stage.CLOSED
+        self._roster.tell_state(client, now_ns)
+        self._routing.forget_client(client)
+        client.slots.expire()
+        client.lane.expire()
+        client.agenda.clear()
+        for table in (self._by_id, self._waiting, self._busy):
+            table.pop(client.client_id, None)
+        del self._clients[client.address]
+        self._admission.left(client.origin)
+        self._services.forget(client)
+        self._clean_up(client, now_ns)
+        self._roster.note_activity(now_ns)
+
+    def _clean_up(self, client: Client, now_ns: int) -> None:
+        """Remove what was to live no longer than the client that changed it last."""
+        for name in client.lane.published:
+            topic = self._hub.topics[name]
+            if topic.type.flags.cleanup and topic.is_cached:
                 mine = [
                     entry
-                    for _, entry in self.cache.objects(name)
+                    for entry in topic.shelf.objects.values()
                     if entry.modified_from == client.client_id
                 ]
-                self._remove(type_, mine, now_ns)
-        if self._reap_due_ns is None:
-            self._reap_due_ns = now_ns + _REAP_GAP_NS
+                self.remove(topic, mine, now_ns)
 
-    def _reap(self, now_ns: int) -> bool:
-        """Remove closed clients that no object mentions; whether some are left for later."""
-        used: set[int] = set()
-        for name in self.cache.type_names():
-            for _, entry in self.cache.objects(name):
-                used |= {entry.created_from, entry.modified_from}
-        cls = internal_class("DotsClient")
-        is_waiting = False
-        for _, entry in list(self.cache.objects("DotsClient")):
-            obj = cls.decode(entry.payload)
-            if obj.connectionState is None or obj.connectionState.label != "closed":
-                continue
-            if obj.id in used:
-                is_waiting = True
-            else:
-                self._say(obj, now_ns, is_remove=True)
-        return is_waiting
+    def remove(self, topic: Topic, entries: list[Entry], now_ns: int) -> None:
+        """Remove objects as the node itself."""
+        cls = self._types.class_of(topic)
+        for entry in entries:
+            self.say(cls.decode(entry.payload), now_ns, True, entry.subject)
 
-    def _wall_s(self, now_ns: int) -> float:
-        return seconds_of_ns(now_ns + self._wall_offset_ns)
+    # -- what waits
+
+    def _continue(self, client: Client, now_ns: int) -> None:
+        """Do as much of a client's agenda as is its share, and tell it what was conflated."""
+        lane, now_s = client.lane, self.wall_s(now_ns)
+        bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
+        client.slots.drain(bytes_max, now_s)
+        while client.agenda and lane.size < bytes_max:
+            if client.agenda[0].step(now_s):
+                client.agenda.popleft()
+        if client.is_present and (client.agenda or client.slots):
+            self._busy[client.client_id] = client
+        else:
+            self._busy.pop(client.client_id, None)
+
+    def _hand_out(self, client: Client) -> None:
+        lane = client.lane
+        self._sent[0] += int(lane.frame_count)
+        self._sent[1] += int(lane.size)
+        self._transmits.append(Transmit(destination=client.address, data=lane.take()))
+
+    def _queued_by_type(self) -> Counter[str]:
+        queued: Counter[str] = Counter()
+        names = {id(topic.tally): topic.name for topic in self._hub.topics.values()}
+        for client in self._clients.values():
+            for tally, count in client.lane.runs():
+                queued[names[id(tally)]] += count
+            for topic, count in client.slots.counts():
+                queued[topic.name] += count
+        return queued
+
+    def _status(self) -> Mapping[str, Any]:
+        return {
+            "started_s": seconds_of_ns(self._started_ns or 0),
+            "received": tuple(self._received),
+            "sent": tuple(self._sent),
+        }
+
+    def _note_time(self, now_ns: int) -> None:
+        self._now_ns = now_ns
+        if self._started_ns is None:
+            self._started_ns = now_ns + self._wall_offset_ns
+
+
+_VERBS = {
+    "DotsAuthentication": "administer",
+    "DotsAuthenticationPolicy": "administer",
+    "DotsMember": "subscribe",
+    "EnumDescriptorData": "describe",
+    "StructDescriptorData": "describe",
+}
+
+
+def _verb(header: Header) -> str:
+    """What a client wanted by a transmission, in one of few words."""
+    return _VERBS.get(header.type_name, "remove" if header.remove_obj == 1 else "publish")
+
+
+def _client_row(client: Client) -> ClientRow:
+    lane = client.lane
+    queued = int(lane.waiting_count) + client.slots.waiting_count
+    return ClientRow(
+        client_id=client.client_id,
+        name=client.name,
+        kind=client.origin.kind,
+        host=client.origin.host,
+        stage=client.connection.stage.name.lower(),
+        received_count=client.received_count,
+        received_bytes=client.received_bytes,
+        accepted=int(lane.sequence),
+        refused_count=client.refused_count,
+        sent_count=int(lane.sent_count),
+        sent_bytes=int(lane.sent_bytes),
+        queued_count=queued,
+        queued_bytes=int(lane.size),
+        queued_bytes_peak=int(lane.size_peak),
+        ledger=ledger_row(lane.tally, queued),
+    )

@@ -26,6 +26,7 @@ __all__ = [
     "Durable",
     "Event",
     "Machine",
+    "Paced",
     "Statistics",
     "StreamMachine",
     "Transmit",
@@ -65,6 +66,9 @@ class Disconnect(Transmit):
 
     For the machine it is over at once: nothing more is received and `stream_closed` is not called.
     """
+
+    is_abrupt: bool = False
+    """Do not wait until it is out: the peer does not read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,6 +125,20 @@ class StreamMachine(Machine, Protocol):
 
     def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
         """The stream is gone, or never came to be."""
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A machine on streams that keeps to itself what a stream has no room for.
+
+    One that is not is taken at its word: all that it transmits waits at the stream.
+    """
+
+    def pause(self, peer: Address) -> None:
+        """The stream has more than it likes. Called while transmits are carried out."""
+
+    def resume(self, peer: Address, now_ns: int) -> None:
+        """The stream has room again."""
 
 
 @runtime_checkable

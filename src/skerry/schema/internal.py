@@ -384,4 +384,23 @@ struct SkerryRefusal [internal, cached=false] {
     1: string what;
     2: string reason;
 }
+
+/// Addition: what became of the updates of a type, or of those that were due to a client. A node
+/// tells all of it every second to those who joined it.
+struct SkerryLedger [internal, cached=false] {
+    1: [key] string kind;           //< type or client
+    2: [key] string name;           //< of the type, or number of the client
+    3: uint64 accepted;
+    4: uint64 due;
+    5: uint64 delivered;
+    6: uint64 filtered;
+    7: uint64 conflated;
+    8: uint64 expired;
+    9: uint64 refused;
+    10: uint64 queued;
+    11: int64 unexplained;          //< always 0
+    12: uint64 objectCount;
+    13: uint32 memberCount;
+    14: uint64 queuedBytes;
+}
 """

@@ -9,9 +9,10 @@ import cbor2
 import pytest
 
 from skerry.codec import pieces
+from skerry.codec.pieces import cut, merge, merge_pieces, split
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import PAYLOAD_BYTES_MAX
-from skerry.objects.base import key_of
+from skerry.objects.base import codec_of, key_of
 from skerry.objects.typeset import TypeSet, define_types
 
 MakeCodec = Callable[[Any], Any]
@@ -247,3 +248,51 @@ def test_an_object_grows_to_the_limit_and_no_further(make_codec: MakeCodec) -> N
         codec.merge(stored, cls(b=bytes(fitting + 1)).encode(), 4)
     size = PAYLOAD_BYTES_MAX + 1
     assert caught.value.detail == f"{size} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"
+
+
+# -- cutting and merging what was cut up already
+
+
+@pytest.mark.parametrize(
+    ("named", "left"),
+    [
+        (["text"], {"text": "a"}),
+        (["first", "text"], {"first": 1, "text": "a"}),
+        ([], {}),
+        (
+            ["first", "second", "text", "value"],
+            {"first": 1, "second": "s", "text": "a", "value": 2},
+        ),
+    ],
+)
+def test_an_object_is_cut_to_the_fields_of_a_mask(
+    types: TypeSet, named: list[str], left: dict[str, Any]
+) -> None:
+    plan = codec_of(types.Keyed).plan
+    found = split(plan, types.Keyed(first=1, second="s", text="a", value=2.0).encode(), 0)
+    assert cut(plan, found, everything(*named)) == types.Keyed(**left).encode()
+
+
+def test_a_mask_may_name_what_is_not_there_and_what_no_type_has(types: TypeSet) -> None:
+    plan = codec_of(types.Keyed).plan
+    found = split(plan, types.Keyed(first=1, second="s").encode(), 0)
+    assert cut(plan, found, -1) == found.data
+    assert cut(plan, found, ~everything("text")) == found.data
+    assert cut(plan, found, 1 << 31) == b"\xa0"
+
+
+def test_what_is_cut_is_in_its_form(types: TypeSet) -> None:
+    plan = codec_of(types.Keyed).plan
+    odd = types.Keyed(first=1, second="s").encode()
+    found = split(plan, b"\xb8" + bytes([odd[0] & 0x1F]) + odd[1:], 0)
+    assert not found.is_canonical
+    assert cut(plan, found, -1) == odd
+
+
+def test_pieces_are_merged_as_their_bytes_are(types: TypeSet) -> None:
+    plan = codec_of(types.Keyed).plan
+    stored = types.Keyed(first=1, second="s", text="a", value=1.0).encode()
+    update = types.Keyed(first=1, second="s", text="b").encode()
+    for named in (0, everything("text"), everything("text", "value"), -1):
+        result = merge_pieces(plan, stored, split(plan, update, 0), named)
+        assert result == merge(plan, stored, update, named)

@@ -7,10 +7,11 @@ from uuid import UUID
 
 import pytest
 
-from skerry.codec.subjects import default_subject
+from skerry.codec.subjects import default_pattern, default_subject
 from skerry.codec.values import PropertySet, Ref
 from skerry.objects.classes import class_of
 from skerry.objects.typeset import TypeSet, define_types
+from skerry.protocol.patterns import check_pattern, check_subject, covers
 from skerry.schema.model import Field, Kind, ScalarType, StructType
 
 
@@ -99,3 +100,18 @@ def test_a_stranger_s_type_name_is_one_level_and_no_wild_card(name: str, level: 
         name=name, fields=(Field(tag=1, name="k", type=ScalarType(Kind.UINT8), is_key=True),)
     )
     assert subject(class_of(type_)(k=5)) == f"/{level}/5"
+
+
+def test_the_default_pattern_has_a_wild_card_for_each_key_field(types: TypeSet) -> None:
+    assert default_pattern(types.Keyed._codec.plan) == "/Keyed/*/*"
+    assert default_pattern(types.Singleton._codec.plan) == "/Singleton"
+
+
+@pytest.mark.parametrize("name", ["a/b", "*", "...", "~x", "\u00e4"])
+def test_the_default_pattern_selects_what_default_subjects_are(name: str) -> None:
+    key = Field(tag=1, name="id", type=ScalarType(Kind.STRING), is_key=True)
+    cls: Any = class_of(StructType(name=name, fields=(key,)))
+    pattern = default_pattern(cls._codec.plan)
+    assert check_pattern(pattern) == pattern
+    for value in ("x", "", "*", "...", "a/b", "\u2026"):
+        assert covers(pattern, check_subject(subject(cls(id=value))))

@@ -129,7 +129,8 @@ def test_type_that_is_gone_leaves_nothing_behind() -> None:
     cache.apply(update_of(Thing(id=1)), CODEC)
     cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
     assert (cache.object_count, cache.payload_bytes) == (0, 0)
-    assert cache._types == {}
+    assert cache.type_names() == ()
+    assert not cache.mentions(2)
 
 
 def test_types_are_named_as_long_as_they_have_objects() -> None:
@@ -142,3 +143,69 @@ def test_types_are_named_as_long_as_they_have_objects() -> None:
         assert cache.count(name) == 1
     cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
     assert cache.type_names() == ("Other",)
+
+
+# -- who made what
+
+
+def test_it_is_known_how_much_each_client_made() -> None:
+    cache = Cache()
+    assert cache.share(7) == (0, 0)
+    cache.apply(update_of(Thing(id=1, name="ab"), sender=7), CODEC)
+    cache.apply(update_of(Thing(id=2), sender=7), CODEC)
+    cache.apply(update_of(Thing(id=3), sender=8), CODEC)
+    sizes = [len(Thing(id=1, name="ab").encode()), len(Thing(id=2).encode())]
+    assert cache.share(7) == (2, sum(sizes))
+    cache.apply(update_of(Thing(id=1, name="longer"), sender=8), CODEC)
+    grown = len(Thing(id=1, name="longer").encode())
+    assert cache.share(7) == (2, grown + sizes[1]), "it is still the one that made it"
+    cache.apply(update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
+    cache.apply(update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
+    assert cache.share(7) == (0, 0)
+    assert cache.share(8)[0] == 1
+
+
+def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1), sender=7), CODEC)
+    cache.apply(update_of(Thing(id=1, name="a"), sender=8), CODEC)
+    assert [cache.mentions(client) for client in (7, 8, 9)] == [True, True, False]
+    cache.apply(update_of(Thing(id=1, name="b"), sender=7), CODEC)
+    assert [cache.mentions(client) for client in (7, 8)] == [True, False]
+    cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
+    assert not cache.mentions(7)
+
+
+def test_who_is_spared_may_say_more_than_there_is_room_for() -> None:
+    cache = Cache(object_count_max=1)
+    cache.spare(1)
+    cache.apply(update_of(Thing(id=1), sender=7), CODEC)
+    cache.apply(update_of(Thing(id=2), sender=1), CODEC)
+    assert cache.object_count == 2
+    with pytest.raises(LimitExceeded):
+        cache.apply(update_of(Thing(id=3), sender=7), CODEC)
+    cache.apply(update_of(Thing(id=1, name="longer"), sender=7), CODEC)
+    assert cache.object_count == 2, "no object is added by that"
+
+
+def test_objects_come_back_whatever_the_bounds_are() -> None:
+    made = Cache()
+    made.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
+    ((key, entry),) = made.objects("Thing")
+    cache = Cache(object_count_max=1, bytes_max=1)
+    cache.restore(cache.shelf("Thing"), key, entry)
+    assert (cache.object_count, cache.payload_bytes) == (1, len(entry.payload))
+    assert cache.share(7) == (1, len(entry.payload))
+    assert cache.mentions(7)
+
+
+def test_other_bytes_of_an_object_are_accounted_for() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
+    ((_, entry),) = cache.objects("Thing")
+    payload = Thing(id=1, name="longer").encode()
+    cache.rewrite(entry, payload, 6)
+    assert (cache.payload_bytes, cache.share(7)) == (len(payload), (1, len(payload)))
+    other = entry.with_payload(b"\xa0", 0)
+    assert (other.payload, other.present, other.modified_from) == (b"\xa0", 0, 7)
+    assert entry.payload == payload

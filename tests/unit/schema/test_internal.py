@@ -31,6 +31,7 @@ KEYS = {
     "DotsAuthenticationPolicy": ["nameSpace"],
     "DotsContinuousRecorderStatus": ["recorderId"],
     "DotsRecordHeader": ["name"],
+    "SkerryLedger": ["kind", "name"],
 }
 CACHED = {
     *("DotsClient", "DotsStatistics", "DotsCacheStatus", "DotsResourceUsage", "DotsDaemonStatus"),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
+from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import (
     Arrival,
@@ -14,10 +15,25 @@ from skerry.protocol.access.connection import (
     Stage,
 )
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["Accepted", "ClientConnection", "ClientInput", "Connected", "Rejected", "SecretMissing"]
+__all__ = [
+    "EXTENSION_ORIGIN",
+    "EXTENSION_SUBJECTS",
+    "Accepted",
+    "ClientConnection",
+    "ClientInput",
+    "Connected",
+    "Rejected",
+    "SecretMissing",
+]
+
+EXTENSION_SUBJECTS: Final = 1
+"""We understand subjects and the types that begin with Skerry."""
+EXTENSION_ORIGIN: Final = 2
+"""We want to know where each update entered the system, and as the how manieth."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +60,15 @@ class SecretMissing:
 
 
 ClientInput: TypeAlias = Arrival | Accepted | Connected | Rejected | SecretMissing | Ended | Broken
+_LAST: Final = (Ended, Broken, Rejected, SecretMissing)
+"""Nothing follows these."""
 
 
 class ClientConnection(Connection):
-    """One node, as its client sees it. `cnonce` is to be new for each connection."""
+    """One node, as its client sees it. `cnonce` is to be new for each connection.
+
+    `extensions` is a mask of what we understand beyond DOTS; it is said to nodes that do, too.
+    """
 
     def __init__(
         self,
@@ -57,11 +78,17 @@ class ClientConnection(Connection):
         cnonce: str,
         secret: str | None = None,
         wants_preload: bool = True,
+        extensions: int = 0,
     ) -> None:
         super().__init__(wire)
         self.name = name
         self.client_id = 0
         self.server_name = ""
+        self.has_filters = False
+        """Whether the node evaluates conditions for its subscribers."""
+        self.extensions = 0
+        """What beyond DOTS both of us understand; known once the node introduced itself."""
+        self._offered_extensions = extensions
         self._cnonce = cnonce
         self._secret = secret
         self._wants_preload = wants_preload
@@ -73,33 +100,65 @@ class ClientConnection(Connection):
         inputs: list[ClientInput] = []
         arrived, fault = self._feed(data)
         for header, payload in arrived:
-            item = self._understand(header, payload, now_s)
+            item = self.understand(header, payload, now_s)
             if item is None:
                 continue
             inputs.append(item)
-            if isinstance(item, (Ended, Broken, Rejected, SecretMissing)):
-                self._is_over = True
+            if isinstance(item, _LAST):
                 return inputs
         if fault is not None:
             self._is_over = True
             inputs.append(fault)
         return inputs
 
+    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+        """The half of `receive` that cuts: what is whole now, and the fault behind it, if any.
+
+        For who deals with objects faster than one by one; `understand` is the other half.
+        """
+        if self._is_over or self.stage is Stage.CLOSED:
+            return [], None
+        return self._feed(data)
+
+    def understand(self, header: Header, payload: bytes, now_s: float) -> ClientInput | None:
+        """What one transmission means; None for one that was dealt with here."""
+        item = self._understand(header, payload, now_s)
+        if isinstance(item, _LAST):
+            self._is_over = True
+        return item
+
     def finish_joins(self, now_s: float) -> None:
         """Everything that is wanted early was joined."""
         self.send_message(internal_class("DotsMsgConnect")(preloadClientFinished=True), now_s)
 
-    def join(self, group: str, now_s: float) -> None:
-        """Ask for all objects of a type, those that are there and those to come."""
-        self._member(group, "join", now_s)
+    def join(
+        self,
+        group: str,
+        now_s: float,
+        *,
+        subscription_id: int | None = None,
+        filter_: Struct | None = None,
+        is_conflated: bool = False,
+    ) -> None:
+        """Ask for the objects of a type or of a subject pattern, those there and those to come.
 
-    def leave(self, group: str, now_s: float) -> None:
+        With a filter only for those that it selects, under a number of our choice. Conflated: when
+        we do not keep up, the node may leave out states of an object that were overtaken.
+        """
+        message = _member(group, "join")
+        if subscription_id is not None:
+            message.subscriptionId = subscription_id
+            message.filter = filter_
+        if is_conflated and self.extensions & EXTENSION_SUBJECTS:
+            message.slow = internal_class("SkerrySlow")["conflate"]
+        self.send_message(message, now_s)
+
+    def leave(self, group: str, now_s: float, *, subscription_id: int | None = None) -> None:
         """Ask for no more of them."""
-        self._member(group, "leave", now_s)
-
-    def _member(self, group: str, event: str, now_s: float) -> None:
-        events = internal_class("DotsMemberEvent")
-        self.send_message(internal_class("DotsMember")(groupName=group, event=events[event]), now_s)
+        message = _member(group, "leave")
+        if subscription_id is not None:
+            message.subscriptionId = subscription_id
+        self.send_message(message, now_s)
 
     def _understand(self, header: Header, payload: bytes, now_s: float) -> ClientInput | None:
         message: Any = self._opened(header, payload)
@@ -120,6 +179,14 @@ class ClientConnection(Connection):
         connect = internal_class("DotsMsgConnect")(
             clientName=self.name, preloadCache=self._wants_preload
         )
+        is_skerry = hello.capabilities is not None and bool(hello.capabilities.skerry)
+        if isinstance(self.wire, JsonWire) and not is_skerry:
+            # Other hosts write `inf` and `nan`, which is no JSON, and read them.
+            self.wire.is_lenient = True
+        if hello.capabilities is not None:
+            self.has_filters = bool(hello.capabilities.filteredSubscriptions)
+            if is_skerry and self._offered_extensions:
+                self.extensions = connect.extensions = self._offered_extensions
         if hello.authenticationRequired:
             if self._secret is None:
                 return SecretMissing()
@@ -146,3 +213,8 @@ class ClientConnection(Connection):
             self.stage = Stage.CONNECTED
             return Connected()
         return Broken(message="DotsMsgConnectResponse", detail="not expected now")
+
+
+def _member(group: str, event: str) -> Any:
+    events = internal_class("DotsMemberEvent")
+    return internal_class("DotsMember")(groupName=group, event=events[event])

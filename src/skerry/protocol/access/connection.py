@@ -16,6 +16,7 @@ from skerry.objects.base import Struct
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies
@@ -68,30 +69,34 @@ class Broken:
 
 
 class Connection:
-    """One end of a connection. What it wants to send is taken with `take_output`."""
+    """One end of a connection. What it wants to send waits in `outgoing`."""
 
-    def __init__(self, wire: Wire) -> None:
+    def __init__(self, wire: Wire, outgoing: Outgoing | None = None) -> None:
         self.wire = wire
+        self.outgoing = Outgoing() if outgoing is None else outgoing
         self.stage = Stage.CONNECTING
         self._described: set[str] = set()
         self._is_old = isinstance(wire, OldWire)
         self._is_over = False
         """Whether the peer said or did what ends the connection; the rest of it is not read."""
-        self._out: list[bytes] = []
-        self.out_bytes = 0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more of the peer is looked at."""
+        return self._is_over or self.stage is Stage.CLOSED
+
+    @property
+    def out_bytes(self) -> int:
         """Bytes that wait to be taken."""
+        return self.outgoing.size
 
     def take_output(self) -> bytes:
         """The bytes for the stream since the last call."""
-        data = b"".join(self._out)
-        self._out.clear()
-        self.out_bytes = 0
-        return data
+        return self.outgoing.take()
 
     def send(self, header: Header, payload: bytes, type_: NamedType, now_s: float) -> None:
         """Send an encoded object of a type, which is described first if need be."""
-        if type_.name not in self._described:
-            self.describe(type_, now_s)
+        self.describe(type_, now_s)
         self._frame(header, payload, now_s)
 
     def send_message(self, obj: Struct, now_s: float) -> None:
@@ -104,6 +109,8 @@ class Connection:
 
     def describe(self, type_: NamedType, now_s: float) -> None:
         """Send the descriptions of a type and of what it is made of that were not exchanged yet."""
+        if type_.name in self._described or type_.name in internal_types():
+            return
         for needed in (*dependencies(type_), type_):
             if needed.name in self._described or needed.name in internal_types():
                 continue
@@ -135,8 +142,7 @@ class Connection:
             data = self._old_frame(header, payload, now_s)
         else:
             data = self.wire.frame(header, payload)
-        self._out.append(data)
-        self.out_bytes += len(data)
+        self.outgoing.add(data)
 
     def _old_frame(self, header: Header, payload: bytes, now_s: float) -> bytes:
         """With what old programs look for; the header stays as it is, others may get it too."""

@@ -34,6 +34,7 @@ __all__ = [
     "SUBSCRIPTION_ID",
     "TYPE_NAME",
     "Header",
+    "copy_header",
     "read_header",
     "write_header",
 ]
@@ -101,6 +102,24 @@ class Header:
         self.position: i64 = ABSENT
         self.node: i64 = 0
         """Signed, and 0 is no node."""
+
+
+def copy_header(known: Header) -> Header:
+    """Another one that says the same."""
+    header = Header(known.type_name)
+    header.sent_time = known.sent_time
+    header.server_sent_time = known.server_sent_time
+    header.attributes = known.attributes
+    header.sender = known.sender
+    header.from_cache = known.from_cache
+    header.remove_obj = known.remove_obj
+    header.is_from_myself = known.is_from_myself
+    header.subscription_id = known.subscription_id
+    header.subject = known.subject
+    header.sequence = known.sequence
+    header.position = known.position
+    header.node = known.node
+    return header
 
 
 def read_header(data: bytes, start: int) -> tuple[Header, int]:

@@ -17,6 +17,7 @@ from skerry.protocol.access.connection import (
     Stage,
 )
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
 __all__ = ["ConnectAsked", "JoinsFinished", "ServerConnection", "ServerInput"]
@@ -45,36 +46,60 @@ ServerInput: TypeAlias = Arrival | ConnectAsked | JoinsFinished | Ended | Broken
 class ServerConnection(Connection):
     """One client, as its node sees it."""
 
-    def __init__(self, wire: Wire, *, client_id: int) -> None:
-        super().__init__(wire)
+    def __init__(self, wire: Wire, *, client_id: int, outgoing: Outgoing | None = None) -> None:
+        super().__init__(wire, outgoing)
         self.client_id = client_id
         self.name = "<not_set>"
-        self._is_introduced = False
         self._has_joined = False
 
-    def greet(self, server_name: str, now_s: float, *, challenge: int | None = None) -> None:
-        """The first words on a connection; with a challenge, the client has to prove itself."""
+    def greet(
+        self,
+        server_name: str,
+        now_s: float,
+        *,
+        challenge: int | None = None,
+        extensions: bool = False,
+    ) -> None:
+        """The first words on a connection; with a challenge, the client has to prove itself.
+
+        With `extensions` the client hears that it may use the additions to the protocol.
+        """
         hello = internal_class("DotsMsgHello")(serverName=server_name, authChallenge=challenge or 0)
         if challenge is not None:
             hello.authenticationRequired = True
+        if extensions:
+            hello.capabilities = internal_class("DotsServerCapabilities")(
+                filteredSubscriptions=True, skerry=1
+            )
         self.send_message(hello, now_s)
 
-    def receive(self, data: bytes, now_s: float) -> list[ServerInput]:
-        """What the bytes mean, in order. Nothing follows an `Ended` or a `Broken`."""
-        if self._is_over or self.stage is Stage.CLOSED:
-            return []
-        inputs: list[ServerInput] = []
+    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+        """What is whole now; and what is wrong with the bytes behind it, if anything is.
+
+        Of version 2 there is a shorter way, by the cutter of the wire.
+        """
         arrived, fault = self._feed(data)
-        for header, payload in arrived:
-            item = self._understand(header, payload)
-            inputs.append(item)
-            if isinstance(item, (Ended, Broken)):
-                self._is_over = True
-                return inputs
         if fault is not None:
             self._is_over = True
-            inputs.append(fault)
-        return inputs
+        return arrived, fault
+
+    def understand(self, header: Header, payload: bytes) -> ServerInput:
+        """What a transmission means at this point of the talk."""
+        message: Any = self._opened(header, payload)
+        if isinstance(message, (Arrival, Broken)):
+            return message
+        if header.type_name == "DotsMsgError" and self.stage is not Stage.CONNECTING:
+            return Ended(code=message.errorCode or 0, text=message.errorText or "")
+        if header.type_name == "DotsMsgConnect" and self.stage is Stage.CONNECTING:
+            return self._introduction(message)
+        if header.type_name == "DotsMsgConnect" and self.stage is Stage.EARLY_SUBSCRIBE:
+            if message.preloadClientFinished is not True:
+                return Broken(message="DotsMsgConnect", detail="expected preloadClientFinished")
+            if self._has_joined:
+                return Broken(message="DotsMsgConnect", detail="it came twice")
+            self._has_joined = True
+            return JoinsFinished()
+        return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
 
     def accept(self, asked: ConnectAsked, now_s: float) -> None:
         """Let the client in."""
@@ -99,31 +124,11 @@ class ServerConnection(Connection):
         )
         self.send_message(response, now_s)
 
-    def _understand(self, header: Header, payload: bytes) -> ServerInput:
-        message: Any = self._opened(header, payload)
-        if isinstance(message, (Arrival, Broken)):
-            return message
-        if header.type_name == "DotsMsgError" and self.stage is not Stage.CONNECTING:
-            return Ended(code=message.errorCode or 0, text=message.errorText or "")
-        if header.type_name == "DotsMsgConnect" and self.stage is Stage.CONNECTING:
-            return self._introduction(message)
-        if header.type_name == "DotsMsgConnect" and self.stage is Stage.EARLY_SUBSCRIBE:
-            if message.preloadClientFinished is not True:
-                return Broken(message="DotsMsgConnect", detail="expected preloadClientFinished")
-            if self._has_joined:
-                return Broken(message="DotsMsgConnect", detail="it came twice")
-            self._has_joined = True
-            return JoinsFinished()
-        return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
-
     def _introduction(self, message: object) -> ServerInput:
         name = getattr(message, "clientName", None)
         preload = getattr(message, "preloadCache", None)
-        if self._is_introduced:
-            return Broken(message="DotsMsgConnect", detail="it came twice")
         if name is None or preload is None:
             return Broken(message="DotsMsgConnect", detail="without clientName or preloadCache")
-        self._is_introduced = True
         return ConnectAsked(
             name=name,
             wants_preload=preload,

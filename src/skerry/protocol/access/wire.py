@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from librt.strings import BytesWriter
-from mypy_extensions import i64, u8
+from mypy_extensions import i64, mypyc_attr, u8
 
 from skerry.codec.encoder import write_head
 from skerry.codec.frame import FrameCutter, OldFrameCutter, frame, old_frame
@@ -11,10 +11,11 @@ from skerry.codec.heads import read_argument, read_count, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.errors import DecodeError
 from skerry.limits import FRAME_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
-from skerry.protocol.access.header import Header, read_header, write_header
+from skerry.protocol.access.header import NEVER, Header, read_header, write_header
+from skerry.protocol.access.repeats import Repeat
 from skerry.schema.internal import internal_types
 
-__all__ = ["OldWire", "Wire"]
+__all__ = ["OldWire", "Wire", "frame_of"]
 
 _SYSTEM_SPACE = b"\x01\x63SYS"
 _SYSTEM_TYPES = frozenset(internal_types()) - {"DotsClient", "DotsDescriptorRequest"}
@@ -25,6 +26,7 @@ _HEADER = FieldPlan(3, "dotsHeader", "dotsHeader", False, ValuePlan(0, "DotsHead
 _SIZE = FieldPlan(4, "payloadSize", "payloadSize", False, ValuePlan(0, "uint32"))
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Wire:
     """Version 2, and what every framing can do.
 
@@ -32,8 +34,13 @@ class Wire:
     """
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
-        self._cutter: FrameCutter = FrameCutter(frame_bytes_max)
+        self.version: int = 2
+        self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
+        """Version 2: gives the frames unread, to who can do without."""
         self._fault: DecodeError | None = None
+        self._repeat: Repeat | None = None
+        """The last header, if the one before it was of the same type."""
+        self._last_name: str = ""
 
     def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
         """Take bytes from the stream; give the transmissions that are whole now."""
@@ -50,12 +57,36 @@ class Wire:
 
     def frame(self, header: Header, payload: bytes) -> bytes:
         """A transmission as bytes of the stream."""
-        return frame(write_header(header) + payload)
+        return frame_of(header, payload)
 
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
-        for body in self._cutter.feed(data):
-            header, start = read_header(body, 0)
-            arrived.append((header, body[start:]))
+        cutter = self.cutter
+        cutter.load(data)
+        while cutter.step():
+            repeat = self._repeat
+            start = cutter.start
+            if repeat is not None and repeat.fits(cutter.buffer, start, cutter.stop):
+                header = repeat.header_of(cutter.buffer, start)
+                arrived.append((header, cutter.buffer[start + repeat.size : cutter.stop]))
+            else:
+                body = cutter.body()
+                header, size = read_header(body, 0)
+                self._note(body, size, header)
+                arrived.append((header, body[size:]))
+
+    def _note(self, body: bytes, start: int, header: Header) -> None:
+        """Remember a header that may come again; of types that take turns it would not pay."""
+        if header.type_name != self._last_name:
+            self._last_name = header.type_name
+            return
+        repeat = Repeat(body, start, header)
+        if repeat.is_usable and header.sent_time != NEVER and header.server_sent_time != NEVER:
+            self._repeat = repeat
+
+
+def frame_of(header: Header, payload: bytes) -> bytes:
+    """A transmission of version 2."""
+    return frame(write_header(header) + payload)
 
 
 class OldWire(Wire):
@@ -63,6 +94,7 @@ class OldWire(Wire):
 
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         super().__init__(frame_bytes_max)
+        self.version = 1
         self._old_cutter: OldFrameCutter = OldFrameCutter(_payload_size, frame_bytes_max)
 
     def frame(self, header: Header, payload: bytes) -> bytes:

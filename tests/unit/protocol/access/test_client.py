@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 
+from skerry.codec.values import PropertySet
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import (
+    EXTENSION_ORIGIN,
+    EXTENSION_SUBJECTS,
     Accepted,
     ClientConnection,
     Connected,
@@ -372,3 +375,72 @@ def test_the_recorded_client_without_a_secret_could_not_answer() -> None:
     replay.run()
     assert replay.inputs == [SecretMissing()]
     assert replay.client.take_output() == replay.wanted() == b""
+
+
+# -- what is beyond DOTS
+
+
+def hello(**capabilities: Any) -> bytes:
+    return message(
+        "DotsMsgHello",
+        serverName="node",
+        authChallenge=0,
+        capabilities=internal_class("DotsServerCapabilities")(**capabilities),
+    )
+
+
+@pytest.mark.parametrize("offered", [0, EXTENSION_SUBJECTS, EXTENSION_SUBJECTS | EXTENSION_ORIGIN])
+def test_extensions_are_said_to_nodes_that_have_them(offered: int) -> None:
+    client = new_client(extensions=offered)
+    client.receive(hello(filteredSubscriptions=True, skerry=1), NOW_S)
+    (connect,) = said(client)
+    assert connect.extensions == (offered or None)
+    assert client.extensions == offered
+    assert client.has_filters
+
+
+def test_plain_host_is_told_of_no_extensions() -> None:
+    client = new_client(extensions=EXTENSION_SUBJECTS)
+    client.receive(HELLO, NOW_S)
+    (connect,) = said(client)
+    assert connect.extensions is None
+    assert (client.extensions, client.has_filters) == (0, False)
+    newer = new_client(extensions=EXTENSION_SUBJECTS)
+    newer.receive(hello(filteredSubscriptions=True), NOW_S)
+    assert said(newer)[0].extensions is None
+    assert newer.has_filters
+
+
+def test_condition_travels_with_its_number() -> None:
+    client = client_in(Stage.CONNECTED)
+    filter_ = internal_class("DotsFilter")(propertyMask=PropertySet(6))
+    client.join("Vessel", NOW_S, subscription_id=7, filter_=filter_)
+    client.leave("Vessel", NOW_S, subscription_id=7)
+    join, leave = said(client)
+    assert (join.groupName, join.subscriptionId, join.filter) == ("Vessel", 7, filter_)
+    assert (leave.event.label, leave.subscriptionId, leave.filter) == ("leave", 7, None)
+
+
+@pytest.mark.parametrize("offered", [0, EXTENSION_SUBJECTS])
+def test_conflating_is_asked_of_nodes_that_know_it(offered: int) -> None:
+    client = new_client(extensions=offered)
+    client.receive(hello(skerry=1) + ACCEPTED, NOW_S)
+    client.take_output()
+    client.join("Vessel", NOW_S, is_conflated=True)
+    (join,) = said(client)
+    assert (join.slow is not None) == bool(offered)
+
+
+def test_two_halves_of_receiving_are_the_whole() -> None:
+    client = new_client()
+    client.receive(HELLO + ACCEPTED, NOW_S)
+    arrived, fault = client.feed(OBJECT + FINISHED + b"\x00")
+    assert fault is not None
+    items = [client.understand(header, payload, NOW_S) for header, payload in arrived]
+    assert isinstance(items[0], Arrival)
+    assert items[1] == Connected()
+    ended = message("DotsMsgError", errorCode=1, errorText="x")
+    other = client_in(Stage.CONNECTED)
+    ((header, payload),), _ = other.feed(ended)
+    assert other.understand(header, payload, NOW_S) == Ended(code=1, text="x")
+    assert other.feed(OBJECT) == ([], None), "nothing follows the end"

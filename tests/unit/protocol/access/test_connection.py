@@ -14,6 +14,7 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, Connected
 from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
 from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.secrets import is_right_answer
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
 from skerry.protocol.access.wire import OldWire, Wire
@@ -205,7 +206,7 @@ class Pair:
     def settle(self) -> None:
         while self.server.out_bytes or self.client.out_bytes:
             for piece in self.pieces(self.client.take_output()):
-                for item in self.server.receive(piece, NOW_S):
+                for item in hear(self.server, piece):
                     self.heard_by_server.append(item)
                     self.serve(item)
             for piece in self.pieces(self.server.take_output()):
@@ -227,6 +228,8 @@ class Pair:
             self.server.accept(item, NOW_S)
         elif isinstance(item, JoinsFinished):
             self.server.finish_preload(NOW_S)
+        elif isinstance(item, Ended):
+            self.server.stage = Stage.CLOSED
 
     def use(self, item: object) -> None:
         if isinstance(item, Accepted):
@@ -234,6 +237,15 @@ class Pair:
             self.client.join("Outer", NOW_S)
             if item.has_preload:
                 self.client.finish_joins(NOW_S)
+
+
+def hear(server: ServerConnection, data: bytes) -> Iterator[Any]:
+    """What bytes mean, one after the other, as the node takes them."""
+    arrived, fault = server.feed(data)
+    assert fault is None
+    for header, payload in arrived:
+        if not server.is_over:
+            yield server.understand(header, payload)
 
 
 def kinds(heard: list[Any]) -> list[str]:
@@ -273,22 +285,33 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
         pair.settle()
         assert heard[-1] == Ended(code=0, text="")
         publish(left, TYPES["Other"])
-        assert leaving.receive(left.take_output(), NOW_S) == []
+        if isinstance(leaving, ServerConnection):
+            assert leaving.is_over
+        else:
+            assert leaving.receive(left.take_output(), NOW_S) == []
 
 
 def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
-    for connection in (
-        ServerConnection(Wire(), client_id=2),
-        ClientConnection(Wire(), name="c", cnonce="n"),
-    ):
-        connection.stage = Stage.CONNECTED
-        whole = Connection(Wire())
-        publish(whole, internal_types()["DotsClient"])
-        data = whole.take_output() + b"\x00"
-        arrival, fault = connection.receive(data, NOW_S)
-        assert isinstance(arrival, Arrival)
-        assert arrival.header.type_name == "DotsClient"
-        detail = "frame: a frame begins with 0x1a, found 0x00 at byte 0"
-        assert fault == Broken(message="frame", detail=detail)
-        assert connection.receive(data, NOW_S) == []
-        assert connection.stage is Stage.CONNECTED, "so that the end can be explained"
+    connection = ClientConnection(Wire(), name="c", cnonce="n")
+    connection.stage = Stage.CONNECTED
+    whole = Connection(Wire())
+    publish(whole, internal_types()["DotsClient"])
+    data = whole.take_output() + b"\x00"
+    arrival, fault = connection.receive(data, NOW_S)
+    assert isinstance(arrival, Arrival)
+    assert arrival.header.type_name == "DotsClient"
+    assert isinstance(fault, Broken)
+    assert fault.message == "frame"
+    assert fault.detail.startswith("frame: a frame begins with 0x1a, found 0x00")
+    assert connection.receive(data, NOW_S) == []
+    assert connection.stage is Stage.CONNECTED, "so that the end can be explained"
+
+
+def test_frames_go_where_the_owner_of_a_connection_wants_them() -> None:
+    outgoing = Outgoing()
+    connection = Connection(Wire(), outgoing)
+    assert connection.outgoing is outgoing
+    publish(connection, internal_types()["DotsClient"])
+    assert (connection.out_bytes, outgoing.frame_count) == (outgoing.size, 1)
+    assert len(connection.take_output()) > 0
+    assert outgoing.size == 0

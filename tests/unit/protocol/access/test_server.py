@@ -41,7 +41,20 @@ def message(name: str, **fields: Any) -> bytes:
 
 
 def tell(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
-    return server.receive(message(name, **fields), NOW_S)
+    return hear(server, message(name, **fields))
+
+
+def hear(server: ServerConnection, data: bytes) -> list[Any]:
+    """What bytes mean, one after the other, up to what ends the connection."""
+    if server.is_over:
+        return []
+    inputs: list[Any] = []
+    arrived, fault = server.feed(data)
+    for header, payload in arrived:
+        inputs.append(server.understand(header, payload))
+        if isinstance(inputs[-1], (Broken, Ended)):
+            return inputs
+    return inputs if fault is None else [*inputs, fault]
 
 
 def said(server: ServerConnection) -> list[Any]:
@@ -75,9 +88,7 @@ def test_a_client_joins_before_it_is_connected_with_preload() -> None:
     response = internal_class("DotsMsgConnectResponse")
     assert said(server) == [response(clientId=5, accepted=True, preload=True)]
     joining = message("DotsMember", groupName="T", event=internal_class("DotsMemberEvent")["join"])
-    joined, finished = server.receive(
-        joining + message("DotsMsgConnect", preloadClientFinished=True), NOW_S
-    )
+    joined, finished = hear(server, joining + message("DotsMsgConnect", preloadClientFinished=True))
     assert isinstance(joined, Arrival)
     assert internal_class("DotsMember").decode(joined.payload).groupName == "T"
     assert finished == JoinsFinished()
@@ -106,7 +117,7 @@ def test_who_is_rejected_is_told_so_and_not_listened_to() -> None:
     assert said(server) == [response(clientId=5, accepted=False, preload=True)]
     assert (server.stage, server.name) == (Stage.CLOSED, "c")
     assert tell(server, "DotsMsgConnect", preloadClientFinished=True) == []
-    assert server.receive(b"\xff", NOW_S) == []
+    assert hear(server, b"\xff") == []
     server.end(NOW_S, code=1, text="why")
     assert server.take_output() == b""
 
@@ -165,35 +176,52 @@ def test_a_message_at_the_wrong_time_breaks_the_connection(
 ) -> None:
     server = server_in(stage)
     again = message("DotsMsgConnect", clientName="c", preloadCache=True)
-    inputs = server.receive(message(name, **fields) + again, NOW_S)
+    inputs = hear(server, message(name, **fields) + again)
     assert inputs == [Broken(message=name, detail=detail)]
-    assert server.receive(again, NOW_S) == []
 
 
-@pytest.mark.parametrize("is_together", [False, True])
-def test_a_client_introduces_itself_once(is_together: bool) -> None:
+@pytest.mark.parametrize("preload", [False, True])
+def test_a_client_introduces_itself_once(preload: bool) -> None:
     server = server_in(Stage.CONNECTING)
-    connect = message("DotsMsgConnect", clientName="c", preloadCache=True)
-    inputs = (
-        server.receive(connect * 2, NOW_S)
-        if is_together
-        else [*server.receive(connect, NOW_S), *server.receive(connect, NOW_S)]
-    )
-    assert isinstance(inputs[0], ConnectAsked)
-    assert inputs[1:] == [Broken(message="DotsMsgConnect", detail="it came twice")]
+    connect = message("DotsMsgConnect", clientName="c", preloadCache=preload)
+    (asked,) = hear(server, connect)
+    server.accept(asked, NOW_S)
+    detail = "expected preloadClientFinished" if preload else "not expected while connected"
+    assert hear(server, connect) == [Broken(message="DotsMsgConnect", detail=detail)]
+
+
+def test_a_node_says_what_it_can_do_beyond_dots_only_where_it_may() -> None:
+    for extensions in (False, True):
+        server = ServerConnection(Wire(), client_id=5)
+        server.greet("node", NOW_S, extensions=extensions)
+        (hello,) = said(server)
+        assert hello.is_set("capabilities") is extensions
+        if extensions:
+            capabilities = internal_class("DotsServerCapabilities")
+            assert hello.capabilities == capabilities(filteredSubscriptions=True, skerry=1)
+
+
+def test_a_fault_of_the_framing_is_told_behind_what_was_whole_and_ends_it() -> None:
+    server = server_in(Stage.CONNECTED)
+    arrival, fault = hear(server, message("DotsClient", id=2) + b"\x00")
+    assert isinstance(arrival, Arrival)
+    assert isinstance(fault, Broken)
+    assert fault.detail.startswith("frame: a frame begins with 0x1a, found 0x00")
+    assert server.is_over
+    assert server.stage is Stage.CONNECTED, "so that the end can be explained"
 
 
 def test_a_client_finishes_its_joins_once() -> None:
     server = server_in(Stage.EARLY_SUBSCRIBE)
     finish = message("DotsMsgConnect", preloadClientFinished=True)
     broken = Broken(message="DotsMsgConnect", detail="it came twice")
-    assert server.receive(finish * 2, NOW_S) == [JoinsFinished(), broken]
+    assert hear(server, finish * 2) == [JoinsFinished(), broken]
 
 
 def test_the_recorded_wrong_message_breaks_the_handshake() -> None:
     server = server_in(Stage.CONNECTING)
     (data,) = [f["hex"] for f in frames("error-wrong-message-in-handshake")[1:]]
-    (broken,) = server.receive(bytes.fromhex(data), NOW_S)
+    (broken,) = hear(server, bytes.fromhex(data))
     assert broken == Broken(message="DotsMember", detail="an object before the handshake")
 
 
@@ -207,7 +235,7 @@ def test_every_header_names_type_and_attributes(stage: Stage) -> None:
         header = Header(name)
         if not name:
             header.attributes = 2
-        (broken,) = server_in(stage).receive(Wire().frame(header, b"\xa0"), NOW_S)
+        (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa0"))
         assert broken == Broken(message=name or "header", detail=detail)
 
 
@@ -216,7 +244,7 @@ def test_every_header_names_type_and_attributes(stage: Stage) -> None:
 def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
-    (broken,) = server_in(stage).receive(Wire().frame(header, b"\xa1\x01\xf6"), NOW_S)
+    (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))
     assert isinstance(broken, Broken)
     assert broken.message == name
     assert broken.detail.startswith(f"{name}.")
@@ -229,7 +257,7 @@ def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -
 def test_objects_are_handed_on_as_they_are(stage: Stage) -> None:
     header = Header("NobodyKnows")
     header.attributes = 6
-    (arrival,) = server_in(stage).receive(Wire().frame(header, b"not even CBOR"), NOW_S)
+    (arrival,) = hear(server_in(stage), Wire().frame(header, b"not even CBOR"))
     assert isinstance(arrival, Arrival)
     assert (arrival.header.type_name, arrival.header.attributes) == ("NobodyKnows", 6)
     assert arrival.payload == b"not even CBOR"
@@ -250,10 +278,12 @@ def test_nothing_follows_the_end_a_client_announces(
 ) -> None:
     server = server_in(stage)
     more = message("DotsClient", id=2)
-    inputs = server.receive(more + message("DotsMsgError", **fields) + more + b"\xff", NOW_S)
+    inputs = hear(server, more + message("DotsMsgError", **fields) + more + b"\xff")
     assert isinstance(inputs[0], Arrival)
     assert inputs[1:] == [ended]
-    assert server.receive(more, NOW_S) == []
+    server.end(NOW_S)
+    assert server.is_over
+    assert hear(server, more) == []
 
 
 def test_the_end_is_explained_after_a_broken_protocol() -> None:
@@ -303,7 +333,7 @@ def test_the_handshake_is_written_as_it_was_recorded(session: str) -> None:
     for frame in recorded:
         if frame["dir"] != "client->server":
             continue
-        for item in server.receive(bytes.fromhex(frame["hex"]), NOW_S):
+        for item in hear(server, bytes.fromhex(frame["hex"])):
             inputs.append(item)
             if isinstance(item, ConnectAsked):
                 is_right = challenge is None or is_right_answer(

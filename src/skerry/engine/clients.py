@@ -1,0 +1,133 @@
+"""One client of the node: its connection, its lane, what it may, and what is still to be done.
+
+A client in order is served at once. Only what would take long, the replay of a large cache, is
+done piece by piece, and then all that was asked later has to wait behind it: that is the agenda.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+from skerry.engine.admission import Origin, Rights
+from skerry.engine.lane import Lane
+from skerry.engine.meter import ClientLimits, Meter
+from skerry.engine.slots import Late, Slots
+from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.server import ServerConnection
+from skerry.protocol.machine import Address
+
+__all__ = ["Client", "Later", "Task", "do_at_once"]
+
+
+class Task(Protocol):
+    """Something that is done in pieces."""
+
+    def step(self, now_s: float) -> bool:
+        """Do a piece of it; whether it is done."""
+
+
+class Client:
+    """What the node knows about a client."""
+
+    def __init__(
+        self,
+        address: Address,
+        connection: ServerConnection,
+        lane: Lane,
+        *,
+        origin: Origin,
+        limits: ClientLimits,
+        opened_ns: int,
+    ) -> None:
+        self.address = address
+        self.connection = connection
+        self.lane = lane
+        self.origin = origin
+        self.limits = limits
+        self.opened_ns = opened_ns
+        self.rights: Rights | None = None
+        """None until it has introduced itself."""
+        self.meter: Meter | None = None
+        """None where nothing is measured."""
+        self.nonce: int | None = None
+        """What it was asked to answer to, if it has to prove itself."""
+        self.has_extensions = False
+        """Whether it was told of the additions to the protocol."""
+        self.is_present = True
+        """Whether its connection is still there."""
+        self.slots = Slots(lane)
+        self.voice: Late | None = None
+        """Tells it later of objects in the groups it joined; None before it joined one."""
+        self.agenda: deque[Task] = deque()
+        self.groups: dict[str, None] = {}
+        """Types and patterns that it joined, in order."""
+        self.views: dict[tuple[str, int], None] = {}
+        """Its filtered subscriptions: the type, and the number it gave."""
+        self.interest_count = 0
+        """How often it joined or left anything."""
+        self.type_count = 0
+        """Types that it described."""
+        self.received_count = 0
+        self.received_bytes = 0
+        self.refused_count = 0
+        self.told: tuple[int, int] = (-1, -1)
+        """How many types it published, and how often it had joined or left, when it was told."""
+
+    @property
+    def client_id(self) -> int:
+        """What the node calls it."""
+        return int(self.lane.client_id)
+
+    @property
+    def name(self) -> str:
+        """What it calls itself."""
+        return self.connection.name
+
+    @property
+    def is_in(self) -> bool:
+        """Whether it was let in and is still there."""
+        return self.connection.stage in (Stage.EARLY_SUBSCRIBE, Stage.CONNECTED)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its objects need no look but the one that all get."""
+        return (
+            self.rights is not None and self.rights.allows_all and self.meter is None and self.is_in
+        )
+
+    def when_caught_up(self, work: Callable[[float], None], now_s: float) -> None:
+        """Do something behind all that the client asked for before."""
+        if self.agenda:
+            self.agenda.append(do_at_once(work))
+        else:
+            work(now_s)
+
+
+class Later:
+    """A task that is made when its turn comes; None when there is nothing to do by then."""
+
+    def __init__(self, make: Callable[[], Task | None]) -> None:
+        self._make = make
+        self._task: Task | None = None
+        self._is_made = False
+
+    def step(self, now_s: float) -> bool:
+        """Do a piece of it."""
+        if not self._is_made:
+            self._is_made = True
+            self._task = self._make()
+        return self._task is None or self._task.step(now_s)
+
+
+class do_at_once:  # noqa: N801 - it is used like a function
+    """A task of one piece."""
+
+    def __init__(self, work: Callable[[float], None]) -> None:
+        self._work = work
+
+    def step(self, now_s: float) -> bool:
+        """Do it."""
+        self._work(now_s)
+        return True

@@ -1,0 +1,157 @@
+"""The way from the node to one client: what waits there, and what became of it.
+
+Every update that somebody asked for is put on a lane, so this is compiled. What was put there is
+accounted for until it is handed to the transport or dropped for a reason that is counted: see
+`engine.ledger`.
+"""
+
+from __future__ import annotations
+
+from mypy_extensions import i64
+
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
+from skerry.protocol.access.outgoing import Outgoing
+from skerry.protocol.access.wire import Wire
+
+__all__ = ["Lane", "Tally"]
+
+
+class Tally:
+    """What became of the updates that were due to somebody."""
+
+    def __init__(self) -> None:
+        self.due: i64 = 0
+        """Updates times those who asked for them."""
+        self.delivered: i64 = 0
+        """Handed to the transport."""
+        self.filtered: i64 = 0
+        """Not wanted after all, by the condition of a view."""
+        self.conflated: i64 = 0
+        """Taken up in a later update of the same object, for a client that was slow."""
+        self.expired: i64 = 0
+        """Still waiting when the client was gone or was cut."""
+        self.refused: i64 = 0
+        """Not permitted to this client."""
+
+
+class Lane(Outgoing):
+    """One client, as the updates see it."""
+
+    def __init__(self, client_id: int, wire: Wire, listed: list[Lane]) -> None:
+        super().__init__()
+        self.client_id: i64 = client_id
+        self.wire: Wire = wire
+        self.is_framed: bool = wire.version == 2
+        """Whether it takes the common frames; others are made for it alone."""
+        self.has_subjects: bool = False
+        """Whether the client understands subjects and our own types."""
+        self.has_origin: bool = False
+        """Whether the client wants to know where in the node's order an update stands."""
+        self.sequence: i64 = 0
+        """Updates of this client that were accepted."""
+        self.stored_number: i64 = 0
+        """Number of its last change in the journal, if it made one."""
+        self.topic_name: str = ""
+        """Of the last update: most clients publish one type again and again."""
+        self.published: dict[str, None] = {}
+        """Names of all types it published, in the order of their first object."""
+        self.stencil: object = None
+        self.spare_stencil: object = None
+        """What the hub found out about the last two kinds of header that it sent."""
+        self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
+        self.object_bytes_max: i64 = CACHE_BYTES_MAX
+        """What the objects that it made may take of the cache."""
+        self.is_paused: bool = False
+        """Whether the transport has more than it likes already."""
+        self.tally: Tally = Tally()
+        self.waiting_count: i64 = 0
+        """Updates among the frames; the rest are messages of the protocol."""
+        self.size_peak: i64 = 0
+        self.sent_count: i64 = 0
+        self.sent_bytes: i64 = 0
+        self._listed: list[Lane] = listed
+        self._is_listed: bool = False
+        self._run: Tally | None = None
+        self._run_count: i64 = 0
+        self._runs: list[tuple[Tally, int]] = []
+        """How many of the frames are accounted for by whom: types come in runs."""
+
+    def add(self, frame: bytes) -> None:
+        """A message of the protocol."""
+        self.writer.write(frame)
+        self.frame_count += 1
+        if not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+
+    def deliver(self, frame: bytes, tally: Tally) -> None:
+        """An update, counted as due already; `tally` is that of its type."""
+        self.writer.write(frame)
+        self.count(tally)
+
+    def count(self, tally: Tally) -> None:
+        """An update was written, counted as due already; `tally` is that of its type."""
+        self.frame_count += 1
+        self.waiting_count += 1
+        if not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+        if self._run is tally:
+            self._run_count += 1
+        else:
+            self._start_run(tally)
+
+    def note_published(self, type_name: str) -> None:
+        """An update of another type than the one before it."""
+        self.topic_name = type_name
+        self.published[type_name] = None
+
+    def unlisted(self) -> None:
+        """Whoever looks after the listed lanes has looked at this one."""
+        self._is_listed = False
+
+    def relist(self) -> None:
+        """There is room again for what waits."""
+        if self.frame_count and not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+
+    def take(self) -> bytes:
+        """All that waits, as bytes for the stream; from now on it counts as delivered."""
+        size = len(self.writer)
+        self.sent_count += self.frame_count
+        self.sent_bytes += size
+        if size > self.size_peak:
+            self.size_peak = size
+        for tally, count in self._take_runs():
+            tally.delivered += count
+            self.tally.delivered += count
+        return super().take()
+
+    def expire(self) -> None:
+        """Nobody will take what waits."""
+        for tally, count in self._take_runs():
+            tally.expired += count
+            self.tally.expired += count
+        super().take()
+
+    def runs(self) -> list[tuple[Tally, int]]:
+        """How many of the waiting updates each type has."""
+        runs = list(self._runs)
+        if self._run is not None:
+            runs.append((self._run, int(self._run_count)))
+        return runs
+
+    def _start_run(self, tally: Tally) -> None:
+        if self._run is not None:
+            self._runs.append((self._run, int(self._run_count)))
+        self._run = tally
+        self._run_count = 1
+
+    def _take_runs(self) -> list[tuple[Tally, int]]:
+        runs = self.runs()
+        self._runs.clear()
+        self._run = None
+        self._run_count = 0
+        self.waiting_count = 0
+        return runs

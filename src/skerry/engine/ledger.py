@@ -1,0 +1,119 @@
+"""The ledger: what became of every update that was due to somebody.
+
+For each type and for each client: due = delivered + filtered + conflated + expired + refused +
+queued. What is due is counted where an update meets those who asked for it, the rest where it
+happens, and what is queued is found by looking; so a loss that nobody meant shows as a rest that
+is not explained. It is always 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from skerry.engine.lane import Tally
+from skerry.protocol.machine import Statistics
+
+__all__ = ["ClientRow", "LedgerRow", "NodeStatistics", "TypeRow", "ledger_row"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow:
+    """What became of the updates that were due to a client, or of a type to all clients."""
+
+    due: int = 0
+    delivered: int = 0
+    filtered: int = 0
+    conflated: int = 0
+    expired: int = 0
+    refused: int = 0
+    queued: int = 0
+
+    @property
+    def unexplained(self) -> int:
+        """What nobody can account for: 0."""
+        explained = self.delivered + self.filtered + self.conflated + self.expired
+        return self.due - explained - self.refused - self.queued
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientRow:
+    """One client."""
+
+    client_id: int
+    name: str
+    kind: str
+    """By which kind of door it came."""
+    host: str
+    stage: str
+    received_count: int
+    received_bytes: int
+    accepted: int
+    """Updates it published that were accepted."""
+    refused_count: int
+    """What it asked for and was not given."""
+    sent_count: int
+    sent_bytes: int
+    queued_count: int
+    queued_bytes: int
+    queued_bytes_peak: int
+    ledger: LedgerRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeRow:
+    """One type."""
+
+    name: str
+    object_count: int
+    accepted: int
+    member_count: int
+    ledger: LedgerRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeStatistics(Statistics):
+    """A node at one instant."""
+
+    started_ns: int
+    """Wall time."""
+    client_count: int
+    type_count: int
+    group_count: int
+    object_count: int
+    payload_bytes: int
+    received_count: int
+    received_bytes: int
+    sent_count: int
+    sent_bytes: int
+    accepted_count: int
+    conflict_count: int
+    """Definitions of types that differed from the known one."""
+    storage_waiting_count: int
+    storage_trouble: str
+    """Why the last attempt to store failed; empty when it did not."""
+    refusals: Mapping[str, int] = field(default_factory=dict)
+    """What was not permitted, by what was asked for."""
+    ends: Mapping[str, int] = field(default_factory=dict)
+    """Connections that ended, by reason."""
+    clients: tuple[ClientRow, ...] = ()
+    types: tuple[TypeRow, ...] = ()
+
+    @property
+    def unexplained(self) -> int:
+        """Updates that nobody can account for: 0."""
+        ledgers = [row.ledger for row in self.clients] + [row.ledger for row in self.types]
+        return sum(abs(ledger.unexplained) for ledger in ledgers)
+
+
+def ledger_row(tally: Tally, queued: int) -> LedgerRow:
+    """What a tally says, with what still waits."""
+    return LedgerRow(
+        due=int(tally.due),
+        delivered=int(tally.delivered),
+        filtered=int(tally.filtered),
+        conflated=int(tally.conflated),
+        expired=int(tally.expired),
+        refused=int(tally.refused),
+        queued=queued,
+    )

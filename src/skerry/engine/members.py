@@ -1,0 +1,176 @@
+"""Clients in groups: who joined a type or a subject pattern, and how they are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from skerry.codec.pieces import cut, split
+from skerry.engine.clients import Client
+from skerry.engine.hub import Ear, Hub, News, Topic, frame_for
+from skerry.engine.replay import LaneTeller, Replay
+from skerry.engine.slots import Slot
+from skerry.limits import CONFLATE_BYTES
+from skerry.objects.times import seconds_of_ns
+from skerry.protocol.access.header import Header
+
+__all__ = ["Bystander", "Denied", "Listener", "Membership", "Voice", "is_behind"]
+
+
+class Membership:
+    """A client in a group."""
+
+    def __init__(self, client: Client, group: str, hub: Hub, *, is_conflating: bool) -> None:
+        self.client = client
+        self.group = group
+        self.is_conflating = is_conflating
+        self.active_replay: Replay | None = None
+        """Which is under way."""
+        self.replay_count = 0
+        """Replays that are under way or still to come: a client may join again and again."""
+        self.teller = LaneTeller(client.lane, int(hub.node))
+
+
+class Voice:
+    """Tells a client of objects of which it was told nothing while it was slow."""
+
+    def __init__(self, client: Client, hub: Hub) -> None:
+        self._client = client
+        self._hub = hub
+
+    def catch_up(self, topic: Topic, key: bytes, slot: Slot, now_s: float) -> int:
+        """Tell of all that was conflated; gives how many frames that took."""
+        news = slot.news
+        assert news is not None
+        lane = self._client.lane
+        entry = topic.shelf.objects.get(key)
+        if entry is None and topic.is_cached and not news.is_remove:
+            # It went, and the client heard of that: nothing may bring it back.
+            return 0
+        self._client.connection.describe(topic.type, now_s)
+        if entry is None:
+            # It is gone, or was never kept: the last word about it is what counts.
+            lane.deliver(news.frame(lane), topic.tally)
+            return 1
+        header = Header(topic.name)
+        header.sent_time = seconds_of_ns(int(entry.sent_ns))
+        header.server_sent_time = now_s
+        header.attributes = slot.mask | topic.plan.key_mask
+        header.sender = entry.modified_from
+        header.remove_obj = 0
+        header.is_from_myself = 0
+        header.position = entry.position
+        header.node = self._hub.node
+        pieces = split(topic.plan, entry.payload, 0)
+        payload = cut(topic.plan, pieces, header.attributes)
+        lane.deliver(frame_for(lane, header, payload, entry.subject), topic.tally)
+        return 1
+
+
+class Listener(Ear):
+    """A client on a route that has to be described the type, is being replayed to, or conflates.
+
+    It may be in several groups that want the same update, and hears of it once.
+    """
+
+    def __init__(self, memberships: Sequence[Membership], forget_routes: Callable[[], None]):
+        super().__init__()
+        self._memberships = memberships
+        self._client = memberships[0].client
+        self._is_conflating = all(member.is_conflating for member in memberships)
+        self._forget_routes = forget_routes
+
+    def hear(self, news: News) -> None:
+        """Tell the client, now or later."""
+        client, topic = self._client, news.topic
+        lane = client.lane
+        topic.tally.due += 1
+        lane.tally.due += 1
+        if self._is_taken_up(news):
+            topic.tally.conflated += 1
+            lane.tally.conflated += 1
+            return
+        voice = client.voice
+        assert voice is not None
+        if client.slots.has(voice, news) or (self._is_conflating and is_behind(client)):
+            client.slots.add(voice, news)
+            return
+        if not client.connection.is_described(topic.name):
+            client.connection.describe(topic.type, news.header.server_sent_time)
+            # From now on a frame is enough.
+            self._forget_routes()
+        lane.deliver(news.frame(lane), topic.tally)
+
+    def _is_taken_up(self, news: News) -> bool:
+        """Whether a replay will tell of it."""
+        is_taken_up = False
+        for member in self._memberships:
+            replay = member.active_replay
+            if replay is None or not replay.holds(news.topic, news.key()):
+                continue
+            was = news.gone
+            if was is None and _clears(news):
+                # The client may know it from another group; what is not set any more is not
+                # among what a replay tells, so the update itself has to say that.
+                was = news.entry
+            if was is None:
+                is_taken_up = True
+            else:
+                replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
+        return is_taken_up
+
+
+class Bystander(Ear):
+    """A client that is being replayed to, and does not hear of updates under this subject.
+
+    An object that is still to be told may come under it. It is told as it was then: where it went
+    is not what the client asked for, and all that were counted have to be told.
+    """
+
+    def __init__(self, member: Membership) -> None:
+        super().__init__()
+        self._member = member
+
+    def hear(self, news: News) -> None:
+        """Tell the object now if it is one of those."""
+        replay = self._member.active_replay
+        if replay is None or not replay.holds(news.topic, news.key()):
+            return
+        was = news.gone
+        if was is None:
+            assert news.entry is not None
+            assert news.before is not None
+            present = split(news.topic.plan, news.before, 0).present
+            was = news.entry.with_payload(news.before, present)
+            was.subject = ""
+        replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
+        if news.gone is not None:
+            # What was just told must not seem to be there.
+            lane = self._member.client.lane
+            news.topic.tally.due += 1
+            lane.tally.due += 1
+            lane.deliver(news.frame(lane), news.topic.tally)
+
+
+class Denied(Ear):
+    """A client that asked for a type, and may not see all subjects its objects have."""
+
+    def __init__(self, client: Client) -> None:
+        super().__init__()
+        self._client = client
+
+    def hear(self, news: News) -> None:
+        """Count it."""
+        for tally in (news.topic.tally, self._client.lane.tally):
+            tally.due += 1
+            tally.refused += 1
+
+
+def _clears(news: News) -> bool:
+    """Whether an update names fields that it does not set."""
+    assert news.entry is not None
+    return (news.header.attributes & news.topic.plan.mask) & ~news.entry.present != 0
+
+
+def is_behind(client: Client) -> bool:
+    """Whether a client takes less than is sent to it, so that conflating is a help."""
+    return bool(client.lane.is_paused) and client.lane.size > CONFLATE_BYTES

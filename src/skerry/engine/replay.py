@@ -1,0 +1,119 @@
+"""Telling a client what is there, piece by piece.
+
+A cache may hold more than a connection can take at once, so objects are told in slices, and
+everybody else has a turn between two of them. The count down on each object is exact: what changes
+meanwhile and was not told yet is told in its new state when its turn comes, and what is removed
+meanwhile is told just before its removal.
+
+Compiled, since a client that starts is told everything there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mypy_extensions import i64, mypyc_attr
+
+from skerry.engine.cache import Entry
+from skerry.engine.hub import Topic, frame_for, replay_header
+from skerry.engine.lane import Lane
+from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX
+
+__all__ = ["LaneTeller", "Replay", "Teller"]
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Teller:
+    """Puts cached objects on the lane of a client."""
+
+    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell an object, of which so many follow; gives the bytes that took."""
+        raise NotImplementedError
+
+
+class LaneTeller(Teller):
+    """Tells objects whole, to a client that knows their type."""
+
+    def __init__(self, lane: Lane, node: int) -> None:
+        super().__init__()
+        self._lane: Lane = lane
+        self._node: i64 = node
+
+    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell an object, of which so many follow; gives the bytes that took."""
+        lane = self._lane
+        header = replay_header(topic, entry, left, now_s, self._node)
+        frame = frame_for(lane, header, entry.payload, entry.subject)
+        topic.tally.due += 1
+        lane.tally.due += 1
+        lane.deliver(frame, topic.tally)
+        return len(frame)
+
+
+class Replay:
+    """Objects of some topics that a client has still to be told."""
+
+    def __init__(
+        self,
+        teller: Teller,
+        wanted: list[tuple[Topic, list[bytes]]],
+        finish: Callable[[float], None],
+    ) -> None:
+        self._teller: Teller = teller
+        self._finish: Callable[[float], None] = finish
+        self._pending: dict[str, dict[bytes, None]] = {}
+        self._wanted: list[tuple[Topic, list[bytes]]] = wanted
+        self._topic_index: i64 = 0
+        self._key_index: i64 = 0
+        self.left: int = 0
+        """Objects that are still to be told."""
+        self.is_cancelled: bool = False
+        for topic, keys in wanted:
+            if len(keys) <= REPLAY_SORTED_COUNT_MAX:
+                # The order of the keys, as long as putting them in order does not hold others up.
+                keys.sort()
+            self._pending[topic.name] = dict.fromkeys(keys)
+            self.left += len(keys)
+
+    @property
+    def topics(self) -> list[Topic]:
+        """Whose objects are told."""
+        return [topic for topic, _ in self._wanted]
+
+    def holds(self, topic: Topic, key: bytes) -> bool:
+        """Whether an object is still to be told."""
+        pending = self._pending.get(topic.name)
+        return pending is not None and key in pending
+
+    def tell_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> None:
+        """Tell an object before its turn."""
+        del self._pending[topic.name][key]
+        self.left -= 1
+        self._teller.tell(topic, entry, self.left, now_s)
+
+    def step(self, now_s: float) -> bool:
+        """Tell the next slice; whether that was the last."""
+        if self.is_cancelled:
+            return True
+        size: i64 = 0
+        while self.left and size < REPLAY_SLICE_BYTES:
+            topic, keys = self._wanted[self._topic_index]
+            if self._key_index >= len(keys):
+                self._topic_index += 1
+                self._key_index = 0
+                continue
+            key = keys[self._key_index]
+            self._key_index += 1
+            pending = self._pending[topic.name]
+            if key in pending:
+                del pending[key]
+                self.left -= 1
+                size += self._teller.tell(topic, topic.shelf.objects[key], self.left, now_s)
+        if self.left:
+            return False
+        self._finish(now_s)
+        return True
+
+    def cancel(self) -> None:
+        """The client does not want it any more."""
+        self.is_cancelled = True

@@ -1,0 +1,149 @@
+"""What a node publishes about itself and its clients.
+
+DotsClient is told on every change of a client's state, and forgotten some time after the client is
+gone and nothing of it is left. The rest is about how things go, and leaves out nothing that a
+monitor wants: what each client publishes and joins, counters of the node and of each client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from skerry.engine.cache import Cache
+from skerry.engine.clients import Client
+from skerry.engine.types import SPECIAL_TYPES
+from skerry.objects.base import Struct
+from skerry.objects.internal import internal_class
+
+__all__ = ["Roster"]
+
+_REAP_GAP_NS: Final = 10_000_000_000
+"""How often clients that are gone, and of which nothing is left, are forgotten."""
+_STATUS_GAP_NS: Final = 1_000_000_000
+_STATISTICS_GAP_NS: Final = 5_000_000_000
+_CLOSED_TAG: Final = 5
+
+_Say = Callable[[Struct, int, bool], None]
+"""Publish an object as the node, at a time; or its removal."""
+
+
+class Roster:
+    """Keeps the node's own objects up to date; with `is_plain` no more than the real hosts do."""
+
+    def __init__(self, cache: Cache, say: _Say, *, name: str, is_plain: bool) -> None:
+        self._cache = cache
+        self._say = say
+        self._name = name
+        self._is_plain = is_plain
+        self._closed: dict[int, Struct] = {}
+        """DotsClient of those that are gone, until nothing of them is left."""
+        self._counted: dict[int, tuple[int, ...]] = {}
+        """What was last told of each client's counters."""
+        self._reap_due_ns: int | None = None
+        self._status_due_ns: int | None = None
+        self._statistics_due_ns: int | None = None
+        self.usage: Mapping[str, float] = {}
+        """What the node uses of its computer, if somebody told: fields of DotsResourceUsage."""
+
+    def tell_state(self, client: Client, now_ns: int) -> None:
+        """A client's state changed."""
+        states = internal_class("DotsConnectionState")
+        obj = internal_class("DotsClient")(
+            id=client.client_id,
+            name=client.name,
+            connectionState=states.of_tag(client.connection.stage.value),
+        )
+        self._say(obj, now_ns, False)
+        if client.connection.stage.value == _CLOSED_TAG:
+            self._closed[client.client_id] = obj
+            if self._reap_due_ns is None:
+                self._reap_due_ns = now_ns + _REAP_GAP_NS
+
+    def note_activity(self, now_ns: int) -> None:
+        """Something happened that the counters show."""
+        if self._is_plain:
+            return
+        if self._status_due_ns is None:
+            self._status_due_ns = now_ns + _STATUS_GAP_NS
+        if self._statistics_due_ns is None:
+            self._statistics_due_ns = now_ns + _STATISTICS_GAP_NS
+
+    def deadline_ns(self) -> int | None:
+        """When there is something to do."""
+        due = (self._reap_due_ns, self._status_due_ns, self._statistics_due_ns)
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def advance(
+        self, now_ns: int, clients: Iterable[Client], status: Callable[[], Mapping[str, Any]]
+    ) -> None:
+        """Do what is due; `status` gives the fields of the node's own status."""
+        if self._reap_due_ns is not None and now_ns >= self._reap_due_ns:
+            self._reap(now_ns)
+        if self._status_due_ns is not None and now_ns >= self._status_due_ns:
+            self._status_due_ns = None
+            self._tell_status(now_ns, status())
+            for client in clients:
+                self._tell_types(client, now_ns)
+        if self._statistics_due_ns is not None and now_ns >= self._statistics_due_ns:
+            self._statistics_due_ns = None
+            for client in clients:
+                self._tell_counters(client, now_ns)
+
+    def _reap(self, now_ns: int) -> None:
+        """Remove closed clients that no object mentions; the others stay for later."""
+        self._reap_due_ns = None
+        for client_id, obj in list(self._closed.items()):
+            if not self._cache.mentions(client_id):
+                del self._closed[client_id]
+                self._say(obj, now_ns, True)
+                if self._counted.pop(client_id, None) is not None:
+                    gone = internal_class("DotsClientStatistics")(clientId=client_id)
+                    self._say(gone, now_ns, True)
+        if self._closed:
+            self._reap_due_ns = now_ns + _REAP_GAP_NS
+
+    def _tell_status(self, now_ns: int, fields: Mapping[str, Any]) -> None:
+        statistics = internal_class("DotsStatistics")
+        obj = internal_class("DotsDaemonStatus")(
+            serverName=self._name,
+            startTime=fields["started_s"],
+            received=statistics(bytes=fields["received"][1], packages=fields["received"][0]),
+            sent=statistics(bytes=fields["sent"][1], packages=fields["sent"][0]),
+            cache=internal_class("DotsCacheStatus")(
+                nrTypes=len(self._cache.type_names()), size=int(self._cache.object_count)
+            ),
+        )
+        if self.usage:
+            obj.resourceUsage = internal_class("DotsResourceUsage")(**self.usage)
+        self._say(obj, now_ns, False)
+
+    def _tell_types(self, client: Client, now_ns: int) -> None:
+        told = (len(client.lane.published), client.interest_count)
+        if told == client.told or not client.is_in:
+            return
+        client.told = told
+        obj = internal_class("DotsClient")(
+            id=client.client_id,
+            publishedTypes=sorted(set(client.lane.published) - SPECIAL_TYPES),
+            subscribedTypes=sorted({*client.groups, *(name for name, _ in client.views)}),
+        )
+        self._say(obj, now_ns, False)
+
+    def _tell_counters(self, client: Client, now_ns: int) -> None:
+        lane = client.lane
+        # What it hears about counters is no reason to tell of them again.
+        counted = (client.received_count, client.received_bytes, int(lane.sequence))
+        if not client.is_in or self._counted.get(client.client_id) == counted:
+            return
+        self._counted[client.client_id] = counted
+        statistics = internal_class("DotsStatistics")
+        obj = internal_class("DotsClientStatistics")(
+            clientId=client.client_id,
+            sent=statistics(bytes=int(lane.sent_bytes), packages=int(lane.sent_count)),
+            received=statistics(bytes=client.received_bytes, packages=client.received_count),
+            peakQueuedBytes=int(lane.size_peak),
+            currentQueuedBytes=int(lane.size),
+            overflowDisconnected=False,
+        )
+        self._say(obj, now_ns, False)

@@ -1,0 +1,307 @@
+"""Who receives which update: groups of types, subject patterns and views."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from skerry.codec.pieces import split
+from skerry.codec.subjects import default_pattern, default_subject
+from skerry.engine.clients import Client
+from skerry.engine.hub import Ear, Hub, News, Route, Router, Topic
+from skerry.engine.lane import Lane
+from skerry.engine.members import Bystander, Denied, Listener, Membership, Voice
+from skerry.engine.views import View
+from skerry.errors import LimitExceeded
+from skerry.limits import GROUP_COUNT_MAX, PATTERN_MEMO_CHAR_COUNT_MAX, ROUTE_MEMO_COUNT_MAX
+from skerry.protocol.patterns import (
+    PatternHandle,
+    PatternTree,
+    check_pattern,
+    check_subject,
+    covers,
+    overlaps,
+)
+
+__all__ = ["Routing"]
+
+
+class Routing(Router):
+    """All memberships and views of a node, and the routes that follow from them."""
+
+    def __init__(self, *, group_count_max: int = GROUP_COUNT_MAX) -> None:
+        super().__init__()
+        self._group_count_max = group_count_max
+        self._hub: Hub | None = None
+        self._groups: dict[str, dict[int, Membership]] = {}
+        self._tree = PatternTree(count_max=group_count_max)
+        self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
+        self._views: dict[str, dict[tuple[int, int], View]] = {}
+        self._partial: Counter[str] = Counter()
+        """How many patterns select a part of the default subjects of each type."""
+        self._replaying: dict[Membership, None] = {}
+        """Members that are being told what is there."""
+
+    def attach(self, hub: Hub) -> None:
+        """Say whose routes these are."""
+        self._hub = hub
+
+    @property
+    def group_count(self) -> int:
+        """Groups that have members."""
+        return len(self._groups) + len(self._patterns)
+
+    def member_count(self, group: str) -> int:
+        """Members of a group, views included."""
+        return (
+            len(self._groups.get(group, ()))
+            + len(self._patterns.get(group, ()))
+            + len(self._views.get(group, ()))
+        )
+
+    def members(self, type_name: str) -> list[Membership]:
+        """Who joined the group of a type."""
+        return list(self._groups.get(type_name, {}).values())
+
+    def find(self, client: Client, group: str) -> Membership | None:
+        """The membership of a client, if it is in the group."""
+        if group.startswith("/"):
+            held = self._patterns.get(check_pattern(group), {}).get(client.client_id)
+            return None if held is None else held[0]
+        return self._groups.get(group, {}).get(client.client_id)
+
+    def join(self, client: Client, group: str, *, is_conflating: bool) -> Membership:
+        """Let a client into a group, or let it choose anew what happens when it is slow."""
+        assert self._hub is not None
+        known = self.find(client, group)
+        if known is not None:
+            known.is_conflating = is_conflating
+            self._forget(known.group)
+            return known
+        if self.group_count >= self._group_count_max:
+            raise LimitExceeded(
+                what="count of groups", value=self.group_count + 1, limit=self._group_count_max
+            )
+        if client.voice is None:
+            client.voice = Voice(client, self._hub)
+        if group.startswith("/"):
+            group = check_pattern(group)
+            member = Membership(client, group, self._hub, is_conflating=is_conflating)
+            handle = self._tree.add(group, member)
+            if group not in self._patterns:
+                self._patterns[group] = {}
+                self._count_partial(group, 1)
+            self._patterns[group][client.client_id] = (member, handle)
+        else:
+            member = Membership(client, group, self._hub, is_conflating=is_conflating)
+            self._groups.setdefault(group, {})[client.client_id] = member
+        client.groups[group] = None
+        client.interest_count += 1
+        self._forget(group)
+        return member
+
+    def leave(self, client: Client, group: str) -> None:
+        """Take a client out of a group; of one that is not in it nothing is taken."""
+        member = self.find(client, group)
+        if member is None:
+            return
+        group = member.group
+        if group.startswith("/"):
+            _, handle = self._patterns[group].pop(client.client_id)
+            self._tree.remove(handle)
+            if not self._patterns[group]:
+                del self._patterns[group]
+                self._count_partial(group, -1)
+        else:
+            del self._groups[group][client.client_id]
+            if not self._groups[group]:
+                del self._groups[group]
+        if member.active_replay is not None:
+            member.active_replay.cancel()
+            self.replay_ended(member)
+        client.groups.pop(group, None)
+        client.interest_count += 1
+        if client.slots:
+            assert client.voice is not None
+            client.slots.forget(client.voice, lambda news: self._is_heard_by(client, news))
+        self._forget(group)
+
+    def replay_began(self, member: Membership) -> None:
+        """From now on a member is told what is there, and has to hear of all that changes it."""
+        self._replaying[member] = None
+        assert member.active_replay is not None
+        for topic in member.active_replay.topics:
+            topic.forget_routes()
+
+    def replay_ended(self, member: Membership) -> None:
+        """A member was told all, or does not want it any more."""
+        replay, member.active_replay = member.active_replay, None
+        self._replaying.pop(member, None)
+        if replay is not None:
+            for topic in replay.topics:
+                topic.forget_routes()
+
+    def add_view(self, view: View) -> None:
+        """Let a view hear of its type; one of the same number is replaced."""
+        self.remove_view(view.client, view.topic.name, view.number)
+        at = (view.client.client_id, view.number)
+        self._views.setdefault(view.topic.name, {})[at] = view
+        view.client.views[view.topic.name, view.number] = None
+        view.client.interest_count += 1
+        view.topic.forget_routes()
+
+    def remove_view(self, client: Client, type_name: str, number: int) -> None:
+        """Take a view away; of one that is not there nothing is taken."""
+        views = self._views.get(type_name, {})
+        view = views.pop((client.client_id, number), None)
+        if view is None:
+            return
+        if not views:
+            del self._views[type_name]
+        if view.active_replay is not None:
+            view.active_replay.cancel()
+        del client.views[type_name, number]
+        client.interest_count += 1
+        client.slots.forget(view)
+        view.topic.forget_routes()
+
+    def forget_client(self, client: Client) -> None:
+        """Take a client out of everything."""
+        for group in list(client.groups):
+            self.leave(client, group)
+        for name, number in list(client.views):
+            self.remove_view(client, name, number)
+
+    def came(self, topic: Topic) -> None:
+        """A topic is new: see whether parts of its subjects were asked for."""
+        own = default_pattern(topic.plan)
+        self._partial[topic.name] = sum(_is_partial(pattern, own) for pattern in self._patterns)
+        topic.needs_subject = self._partial[topic.name] > 0
+
+    def resolve(self, topic: Topic, subject: str) -> Route:
+        """The route of a topic, for a subject or for all default ones; it is kept there."""
+        if subject:
+            _check(subject, topic)
+        lanes: list[Lane] = []
+        ears: list[Ear] = []
+        replaying = [member for member in self._replaying if _tells_of(member, topic)]
+        hearing: set[int] = set()
+        for client_id, memberships in self._listening(topic, subject).items():
+            client = memberships[0].client
+            if subject and not _may_hear(client, subject):
+                ears.append(Denied(client))
+                continue
+            hearing.add(client_id)
+            for member in replaying:
+                if member.client is client and member not in memberships:
+                    memberships.append(member)
+            if _is_simple(memberships, topic):
+                lanes.append(client.lane)
+            else:
+                ears.append(Listener(memberships, topic.forget_routes))
+        ears.extend(self._views.get(topic.name, {}).values())
+        unaware = [member for member in replaying if member.client.client_id not in hearing]
+        ears.extend(Bystander(member) for member in unaware)
+        route = Route(lanes, ears)
+        if not subject:
+            topic.route = route
+        elif len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX:
+            if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
+                topic.routes.clear()
+            topic.routes[subject] = route
+        return route
+
+    def _listening(self, topic: Topic, subject: str) -> dict[int, list[Membership]]:
+        """Who hears of it, by client, with all memberships that say so."""
+        found: dict[int, list[Membership]] = {}
+        for member in self._groups.get(topic.name, {}).values():
+            found.setdefault(member.client.client_id, []).append(member)
+        if subject:
+            selected: Iterable[object] = self._tree.match(subject)
+        else:
+            own = default_pattern(topic.plan)
+            selected = [
+                member
+                for pattern, members in self._patterns.items()
+                if covers(pattern, own)
+                for member, _ in members.values()
+            ]
+        for value in selected:
+            assert isinstance(value, Membership)
+            found.setdefault(value.client.client_id, []).append(value)
+        if topic.name.startswith(_OUR_OWN):
+            return {at: members for at, members in found.items() if _knows_our_own(members)}
+        return found
+
+    def _is_heard_by(self, client: Client, news: News) -> bool:
+        """Whether a client is in a group that an update belongs to."""
+        plan = news.topic.plan
+        subject = news.subject or default_subject(plan, split(plan, news.payload, 0))
+        return client.client_id in self._listening(news.topic, subject)
+
+    def _count_partial(self, pattern: str, change: int) -> None:
+        """A pattern came to be or went: see whose default subjects it selects a part of."""
+        assert self._hub is not None
+        for topic in self._hub.topics.values():
+            if _is_partial(pattern, default_pattern(topic.plan)):
+                self._partial[topic.name] += change
+                topic.needs_subject = self._partial[topic.name] > 0
+
+    def _forget(self, group: str) -> None:
+        """The routes that a change of a group concerns."""
+        assert self._hub is not None
+        if not group.startswith("/"):
+            topic = self._hub.topics.get(group)
+            if topic is not None:
+                topic.forget_routes()
+            return
+        for topic in self._hub.topics.values():
+            # Under subjects of their own, objects of any type may be meant.
+            if topic.routes or overlaps(group, default_pattern(topic.plan)):
+                topic.forget_routes()
+
+
+_OUR_OWN = "Skerry"
+"""How the names of types begin that only our own programs know."""
+
+
+_WILD_CARDS = ("*", "...", "\u2026")
+
+
+def _knows_our_own(memberships: list[Membership]) -> bool:
+    return bool(memberships[0].client.lane.has_subjects)
+
+
+def _is_partial(pattern: str, own: str) -> bool:
+    return overlaps(pattern, own) and not covers(pattern, own)
+
+
+def _tells_of(member: Membership, topic: Topic) -> bool:
+    replay = member.active_replay
+    return replay is not None and any(told is topic for told in replay.topics)
+
+
+def _check(subject: str, topic: Topic) -> None:
+    """LocalProtocolError for what is no subject.
+
+    Default subjects have whole keys in them and may be of any length: nobody chose them.
+    """
+    is_default = topic.needs_subject and covers(default_pattern(topic.plan), subject)
+    if not is_default or any(level in _WILD_CARDS for level in subject.split("/")):
+        check_subject(subject)
+
+
+def _may_hear(client: Client, subject: str) -> bool:
+    rights = client.rights
+    assert rights is not None
+    return rights.allows_all or rights.allows("subscribe", subject)
+
+
+def _is_simple(memberships: list[Membership], topic: Topic) -> bool:
+    """Whether a frame on the lane is all it takes."""
+    client = memberships[0].client
+    if any(member.active_replay is not None for member in memberships):
+        return False
+    if all(member.is_conflating for member in memberships):
+        return False
+    return bool(topic.type.flags.internal) or client.connection.is_described(topic.name)

@@ -1,0 +1,403 @@
+"""What clients ask of the node itself: to join and leave, to describe types, to clear, to echo.
+
+And whether they may: what is not permitted is refused here, before anything of it happens.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from skerry.codec.pieces import cut, split
+from skerry.codec.subjects import default_pattern, default_subject
+from skerry.engine.admission import Admission
+from skerry.engine.clients import Client, Later
+from skerry.engine.hub import Hub, Topic
+from skerry.engine.members import Membership
+from skerry.engine.query import Query, compile_filter
+from skerry.engine.replay import Replay
+from skerry.engine.routing import Routing
+from skerry.engine.types import SPECIAL_TYPES, Types
+from skerry.engine.views import View
+from skerry.errors import FilterError
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.header import Header
+from skerry.protocol.patterns import PatternTree, check_pattern, covers, overlaps
+from skerry.schema.model import EnumType
+
+if TYPE_CHECKING:
+    from skerry.engine.node import NodeCore
+
+__all__ = ["Services"]
+
+_SECRET_BIT: Final = 1 << 4
+"""The field of DotsAuthentication that nobody gets to see."""
+
+_Service = Callable[[Client, Topic, Header, bytes, int], None]
+
+
+class Services:
+    """Everything a client can say to the node."""
+
+    def __init__(
+        self, node: NodeCore, hub: Hub, routing: Routing, types: Types, admission: Admission
+    ) -> None:
+        self._node = node
+        self._hub = hub
+        self._routing = routing
+        self._types = types
+        self._admission = admission
+        self._echoes: deque[tuple[int, Client, Any]] = deque()
+        """Answers that wait until what was published before them is stored."""
+        self._services: dict[str, _Service] = {
+            "DotsAuthentication": self._set_rule,
+            "DotsAuthenticationPolicy": self._set_rule,
+            "DotsClearCache": self._clear,
+            "DotsDescriptorRequest": self._descriptor_request,
+            "DotsEcho": self._echo,
+            "DotsMember": self._member,
+            "EnumDescriptorData": self._describe,
+            "SkerryRefusal": self._refusal,
+            "StructDescriptorData": self._describe,
+        }
+        assert set(self._services) == SPECIAL_TYPES
+
+    def serve(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> bool:
+        """Act on what is meant for the node; whether it was."""
+        service = self._services.get(topic.name)
+        if service is None:
+            return False
+        service(client, topic, header, payload, now_ns)
+        return True
+
+    def is_permitted(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> bool:
+        """Whether a client may publish or remove this now; if not, it was told."""
+        if client.meter is not None:
+            why = client.meter.spend(1, len(payload), now_ns)
+            if why is not None:
+                self._node.drop(client, now_ns, f"{topic.name}: {why}", reason="too much")
+                return False
+        rights = client.rights
+        assert rights is not None
+        if rights.allows_all or topic.name in SPECIAL_TYPES:
+            return True
+        verb = "remove" if header.remove_obj == 1 else "publish"
+        chosen = header.subject if client.lane.has_subjects else ""
+        allowed = rights.allows_type(verb, topic.name)
+        if allowed is None:
+            own = default_subject(topic.plan, split(topic.plan, payload, 0))
+            allowed = rights.allows(verb, own)
+        # Under whatever subject it is published, it is the object of that type and key; and the
+        # bytes of a bare subject are nothing but their subject.
+        if topic.name == "SkerryBytes" and chosen:
+            allowed = rights.allows(verb, chosen)
+        elif chosen:
+            allowed = allowed and rights.allows(verb, chosen)
+        if allowed or _is_about_itself(client, topic, payload):
+            return True
+        self._node.refuse(client, verb, f"{chosen or topic.name}: not permitted", now_ns)
+        return False
+
+    def release_echoes(self, now_ns: int) -> None:
+        """Answer what waited for the storage, as far as that has come."""
+        journal = self._node.journal
+        while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
+            _, client, message = self._echoes.popleft()
+            client.connection.send_message(message, self._node.wall_s(now_ns))
+
+    def forget(self, client: Client) -> None:
+        """A client is gone."""
+        if any(waiting is client for _, waiting, _ in self._echoes):
+            self._echoes = deque(item for item in self._echoes if item[1] is not client)
+
+    # -- joining
+
+    def _member(
+        self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
+        group = message.groupName
+        if group is None or message.event is None:
+            self._node.drop(client, now_ns, "DotsMember: without groupName or event")
+        elif message.event.label == "join":
+            self._join(client, message, now_ns)
+        elif message.event.label == "leave":
+            if message.subscriptionId is not None:
+                self._routing.remove_view(client, group, message.subscriptionId)
+            else:
+                self._routing.leave(client, group)
+
+    def _join(self, client: Client, message: Any, now_ns: int) -> None:
+        group, limits = message.groupName, client.limits
+        rights = client.rights
+        assert rights is not None
+        if group.startswith("/"):
+            group = check_pattern(group)
+        if not rights.allows_group("subscribe", group):
+            self._node.refuse(client, "subscribe", f"{group}: not permitted", now_ns)
+        elif message.subscriptionId is not None:
+            self._open_view(client, message, now_ns)
+        elif group not in client.groups and len(client.groups) >= limits.join_count_max:
+            reason = f"{group}: {limits.join_count_max} groups joined already"
+            self._node.refuse(client, "subscribe", reason, now_ns)
+        else:
+            is_conflating = _is_conflating(message)
+            member = self._routing.join(client, group, is_conflating=is_conflating)
+            self._replay(member, now_ns)
+
+    def _replay(self, member: Membership, now_ns: int) -> None:
+        """Tell a member what is there; if it is being told already, all over again after that."""
+        now_s = self._node.wall_s(now_ns)
+        if member.replay_count:
+            member.replay_count += 1
+            again = Later(lambda: self._begin_replay(member, now_s))
+            self._node.start(member.client, again, now_ns)
+            return
+        member.replay_count = 1
+        replay = self._begin_replay(member, now_s)
+        if replay is not None:
+            self._node.start(member.client, replay, now_ns)
+
+    def _begin_replay(self, member: Membership, now_s: float) -> Replay | None:
+        client = member.client
+        is_member = self._routing.find(client, member.group) is member
+        wanted = self._wanted(member) if is_member else None
+        if wanted is None:
+            member.replay_count -= 1
+            return None
+
+        def finish(now_s: float) -> None:
+            member.replay_count -= 1
+            self._routing.replay_ended(member)
+            self._tell_end(client, member.group, now_s)
+
+        replay = Replay(member.teller, wanted, finish)
+        for topic, keys in wanted:
+            if keys:
+                client.connection.describe(topic.type, now_s)
+        if replay.left:
+            member.active_replay = replay
+            self._routing.replay_began(member)
+        return replay
+
+    def _wanted(self, member: Membership) -> list[tuple[Topic, list[bytes]]] | None:
+        """The cached objects that a member is to be told; None where it is told nothing at all."""
+        if not member.group.startswith("/"):
+            topic = self._types.topic(member.group)
+            if topic is None or not topic.is_cached:
+                return None
+            return [(topic, self._permitted(member.client, topic))]
+        return [
+            (topic, keys)
+            for topic in self._hub.topics.values()
+            if topic.is_cached and (keys := _selected(topic, member.group))
+        ]
+
+    def _permitted(self, client: Client, topic: Topic) -> list[bytes]:
+        """The objects of a type whose subjects the client may see."""
+        rights = client.rights
+        assert rights is not None
+        objects = topic.shelf.objects
+        if rights.allows_all:
+            return list(objects)
+        return [
+            key
+            for key, entry in objects.items()
+            if not entry.subject or rights.allows("subscribe", entry.subject)
+        ]
+
+    def _open_view(self, client: Client, message: Any, now_ns: int) -> None:
+        name = message.groupName
+        topic = self._types.topic(name)
+        wanted = message.filter or internal_class("DotsFilter")()
+        fault = "there is no such type"
+        query: Query | None = None
+        if topic is not None:
+            try:
+                query = compile_filter(wanted, topic.type)
+            except FilterError as error:
+                fault = str(error)
+        if topic is None or query is None:
+            # Others are told nothing, as by other hosts: a client that can be told is.
+            if client.lane.has_subjects:
+                self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns)
+            return
+        is_new = (name, message.subscriptionId) not in client.views
+        if is_new and len(client.views) >= client.limits.view_count_max:
+            reason = f"{name}: {len(client.views)} filtered subscriptions already"
+            self._node.refuse(client, "subscribe", reason, now_ns)
+            return
+        view = View(
+            client,
+            topic,
+            self._hub,
+            number=message.subscriptionId,
+            query=query,
+            is_conflating=_is_conflating(message),
+        )
+        self._routing.add_view(view)
+        if topic.is_cached:
+            self._replay_view(view, now_ns)
+
+    def _replay_view(self, view: View, now_ns: int) -> None:
+        def finish(now_s: float) -> None:
+            view.active_replay = None
+            self._tell_end(view.client, view.topic.name, now_s)
+
+        replay = Replay(view.teller, [(view.topic, view.select())], finish)
+        if replay.left:
+            view.active_replay = replay
+        self._node.start(view.client, replay, now_ns)
+
+    def _tell_end(self, client: Client, group: str, now_s: float) -> None:
+        info = internal_class("DotsCacheInfo")(typeName=group, endTransmission=True)
+        client.connection.send_message(info, now_s)
+
+    # -- types
+
+    def _describe(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
+        is_new = not client.connection.is_described(message.name or "")
+        if is_new and client.type_count >= client.limits.type_count_max:
+            reason = f"{client.type_count} types described already"
+            self._node.refuse(client, "describe", reason, now_ns)
+            return
+        origin = f"client {client.client_id} ({client.name})"
+        found, conflict = self._types.learn(message, origin=origin)
+        client.type_count += is_new
+        client.connection.note_described(found.name)
+        if conflict and client.lane.has_subjects:
+            self._node.refuse(client, "describe", conflict, now_ns)
+        now_s = self._node.wall_s(now_ns)
+        # Who follows descriptions is described the type as it is described to all, first.
+        for member in self._routing.members(topic.name):
+            member.client.connection.describe(found, now_s)
+        described = self._hub.topics.get(found.name)
+        if described is not None:
+            described.forget_routes()
+        self._node.take(client, topic, header, payload, now_ns)
+
+    def _descriptor_request(
+        self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
+        wanted, unwanted = message.whitelist or (), message.blacklist or ()
+        registry = self._types.registry
+
+        def answer(now_s: float) -> None:
+            for name in sorted(registry):
+                type_ = registry[name]
+                if isinstance(type_, EnumType) or type_.flags.internal:
+                    continue
+                if (not wanted or name in wanted) and name not in unwanted:
+                    client.connection.describe(type_, now_s)
+            info = internal_class("DotsCacheInfo")(endDescriptorRequest=True)
+            client.connection.send_message(info, now_s)
+
+        client.when_caught_up(answer, self._node.wall_s(now_ns))
+
+    # -- the rest
+
+    def _echo(
+        self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
+        if not message.request:
+            return
+        message.request = False
+        journal, number = self._node.journal, int(client.lane.stored_number)
+
+        def answer(now_s: float) -> None:
+            if journal is not None and number > journal.stored:
+                self._echoes.append((number, client, message))
+            else:
+                client.connection.send_message(message, now_s)
+
+        client.when_caught_up(answer, self._node.wall_s(now_ns))
+
+    def _clear(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
+        rights = client.rights
+        assert rights is not None
+        if message.typeNames is None:
+            self._node.drop(client, now_ns, "DotsClearCache: without typeNames")
+            return
+        for name in message.typeNames:
+            if not rights.allows_group("clear", name):
+                self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
+                return
+        for name in message.typeNames:
+            cleared = self._types.topic(name)
+            if cleared is not None:
+                objects = cleared.shelf.objects
+                entries = [objects[key] for key in sorted(objects)]
+                mine = [e for e in entries if not e.subject or rights.allows("clear", e.subject)]
+                self._node.remove(cleared, mine, now_ns)
+        self._node.take(client, topic, header, payload, now_ns)
+
+    def _set_rule(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """A rule about who may connect; the others hear of it without its secret."""
+        rights = client.rights
+        assert rights is not None
+        if not rights.allows_group("administer", topic.name):
+            self._node.refuse(client, "administer", f"{topic.name}: not permitted", now_ns)
+            return
+        message: Any = self._types.class_of(topic).decode(payload)
+        is_policy = topic.name == "DotsAuthenticationPolicy"
+        if header.remove_obj == 1:
+            change = self._admission.remove_policy if is_policy else self._admission.remove_rule
+        else:
+            change = self._admission.set_policy if is_policy else self._admission.set_rule
+        change(message)
+        if not is_policy:
+            payload = cut(topic.plan, split(topic.plan, payload, 0), ~_SECRET_BIT)
+            header.attributes &= ~_SECRET_BIT
+        self._node.take(client, topic, header, payload, now_ns)
+
+    def _refusal(
+        self, client: Client, topic: Topic, _header: Header, _payload: bytes, now_ns: int
+    ) -> None:
+        self._node.drop(client, now_ns, f"{topic.name}: only a node says this")
+
+
+def _is_conflating(message: Any) -> bool:
+    return message.slow is not None and message.slow.label == "conflate"
+
+
+def _is_about_itself(client: Client, topic: Topic, payload: bytes) -> bool:
+    """Whether a client says something about itself, which every DOTS program does."""
+    if topic.name != "DotsClient":
+        return False
+    message: Any = internal_class("DotsClient").decode(payload)
+    return bool(message.id == client.client_id)
+
+
+def _selected(topic: Topic, pattern: str) -> list[bytes]:
+    """The objects of a topic whose subjects a pattern selects."""
+    objects, plan = topic.shelf.objects, topic.plan
+    own = default_pattern(plan)
+    is_whole, is_part = covers(pattern, own), overlaps(pattern, own)
+    tree = PatternTree()
+    tree.add(pattern, True)
+    found: list[bytes] = []
+    for key, entry in objects.items():
+        if entry.subject:
+            is_wanted = tree.matches_any(entry.subject)
+        elif is_whole or not is_part:
+            is_wanted = is_whole
+        else:
+            is_wanted = tree.matches_any(default_subject(plan, split(plan, entry.payload, 0)))
+        if is_wanted:
+            found.append(key)
+    return found

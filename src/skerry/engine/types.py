@@ -1,0 +1,207 @@
+"""The types a node knows, and what it keeps of each.
+
+A type becomes known when a client describes it or when its objects come back from the storage. The
+first definition that a client brings stays, and another one is a conflict, which is told and kept
+to be shown. A definition that only the storage knows gives way to the first one that a client
+brings, if the stored objects can be taken over.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from skerry.codec.pieces import split_whole
+from skerry.engine.adoption import Adoption, plan_adoption, with_part
+from skerry.engine.cache import Entry
+from skerry.engine.events import TypeAdopted, TypeConflict
+from skerry.engine.hub import Hub, Keeper, Topic
+from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
+from skerry.engine.routing import Routing
+from skerry.errors import LimitExceeded, SchemaMismatchError
+from skerry.objects.base import Struct, codec_of
+from skerry.objects.classes import class_of
+from skerry.objects.descriptors import from_description
+from skerry.protocol.machine import Event
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.internal import internal_types
+from skerry.schema.model import NamedType, StructType, dependencies
+from skerry.schema.registry import Registry
+
+__all__ = ["SPECIAL_TYPES", "Types"]
+
+SPECIAL_TYPES: Final = frozenset(
+    {
+        "DotsAuthentication",
+        "DotsAuthenticationPolicy",
+        "DotsClearCache",
+        "DotsDescriptorRequest",
+        "DotsEcho",
+        "DotsMember",
+        "EnumDescriptorData",
+        "SkerryRefusal",
+        "StructDescriptorData",
+    }
+)
+"""Types by which clients speak with the node itself."""
+
+_STORAGE: Final = "the storage"
+
+
+class Types:
+    """All types of a node; `events` is where conflicts are told."""
+
+    def __init__(
+        self, hub: Hub, routing: Routing, journal: Journal | None, events: list[Event]
+    ) -> None:
+        self.registry = Registry()
+        self._hub = hub
+        self._routing = routing
+        self._journal = journal
+        self._events = events
+        self._stored: dict[str, StructType] = {}
+        """Types of stored objects that no client has described yet."""
+        if journal is not None:
+            hub.keeper = _JournalKeeper(hub, journal)
+        for type_ in internal_types().values():
+            self.registry.add(type_, origin="skerry")
+
+    def topic(self, name: str) -> Topic | None:
+        """What the node keeps of a struct type, if it knows one of that name."""
+        topic = self._hub.topics.get(name)
+        if topic is not None:
+            return topic
+        type_ = self.registry.get(name)
+        return self._make_topic(type_) if isinstance(type_, StructType) else None
+
+    def class_of(self, topic: Topic) -> type[Struct]:
+        """The class of a topic's objects."""
+        cls: type[Struct] = class_of(topic.type)
+        return cls
+
+    def learn(self, message: Any, *, origin: str) -> tuple[NamedType, str]:
+        """The type in force after a description came, and what is wrong if that is another one."""
+        found = from_description(message, self.registry)
+        if found.name in self.registry and self._stored:
+            self._adopt(found, origin)
+        try:
+            self.registry.add(found, origin=origin)
+        except SchemaMismatchError as error:
+            # The first definition stays; the registry keeps the other to be shown.
+            self._events.append(TypeConflict(type_name=found.name, detail=str(error)))
+            return self.registry[found.name], str(error)
+        self._stored.pop(found.name, None)
+        return found, ""
+
+    def restore(self, stored: StoredType | StoredObject) -> None:
+        """Take back a type or, after its type, an object."""
+        if isinstance(stored, StoredType):
+            type_ = stored_type(stored)
+            for part in (*dependencies(type_), type_):
+                if part.name not in self.registry:
+                    self.registry.add(part, origin=_STORAGE)
+            self._stored[type_.name] = type_
+            return
+        topic = self.topic(stored.type_name)
+        assert topic is not None, f"objects of {stored.type_name} came before their type"
+        entry = Entry(
+            payload=stored.payload,
+            present=split_whole(topic.plan, stored.payload).present,
+            subject=stored.subject,
+            created_ns=stored.created_ns,
+            created_from=stored.created_from,
+            modified_ns=stored.modified_ns,
+            modified_from=stored.modified_from,
+            sent_ns=stored.sent_ns,
+            position=stored.position,
+        )
+        self._hub.cache.restore(topic.shelf, stored.key, entry)
+
+    def _make_topic(self, type_: StructType) -> Topic:
+        flags = type_.flags
+        topic = Topic(
+            type_,
+            codec_of(class_of(type_)).plan,
+            self._hub.cache.shelf(type_.name),
+            is_cached=flags.cached,
+            is_persistent=flags.persistent and flags.cached,
+            is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
+        )
+        self._hub.topics[type_.name] = topic
+        self._routing.came(topic)
+        return topic
+
+    def _redefined(self, type_: StructType) -> Topic:
+        """The topic of a type that got another definition; who holds on to it need not know."""
+        topic = self._hub.topics.get(type_.name)
+        if topic is None:
+            return self._make_topic(type_)
+        topic.type = type_
+        topic.plan = codec_of(class_of(type_)).plan
+        topic.forget_routes()
+        return topic
+
+    # -- stored objects under a new definition
+
+    def _adopt(self, found: NamedType, origin: str) -> None:
+        """Let a client's definition take the place of a stored one, if all objects can follow."""
+        if fingerprint(self.registry[found.name]) == fingerprint(found):
+            return
+        if self.registry.origin(found.name) != _STORAGE:
+            return
+        concerned = [old for old in self._stored.values() if _uses(old, found.name)]
+        plans = [plan_adoption(old, _with(old, found)) for old in concerned]
+        if not all(plan.is_possible for plan in plans):
+            return
+        self.registry.replace(found, origin=origin)
+        for plan in plans:
+            self._take_over(plan)
+
+    def _take_over(self, plan: Adoption) -> None:
+        name = plan.new.name
+        if fingerprint(self.registry[name]) != fingerprint(plan.new):
+            self.registry.replace(plan.new, origin=_STORAGE)
+        self._stored[name] = plan.new
+        topic = self._redefined(plan.new)
+        for key, entry in topic.shelf.objects.items():
+            payload = plan.convert(entry.payload)
+            self._hub.cache.rewrite(entry, payload, split_whole(topic.plan, payload).present)
+            if self._journal is not None:
+                self._journal.put(plan.new, key, entry)
+        self._events.append(TypeAdopted(type_name=name, object_count=len(topic.shelf.objects)))
+
+
+class _JournalKeeper(Keeper):
+    """Hands what is to be stored to the journal."""
+
+    def __init__(self, hub: Hub, journal: Journal) -> None:
+        super().__init__()
+        self._hub = hub
+        self._journal = journal
+
+    def check(self) -> None:
+        """LimitExceeded when the storage is too far behind."""
+        if self._journal.is_full:
+            statistics = self._journal.statistics()
+            raise LimitExceeded(
+                what="count of changes that wait to be stored",
+                value=statistics.waiting_count + 1,
+                limit=statistics.waiting_count,
+            )
+
+    def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
+        """An object changed or went."""
+        if entry is None:
+            self._journal.drop(topic.name, key, position=int(self._hub.position) + 1)
+        else:
+            self._journal.put(topic.type, key, entry)
+        return self._journal.number
+
+
+def _uses(struct: StructType, name: str) -> bool:
+    return struct.name == name or any(part.name == name for part in dependencies(struct))
+
+
+def _with(old: StructType, found: NamedType) -> StructType:
+    if isinstance(found, StructType) and found.name == old.name:
+        return found
+    return with_part(old, found)

@@ -1,0 +1,200 @@
+"""Filtered subscriptions: a client sees the objects of a type that meet a condition.
+
+The condition is tested on the whole object, not on the update. An object that begins to meet it
+appears with all its fields; one that ceases to, or is removed, goes by a remove with its key.
+"""
+
+from __future__ import annotations
+
+from skerry.codec.pieces import cut, split
+from skerry.engine.cache import Entry
+from skerry.engine.clients import Client
+from skerry.engine.hub import Ear, Hub, News, Topic, frame_for, replay_header
+from skerry.engine.members import is_behind
+from skerry.engine.query import Query
+from skerry.engine.replay import Replay, Teller
+from skerry.engine.slots import Slot
+from skerry.protocol.access.header import Header
+
+__all__ = ["View"]
+
+
+class View(Ear):
+    """One filtered subscription of a client."""
+
+    def __init__(
+        self,
+        client: Client,
+        topic: Topic,
+        hub: Hub,
+        *,
+        number: int,
+        query: Query,
+        is_conflating: bool,
+    ) -> None:
+        super().__init__()
+        self.client = client
+        self.topic = topic
+        self.number = number
+        """By which the client knows it."""
+        self.active_replay: Replay | None = None
+        self._hub = hub
+        self._query = query
+        self._is_conflating = is_conflating
+        self.teller = _ViewTeller(self)
+        self._inside: set[bytes] = set()
+        """Keys of the objects that the client sees."""
+
+    def select(self) -> list[bytes]:
+        """The keys of all cached objects that are in the view, and from now on count as seen."""
+        is_wanted = self._is_wanted
+        objects = self.topic.shelf.objects
+        self._inside = {key for key, entry in objects.items() if is_wanted(entry)}
+        return list(self._inside)
+
+    def hear(self, news: News) -> None:
+        """Tell the client what the update means for what it sees."""
+        lane, topic = self.client.lane, news.topic
+        topic.tally.due += 1
+        lane.tally.due += 1
+        if not topic.is_cached:
+            self._hear_message(news)
+            return
+        key, now_s = news.key(), news.header.server_sent_time
+        # Before anything else, since a replay must know of each object that it is still to tell.
+        if self._is_taken_up(news, key, now_s):
+            topic.tally.conflated += 1
+            lane.tally.conflated += 1
+        elif self._has_to_wait(news):
+            self.client.slots.add(self, news)
+        elif not self._tell(key, int(news.header.attributes), news, now_s):
+            topic.tally.filtered += 1
+            lane.tally.filtered += 1
+
+    def catch_up(self, topic: Topic, key: bytes, slot: Slot, now_s: float) -> int:
+        """Tell of all that was conflated; gives how many frames that took."""
+        assert slot.news is not None
+        if not topic.is_cached:
+            self._tell_message(slot.news)
+            return 1
+        return self._tell(key, slot.mask, slot.news, now_s)
+
+    def replay(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell a cached object that is in the view; gives the bytes that took."""
+        lane = self.client.lane
+        header = replay_header(topic, entry, left, now_s, int(self._hub.node))
+        topic.tally.due += 1
+        lane.tally.due += 1
+        return self._send(header, entry.payload, int(entry.present), entry.subject, now_s)
+
+    def _is_taken_up(self, news: News, key: bytes, now_s: float) -> bool:
+        """Whether a replay will tell of the object, as it is then."""
+        replay = self.active_replay
+        if replay is None or not replay.holds(news.topic, key):
+            return False
+        if news.entry is not None and self._is_wanted(news.entry):
+            return True
+        # It leaves the view before it was told: told as it was, so that the count is right.
+        was = news.gone
+        if was is None:
+            assert news.entry is not None
+            assert news.before is not None
+            present = split(news.topic.plan, news.before, 0).present
+            was = news.entry.with_payload(news.before, present)
+        replay.tell_now(news.topic, key, was, now_s)
+        return False
+
+    def _tell(self, key: bytes, attributes: int, news: News, now_s: float) -> int:
+        """Compare what the client sees with what is; gives how many frames that took."""
+        entry = self.topic.shelf.objects.get(key)
+        was_inside = key in self._inside
+        if entry is not None and self._is_wanted(entry):
+            if not was_inside:
+                self._inside.add(key)
+                attributes = int(entry.present)
+            elif self._is_out_of_sight(attributes):
+                return 0
+            header = self._header(news.header)
+            self._send(header, entry.payload, attributes, entry.subject, now_s)
+            return 1
+        if not was_inside:
+            return 0
+        self._inside.discard(key)
+        header = self._header(news.header)
+        header.remove_obj = 1
+        subject = news.subject if self._may_see(news.subject) else ""
+        self._send(header, news.payload, 0, subject, now_s)
+        return 1
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        """Whether an object is in the view as it is now."""
+        return self._may_see(entry.subject) and self._query.matches(entry.payload)
+
+    def _may_see(self, subject: str) -> bool:
+        """Whether the client may see what is published there; default subjects it may, all."""
+        rights = self.client.rights
+        assert rights is not None
+        return not subject or rights.allows_all or rights.allows("subscribe", subject)
+
+    def _has_to_wait(self, news: News) -> bool:
+        slots = self.client.slots
+        return slots.has(self, news) or (self._is_conflating and is_behind(self.client))
+
+    def _is_out_of_sight(self, attributes: int) -> bool:
+        """Whether an update speaks of fields that the client did not ask for, and of no other."""
+        spoken = attributes & ~int(self.topic.plan.key_mask)
+        return spoken != 0 and spoken & self._query.mask == 0
+
+    def _hear_message(self, news: News) -> None:
+        """An object that is not kept: there is only what it says itself."""
+        tallies = (news.topic.tally, self.client.lane.tally)
+        if not self._may_see(news.subject):
+            for tally in tallies:
+                tally.refused += 1
+        elif not self._query.matches(news.payload):
+            for tally in tallies:
+                tally.filtered += 1
+        elif self._has_to_wait(news):
+            self.client.slots.add(self, news)
+        else:
+            self._tell_message(news)
+
+    def _tell_message(self, news: News) -> None:
+        now_s, attributes = news.header.server_sent_time, int(news.header.attributes)
+        self._send(self._header(news.header), news.payload, attributes, news.subject, now_s)
+
+    def _header(self, base: Header) -> Header:
+        header = Header(self.topic.name)
+        header.sent_time = base.sent_time
+        header.server_sent_time = base.server_sent_time
+        header.sender = base.sender
+        header.remove_obj = 0
+        header.is_from_myself = 0
+        header.sequence = base.sequence
+        header.position = base.position
+        header.node = base.node
+        return header
+
+    def _send(
+        self, header: Header, payload: bytes, attributes: int, subject: str, now_s: float
+    ) -> int:
+        lane, plan = self.client.lane, self.topic.plan
+        header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
+        header.subscription_id = self.number
+        self.client.connection.describe(self.topic.type, now_s)
+        payload = cut(plan, split(plan, payload, 0), header.attributes)
+        frame = frame_for(lane, header, payload, subject)
+        lane.deliver(frame, self.topic.tally)
+        return len(frame)
+
+
+class _ViewTeller(Teller):
+    """Tells the objects that are in a view."""
+
+    def __init__(self, view: View) -> None:
+        super().__init__()
+        self._view = view
+
+    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell an object, of which so many follow; gives the bytes that took."""
+        return self._view.replay(topic, entry, left, now_s)

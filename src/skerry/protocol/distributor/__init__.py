@@ -1,0 +1,1 @@
+"""One-to-many delivery by IP multicast: the machines of the distributor, without sockets."""

@@ -1,0 +1,479 @@
+"""A connection to a group: the machine that a runtime drives, made of a sender and receivers.
+
+Data goes the short way: a few looks at the header, then straight into the stream of its sender.
+Control messages are read as values and answered. Nothing here knows sockets; what is to be sent to
+the group is taken as transmits. A seal, if there is one, is put on and taken off at this border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from random import Random
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import (
+    CommunicationFailed,
+    ConnectionClosed,
+    Direction,
+    DistributorStatistics,
+    IdentityTaken,
+    Nagging,
+    SenderFound,
+    SenderInfo,
+)
+from skerry.protocol.distributor.identity import Identity, address_bytes, draw_start_ms, java_sum
+from skerry.protocol.distributor.messages import (
+    GOODBYE,
+    HEADER_BYTES,
+    HEARTBEAT,
+    REQUEST,
+    RETRANSMISSION,
+    UPDATE,
+    UPDATE_HEADER_BYTES,
+    Configuration,
+    Fault,
+    Header,
+    Heartbeat,
+    Nak,
+    Request,
+    Update,
+)
+from skerry.protocol.distributor.nagging import NaggingMonitor
+from skerry.protocol.distributor.roster import Asked, Roster, sender_info
+from skerry.protocol.distributor.sealing import Seal
+from skerry.protocol.distributor.sender import Sender
+from skerry.protocol.distributor.senders import RemoteSender
+from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.wire import MAJOR_VERSION, wire_of
+from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.patterns import PatternHandle
+from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
+
+__all__ = ["Connection"]
+
+_MS: Final = 1_000_000
+_DROP_REASONS: Final = {
+    Fault.DUPLICATE: DropReason.DUPLICATE,
+    Fault.SENDERS: DropReason.STRANGER,
+    Fault.SEAL: DropReason.STRANGER,
+}
+
+
+class Connection:
+    """One multicast group and port: all that is published to it and heard from it."""
+
+    def __init__(
+        self,
+        *,
+        group: Address,
+        identity: Identity,
+        rng: Random,
+        now_ns: int,
+        config: DistributorConfig | None = None,
+        seal: Seal | None = None,
+        tracer: Tracer = NO_TRACE,
+        first_seq: int = 1,
+    ) -> None:
+        """`first_seq` is the number of the first datagram, other than 1 only in tests."""
+        self._group = group
+        self._group_bytes = address_bytes(group.host)
+        self._config = config = config or DistributorConfig()
+        self._rng = rng
+        self._seal = seal
+        self._tracer = tracer
+        self._wire = wire_of(config.dialect)
+        self._sender = Sender(
+            identity=identity,
+            group=self._group_bytes,
+            port=group.port,
+            config=config,
+            rng=rng,
+            now_ns=now_ns,
+            overhead_bytes=0 if seal is None else seal.overhead_bytes,
+            first_seq=first_seq,
+        )
+        self._subjects = Subjects(is_java=config.java_matching)
+        self._deliveries = Deliveries()
+        self._roster = Roster(
+            group=group,
+            config=config,
+            wire=self._wire,
+            subjects=self._subjects,
+            deliveries=self._deliveries,
+            rng=rng,
+        )
+        self._nagging = NaggingMonitor(
+            window_ns=config.nagging_window_ms * _MS,
+            check_ns=config.nagging_check_ms * _MS,
+            request_count_max=config.nagging_request_count_max,
+            now_ns=now_ns,
+        )
+        self._closed_ns: int | None = None
+        self._is_closing = False
+        self._requests: list[bytes] = []
+        self._faults = dict.fromkeys(Fault, 0)
+        self._received_update_count = 0
+        self._received_datagram_count = 0
+        self._received_byte_count = 0
+        self._requests_sent_count = 0
+        self._requests_received_count = 0
+        self._requests_seen_count = 0
+        self._naks_received_count = 0
+        self.publish = self._sender.publish
+        """`publish(subject, data, now_ns)`. LocalProtocolError for what is no subject or without
+        a publisher, WouldBlock while the bandwidth is used up, LimitExceeded for too much."""
+        self.publish_many = self._sender.publish_many
+        """`publish_many(updates, first, now_ns)`: how many were taken, from place `first` on."""
+
+    # -- for the application
+
+    @property
+    def identity(self) -> Identity:
+        """Who this connection is to the group."""
+        return self._sender.identity
+
+    def open_publisher(self, now_ns: int) -> None:
+        """One publisher more; the first one is announced to the group."""
+        if not self._sender.publisher_count:
+            self._keep_apart(now_ns)
+        self._sender.open_publisher(now_ns)
+
+    def close_publisher(self, now_ns: int) -> None:
+        """One publisher less; after the last one the group is told goodbye."""
+        self._sender.close_publisher(now_ns)
+
+    def ready_ns(self, now_ns: int) -> int:
+        """When a publisher may go on: now, or when the bandwidth allows it."""
+        return self._sender.ready_ns(now_ns)
+
+    def flush(self, now_ns: int) -> None:
+        """Send what is held back."""
+        self._sender.flush(now_ns)
+
+    def subscribe(self, pattern: str, value: object) -> PatternHandle:
+        """Deliver what this pattern selects; `match` gives the values for a subject."""
+        return self._subjects.add(pattern, value)
+
+    def unsubscribe(self, handle: PatternHandle) -> None:
+        """Undo a `subscribe`."""
+        self._subjects.remove(handle)
+        if not len(self._subjects):
+            self._roster.desynchronise()
+
+    def match(self, subject: str) -> list[object]:
+        """The values of all subscriptions that select a subject, quick for one seen before."""
+        return self._subjects.match(subject)
+
+    def known_senders(self) -> list[SenderFound]:
+        """The senders that announced themselves, for a subscriber that comes later."""
+        return self._roster.announced()
+
+    def close(self, now_ns: int) -> None:
+        """End all of it. The last requests are served before `ConnectionClosed` is told."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._subjects.clear()
+        self._roster.desynchronise()
+        while self._sender.publisher_count:
+            self._sender.close_publisher(now_ns)
+        self._closed_ns = max(now_ns, self._sender.serves_until_ns)
+
+    def failed(self, direction: Direction, reason: str) -> None:
+        """The socket refused. What could not be sent is kept, and asked for by who misses it."""
+        self._deliveries.add(
+            CommunicationFailed(
+                group=self._group.host, port=self._group.port, direction=direction, reason=reason
+            )
+        )
+
+    # -- for who drives it
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Take a datagram of the group."""
+        if self._seal is not None:
+            opened = self._seal.open(data)
+            if opened is None:
+                self._drop(Fault.SEAL, source, now_ns)
+                return
+            data = opened
+        if len(data) < HEADER_BYTES:
+            fault: Fault | None = Fault.SHORT
+        elif data[0] != MAJOR_VERSION:
+            fault = Fault.VERSION
+        elif data[2] == UPDATE or data[2] == RETRANSMISSION:
+            fault = self._receive_data(data, now_ns)
+        else:
+            fault = self._receive_control(data, now_ns)
+        if fault is not None:
+            self._drop(fault, source, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Do what is due."""
+        self._sender.advance(now_ns)
+        if self._roster.due_ns is not None and now_ns >= self._roster.due_ns:
+            self._ask(self._roster.look(now_ns))
+        if self._nagging.advance(now_ns):
+            self._roster.desynchronise()
+            self._deliveries.add(
+                Nagging(
+                    group=self._group.host,
+                    port=self._group.port,
+                    request_count=self._nagging.run_count,
+                    duration_ms=self._nagging.run_ns // _MS,
+                )
+            )
+        if self._closed_ns is not None and now_ns >= self._closed_ns:
+            self._closed_ns = None
+            self._deliveries.add(ConnectionClosed(group=self._group.host, port=self._group.port))
+
+    def take_events(self) -> Sequence[Event]:
+        """The events since the last call, oldest first."""
+        return self._deliveries.take()
+
+    def take_transmits(self) -> Sequence[Transmit]:
+        """What is to be sent to the group since the last call, in order."""
+        ready = self._sender.ready
+        if not ready and not self._requests:
+            return []
+        self._sender.ready = []
+        ready += self._requests
+        self._requests = []
+        if self._seal is not None:
+            ready = [self._seal.seal(datagram) for datagram in ready]
+        group = self._group
+        return [Transmit(destination=group, data=datagram) for datagram in ready]
+
+    def deadline_ns(self) -> int | None:
+        """When `advance` has something to do."""
+        dues = (
+            self._sender.deadline_ns(),
+            self._roster.due_ns,
+            self._nagging.due_ns,
+            self._closed_ns,
+        )
+        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+
+    def statistics(self) -> DistributorStatistics:
+        """Counters, and what is held now."""
+        sender, roster = self._sender, self._roster
+        receivers = list(roster.receivers())
+        faults = self._faults | {
+            Fault.FAKE: self._faults[Fault.FAKE] + sender.fake_loss_count,
+            Fault.SUBJECT: self._subjects.refused_count,
+            Fault.PIECES: roster.pieces_fault_count,
+        }
+        return DistributorStatistics(
+            sent_update_count=sender.sent_update_count,
+            sent_datagram_count=sender.sent_datagram_count,
+            sent_byte_count=sender.sent_byte_count,
+            resent_datagram_count=sender.resent_datagram_count,
+            resent_byte_count=sender.resent_byte_count,
+            control_sent_count=sender.control_sent_count + self._requests_sent_count,
+            received_update_count=self._received_update_count,
+            received_datagram_count=self._received_datagram_count,
+            received_byte_count=self._received_byte_count,
+            delivered_update_count=self._deliveries.update_count,
+            requests_sent_count=self._requests_sent_count,
+            requests_received_count=self._requests_received_count,
+            requests_seen_count=self._requests_seen_count,
+            naks_sent_count=sender.naks_sent_count,
+            naks_received_count=self._naks_received_count,
+            lost_datagram_count=roster.lost_count,
+            faults={fault.value: count for fault, count in faults.items()},
+            sender_count=len(roster),
+            publisher_count=sender.publisher_count,
+            subscription_count=len(self._subjects),
+            missing_count=sum(r.missing_count for r in receivers),
+            waiting_count=sum(r.waiting_count for r in receivers),
+            waiting_bytes=sum(r.waiting_bytes for r in receivers),
+            cache_count=sender.cache_count,
+            cache_bytes=sender.cache_bytes,
+            last_seq=sender.last_seq,
+            is_nagging=self._nagging.is_fired,
+        )
+
+    # -- data
+
+    def _receive_data(self, data: bytes, now_ns: int) -> Fault | None:
+        if len(data) < UPDATE_HEADER_BYTES:
+            return Fault.SHORT
+        permille = self._config.fake_receive_loss_permille
+        if permille and self._rng.randrange(1000) < permille:
+            return Fault.FAKE
+        self._received_datagram_count += 1
+        self._received_byte_count += len(data)
+        if data[2] == UPDATE and data[3] & 1:
+            self._received_update_count += int.from_bytes(data[24:28], "big")
+        if not self._is_listening:
+            return None
+        key = data[4:16]
+        remote = self._roster.remotes.get(key)
+        if remote is None:
+            found = self._meet(key, data, now_ns)
+            if isinstance(found, Fault):
+                return found
+            remote = found
+        remote.heard_ns = now_ns
+        if remote.is_leaving:
+            remote.stays_after(int.from_bytes(data[20:24], "big"))
+        receiver = remote.receiver
+        fault = receiver.receive(data, now_ns)
+        if receiver.missing_count:
+            self._roster.due_at(receiver.due_ns)
+        return fault
+
+    @property
+    def _is_listening(self) -> bool:
+        return len(self._subjects) > 0 and not self._nagging.is_fired
+
+    # -- control messages
+
+    def _receive_control(self, data: bytes, now_ns: int) -> Fault | None:
+        key = data[4:16]
+        if data[2] != REQUEST and self._is_other_dialect(data[20:24]):
+            self._roster.add_foreign(key)
+        if self._roster.is_foreign(key):
+            return Fault.DIALECT
+        try:
+            message = self._wire.decode(data)
+        except DecodeError:
+            return Fault.BODY if HEARTBEAT <= data[2] <= GOODBYE else Fault.KIND
+        assert not isinstance(message, Update)
+        if isinstance(message, Request):
+            return self._receive_request(message, now_ns)
+        if isinstance(message, Nak):
+            return self._receive_nak(key, message)
+        if isinstance(message, Configuration):
+            return self._receive_configuration(data, message, now_ns)
+        return self._receive_heartbeat(data, message, now_ns)
+
+    def _receive_heartbeat(self, data: bytes, message: Heartbeat, now_ns: int) -> Fault | None:
+        is_goodbye = message.header.kind == GOODBYE
+        remote = self._roster.remotes.get(data[4:16])
+        if remote is None:
+            # Nobody needs to be met who is leaving.
+            found = Fault.DUPLICATE if is_goodbye else self._meet(data[4:16], data, now_ns)
+            if isinstance(found, Fault):
+                return found
+            remote = found
+        remote.heard_ns = now_ns
+        if self._is_listening:
+            remote.receiver.last_seq_told(message.last_seq, now_ns)
+        if is_goodbye:
+            linger_ns = self._config.request_timeout_ms * _MS
+            remote.leaves(last_seq=message.last_seq, due_ns=now_ns + linger_ns)
+        self._roster.due_at(remote.due_ns())
+        return None
+
+    def _receive_configuration(
+        self, data: bytes, message: Configuration, now_ns: int
+    ) -> Fault | None:
+        remote = self._roster.remotes.get(data[4:16])
+        if remote is None:
+            found = self._meet(data[4:16], data, now_ns)
+            if isinstance(found, Fault):
+                return found
+            remote = found
+        is_new = not remote.is_announced
+        remote.announced(
+            heartbeat_interval_ms=message.heartbeat_interval_ms,
+            configuration_interval_ms=message.configuration_interval_ms,
+            now_ns=now_ns,
+        )
+        self._roster.due_at(remote.due_ns())
+        if is_new:
+            info = sender_info(message.header, message.start, message.application or "")
+            self._roster.introduce(remote, info)
+        return None
+
+    def _receive_request(self, message: Request, now_ns: int) -> Fault | None:
+        mine = self._sender.identity
+        start = mine.start(self._config.dialect)
+        if (message.target_id, message.target_start) == (mine.sender_id, start):
+            self._requests_received_count += 1
+            self._sender.request(message.first_seq, message.last_seq, now_ns)
+        else:
+            self._requests_seen_count += 1
+        if self._is_own(message.header):
+            return None
+        target = message.target_id.to_bytes(4, "big") + message.target_start.to_bytes(4, "big")
+        for key, remote in self._roster.remotes.items():
+            if remote.receiver.missing_count and key[4:] == target:
+                remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
+        return None
+
+    def _receive_nak(self, key: bytes, message: Nak) -> Fault | None:
+        self._naks_received_count += 1
+        remote = self._roster.remotes.get(key)
+        if remote is not None:
+            remote.receiver.nak_received(message.seqs)
+        return None
+
+    def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | Fault:
+        if self._roster.is_foreign(key):
+            return Fault.DIALECT
+        header = self._wire.decode_header(data)
+        remote = self._roster.meet(key, header, now_ns)
+        if remote is None:
+            return Fault.SENDERS
+        if not self._is_own(header):
+            self._mind_collision(remote.receiver.sender, now_ns)
+        return remote
+
+    def _ask(self, asked: list[Asked]) -> None:
+        for sender, first_seq, last_seq in asked:
+            self._requests_sent_count += 1
+            self._nagging.requested()
+            self._requests.append(self._sender.request_to(sender, first_seq, last_seq))
+
+    # -- identities
+
+    def _is_own(self, header: Header) -> bool:
+        mine = self._sender.identity
+        return (header.address, header.sender_id, header.start) == (
+            mine.address,
+            mine.sender_id,
+            mine.start(self._config.dialect),
+        )
+
+    def _keep_apart(self, now_ns: int) -> None:
+        """Before the first announcement: be nobody who was heard in the group."""
+        taken = self._roster.java_sums()
+        mine = self._sender.identity
+        if self._sender.last_seq == 0 and java_sum(mine.sender_id, mine.start_ms) in taken:
+            self._become_another(taken, now_ns)
+
+    def _mind_collision(self, other: SenderInfo, now_ns: int) -> None:
+        mine = self._sender.identity
+        start = mine.start(self._config.dialect)
+        other_sum = java_sum(other.sender_id, other.start)
+        if other_sum != java_sum(mine.sender_id, start) or not self._sender.publisher_count:
+            return
+        if self._sender.last_seq == 0:
+            self._become_another({other_sum}, now_ns)
+        else:
+            host, port = self._group.host, self._group.port
+            self._deliveries.add(IdentityTaken(group=host, port=port, sender=other))
+
+    def _become_another(self, taken_sums: set[int], now_ns: int) -> None:
+        mine = self._sender.identity
+        start_ms = draw_start_ms(
+            sender_id=mine.sender_id, wall_ms=mine.start_ms, rng=self._rng, taken_sums=taken_sums
+        )
+        self._sender.become(replace(mine, start_ms=start_ms), now_ns)
+
+    def _is_other_dialect(self, group: bytes) -> bool:
+        """Whether the group in a message is ours turned round."""
+        mine = self._wire.address(self._group_bytes)
+        return group != mine and group == mine[::-1]
+
+    def _drop(self, fault: Fault, source: Address, now_ns: int) -> None:
+        self._faults[fault] += 1
+        if fault is not Fault.FAKE:
+            reason = _DROP_REASONS.get(fault, DropReason.MALFORMED)
+            self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))

@@ -1,0 +1,76 @@
+"""How much is published: the rate that decides on holding back, and the limit of bandwidth."""
+
+from __future__ import annotations
+
+__all__ = ["Bandwidth", "UpdateRate"]
+
+_SECOND_NS = 1_000_000_000
+
+
+class UpdateRate:
+    """Updates a second, over a window that slides.
+
+    Two windows of fixed length are counted, this one and the one before, which weighs less the
+    further this one has come. So a rate is never forgotten at once, as it would be by a count that
+    starts anew with each window.
+    """
+
+    def __init__(self, *, interval_ns: int, now_ns: int) -> None:
+        assert interval_ns > 0
+        self._interval_ns = interval_ns
+        self._start_ns = now_ns
+        self._count = 0
+        self._before_count = 0
+
+    def add(self, count: int, now_ns: int) -> None:
+        """So many updates were published."""
+        self._roll(now_ns)
+        self._count += count
+
+    def per_s(self, now_ns: int) -> int:
+        """The rate now."""
+        self._roll(now_ns)
+        left_ns = self._interval_ns - (now_ns - self._start_ns)
+        weighed = self._before_count * left_ns + self._count * self._interval_ns
+        return weighed * _SECOND_NS // (self._interval_ns * self._interval_ns)
+
+    def _roll(self, now_ns: int) -> None:
+        passed = (now_ns - self._start_ns) // self._interval_ns
+        if passed > 0:
+            self._before_count = self._count if passed == 1 else 0
+            self._count = 0
+            self._start_ns += passed * self._interval_ns
+
+
+class Bandwidth:
+    """Bytes that may be sent in each interval. What is sent beyond is taken off the next ones."""
+
+    def __init__(self, *, bit_max_per_s: int, interval_ns: int, now_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self._allowed = bit_max_per_s * interval_ns // (8 * _SECOND_NS)
+        self._end_ns = now_ns + interval_ns
+        self._spent = 0
+        self.is_limited = bit_max_per_s > 0
+
+    def spend(self, size: int, now_ns: int) -> None:
+        """So many bytes were sent."""
+        if self.is_limited:
+            self._roll(now_ns)
+            self._spent += size
+
+    def ready_ns(self, now_ns: int) -> int:
+        """When more may be sent: now, or at the beginning of the interval that allows it."""
+        if not self.is_limited:
+            return now_ns
+        self._roll(now_ns)
+        if self._spent < self._allowed:
+            return now_ns
+        # This interval ends at `_end_ns`, and each one that passes pays for its share.
+        return self._end_ns + (self._spent // self._allowed - 1) * self._interval_ns
+
+    def _roll(self, now_ns: int) -> None:
+        if now_ns >= self._end_ns:
+            passed = (now_ns - self._end_ns) // self._interval_ns + 1
+            self._end_ns += passed * self._interval_ns
+            # Nothing is saved up: a pause gives no right to a burst later.
+            self._spent = max(0, self._spent - passed * self._allowed)

@@ -1,0 +1,136 @@
+"""Missing datagrams of one sender: when to ask for them, and when to stop asking.
+
+Every receiver of a group sees the same loss in the same instant. So each waits for a random time
+before it asks, and whoever hears another one ask for the same numbers counts that as its own
+request. What was asked for is asked for again when the answer does not come in time, and is given
+up after so many requests. Numbers here do not wrap; see `Receiver`.
+"""
+
+from __future__ import annotations
+
+from random import Random
+
+from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
+
+__all__ = ["Gaps", "runs"]
+
+
+class Gaps:
+    """Missing numbers, each with the time it is asked for next."""
+
+    def __init__(
+        self, *, delay_ns_max: int, timeout_ns: int, retry_count_max: int, rng: Random
+    ) -> None:
+        self._delay_ns_max = delay_ns_max
+        self._timeout_ns = timeout_ns
+        self._retry_count_max = retry_count_max
+        self._rng = rng
+        self._missing: dict[int, _Ask] = {}
+        self.due_ns: int | None = None
+        """When to look; not later than anything is due."""
+
+    def __len__(self) -> int:
+        return len(self._missing)
+
+    def __contains__(self, seq: int) -> bool:
+        return seq in self._missing
+
+    def open(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
+        """These are missing."""
+        ask = _Ask(now_ns + self._delay_ns(), 0)
+        self._missing.update(dict.fromkeys(range(first_seq, stop_seq), ask))
+        self._due_at(ask.due_ns)
+
+    def close(self, seq: int) -> None:
+        """This one is not missing (any more)."""
+        self._missing.pop(seq, None)
+
+    def close_all(self) -> list[int]:
+        """Nothing is missing any more; what was, in rising order."""
+        seqs = sorted(self._missing)
+        self._missing.clear()
+        self.due_ns = None
+        return seqs
+
+    def first(self) -> int:
+        """The lowest number that is missing."""
+        return min(self._missing)
+
+    def heard(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
+        """Another receiver asks for these."""
+        # Who asked just before us need not ask again, and we not either. Who asks in the middle
+        # of our waiting for an answer changes nothing: it could keep us from asking for ever.
+        soon_ns = now_ns + self._delay_ns_max
+        again: dict[int, _Ask] = {}
+        for seq in self._within(first_seq, stop_seq):
+            ask = self._missing[seq]
+            if ask.due_ns <= soon_ns:
+                self._missing[seq] = self._again(ask, again, now_ns)
+        for ask in again.values():
+            self._due_at(ask.due_ns)
+
+    def asked_once(self) -> list[int]:
+        """Numbers that were asked for, by us or by others, in rising order."""
+        return sorted(seq for seq, ask in self._missing.items() if ask.count)
+
+    def take_due(self, now_ns: int) -> tuple[list[tuple[int, int]], list[int]]:
+        """Ranges to ask for now, and numbers that are given up and not missing any more."""
+        if self.due_ns is None or now_ns < self.due_ns:
+            return [], []
+        due = sorted(seq for seq, ask in self._missing.items() if ask.due_ns <= now_ns)
+        given_up = [seq for seq in due if self._missing[seq].count > self._retry_count_max]
+        for seq in given_up:
+            del self._missing[seq]
+        ranges = runs([seq for seq in due if seq in self._missing])
+        again: dict[int, _Ask] = {}
+        for first_seq, stop_seq in ranges[:DISTRIBUTOR_REQUEST_COUNT_MAX]:
+            for seq in range(first_seq, stop_seq):
+                self._missing[seq] = self._again(self._missing[seq], again, now_ns)
+        # Too many holes for one moment: the rest has its turn when these were sent.
+        for first_seq, stop_seq in ranges[DISTRIBUTOR_REQUEST_COUNT_MAX:]:
+            for seq in range(first_seq, stop_seq):
+                later = _Ask(now_ns + max(1, self._delay_ns_max), self._missing[seq].count)
+                self._missing[seq] = later
+        self.due_ns = min((ask.due_ns for ask in self._missing.values()), default=None)
+        return ranges[:DISTRIBUTOR_REQUEST_COUNT_MAX], given_up
+
+    def _again(self, ask: _Ask, again: dict[int, _Ask], now_ns: int) -> _Ask:
+        """What becomes of numbers that were just asked for; those alike stay together."""
+        count = ask.count + 1
+        if count not in again:
+            again[count] = _Ask(now_ns + self._timeout_ns + self._delay_ns(), count)
+        return again[count]
+
+    def _within(self, first_seq: int, stop_seq: int) -> list[int]:
+        # A request may name billions of numbers, and few may be missing: walk the shorter one.
+        if stop_seq - first_seq > len(self._missing):
+            return [seq for seq in self._missing if first_seq <= seq < stop_seq]
+        return [seq for seq in range(first_seq, stop_seq) if seq in self._missing]
+
+    def _delay_ns(self) -> int:
+        return self._rng.randrange(self._delay_ns_max) if self._delay_ns_max else 0
+
+    def _due_at(self, due_ns: int) -> None:
+        if self.due_ns is None or due_ns < self.due_ns:
+            self.due_ns = due_ns
+
+
+def runs(seqs: list[int]) -> list[tuple[int, int]]:
+    """Rising numbers as ranges of such that follow one another."""
+    found: list[tuple[int, int]] = []
+    for seq in seqs:
+        if found and found[-1][1] == seq:
+            found[-1] = (found[-1][0], seq + 1)
+        else:
+            found.append((seq, seq + 1))
+    return found
+
+
+class _Ask:
+    """When numbers are asked for next, and how often they were."""
+
+    __slots__ = ("count", "due_ns")
+
+    def __init__(self, due_ns: int, count: int) -> None:
+        self.due_ns = due_ns
+        self.count = count

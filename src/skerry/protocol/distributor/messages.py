@@ -1,0 +1,168 @@
+"""The messages of the distributor as values. `wire` turns them into bytes and back."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "CONFIGURATION",
+    "END",
+    "GOODBYE",
+    "HEADER_BYTES",
+    "HEARTBEAT",
+    "MORE",
+    "NAK",
+    "RELAYED",
+    "REQUEST",
+    "RETRANSMISSION",
+    "START",
+    "UPDATE",
+    "UPDATE_HEADER_BYTES",
+    "WHOLE",
+    "Configuration",
+    "Fault",
+    "Header",
+    "Heartbeat",
+    "Message",
+    "Nak",
+    "Request",
+    "Update",
+]
+
+UPDATE: Final = 1
+RETRANSMISSION: Final = 2
+"""An update that was sent before: the same bytes with another kind."""
+HEARTBEAT: Final = 3
+CONFIGURATION: Final = 4
+REQUEST: Final = 5
+NAK: Final = 6
+GOODBYE: Final = 7
+"""Our own addition, with the body of a heartbeat; others ignore kinds they do not know."""
+
+START: Final = 1
+MORE: Final = 2
+END: Final = 4
+WHOLE: Final = START | END
+"""The flags of a datagram that is not a piece of something larger."""
+RELAYED: Final = 8
+"""Set on all that a gateway brings here from elsewhere."""
+
+HEADER_BYTES: Final = 20
+UPDATE_HEADER_BYTES: Final = 28
+"""With sequence number and count of updates."""
+
+
+class Fault(enum.Enum):
+    """What is wrong with a datagram, or why it is of no use; each is counted."""
+
+    SHORT = "short"
+    """It has no whole header."""
+    VERSION = "version"
+    """Its major version is another one."""
+    KIND = "kind"
+    """Nobody knows this kind of message."""
+    BODY = "body"
+    """The fields of a control message do not fit its length."""
+    UPDATES = "updates"
+    """The updates in it do not end where the datagram does."""
+    PIECES = "pieces"
+    """The pieces of a large update do not make up what the first one says."""
+    SUBJECT = "subject"
+    """An update has a subject that none can have."""
+    DUPLICATE = "duplicate"
+    """It was here before."""
+    JUMP = "jump"
+    """Its number is too far ahead to be believed at once."""
+    OVERFLOW = "overflow"
+    """Its sender's stream is stopped, and as much is waiting as may."""
+    SENDERS = "senders"
+    """It is from one sender more than there is room for."""
+    DIALECT = "dialect"
+    """Its sender speaks the other dialect."""
+    SEAL = "seal"
+    """It is not sealed with the key of the group."""
+    FAKE = "fake"
+    """It was dropped on purpose, to try out an application."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Header:
+    """The beginning of every datagram."""
+
+    kind: int
+    flags: int = WHOLE
+    address: bytes
+    """The sender's IPv4 address, or what stands for a longer one: 4 bytes."""
+    sender_id: int
+    start: int
+    """When the sender started, in 32 bits: low bits of milliseconds, or seconds in pycast."""
+    application_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Update:
+    """A data datagram: updates, or a piece of one."""
+
+    header: Header
+    seq: int
+    count: int
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heartbeat:
+    """The sender is there, and this is what it sent last. A goodbye has the same fields."""
+
+    header: Header
+    group: bytes
+    port: int
+    sender_id: int
+    start_ms: int | None
+    """None in the shorter form, which old Java programs and pycast have."""
+    last_seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configuration:
+    """A sender introduces itself."""
+
+    header: Header
+    group: bytes
+    port: int
+    sender_id: int
+    start: int
+    """64 bits of milliseconds, or 32 of seconds in pycast."""
+    heartbeat_interval_ms: int
+    configuration_interval_ms: int
+    host: bytes
+    application: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A receiver asks a sender for datagrams, first and last included."""
+
+    header: Header
+    address: bytes
+    target_id: int
+    target_start: int
+    first_seq: int
+    last_seq: int
+    host: str | None
+    application: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nak:
+    """A sender does not have these any more."""
+
+    header: Header
+    group: bytes
+    port: int
+    sender_id: int
+    seqs: tuple[int, ...]
+
+
+Message = Update | Heartbeat | Configuration | Request | Nak

@@ -1,0 +1,91 @@
+"""The overview that each distributor multicasts for those who watch over them.
+
+It goes to a group of its own as a bare message: a number that tells its kind, then the fields.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.distributor.wire import JAVA_WIRE, Reader
+
+__all__ = ["OVERVIEW", "OVERVIEW_BYTES_MAX", "Overview"]
+
+OVERVIEW: Final = 0x10001
+"""The number of this message."""
+OVERVIEW_BYTES_MAX: Final = 512
+"""More is not read by the Java program."""
+
+_COUNTS: Final = struct.Struct(">7i")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """One program with its distributor, at a glance."""
+
+    application: str | None
+    distributor_id: int
+    start_time: str | None
+    """As `HH:mm:ss.SSS`."""
+    address: str | None
+    host: str | None
+    tcp_port: int
+    """Where more can be asked for."""
+    publisher_count: int
+    subscriber_count: int
+    connection_count: int
+    requests_sent_count: int
+    requests_received_count: int
+    subscription_count: int
+
+    def encode(self) -> bytes:
+        """The datagram."""
+        text = JAVA_WIRE.text
+        return b"".join(
+            (
+                OVERVIEW.to_bytes(4, "big"),
+                text(self.application),
+                self.distributor_id.to_bytes(8, "big", signed=True),
+                text(self.start_time),
+                text(self.address),
+                text(self.host),
+                _COUNTS.pack(
+                    self.tcp_port,
+                    self.publisher_count,
+                    self.subscriber_count,
+                    self.connection_count,
+                    self.requests_sent_count,
+                    self.requests_received_count,
+                    self.subscription_count,
+                ),
+            )
+        )
+
+    @staticmethod
+    def decode(data: bytes) -> Overview:
+        """The overview in a datagram; DecodeError if there is none."""
+        reader = Reader(data, 0)
+        if reader.number(4) != OVERVIEW:
+            raise DecodeError(type_name="overview", detail="it is another message", offset=0)
+        application = reader.text()
+        distributor_id = int.from_bytes(reader.take(8), "big", signed=True)
+        start_time, address, host = reader.text(), reader.text(), reader.text()
+        counts = _COUNTS.unpack(reader.take(_COUNTS.size))
+        reader.finish()
+        return Overview(
+            application=application,
+            distributor_id=distributor_id,
+            start_time=start_time,
+            address=address,
+            host=host,
+            tcp_port=counts[0],
+            publisher_count=counts[1],
+            subscriber_count=counts[2],
+            connection_count=counts[3],
+            requests_sent_count=counts[4],
+            requests_received_count=counts[5],
+            subscription_count=counts[6],
+        )

@@ -1,0 +1,424 @@
+"""The receiving half of a connection, for one sender: order, repair, and what is lost.
+
+Numbers on the wire have 32 bits and wrap. In here they do not: each is taken as the one nearest to
+the highest seen so far, so that comparing and counting are what they seem.
+
+A datagram is unpacked before its number counts as received: bytes that are not what they should be
+leave a gap, and may still come in good order. Datagrams ahead of a gap wait. The gap is closed by a
+retransmission, or is given up, and then an event stands in its place.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
+from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLost
+from skerry.protocol.distributor.gaps import Gaps
+from skerry.protocol.distributor.messages import (
+    END,
+    RELAYED,
+    START,
+    UPDATE,
+    UPDATE_HEADER_BYTES,
+    WHOLE,
+    Fault,
+)
+from skerry.protocol.distributor.plain_unpacking import unpack_for_this_build
+from skerry.protocol.distributor.segments import Reassembly, first_piece
+from skerry.protocol.distributor.subjects import Subjects
+
+__all__ = ["Receiver", "WaitingRoom"]
+
+_MS: Final = 1_000_000
+_U32: Final = 0xFFFFFFFF
+_unpack: Final = unpack_for_this_build()
+
+Content = tuple[int, bytes, list[tuple[str, bytes]]]
+"""A datagram that waits: its flags, itself, and its updates if it is not a piece."""
+
+
+class WaitingRoom:
+    """What the streams of a connection may keep waiting, all together."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self.size = 0
+        """Bytes that wait now."""
+
+    def has_room_for(self, size: int) -> bool:
+        """Whether so many bytes more may wait."""
+        return self.size + size <= self._bytes_max
+
+
+class Receiver:
+    """The stream of one sender."""
+
+    def __init__(
+        self,
+        *,
+        sender: SenderInfo,
+        config: DistributorConfig,
+        text_length_bytes: int,
+        subjects: Subjects,
+        deliveries: Deliveries,
+        room: WaitingRoom,
+        rng: Random,
+    ) -> None:
+        self.sender = sender
+        self._subjects = subjects
+        self._deliveries = deliveries
+        self._text_length_bytes = text_length_bytes
+        self._update_bytes_max = config.update_bytes_max
+        self._room = room
+        self._stops_at_loss = config.loss_policy is LossPolicy.STOP
+        self._gaps = Gaps(
+            delay_ns_max=config.request_delay_ms_max * _MS,
+            timeout_ns=config.request_timeout_ms * _MS,
+            retry_count_max=config.request_retry_count_max,
+            rng=rng,
+        )
+        self._next_seq = 0
+        self._highest_seq = -1
+        self._is_known = False
+        """Whether `_next_seq` says anything: some number of this sender was seen."""
+        self._waiting: dict[int, Content] = {}
+        self._gone: dict[int, LossReason] = {}
+        self._far_seq: int | None = None
+        self._reassembly: Reassembly | None = None
+        self.is_synchronised = False
+        self.is_stopped = False
+        self.waiting_bytes = 0
+        self.lost_count = 0
+        self.pieces_fault_count = 0
+
+    # -- what is seen of it
+
+    @property
+    def next_seq(self) -> int | None:
+        """The number that is delivered next; None while that is not known."""
+        return self._next_seq if self.is_synchronised else None
+
+    @property
+    def missing_count(self) -> int:
+        """Datagrams that are being asked for."""
+        return len(self._gaps)
+
+    @property
+    def waiting_count(self) -> int:
+        """Datagrams that wait for one of those."""
+        return len(self._waiting)
+
+    @property
+    def due_ns(self) -> int | None:
+        """When something may have to be asked for."""
+        return self._gaps.due_ns
+
+    # -- what comes
+
+    def receive(self, datagram: bytes, now_ns: int) -> Fault | None:
+        """Take a data datagram with a whole header; why it is of no use, or None."""
+        flags = datagram[3]
+        seq = self._unwrapped(int.from_bytes(datagram[20:24], "big"))
+        if not self.is_synchronised and not self._synchronise(datagram, seq):
+            return None
+        if seq == self._next_seq and flags & WHOLE == WHOLE and not self._waiting:
+            return self._receive_next(datagram, flags, seq)
+        if seq < self._next_seq or seq in self._waiting:
+            return Fault.DUPLICATE
+        if seq - self._highest_seq > DISTRIBUTOR_GAP_COUNT_MAX and not self._is_believed(seq):
+            return Fault.JUMP
+        content = self._content(datagram, flags)
+        if content is None:
+            return Fault.UPDATES
+        if seq > self._highest_seq + DISTRIBUTOR_GAP_COUNT_MAX:
+            self._jump_to(seq)
+        if not self._has_room_for(seq, len(datagram)):
+            return Fault.OVERFLOW
+        self._accept(seq, content, now_ns)
+        return None
+
+    def last_seq_told(self, last_seq: int, now_ns: int) -> None:
+        """The sender says what it sent last: what is missing up to there is asked for."""
+        last = self._unwrapped(last_seq)
+        if not self.is_synchronised:
+            # It is idle now, so the next one begins an update, and counts from here on.
+            if not self._is_known or last + 1 >= self._next_seq:
+                self._begin(last + 1)
+            return
+        if last - self._highest_seq > DISTRIBUTOR_GAP_COUNT_MAX:
+            if not self._is_believed(last):
+                return
+            self._jump_to(last + 1)
+        if last > self._highest_seq and self._has_room_for(last + 1, 0):
+            self._gaps.open(self._highest_seq + 1, last + 1, now_ns)
+            self._highest_seq = last
+
+    def request_heard(self, first_seq: int, last_seq: int, now_ns: int) -> None:
+        """Another receiver asks this sender for datagrams."""
+        if len(self._gaps):
+            first, last = self._unwrapped(first_seq), self._unwrapped(last_seq)
+            self._gaps.heard(first, last + 1, now_ns)
+
+    def nak_received(self, seqs: tuple[int, ...]) -> None:
+        """The sender does not have these any more."""
+        if seqs:
+            gone = [seq for seq in map(self._unwrapped, seqs) if seq in self._gaps]
+        else:
+            # The Java program sends an empty list for the one number that was asked for. With
+            # more under way it could be about any of them.
+            asked = self._gaps.asked_once()
+            gone = asked if asked and asked[-1] - asked[0] + 1 == len(asked) else []
+        self._give_up(gone, LossReason.NAK)
+
+    def take_requests(self, now_ns: int) -> list[tuple[int, int]]:
+        """First and last number on the wire of what is to be asked for now."""
+        ranges, given_up = self._gaps.take_due(now_ns)
+        self._give_up(given_up, LossReason.RETRIES)
+        return [(first & _U32, (stop - 1) & _U32) for first, stop in ranges]
+
+    # -- beginning and end
+
+    def resume(self, next_seq: int) -> None:
+        """Go on where this sender was left when it was removed."""
+        self._begin(next_seq)
+
+    def desynchronise(self) -> None:
+        """Nobody listens: begin anew with what comes later."""
+        self._gaps.close_all()
+        self._waiting.clear()
+        self._gone.clear()
+        self._room.size -= self.waiting_bytes
+        self.waiting_bytes = 0
+        self._reassembly = None
+        self._next_seq = max(self._next_seq, self._highest_seq + 1)
+        self.is_synchronised = self.is_stopped = False
+
+    def end(self) -> None:
+        """The sender is gone: deliver what waits, and say what is missing."""
+        if self.is_synchronised and not self.is_stopped:
+            for seq in self._gaps.close_all():
+                self._gone[seq] = LossReason.REMOVED
+            self._drain()
+            if self._reassembly is not None:
+                self._spoil(self._next_seq, LossReason.REMOVED)
+        self._room.size -= self.waiting_bytes
+        self.waiting_bytes = 0
+
+    # -- inside
+
+    def _unwrapped(self, seq: int) -> int:
+        distance = (seq - self._highest_seq) & _U32
+        return self._highest_seq + (distance - (1 << 32) if distance >> 31 else distance)
+
+    def _synchronise(self, datagram: bytes, seq: int) -> bool:
+        """Begin with this datagram if that is possible."""
+        # A retransmission is an answer to somebody else, of a time before this receiver's.
+        if datagram[2] != UPDATE or not datagram[3] & START:
+            return False
+        if self._is_known and seq < self._next_seq:
+            return False
+        self._begin(seq)
+        return True
+
+    def _begin(self, next_seq: int) -> None:
+        self._next_seq = next_seq
+        self._highest_seq = next_seq - 1
+        self._is_known = self.is_synchronised = True
+
+    def _receive_next(self, datagram: bytes, flags: int, seq: int) -> Fault | None:
+        """The usual case: nothing is missing, and the updates go straight to the application."""
+        delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
+        updates = delivered.updates
+        known_count = len(updates)
+        subjects = self._subjects
+        if not _unpack(datagram, self._text_length_bytes, subjects.memo, subjects, updates):
+            del updates[known_count:]
+            return Fault.UPDATES
+        if self._reassembly is not None:
+            self._spoil(seq)
+            # The event about it has to stand before these updates.
+            fresh = updates[known_count:]
+            del updates[known_count:]
+            delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
+            delivered.updates.extend(fresh)
+        self._deliveries.close(delivered)
+        self._next_seq = seq + 1
+        if seq > self._highest_seq:
+            self._highest_seq = seq
+        else:
+            self._gaps.close(seq)
+            self._gone.pop(seq, None)
+            self.is_stopped = False
+            self._drain()
+        return None
+
+    def _content(self, datagram: bytes, flags: int) -> Content | None:
+        updates: list[tuple[str, bytes]] = []
+        if flags & WHOLE != WHOLE:
+            return (flags, datagram, updates) if len(datagram) >= UPDATE_HEADER_BYTES else None
+        subjects = self._subjects
+        if not _unpack(datagram, self._text_length_bytes, subjects.memo, subjects, updates):
+            return None
+        return flags, datagram, updates
+
+    def _is_believed(self, seq: int) -> bool:
+        """Whether a number far ahead is meant: two in a row are, a single one may be anybody's."""
+        far_seq, self._far_seq = self._far_seq, seq
+        return far_seq is not None and 0 <= seq - far_seq <= DISTRIBUTOR_GAP_COUNT_MAX
+
+    def _jump_to(self, seq: int) -> None:
+        """Give up all before `seq`, without asking for it."""
+        for missing in self._gaps.close_all():
+            self._gone[missing] = LossReason.JUMP
+        self._highest_seq = seq - 1
+        self._drain()
+        if self.is_stopped:
+            return
+        first, self.is_stopped = self._next_seq, self._stops_at_loss
+        if not self.is_stopped:
+            self._next_seq = seq
+        self._lose(first, seq, LossReason.JUMP)
+
+    def _has_room_for(self, seq: int, size: int) -> bool:
+        """Make room among those that wait or are missing, by giving up the first gap."""
+        while seq != self._next_seq and self._is_too_much(seq, size):
+            if self.is_stopped or self._stops_at_loss:
+                return False
+            # Not past `seq` itself, which may be a part of the first gap.
+            stop_seq = min(seq, min(self._waiting, default=self._highest_seq + 1))
+            for missing in range(self._next_seq, stop_seq):
+                self._gaps.close(missing)
+                self._gone.setdefault(missing, LossReason.OVERFLOW)
+            self._drain()
+        return True
+
+    def _is_too_much(self, seq: int, size: int) -> bool:
+        if self._waiting and not self._room.has_room_for(size):
+            return True
+        missing_count = len(self._gaps) + len(self._gone)
+        new_count = max(0, seq - 1 - self._highest_seq)
+        return missing_count > 0 and missing_count + new_count > DISTRIBUTOR_GAP_COUNT_MAX
+
+    def _accept(self, seq: int, content: Content, now_ns: int) -> None:
+        if seq > self._highest_seq + 1:
+            self._gaps.open(self._highest_seq + 1, seq, now_ns)
+        self._highest_seq = max(self._highest_seq, seq)
+        self._gaps.close(seq)
+        # Given up, and here before its turn was over: then it is used.
+        self._gone.pop(seq, None)
+        self._waiting[seq] = content
+        self.waiting_bytes += len(content[1])
+        self._room.size += len(content[1])
+        if seq == self._next_seq:
+            self.is_stopped = False
+            self._drain()
+
+    def _give_up(self, seqs: list[int], reason: LossReason) -> None:
+        for seq in seqs:
+            self._gaps.close(seq)
+            self._gone[seq] = reason
+        if seqs:
+            self._drain()
+
+    def _drain(self) -> None:
+        """Deliver what is next in line, and tell of what is gone in its place."""
+        while not self.is_stopped:
+            seq = self._next_seq
+            content = self._waiting.pop(seq, None)
+            if content is not None:
+                self.waiting_bytes -= len(content[1])
+                self._room.size -= len(content[1])
+                self._deliver(seq, content)
+                self._next_seq = seq + 1
+            elif seq in self._gone:
+                self._pass_gone()
+            else:
+                break
+
+    def _pass_gone(self) -> None:
+        first = stop = self._next_seq
+        reason = self._gone[first]
+        while self._gone.get(stop) is reason:
+            stop += 1
+        if self._stops_at_loss and reason is not LossReason.REMOVED:
+            self.is_stopped = True
+        else:
+            self._next_seq = stop
+            for seq in range(first, stop):
+                del self._gone[seq]
+        self._lose(first, stop, reason)
+
+    def _lose(self, first: int, stop: int, reason: LossReason) -> None:
+        self._reassembly = None
+        self.lost_count += stop - first
+        self._deliveries.add(
+            UpdatesLost(
+                sender=self.sender,
+                first_seq=first & _U32,
+                stop_seq=stop & _U32,
+                reason=reason,
+                is_stopped=self.is_stopped,
+            )
+        )
+
+    # -- pieces of large updates
+
+    def _deliver(self, seq: int, content: Content) -> None:
+        flags, datagram, updates = content
+        if flags & WHOLE == WHOLE:
+            if self._reassembly is not None:
+                self._spoil(seq)
+            self._hand_over(flags, updates)
+        elif flags & START:
+            if self._reassembly is not None:
+                self._spoil(seq)
+            self._begin_large(seq, datagram)
+        elif self._reassembly is None:
+            # Its beginning was lost, and told as lost, or was spoiled.
+            pass
+        elif not self._reassembly.add(datagram[UPDATE_HEADER_BYTES:]):
+            self._spoil(seq + 1)
+        elif flags & END:
+            self._finish_large(seq, flags)
+
+    def _begin_large(self, seq: int, datagram: bytes) -> None:
+        try:
+            raw, total, data = first_piece(datagram, text_length_bytes=self._text_length_bytes)
+        except DecodeError:
+            self._reassembly = Reassembly("", 0, seq)
+            self._spoil(seq + 1)
+            return
+        subject = self._subjects.memo.get(raw)
+        if subject is None:
+            subject = self._subjects.resolve(raw)
+        self._reassembly = Reassembly(subject, total, seq)
+        if total > self._update_bytes_max or not self._reassembly.add(data):
+            self._spoil(seq + 1)
+
+    def _finish_large(self, seq: int, flags: int) -> None:
+        reassembly = self._reassembly
+        assert reassembly is not None
+        data = reassembly.whole()
+        if data is None:
+            self._spoil(seq + 1)
+            return
+        self._reassembly = None
+        if reassembly.subject:
+            self._hand_over(flags, [(reassembly.subject, data)])
+
+    def _hand_over(self, flags: int, updates: list[tuple[str, bytes]]) -> None:
+        delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
+        delivered.updates.extend(updates)
+        self._deliveries.close(delivered)
+
+    def _spoil(self, stop_seq: int, reason: LossReason = LossReason.MALFORMED) -> None:
+        """The pieces up to here do not make up an update."""
+        reassembly = self._reassembly
+        assert reassembly is not None
+        self.pieces_fault_count += 1
+        self._lose(reassembly.first_seq, stop_seq, reason)

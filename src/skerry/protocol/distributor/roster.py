@@ -1,0 +1,198 @@
+"""All senders of a group that a connection knows, and what is due with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import (
+    OtherDialect,
+    RemovalReason,
+    SenderFound,
+    SenderInfo,
+    SenderRemoved,
+    SendersRefused,
+)
+from skerry.protocol.distributor.identity import java_sum
+from skerry.protocol.distributor.messages import Header
+from skerry.protocol.distributor.receiver import Receiver, WaitingRoom
+from skerry.protocol.distributor.senders import Departed, RemoteSender
+from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.wire import Wire
+from skerry.protocol.machine import Address
+
+__all__ = ["Asked", "Roster", "dotted", "sender_info"]
+
+Asked = tuple[SenderInfo, int, int]
+"""A request that is to be sent: to whom, first and last number."""
+
+
+class Roster:
+    """Senders by their key: the twelve bytes of address, sender id and start in their headers."""
+
+    def __init__(
+        self,
+        *,
+        group: Address,
+        config: DistributorConfig,
+        wire: Wire,
+        subjects: Subjects,
+        deliveries: Deliveries,
+        rng: Random,
+    ) -> None:
+        self._group = group
+        self._config = config
+        self._wire = wire
+        self._subjects = subjects
+        self._deliveries = deliveries
+        self._rng = rng
+        self._room = WaitingRoom(config.waiting_bytes_max)
+        self._departed = Departed()
+        self._foreign: dict[bytes, None] = {}
+        self._has_refused = False
+        self._lost_count = 0
+        self._pieces_fault_count = 0
+        self.remotes: dict[bytes, RemoteSender] = {}
+        self.due_ns: int | None = None
+        """When to `look`; not later than anything is due."""
+
+    def __len__(self) -> int:
+        return len(self.remotes)
+
+    @property
+    def lost_count(self) -> int:
+        """Datagrams that were told as lost."""
+        return self._lost_count + sum(receiver.lost_count for receiver in self.receivers())
+
+    @property
+    def pieces_fault_count(self) -> int:
+        """Large updates whose pieces did not make them up."""
+        now = sum(receiver.pieces_fault_count for receiver in self.receivers())
+        return self._pieces_fault_count + now
+
+    def receivers(self) -> Iterator[Receiver]:
+        """The streams of all senders."""
+        return (remote.receiver for remote in self.remotes.values())
+
+    def announced(self) -> list[SenderFound]:
+        """Those that announced themselves, as they were told when they did."""
+        return [
+            self._found(remote.receiver.sender)
+            for remote in self.remotes.values()
+            if remote.is_announced
+        ]
+
+    def java_sums(self) -> set[int]:
+        """By what Java programs tell these senders apart."""
+        return {java_sum(r.sender.sender_id, r.sender.start) for r in self.receivers()}
+
+    def meet(self, key: bytes, header: Header, now_ns: int) -> RemoteSender | None:
+        """A sender that is not known yet, or came back; None if there are too many."""
+        info = sender_info(header)
+        if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX:
+            if not self._has_refused:
+                self._has_refused = True
+                host, port = self._group.host, self._group.port
+                self._deliveries.add(SendersRefused(group=host, port=port, sender=info))
+            return None
+        receiver = Receiver(
+            sender=info,
+            config=self._config,
+            text_length_bytes=self._wire.text_length_bytes,
+            subjects=self._subjects,
+            deliveries=self._deliveries,
+            room=self._room,
+            rng=self._rng,
+        )
+        next_seq = self._departed.take(key)
+        if next_seq is not None:
+            receiver.resume(next_seq)
+        remote = RemoteSender(receiver, self._config, now_ns)
+        self.remotes[key] = remote
+        self.due_at(remote.due_ns())
+        return remote
+
+    def introduce(self, remote: RemoteSender, info: SenderInfo) -> None:
+        """A sender announced itself for the first time."""
+        remote.receiver.sender = info
+        self._deliveries.add(self._found(info))
+
+    def look(self, now_ns: int) -> list[Asked]:
+        """Remove those who are gone; what has to be asked for now."""
+        self.due_ns = None
+        asked: list[Asked] = []
+        for key, remote in list(self.remotes.items()):
+            ranges = remote.receiver.take_requests(now_ns)
+            asked += [(remote.receiver.sender, first, last) for first, last in ranges]
+            reason = remote.removal(now_ns)
+            if reason is None:
+                self.due_at(remote.due_ns())
+            else:
+                self._remove(key, remote, reason)
+        return asked
+
+    def due_at(self, due_ns: int | None) -> None:
+        """Something with a sender is due then."""
+        if due_ns is not None and (self.due_ns is None or due_ns < self.due_ns):
+            self.due_ns = due_ns
+
+    def desynchronise(self) -> None:
+        """Nobody listens any more."""
+        self._departed.clear()
+        for receiver in self.receivers():
+            receiver.desynchronise()
+
+    # -- those who speak otherwise
+
+    def is_foreign(self, key: bytes) -> bool:
+        """Whether this sender is known to speak the other dialect."""
+        return key in self._foreign
+
+    def add_foreign(self, key: bytes) -> None:
+        """This sender speaks the other dialect, in which addresses are turned round."""
+        if not self._foreign:
+            address = dotted(self._wire.address(key[:4])[::-1])
+            host, port = self._group.host, self._group.port
+            self._deliveries.add(OtherDialect(group=host, port=port, address=address))
+        if len(self._foreign) < DISTRIBUTOR_SENDER_COUNT_MAX:
+            self._foreign[key] = None
+            remote = self.remotes.pop(key, None)
+            if remote is not None:
+                remote.receiver.desynchronise()
+
+    # -- inside
+
+    def _found(self, sender: SenderInfo) -> SenderFound:
+        return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
+
+    def _remove(self, key: bytes, remote: RemoteSender, reason: RemovalReason) -> None:
+        receiver = remote.receiver
+        receiver.end()
+        del self.remotes[key]
+        self._departed.add(key, receiver.next_seq)
+        self._lost_count += receiver.lost_count
+        self._pieces_fault_count += receiver.pieces_fault_count
+        self._has_refused = False
+        if remote.is_announced:
+            host, port, info = self._group.host, self._group.port, receiver.sender
+            event = SenderRemoved(group=host, port=port, sender=info, reason=reason)
+            self._deliveries.add(event)
+
+
+def sender_info(header: Header, start: int | None = None, application: str = "") -> SenderInfo:
+    """A sender as its header, and if there is one its announcement, tell of it."""
+    return SenderInfo(
+        address=dotted(header.address),
+        sender_id=header.sender_id,
+        start=header.start if start is None else start,
+        application_id=header.application_id,
+        application=application,
+    )
+
+
+def dotted(address: bytes) -> str:
+    """The four bytes as people write them."""
+    return ".".join(map(str, address))

@@ -1,0 +1,406 @@
+"""The sending half of a connection: datagrams with numbers, signs of life, and answers.
+
+All publishers of a connection share one sender: one identity and one sequence of datagrams.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Final
+
+from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
+from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.distributor.flow import Bandwidth, UpdateRate
+from skerry.protocol.distributor.history import History
+from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.messages import (
+    CONFIGURATION,
+    GOODBYE,
+    HEARTBEAT,
+    NAK,
+    RELAYED,
+    REQUEST,
+    RETRANSMISSION,
+    UPDATE,
+    UPDATE_HEADER_BYTES,
+    WHOLE,
+    Configuration,
+    Header,
+    Heartbeat,
+    Nak,
+    Request,
+)
+from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.segments import cut
+from skerry.protocol.distributor.serving import Server
+from skerry.protocol.distributor.wire import wire_of
+from skerry.protocol.patterns import check_subject
+
+__all__ = ["Sender"]
+
+_MS: Final = 1_000_000
+_U32: Final = 0xFFFFFFFF
+_HEAD_ENTRY_BYTES: Final = 200
+
+
+class Sender(Packer):
+    """Turns updates into numbered datagrams, and serves those who lost some.
+
+    It puts what is to be sent into `ready`, which the connection empties.
+    """
+
+    def __init__(
+        self,
+        *,
+        identity: Identity,
+        group: bytes,
+        port: int,
+        config: DistributorConfig,
+        rng: Random,
+        now_ns: int,
+        overhead_bytes: int = 0,
+        first_seq: int = 1,
+    ) -> None:
+        """`overhead_bytes` is what a seal adds to each datagram."""
+        super().__init__(-1)
+        self._config = config
+        self._group = group
+        self._port = port
+        self._rng = rng
+        self._wire = wire_of(config.dialect)
+        self._body_bytes_max = config.segment_bytes - overhead_bytes - UPDATE_HEADER_BYTES
+        self._heads_size = 0
+        self._delay_ns = config.holdback_delay_ms * _MS
+        self._rate = UpdateRate(interval_ns=config.flow_interval_ms * _MS, now_ns=now_ns)
+        self._bandwidth = Bandwidth(
+            bit_max_per_s=config.bandwidth_bit_max,
+            interval_ns=config.flow_interval_ms * _MS,
+            now_ns=now_ns,
+        )
+        self._history = History(
+            bytes_max=config.cache_bytes_max,
+            age_ns_max=config.cache_age_s * 1000 * _MS,
+            next_seq=first_seq,
+        )
+        self._server = Server(self._history, holdback_ns=config.server_holdback_ms * _MS)
+        # Numbers do not wrap in here; they do where they are written.
+        self._next_seq = first_seq
+        self._opened_ns = now_ns
+        self._tick_seq = first_seq
+        self._flush_ns: int | None = None
+        self._heartbeat_ns: int | None = None
+        self._configuration_ns: int | None = None
+        self._goodbye_ns: int | None = None
+        self._clean_ns: int | None = None
+        self.ready: list[bytes] = []
+        """Datagrams to be sent."""
+        self.publisher_count = 0
+        self.serves_until_ns = now_ns
+        """After its last goodbye a sender stays so long, for requests."""
+        self.sent_update_count = 0
+        self.sent_datagram_count = 0
+        self.sent_byte_count = 0
+        self.resent_datagram_count = 0
+        self.resent_byte_count = 0
+        self.control_sent_count = 0
+        self.naks_sent_count = 0
+        self.fake_loss_count = 0
+        self._take_identity(identity)
+
+    # -- publishers
+
+    def open_publisher(self, now_ns: int) -> None:
+        """One publisher more. The first one makes the sender known to the group."""
+        self.publisher_count += 1
+        if self.publisher_count == 1:
+            self.room = self._body_bytes_max
+            self._goodbye_ns = None
+            self._announce(now_ns)
+
+    def close_publisher(self, now_ns: int) -> None:
+        """One publisher less. The last one says goodbye, for the sender."""
+        assert self.publisher_count > 0
+        self.publisher_count -= 1
+        if self.publisher_count == 0:
+            self.flush(now_ns)
+            self.room = -1
+            self._heartbeat_ns = self._configuration_ns = None
+            self._send_heartbeat(GOODBYE)
+            timeout_ns = self._config.request_timeout_ms * _MS
+            # Once more later: what loses the first one would lose one right behind it, too.
+            self._goodbye_ns = now_ns + timeout_ns // 4
+            self.serves_until_ns = now_ns + timeout_ns
+
+    def become(self, identity: Identity, now_ns: int) -> None:
+        """Take another identity. Only possible while no data was sent under this one."""
+        assert self.last_seq == 0
+        self._take_identity(identity)
+        if self.publisher_count:
+            self._announce(now_ns)
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the datagram sent last, as it stands on the wire; 0 before any."""
+        return (self._next_seq - 1) & _U32
+
+    @property
+    def cache_count(self) -> int:
+        """Datagrams that are kept to be sent again."""
+        return len(self._history)
+
+    @property
+    def cache_bytes(self) -> int:
+        """Their bytes."""
+        return self._history.size
+
+    def ready_ns(self, now_ns: int) -> int:
+        """When a publisher may go on: now, unless the bandwidth is used up."""
+        return self._bandwidth.ready_ns(now_ns)
+
+    # -- publishing
+
+    def make_head(self, subject: str) -> bytes:
+        known = self.heads.get(subject)
+        if known is not None:
+            return known
+        check_subject(subject)
+        if not self._config.unicode_subjects and not subject.isascii():
+            error = LocalProtocolError(f"the subject {subject!r} is not ASCII")
+            error.hint = "Java programs would read another one; unicode_subjects allows it"
+            raise error
+        head = self._wire.subject_head(subject.encode())
+        if len(head) + 4 >= self._body_bytes_max:
+            raise LimitExceeded(
+                what="the size of a subject",
+                value=len(subject.encode()),
+                limit=self._body_bytes_max - self._wire.text_length_bytes - 7,
+            )
+        self._heads_size += len(head) + len(subject) + _HEAD_ENTRY_BYTES
+        if self._heads_size > DISTRIBUTOR_MEMO_BYTES_MAX:
+            self.heads.clear()
+            self._heads_size = 0
+        self.heads[subject] = head
+        return head
+
+    def may_publish(self, now_ns: int) -> bool:
+        if not self.publisher_count:
+            raise LocalProtocolError("there is no publisher; open one before publishing")
+        return self._bandwidth.ready_ns(now_ns) <= now_ns
+
+    def make_room(self, head: bytes, data: bytes, now_ns: int) -> bool:
+        if not self.may_publish(now_ns):
+            wait_ms = (self._bandwidth.ready_ns(now_ns) - now_ns) / _MS
+            raise WouldBlock(f"the bandwidth is used up for another {wait_ms:.0f} ms")
+        self.room = self._body_bytes_max
+        size = len(head) + 4 + len(data)
+        if size > self.room:
+            self._publish_large(head, data, now_ns)
+            return True
+        if self.size + size > self.room:
+            self.flush(now_ns)
+        return False
+
+    def hold_or_flush(self, now_ns: int) -> None:
+        until_ns = self._opened_ns + self._delay_ns
+        is_busy = self._delay_ns and (
+            self._rate.per_s(now_ns) > self._config.holdback_threshold_per_s
+        )
+        if not is_busy or now_ns >= until_ns:
+            self.flush(now_ns)
+        elif not self.hold_until_ns:
+            self.hold_until_ns = until_ns
+            self._flush_ns = now_ns + self._delay_ns
+
+    def flush(self, now_ns: int) -> None:
+        """Send what is in the open datagram."""
+        self._flush_ns = None
+        if self.count:
+            self._rate.add(self.count, now_ns)
+            self.sent_update_count += self.count
+            numbers = self._numbers(self.count)
+            self._send(self.take(self._whole_header + numbers), now_ns)
+        self._opened_ns = now_ns
+
+    def request(self, first_seq: int, last_seq: int, now_ns: int) -> None:
+        """A receiver asks for these datagrams, by the numbers on the wire."""
+        first = self._unwrapped(first_seq)
+        last = self._unwrapped(last_seq)
+        if first <= last < self._next_seq:
+            self._server.request(first, last + 1, now_ns)
+
+    def request_to(self, other: SenderInfo, first_seq: int, last_seq: int) -> bytes:
+        """A request of ours to another sender, as a datagram."""
+        request = Request(
+            header=self._header_value(REQUEST),
+            address=self.identity.address,
+            target_id=other.sender_id,
+            target_start=other.start & _U32,
+            first_seq=first_seq,
+            last_seq=last_seq,
+            host=self._config.host,
+            application=self._config.application,
+        )
+        return self._wire.encode(request)
+
+    # -- time
+
+    def advance(self, now_ns: int) -> None:
+        """Send what is due."""
+        if self._flush_ns is not None and now_ns >= self._flush_ns:
+            self.flush(now_ns)
+        if self._heartbeat_ns is not None and now_ns >= self._heartbeat_ns:
+            self._tick(now_ns)
+        if self._configuration_ns is not None and now_ns >= self._configuration_ns:
+            self._send_configuration()
+            self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
+        if self._goodbye_ns is not None and now_ns >= self._goodbye_ns:
+            self._send_heartbeat(GOODBYE)
+            self._goodbye_ns = None
+        if self._server.due_ns is not None and now_ns >= self._server.due_ns:
+            self._serve(now_ns)
+        if self._clean_ns is not None and now_ns >= self._clean_ns:
+            self._history.clean(now_ns)
+            is_empty = not len(self._history)
+            self._clean_ns = None if is_empty else now_ns + self._clean_interval_ns
+
+    def deadline_ns(self) -> int | None:
+        """When `advance` has something to do."""
+        dues = (
+            self._flush_ns,
+            self._heartbeat_ns,
+            self._configuration_ns,
+            self._goodbye_ns,
+            self._server.due_ns,
+            self._clean_ns,
+        )
+        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
+
+    # -- inside
+
+    @property
+    def _clean_interval_ns(self) -> int:
+        return self._config.cache_clean_interval_ms * _MS
+
+    def _take_identity(self, identity: Identity) -> None:
+        self.identity = identity
+        self._relayed = RELAYED if self._config.is_gateway else 0
+        self._whole_header = self._header(UPDATE, WHOLE)
+
+    def _header_value(self, kind: int, flags: int = WHOLE) -> Header:
+        return Header(
+            kind=kind,
+            flags=flags,
+            address=self.identity.address,
+            sender_id=self.identity.sender_id,
+            start=self.identity.start(self._config.dialect),
+            application_id=self.identity.application_id,
+        )
+
+    def _header(self, kind: int, flags: int) -> bytes:
+        return self._wire.header(self._header_value(kind, flags | self._relayed))
+
+    def _numbers(self, count: int) -> bytes:
+        return (self._next_seq & _U32).to_bytes(4, "big") + count.to_bytes(4, "big")
+
+    def _publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
+        if len(data) > self._config.update_bytes_max:
+            raise LimitExceeded(
+                what="the size of an update", value=len(data), limit=self._config.update_bytes_max
+            )
+        self.flush(now_ns)
+        self._rate.add(1, now_ns)
+        self.sent_update_count += 1
+        for flags, body in cut(head, data, room=self._body_bytes_max):
+            self._send(self._header(UPDATE, flags) + self._numbers(1) + body, now_ns)
+
+    def _send(self, datagram: bytes, now_ns: int) -> None:
+        self._history.add(self._next_seq, datagram, now_ns)
+        self._next_seq += 1
+        if self._clean_ns is None:
+            self._clean_ns = now_ns + self._clean_interval_ns
+        self.sent_datagram_count += 1
+        self.sent_byte_count += len(datagram)
+        if self._bandwidth.is_limited:
+            self._bandwidth.spend(len(datagram), now_ns)
+            if self._bandwidth.ready_ns(now_ns) > now_ns:
+                # The next update is an unusual case then, and learns that it has to wait.
+                self.room = -1
+        permille = self._config.fake_send_loss_permille
+        if permille and self._rng.randrange(1000) < permille:
+            self.fake_loss_count += 1
+        else:
+            self.ready.append(datagram)
+
+    def _announce(self, now_ns: int) -> None:
+        self._send_configuration()
+        # With it a receiver knows which number comes next, and so misses the first one, too.
+        self._send_heartbeat(HEARTBEAT)
+        self._tick_seq = self._next_seq
+        self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
+        self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
+
+    def _tick(self, now_ns: int) -> None:
+        if self._tick_seq == self._next_seq:
+            self._send_heartbeat(HEARTBEAT)
+        self._tick_seq = self._next_seq
+        self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
+
+    def _send_heartbeat(self, kind: int) -> None:
+        is_java = self._wire.text_length_bytes == 4
+        self._send_control(
+            Heartbeat(
+                header=self._header_value(kind),
+                group=self._group,
+                port=self._port,
+                sender_id=self.identity.sender_id,
+                start_ms=self.identity.start_ms if is_java else None,
+                last_seq=self.last_seq,
+            )
+        )
+
+    def _send_configuration(self) -> None:
+        is_java = self._wire.text_length_bytes == 4
+        start_ms = self.identity.start_ms
+        self._send_control(
+            Configuration(
+                header=self._header_value(CONFIGURATION),
+                group=self._group,
+                port=self._port,
+                sender_id=self.identity.sender_id,
+                start=start_ms if is_java else start_ms // 1000,
+                heartbeat_interval_ms=self._config.heartbeat_interval_ms,
+                configuration_interval_ms=self._config.configuration_interval_ms,
+                host=self.identity.address,
+                application=self._config.application,
+            )
+        )
+
+    def _serve(self, now_ns: int) -> None:
+        datagrams, gone = self._server.take_due(now_ns)
+        number_count = (self._body_bytes_max - 8) // 4
+        for first in range(0, len(gone), number_count):
+            self.naks_sent_count += 1
+            self._send_control(
+                Nak(
+                    header=self._header_value(NAK),
+                    group=self._group,
+                    port=self._port,
+                    sender_id=self.identity.sender_id,
+                    seqs=tuple(gone[first : first + number_count]),
+                )
+            )
+        for datagram in datagrams:
+            self.resent_datagram_count += 1
+            self.resent_byte_count += len(datagram)
+            self.ready.append(datagram[:2] + bytes((RETRANSMISSION,)) + datagram[3:])
+
+    def _send_control(self, message: Heartbeat | Configuration | Nak) -> None:
+        self.control_sent_count += 1
+        self.ready.append(self._wire.encode(message))
+
+    def _unwrapped(self, seq: int) -> int:
+        """The number without wrapping: the one nearest to what is sent next."""
+        distance = (seq - self._next_seq) & _U32
+        return self._next_seq + (distance - (1 << 32) if distance >> 31 else distance)

@@ -1,0 +1,118 @@
+"""The senders of a group as a receiver knows them: who is there, since when, and who is gone.
+
+A sender is known from its first datagram on, by the identity in the header. It is told to the
+application once it has announced itself. One that is silent for too long, or says goodbye, is
+removed; should it come back, its stream goes on where it was left, so nothing is delivered twice
+and nothing is missing without being told.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.events import RemovalReason
+from skerry.protocol.distributor.receiver import Receiver
+
+__all__ = ["Departed", "RemoteSender"]
+
+_MS: Final = 1_000_000
+
+
+class RemoteSender:
+    """One sender: its stream, and when it was heard of."""
+
+    def __init__(self, receiver: Receiver, config: DistributorConfig, now_ns: int) -> None:
+        self.receiver = receiver
+        self.heard_ns = now_ns
+        """When data or a heartbeat came last."""
+        self.is_announced = False
+        self._heartbeat_lost_count_max = config.heartbeat_lost_count_max
+        self._configuration_lost_count_max = config.configuration_lost_count_max
+        self._announced_ns = now_ns
+        self._silence_ns = self._period_ns(
+            config.heartbeat_interval_ms, config.heartbeat_lost_count_max
+        )
+        self._unannounced_ns = 0
+        self._leaving_ns: int | None = None
+        self._goodbye_seq = 0
+
+    def announced(
+        self, *, heartbeat_interval_ms: int, configuration_interval_ms: int, now_ns: int
+    ) -> None:
+        """It told how often it will be heard."""
+        self.is_announced = True
+        self.heard_ns = max(self.heard_ns, now_ns)
+        self._announced_ns = now_ns
+        self._silence_ns = self._period_ns(heartbeat_interval_ms, self._heartbeat_lost_count_max)
+        self._unannounced_ns = self._period_ns(
+            configuration_interval_ms, self._configuration_lost_count_max
+        )
+
+    def leaves(self, *, last_seq: int, due_ns: int) -> None:
+        """It said goodbye, and is removed at `due_ns`."""
+        if self._leaving_ns is None:
+            self._leaving_ns = due_ns
+        self._goodbye_seq = last_seq
+
+    def stays_after(self, seq: int) -> None:
+        """Data came: if it is newer than the goodbye, that does not count any more."""
+        if self._leaving_ns is not None and 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
+            self._leaving_ns = None
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether it said goodbye."""
+        return self._leaving_ns is not None
+
+    def removal(self, now_ns: int) -> RemovalReason | None:
+        """Why it is to be removed now, if it is."""
+        if self._leaving_ns is not None and now_ns >= self._leaving_ns:
+            return RemovalReason.GOODBYE
+        if now_ns - self.heard_ns >= self._silence_ns:
+            return RemovalReason.SILENT
+        if self._unannounced_ns and now_ns - self._announced_ns >= self._unannounced_ns:
+            return RemovalReason.UNANNOUNCED
+        return None
+
+    def due_ns(self) -> int:
+        """When to look at it again."""
+        due_ns = self.heard_ns + self._silence_ns
+        if self._unannounced_ns:
+            due_ns = min(due_ns, self._announced_ns + self._unannounced_ns)
+        if self._leaving_ns is not None:
+            due_ns = min(due_ns, self._leaving_ns)
+        request_ns = self.receiver.due_ns
+        return due_ns if request_ns is None else min(due_ns, request_ns)
+
+    @staticmethod
+    def _period_ns(interval_ms: int, lost_count_max: int) -> int:
+        # The interval is what a stranger says: nothing, or a thousand years, are not believed.
+        believed_ms = min(max(interval_ms, 1), DISTRIBUTOR_INTERVAL_MS_MAX)
+        return believed_ms * (lost_count_max + 1) * _MS
+
+
+class Departed:
+    """Where the streams of removed senders stopped; the oldest are forgotten first."""
+
+    def __init__(self) -> None:
+        self._next_seqs: dict[bytes, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._next_seqs)
+
+    def add(self, key: bytes, next_seq: int | None) -> None:
+        """A sender was removed; None if nobody listened to it."""
+        if next_seq is not None:
+            self._next_seqs[key] = next_seq
+        while len(self._next_seqs) > DISTRIBUTOR_SENDER_COUNT_MAX:
+            del self._next_seqs[next(iter(self._next_seqs))]
+
+    def clear(self) -> None:
+        """Nobody listens any more, so no stream goes on."""
+        self._next_seqs.clear()
+
+    def take(self, key: bytes) -> int | None:
+        """The number this sender's stream goes on with, if it was here before."""
+        return self._next_seqs.pop(key, None)

@@ -1,0 +1,280 @@
+"""Messages as bytes, in the dialect of the Java program and in that of pycast.
+
+All numbers are big-endian. The two dialects have the same messages with other widths: pycast turns
+addresses round, gives texts a length of two bytes instead of four, and counts the start of a sender
+in seconds. Nothing is read before its length was looked at: who shares a group can send anything.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from skerry.errors import DecodeError
+from skerry.protocol.distributor.config import Dialect
+from skerry.protocol.distributor.messages import (
+    CONFIGURATION,
+    GOODBYE,
+    HEADER_BYTES,
+    HEARTBEAT,
+    NAK,
+    REQUEST,
+    RETRANSMISSION,
+    UPDATE,
+    UPDATE_HEADER_BYTES,
+    Configuration,
+    Header,
+    Heartbeat,
+    Message,
+    Nak,
+    Request,
+    Update,
+)
+
+__all__ = ["JAVA_WIRE", "MAJOR_VERSION", "PYCAST_WIRE", "Reader", "Wire", "text_of", "wire_of"]
+
+MAJOR_VERSION: Final = 1
+_VERSION: Final = b"\x01\x00"
+_U32: Final = 0xFFFFFFFF
+
+_HEADER: Final = struct.Struct(">2sBB4sIII")
+_PLACE: Final = struct.Struct(">4sII")
+_PAIR: Final = struct.Struct(">II")
+
+
+class Wire:
+    """How one dialect writes and reads messages."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._is_java = dialect is Dialect.JAVA
+        self.text_length_bytes: int = 4 if self._is_java else 2
+        """Width of the length of a text; that of data is 4 in both."""
+
+    # -- writing
+
+    def header(self, header: Header) -> bytes:
+        """The first 20 bytes of a datagram."""
+        return _HEADER.pack(
+            _VERSION,
+            header.kind,
+            header.flags,
+            self.address(header.address),
+            header.sender_id & _U32,
+            header.start & _U32,
+            header.application_id & _U32,
+        )
+
+    def encode(self, message: Message) -> bytes:
+        """The whole datagram."""
+        head = self.header(message.header)
+        if isinstance(message, Update):
+            return head + _PAIR.pack(message.seq & _U32, message.count) + message.body
+        if isinstance(message, Heartbeat):
+            return head + self._heartbeat(message)
+        if isinstance(message, Configuration):
+            return head + self._configuration(message)
+        if isinstance(message, Request):
+            return head + self._request(message)
+        place = self._place(message.group, message.port, message.sender_id)
+        numbers = struct.pack(f">{len(message.seqs)}I", *[seq & _U32 for seq in message.seqs])
+        return head + place + len(message.seqs).to_bytes(4, "big") + numbers
+
+    def address(self, address: bytes) -> bytes:
+        """An address as it is written, or as it is meant when it was read."""
+        return address if self._is_java else address[::-1]
+
+    def text(self, text: str | None) -> bytes:
+        """A text with its length, or the single byte that stands for none."""
+        if text is None:
+            return b"\x00"
+        data = text.encode()
+        return b"\x01" + len(data).to_bytes(self.text_length_bytes, "big") + data
+
+    def subject_head(self, subject: bytes) -> bytes:
+        """What stands in front of an update's data, up to the length of the data."""
+        length = len(subject).to_bytes(self.text_length_bytes, "big")
+        return b"\x01" + length + subject + b"\x01"
+
+    # -- reading
+
+    def decode_header(self, data: bytes) -> Header:
+        """The header, whatever follows it. DecodeError when it is not whole."""
+        if len(data) < HEADER_BYTES:
+            raise DecodeError(type_name="datagram", detail=f"{len(data)} bytes are no header")
+        _, kind, flags, address, sender_id, start, application_id = _HEADER.unpack_from(data)
+        return Header(
+            kind=kind,
+            flags=flags,
+            address=self.address(address),
+            sender_id=sender_id,
+            start=start,
+            application_id=application_id,
+        )
+
+    def decode(self, data: bytes) -> Message:
+        """The message in a datagram. DecodeError when there is none, or more than one."""
+        header = self.decode_header(data)
+        if data[0] != MAJOR_VERSION:
+            raise DecodeError(type_name="datagram", detail=f"version {data[0]} is another one")
+        kind = header.kind
+        if kind in (UPDATE, RETRANSMISSION):
+            return self._read_update(header, data)
+        reader = Reader(data, HEADER_BYTES, self.text_length_bytes)
+        if kind in (HEARTBEAT, GOODBYE):
+            message: Message = self._read_heartbeat(header, reader)
+        elif kind == CONFIGURATION:
+            message = self._read_configuration(header, reader)
+        elif kind == REQUEST:
+            message = self._read_request(header, reader)
+        elif kind == NAK:
+            message = self._read_nak(header, reader)
+        else:
+            raise DecodeError(type_name="datagram", detail=f"there is no message {kind}")
+        reader.finish()
+        return message
+
+    # -- inside
+
+    def _place(self, group: bytes, port: int, sender_id: int) -> bytes:
+        return _PLACE.pack(self.address(group), port & _U32, sender_id & _U32)
+
+    def _heartbeat(self, message: Heartbeat) -> bytes:
+        start = b"" if message.start_ms is None else message.start_ms.to_bytes(8, "big")
+        place = self._place(message.group, message.port, message.sender_id)
+        return place + start + (message.last_seq & _U32).to_bytes(4, "big")
+
+    def _configuration(self, message: Configuration) -> bytes:
+        place = self._place(message.group, message.port, message.sender_id)
+        start = message.start.to_bytes(8 if self._is_java else 4, "big")
+        intervals = _PAIR.pack(message.heartbeat_interval_ms, message.configuration_interval_ms)
+        again = b"" if self._is_java else message.header.application_id.to_bytes(4, "big")
+        name = self.text(message.application)
+        return place + start + intervals + self.address(message.host) + again + name
+
+    def _request(self, message: Request) -> bytes:
+        start_bytes = 4 if self._is_java else 8
+        return b"".join(
+            (
+                self.address(message.address),
+                (message.target_id & _U32).to_bytes(4, "big"),
+                (message.target_start & _U32).to_bytes(start_bytes, "big"),
+                _PAIR.pack(message.first_seq & _U32, message.last_seq & _U32),
+                self.text(message.host),
+                self.text(message.application),
+            )
+        )
+
+    def _read_update(self, header: Header, data: bytes) -> Update:
+        if len(data) < UPDATE_HEADER_BYTES:
+            raise DecodeError(type_name="update", detail="it ends before its count")
+        seq, count = _PAIR.unpack_from(data, HEADER_BYTES)
+        return Update(header=header, seq=seq, count=count, body=data[UPDATE_HEADER_BYTES:])
+
+    def _read_heartbeat(self, header: Header, reader: Reader) -> Heartbeat:
+        return Heartbeat(
+            header=header,
+            group=self.address(reader.take(4)),
+            port=reader.number(4),
+            sender_id=reader.number(4),
+            # Older programs leave the start out, and only the length tells.
+            start_ms=reader.number(8) if reader.left() > 4 else None,
+            last_seq=reader.number(4),
+        )
+
+    def _read_configuration(self, header: Header, reader: Reader) -> Configuration:
+        group, port, sender_id = self.address(reader.take(4)), reader.number(4), reader.number(4)
+        start = reader.number(8 if self._is_java else 4)
+        heartbeat_ms, configuration_ms = reader.number(4), reader.number(4)
+        host = self.address(reader.take(4))
+        if not self._is_java:
+            reader.take(4)
+        return Configuration(
+            header=header,
+            group=group,
+            port=port,
+            sender_id=sender_id,
+            start=start,
+            heartbeat_interval_ms=heartbeat_ms,
+            configuration_interval_ms=configuration_ms,
+            host=host,
+            application=reader.text(),
+        )
+
+    def _read_request(self, header: Header, reader: Reader) -> Request:
+        return Request(
+            header=header,
+            address=self.address(reader.take(4)),
+            target_id=reader.number(4),
+            target_start=reader.number(4 if self._is_java else 8) & _U32,
+            first_seq=reader.number(4),
+            last_seq=reader.number(4),
+            host=reader.text(),
+            application=reader.text(),
+        )
+
+    def _read_nak(self, header: Header, reader: Reader) -> Nak:
+        group, port, sender_id = self.address(reader.take(4)), reader.number(4), reader.number(4)
+        count = reader.number(4)
+        numbers = reader.take(4 * count)
+        return Nak(
+            header=header,
+            group=group,
+            port=port,
+            sender_id=sender_id,
+            seqs=struct.unpack(f">{count}I", numbers),
+        )
+
+
+class Reader:
+    """Takes one field after another out of a message; DecodeError where it ends too early."""
+
+    def __init__(self, data: bytes, pos: int, text_length_bytes: int = 4) -> None:
+        self._data = data
+        self._pos = pos
+        self._text_length_bytes = text_length_bytes
+
+    def left(self) -> int:
+        """How many bytes were not taken yet."""
+        return len(self._data) - self._pos
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        if size > self.left():
+            detail = f"{size} bytes are announced and {self.left()} are left"
+            raise DecodeError(type_name="message", detail=detail, offset=self._pos)
+        self._pos += size
+        return self._data[self._pos - size : self._pos]
+
+    def number(self, size: int) -> int:
+        """The next number, without a sign."""
+        return int.from_bytes(self.take(size), "big")
+
+    def text(self) -> str | None:
+        """The next text; None where none is present."""
+        if not self.number(1):
+            return None
+        return text_of(self.take(self.number(self._text_length_bytes)))
+
+    def finish(self) -> None:
+        """There must be nothing left."""
+        if self.left():
+            detail = f"{self.left()} bytes are left over"
+            raise DecodeError(type_name="message", detail=detail, offset=self._pos)
+
+
+def text_of(data: bytes) -> str:
+    """Text as it was meant: in UTF-8, or else with one byte a letter, as older Java programs do."""
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("latin-1")
+
+
+JAVA_WIRE: Final = Wire(Dialect.JAVA)
+PYCAST_WIRE: Final = Wire(Dialect.PYCAST)
+
+
+def wire_of(dialect: Dialect) -> Wire:
+    """The wire of a dialect."""
+    return JAVA_WIRE if dialect is Dialect.JAVA else PYCAST_WIRE

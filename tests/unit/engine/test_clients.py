@@ -1,0 +1,110 @@
+"""A client as the node knows it: its agenda, and when its objects need no look."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING
+
+from skerry.engine.admission import (
+    INSIDE,
+    Admission,
+    AdmissionConfig,
+    ClientLimits,
+    PermissionRule,
+)
+from skerry.engine.clients import Client, Later, do_at_once
+from skerry.engine.lane import Lane
+from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.server import ServerConnection
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.machine import Address
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+
+def make() -> Client:
+    lane = Lane(7, Wire(), [])
+    connection = ServerConnection(Wire(), client_id=7, outgoing=lane)
+    address = Address("somewhere", 1, is_stream=True)
+    return Client(address, connection, lane, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
+
+
+class Pieces:
+    """A task of some pieces."""
+
+    def __init__(self, count: int) -> None:
+        self.left = count
+
+    def step(self, now_s: float) -> bool:
+        self.left -= 1
+        return self.left == 0
+
+
+def test_a_client_has_the_number_of_its_lane_and_the_name_it_gave() -> None:
+    client = make()
+    assert (client.client_id, client.name) == (7, "<not_set>")
+    client.connection.name = "pilot"
+    assert client.name == "pilot"
+
+
+def test_a_client_is_in_once_it_was_let_in_until_it_goes() -> None:
+    client = make()
+    stages = [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CONNECTED, Stage.CLOSED]
+    found = []
+    for stage in stages:
+        client.connection.stage = stage
+        found.append(client.is_in)
+    assert found == [False, True, True, False]
+
+
+def known(harbour: Harbour, guest: Guest) -> Client:
+    return harbour.node._clients[guest.address]
+
+
+def test_only_who_may_do_all_and_is_not_measured_is_free(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    assert known(harbour, harbour.guest()).is_free
+    assert not known(harbour, harbour.stranger("silent")).is_free
+    rules = (PermissionRule(verbs=("publish", "subscribe")),)
+    for config in (
+        AdmissionConfig(permission=rules),
+        AdmissionConfig(limits=ClientLimits(updates_per_s_max=5)),
+        AdmissionConfig(limits=ClientLimits(bytes_per_s_max=5)),
+        AdmissionConfig(limits=ClientLimits(update_bytes_max=1000)),
+    ):
+        harbour = make_harbour(admission=Admission(config, rng=Random(1)))
+        assert not known(harbour, harbour.guest()).is_free
+
+
+def test_work_is_done_at_once_or_behind_what_is_on_the_agenda() -> None:
+    client = make()
+    done: list[tuple[str, float]] = []
+    client.when_caught_up(lambda now_s: done.append(("first", now_s)), 1.0)
+    assert done == [("first", 1.0)]
+    client.agenda.append(Pieces(2))
+    client.when_caught_up(lambda now_s: done.append(("second", now_s)), 2.0)
+    assert len(done) == 1
+    assert [type(task) for task in client.agenda] == [Pieces, do_at_once]
+    assert client.agenda[1].step(3.0)
+    assert done[1:] == [("second", 3.0)]
+
+
+def test_what_is_made_later_is_made_when_its_turn_comes_and_once() -> None:
+    made: list[Pieces] = []
+
+    def make_pieces() -> Pieces:
+        made.append(Pieces(3))
+        return made[-1]
+
+    later = Later(make_pieces)
+    assert made == []
+    assert [later.step(0.0) for _ in range(3)] == [False, False, True]
+    assert len(made) == 1
+
+
+def test_what_there_is_nothing_to_do_for_any_more_is_done() -> None:
+    assert Later(lambda: None).step(0.0)

@@ -1,0 +1,47 @@
+"""What a node tells whoever runs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import skerry
+from skerry.engine.events import ClientCame, ClientRefused, ClientWent
+from skerry.engine.origins import INSIDE
+from skerry.objects.internal import internal_class
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Harbour
+
+Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; }").Boat
+
+
+def test_a_client_that_comes_and_goes_is_told(harbour: Harbour) -> None:
+    guest = harbour.guest("pilot")
+    guest.goodbye()
+    came, went = harbour.node.take_events()
+    assert came == ClientCame(client_id=2, name="pilot", origin=str(INSIDE))
+    assert went == ClientWent(client_id=2, name="pilot", reason="goodbye")
+
+
+def test_a_client_that_is_lost_or_cut_is_told_with_its_reason(harbour: Harbour) -> None:
+    lost, cut = harbour.guest("lost"), harbour.guest("cut")
+    lost.vanish()
+    cut.send("DotsMember", groupName="Boat")
+    first, second = harbour.events(ClientWent)
+    assert (first.name, first.reason, first.detail) == ("lost", "lost", "")
+    assert (second.name, second.reason) == ("cut", "fault")
+    assert second.detail == "DotsMember: without groupName or event"
+
+
+def test_what_a_client_is_not_given_is_told(harbour: Harbour) -> None:
+    guest = harbour.guest("asker")
+    guest.describe(Boat)
+    guest.send(
+        "DotsMember",
+        groupName="Nothing",
+        event=internal_class("DotsMemberEvent")["join"],
+        subscriptionId=1,
+    )
+    (refused,) = harbour.events(ClientRefused)
+    assert (refused.client_id, refused.name, refused.what) == (guest.client_id, "asker", "filter")
+    assert refused.detail == "Nothing: there is no such type"

@@ -1,0 +1,308 @@
+"""Replay: all that is there, in pieces, counted down, while everything goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import pytest
+
+import skerry
+from skerry.engine.replay import Replay, Teller
+from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX
+from skerry.objects.internal import internal_class
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; 3: int32 speed; }
+    struct Car { 1: [key] uint32 id; 2: string name; }
+    struct Shout [cached=false] { 1: string text; }
+    """
+)
+Boat, Car, Shout = TYPES.Boat, TYPES.Car, TYPES.Shout
+BULK = "x" * 30_000
+"""Three objects of this size are a slice."""
+COUNT = 12
+
+
+@pytest.fixture
+def maker(harbour: Harbour) -> Guest:
+    """Has made more boats than are told at once."""
+    guest = harbour.guest("maker")
+    guest.publish(*[Boat(id=number, name=BULK) for number in range(COUNT)])
+    return guest
+
+
+def begin(harbour: Harbour, group: str = "Boat", **options: object) -> Guest:
+    """A client that asked for the boats and was told the first of them."""
+    guest = harbour.guest("reader")
+    guest.connection.join(group, 0.0, **options)  # type: ignore[arg-type]
+    guest.connection.send_message(internal_class("DotsEcho")(request=True), 0.0)
+    harbour.carry()
+    harbour.carry()
+    assert 0 < len(guest.items("Boat", None)) < COUNT
+    return guest
+
+
+def ids(guest: Guest) -> list[int]:
+    return [boat.id for boat in guest.objects(Boat)]
+
+
+def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
+    reader = begin(harbour)
+    assert harbour.node.deadline_ns() == harbour.now_ns
+    told = [len(reader.objects(Boat))]
+    while told[-1] < COUNT:
+        assert "DotsCacheInfo" not in reader.names()
+        harbour.node.advance(harbour.now_ns)
+        harbour.carry()
+        told.append(len(reader.objects(Boat)))
+    assert told == [3, 6, 9, 12]
+    harbour.pump()
+    assert ids(reader) == list(range(COUNT))
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    assert reader.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
+    (info,) = reader.messages("DotsCacheInfo")
+    assert (info.typeName, info.endTransmission) == ("Boat", True)
+
+
+def test_what_changes_meanwhile_is_told_once_in_its_new_state(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour)
+    maker.post(Boat(id=COUNT - 1, speed=7))
+    maker.post(Boat(id=0, speed=8))
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    told = [(b.id, b.speed) for b in reader.objects(Boat)]
+    assert told.count((COUNT - 1, 7)) == 1
+    assert (COUNT - 1, None) not in told
+    assert told.count((0, 8)) == 1, "live, as it had been told already"
+    assert len(told) == COUNT + 1
+    assert reader.sees(Boat) == by_key(harbour)
+    assert reader.names()[-1] == "DotsEcho"
+
+
+def by_key(harbour: Harbour) -> dict[bytes, object]:
+    objects = harbour.node.cache.objects("Boat")
+    return {key: Boat.decode(entry.payload) for key, entry in objects}
+
+
+def test_what_is_removed_meanwhile_is_told_just_before(harbour: Harbour, maker: Guest) -> None:
+    reader = begin(harbour)
+    maker.post(Boat(id=COUNT - 1), is_remove=True)
+    maker.post(Boat(id=0), is_remove=True)
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    items = reader.items("Boat")
+    last = [i for i, item in enumerate(items) if Boat.decode(item.payload).id == COUNT - 1]
+    assert [int(items[i].header.remove_obj) for i in last] == [0, 1]
+    assert last[1] == last[0] + 1
+    assert len(reader.sees(Boat)) == COUNT - 2
+
+
+def test_what_is_made_meanwhile_is_told_live(harbour: Harbour, maker: Guest) -> None:
+    reader = begin(harbour)
+    maker.post(Boat(id=99, speed=1))
+    maker.post(Boat(id=COUNT - 1), is_remove=True)
+    maker.post(Boat(id=COUNT - 1, speed=2))
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    live = [b.id for b, i in zip(reader.objects(Boat), told_items(reader), strict=True) if i < 0]
+    assert live == [99, COUNT - 1]
+    assert reader.sees(Boat) == by_key(harbour)
+
+
+def told_items(guest: Guest) -> list[int]:
+    items = [item for item in guest.items("Boat") if item.header.remove_obj != 1]
+    return [int(item.header.from_cache) for item in items]
+
+
+def test_a_field_that_is_cleared_meanwhile_is_cleared_for_who_knew_it(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = harbour.guest("reader")
+    reader.join("Boat")
+    reader.connection.join("/...", 0.0)
+    harbour.carry()
+    harbour.carry()
+    maker.post(Boat(id=COUNT - 1), only=["name"])
+    harbour.pump()
+    assert reader.sees(Boat)[b"\x81\x0b"] == Boat(id=COUNT - 1)
+
+
+def test_others_have_their_turn_between_two_slices(harbour: Harbour, maker: Guest) -> None:
+    other = harbour.guest("other")
+    other.join("Shout")
+    reader = begin(harbour)
+    maker.post(Shout(text="now"))
+    harbour.carry()
+    harbour.carry()
+    assert other.objects(Shout) == [Shout(text="now")]
+    assert len(reader.objects(Boat)) < COUNT
+    harbour.pump()
+
+
+def test_a_paused_client_is_told_no_more_until_it_is_resumed(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour)
+    reader.pause()
+    told = len(reader.objects(Boat))
+    deadline_ns = harbour.node.deadline_ns()
+    assert deadline_ns is not None
+    assert deadline_ns > harbour.now_ns, "there is nothing to do for it"
+    harbour.wait(0.5)
+    assert len(reader.objects(Boat)) == told
+    reader.resume()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    assert reader.names()[-1] == "DotsEcho"
+
+
+@pytest.mark.parametrize("group", ["Boat", "/Boat/*", "/..."])
+def test_a_client_that_joins_again_is_told_all_again_after_the_first_time(
+    group: str, harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour, group)
+    for _ in range(2):
+        reader.connection.join(group, 0.0)
+    reader.connection.send_message(internal_class("DotsEcho")(request=True), 0.0)
+    harbour.pump()
+    infos = [info.typeName for info in reader.messages("DotsCacheInfo")]
+    assert infos == [group] * 3
+    assert reader.names()[-1] == "DotsEcho"
+    counts = reader.counts_down("Boat")
+    # A pattern has selected other objects, too.
+    assert counts.count(0) in (2, 3)
+    assert len(reader.objects(Boat)) == 3 * COUNT
+
+
+def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) -> None:
+    reader = begin(harbour)
+    reader.leave("Boat")
+    assert len(reader.objects(Boat)) < COUNT
+    assert reader.messages("DotsCacheInfo") == []
+    assert reader.names()[-1] == "DotsEcho"
+    reader.forget()
+    reader.join("Boat")
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+
+
+def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(
+    harbour: Harbour, maker: Guest
+) -> None:
+    begin(harbour).vanish()
+    deadline_ns = harbour.node.deadline_ns()
+    assert deadline_ns is not None
+    assert deadline_ns > harbour.now_ns
+    maker.publish(Boat(id=0, speed=1))
+
+
+def test_several_types_are_counted_down_together(harbour: Harbour, maker: Guest) -> None:
+    maker.publish(*[Car(id=number, name=BULK) for number in range(4)])
+    reader = harbour.guest("reader")
+    reader.join("/*/*")
+    # Clients are objects, too.
+    others = [item.header.type_name for item in reader.heard if item.header.from_cache >= 0]
+    assert {"Boat", "Car", "DotsClient"} <= set(others)
+    counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
+    assert counts == list(reversed(range(len(counts))))
+    assert [info.typeName for info in reader.messages("DotsCacheInfo")] == ["/*/*"]
+
+
+def test_objects_under_a_subject_that_changes_meanwhile_are_all_told(
+    harbour: Harbour, maker: Guest
+) -> None:
+    maker.publish(*[Boat(id=n, name=BULK) for n in range(COUNT)], subject="/here/boat")
+    reader = begin(harbour, "/here/...")
+    # Two of those that are still to be told go elsewhere, and one of them for good.
+    maker.post(Boat(id=COUNT - 1, speed=1), subject="/there/boat")
+    maker.post(Boat(id=COUNT - 2, speed=1), subject="/there/boat")
+    maker.post(Boat(id=COUNT - 2), is_remove=True, subject="/there/boat")
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    assert [info.typeName for info in reader.messages("DotsCacheInfo")] == ["/here/..."]
+    assert reader.names()[-1] == "DotsEcho"
+
+
+def test_the_end_is_told_also_when_there_is_nothing(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.describe(Boat)
+    guest.join("Boat")
+    guest.join("Shout")
+    guest.join("Unknown")
+    guest.join("/nothing/here")
+    infos = [info.typeName for info in guest.messages("DotsCacheInfo")]
+    assert infos == ["Boat", "/nothing/here"], "of what is cached and known"
+
+
+class Noting(Teller):
+    """Counts, and says what it cost."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.told: list[int] = []
+        self._size = size
+
+    def tell(self, topic: object, entry: object, left: int, now_s: float) -> int:
+        self.told.append(left)
+        return self._size
+
+
+def test_a_slice_ends_with_the_object_that_fills_it(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    guest = harbour.guest()
+    guest.publish(*[Boat(id=number) for number in range(5)])
+    topic = harbour.node._hub.topics["Boat"]
+    ended: list[float] = []
+    teller = Noting(REPLAY_SLICE_BYTES - 1)
+    replay = Replay(teller, [(topic, list(topic.shelf.objects))], ended.append)
+    assert not replay.step(1.0)
+    assert (teller.told, replay.left) == ([4, 3], 3)
+    assert not replay.step(2.0)
+    assert replay.step(3.0)
+    assert (teller.told, ended) == ([4, 3, 2, 1, 0], [3.0])
+
+
+def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour()
+    harbour.guest().describe(Boat)
+    topic = harbour.node._types.topic("Boat")
+    assert topic is not None
+    few = [bytes([0x81, n]) for n in (3, 1, 2)]
+    Replay(Noting(1), [(topic, few)], lambda _: None)
+    assert few == sorted(few)
+    many = [n.to_bytes(4, "big") for n in reversed(range(REPLAY_SORTED_COUNT_MAX + 1))]
+    before = list(many)
+    Replay(Noting(1), [(topic, many)], lambda _: None)
+    assert many == before
+
+
+@pytest.mark.slow
+def test_a_cache_of_many_megabytes_is_told_to_a_client_that_takes_it_slowly(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    bulk = "x" * 1_000_000
+    for number in range(20):
+        maker.publish(Boat(id=number, name=bulk))
+    reader.connection.join("Boat", 0.0)
+    peak = 0
+    while len(reader.items("Boat")) < 20:
+        harbour.carry()
+        reader.pause()
+        harbour.node.advance(harbour.now_ns)
+        (row,) = [r for r in harbour.node.statistics().clients if r.name == "reader"]
+        peak = max(peak, row.queued_bytes)
+        harbour.node.resume(reader.address, harbour.now_ns)
+    harbour.pump()
+    assert peak < 2_500_000, "it never waits in the node"
+    assert not reader.is_cut
+    assert reader.counts_down("Boat") == list(reversed(range(20)))
+    harbour.check()

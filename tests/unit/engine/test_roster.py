@@ -1,0 +1,175 @@
+"""What a node publishes about itself and its clients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import skerry
+from skerry.objects.internal import internal_class
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; }
+    struct Car { 1: [key] uint32 id; }
+    """
+)
+Boat, Car = TYPES.Boat, TYPES.Car
+DotsClient: Any = internal_class("DotsClient")
+Status: Any = internal_class("DotsDaemonStatus")
+ClientStatistics: Any = internal_class("DotsClientStatistics")
+
+
+def states(guest: Guest, client_id: int) -> list[tuple[str, str]]:
+    told = [obj for obj in guest.objects(DotsClient) if obj.id == client_id]
+    return [(o.name, o.connectionState.label) for o in told if o.connectionState is not None]
+
+
+def client_ids(harbour: Harbour) -> list[int]:
+    return [obj.id for obj in harbour.cached(DotsClient)]
+
+
+def test_every_state_of_a_client_is_told(harbour: Harbour) -> None:
+    watcher = harbour.guest("watcher")
+    watcher.join("DotsClient")
+    guest = harbour.guest("guest", wants_preload=True)
+    guest.connection.finish_joins(0.0)
+    harbour.pump()
+    guest.goodbye()
+    assert states(watcher, guest.client_id) == [
+        ("<not_set>", "connecting"),
+        ("guest", "early_subscribe"),
+        ("guest", "connected"),
+        ("guest", "closed"),
+    ]
+    header = watcher.items("DotsClient")[-1].header
+    assert (header.sender, header.is_from_myself) == (1, 1)
+
+
+def test_what_a_client_publishes_and_joins_is_told_when_it_changes(harbour: Harbour) -> None:
+    watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
+    watcher.join("DotsClient")
+    guest.publish(Boat(id=1), Boat(id=2))
+    guest.join("Car")
+    guest.join("/fleet/*")
+    harbour.wait(1)
+
+    def told() -> list[tuple[list[str], list[str]]]:
+        objs = [o for o in watcher.objects(DotsClient) if o.id == guest.client_id]
+        return [(o.publishedTypes, o.subscribedTypes) for o in objs if o.publishedTypes is not None]
+
+    published = ["Boat"]
+    assert told() == [(published, ["/fleet/*", "Car"])]
+    guest.publish(Boat(id=1))
+    harbour.wait(1)
+    assert len(told()) == 1
+    guest.leave("Car")
+    guest.join("Boat")
+    harbour.wait(1)
+    assert told()[1:] == [(published, ["/fleet/*", "Boat"])], "as many as before, but others"
+    guest.leave("Boat")
+    guest.open_view(Boat, 3, where="id > 1")
+    harbour.wait(1)
+    assert told()[-1] == (published, ["/fleet/*", "Boat"]), "it still listens to boats"
+
+
+def test_the_status_is_told_a_second_after_a_change_and_not_by_itself_again(
+    harbour: Harbour,
+) -> None:
+    watcher = harbour.guest("watcher")
+    watcher.join("DotsDaemonStatus")
+    assert harbour.node.deadline_ns() == 1_000_000_000
+    harbour.wait(0.999)
+    assert watcher.objects(Status) == []
+    harbour.wait(0.001)
+    (status,) = watcher.objects(Status)
+    assert status.serverName == "skerry"
+    assert status.startTime == 1_700_000_000.0
+    assert status.received.packages == 2
+    assert status.received.bytes > 0
+    assert status.sent.packages > 0
+    assert (status.cache.nrTypes, status.cache.size) == (1, 1)
+    assert not status.is_set("resourceUsage")
+    for _ in range(10):
+        harbour.wait(10)
+    assert len(watcher.objects(Status)) == 1
+    assert harbour.node.deadline_ns() is None
+    watcher.echo(1)
+    harbour.wait(1)
+    assert len(watcher.objects(Status)) == 2
+
+
+def test_what_the_computer_is_used_for_is_told_when_it_is_known(harbour: Harbour) -> None:
+    watcher = harbour.guest("watcher")
+    watcher.join("DotsDaemonStatus")
+    harbour.node.tell_usage({"maxRss": 5, "userCpuTime": 1.5})
+    harbour.wait(1)
+    (status,) = watcher.objects(Status)
+    assert (status.resourceUsage.maxRss, status.resourceUsage.userCpuTime) == (5, 1.5)
+
+
+def test_counters_of_clients_are_told_every_five_seconds_if_they_changed(
+    harbour: Harbour,
+) -> None:
+    watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
+    watcher.join("DotsClientStatistics")
+    guest.publish(Boat(id=1))
+    harbour.wait(5)
+    rows = {row.clientId: row for row in watcher.objects(ClientStatistics)}
+    assert set(rows) == {watcher.client_id, guest.client_id}
+    row = rows[guest.client_id]
+    assert row.received.packages == 3, "an introduction, a description and an object"
+    assert row.sent.packages == 2
+    assert row.received.bytes > 0
+    assert row.overflowDisconnected is False
+    for _ in range(4):
+        harbour.wait(5)
+    assert len(watcher.objects(ClientStatistics)) == 2
+    guest.publish(Boat(id=1))
+    harbour.wait(5)
+    assert [r.clientId for r in watcher.objects(ClientStatistics)][2:] == [guest.client_id]
+
+
+def test_clients_that_are_gone_stay_while_objects_of_theirs_do(harbour: Harbour) -> None:
+    maker, idler, stayer = (harbour.guest(name) for name in ("maker", "idler", "stayer"))
+    stayer.join("DotsClient")
+    stayer.join("DotsClientStatistics")
+    maker.publish(Boat(id=1))
+    harbour.wait(5)
+    maker.vanish()
+    idler.vanish()
+    ids = [guest.client_id for guest in (maker, idler, stayer)]
+    harbour.wait(9.999)
+    assert client_ids(harbour) == ids
+    harbour.wait(0.001)
+    assert client_ids(harbour) == [ids[0], ids[2]]
+    assert stayer.items("DotsClient")[-1].header.remove_obj == 1
+    gone = stayer.items("DotsClientStatistics")[-1]
+    assert gone.header.remove_obj == 1
+    assert ClientStatistics.decode(gone.payload).clientId == ids[1]
+    stayer.publish(Boat(id=1, name="mine"))
+    harbour.wait(10)
+    assert client_ids(harbour) == [ids[0], ids[2]], "it made the boat"
+    stayer.remove(Boat(id=1))
+    harbour.wait(10)
+    assert client_ids(harbour) == [ids[2]]
+    harbour.wait(10)
+    assert harbour.node.deadline_ns() is None
+
+
+def test_a_plain_host_tells_no_more_than_the_real_ones(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(extensions=False)
+    guest = harbour.guest("guest")
+    assert not guest.connection.has_filters
+    guest.join("DotsClient")
+    guest.join("DotsDaemonStatus")
+    guest.publish(Boat(id=1))
+    harbour.wait(20)
+    assert guest.objects(Status) == []
+    assert not any(obj.is_set("publishedTypes") for obj in guest.objects(DotsClient))
+    harbour.check()

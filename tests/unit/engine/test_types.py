@@ -1,0 +1,260 @@
+"""The types of a node: learned from clients, kept, restored, and adopted when they have changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import skerry
+from skerry.engine.events import TypeAdopted, TypeConflict
+from skerry.engine.persistence import Journal, StoredObject, StoredType, store_type
+from skerry.objects.base import key_of
+from skerry.schema.model import StructType
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Harbour
+
+
+def types(text: str) -> Any:
+    return skerry.define_types(text)
+
+
+OLD = types(
+    """
+    enum Kind { 1: cargo, 2: tanker }
+    struct Place [substruct_only] { 1: float64 lat; 2: float64 lon; }
+    struct Boat [persistent] { 1: [key] uint32 id; 2: string name; 3: Place place; 4: Kind kind; }
+    struct Car [persistent] { 1: [key] uint32 id; 2: Place place; }
+    """
+)
+GROWN = types(
+    """
+    enum Kind { 1: cargo, 2: tanker }
+    struct Place [substruct_only] { 1: float64 lat; 2: float64 lon; }
+    struct Boat [persistent] {
+        1: [key] uint32 id; 2: string name; 3: Place place; 4: Kind kind; 5: float64 length;
+    }
+    """
+)
+BROKEN = types("struct Boat [persistent] { 1: [key] uint32 id; 2: int32 name; }")
+DEEPER = types(
+    """
+    enum Kind { 1: cargo, 2: tanker }
+    struct Place [substruct_only] { 1: float64 lat; 2: float64 lon; 3: float64 depth; }
+    struct Boat [persistent] { 1: [key] uint32 id; 2: string name; 3: Place place; 4: Kind kind; }
+    """
+)
+Fleeting = types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat
+
+
+def stored(obj: Any, *, position: int = 5) -> StoredObject:
+    return StoredObject(
+        type_name=obj.descriptor.name,
+        key=key_of(obj),
+        payload=obj.encode(),
+        subject="",
+        created_ns=1,
+        created_from=3,
+        modified_ns=2,
+        modified_from=4,
+        sent_ns=1_500_000_000_000_000_000,
+        position=position,
+    )
+
+
+def restored(make_harbour: Callable[..., Harbour], *objs: Any) -> Harbour:
+    """A node in its second life."""
+    harbour = make_harbour(journal=Journal(rng=Random(1)))
+    for cls in {type(obj): None for obj in objs}:
+        assert isinstance(cls.descriptor, StructType)
+        harbour.node.restored(store_type(cls.descriptor))
+    for obj in objs:
+        harbour.node.restored(stored(obj))
+    return harbour
+
+
+# -- learning
+
+
+def test_a_type_is_known_from_its_description_on(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.describe(OLD.Boat)
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    assert harbour.node.registry.origin("Boat") == f"client {guest.client_id} (guest)"
+
+
+def test_the_first_definition_stays_and_the_second_is_reported(harbour: Harbour) -> None:
+    first, second, plain = harbour.guest("first"), harbour.guest("second"), harbour.plain()
+    watcher = harbour.guest("watcher")
+    watcher.join("Boat")
+    first.publish(Fleeting(id=1, name="Mary"))
+    second.publish(GROWN.Boat(id=2, name="Anne", length=9.5))
+    plain.publish(GROWN.Boat(id=3, name="Jane", length=9.5))
+    assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    (conflict,) = harbour.node.registry.conflicts
+    assert conflict.known_from == f"client {first.client_id} (first)"
+    assert conflict.offered == GROWN.Boat.descriptor
+    events = harbour.events(TypeConflict)
+    assert [event.type_name for event in events] == ["Boat", "Boat"]
+    assert "the one from client" in events[0].detail
+    assert harbour.node.statistics().conflict_count == 1
+    ((what, reason),) = second.refusals()
+    assert (what, reason) == ("describe", events[0].detail)
+    assert not second.is_cut
+    assert not plain.is_cut
+    assert [boat.name for boat in watcher.objects(Fleeting)] == ["Mary", "Anne", "Jane"]
+
+
+def test_the_same_definition_again_is_no_conflict(harbour: Harbour) -> None:
+    for name in ("first", "second"):
+        harbour.guest(name).publish(Fleeting(id=1))
+    assert harbour.node.registry.conflicts == ()
+    assert harbour.events(TypeConflict) == []
+
+
+def test_an_enum_and_a_struct_of_one_name_are_a_conflict(harbour: Harbour) -> None:
+    other = types("enum Boat { 1: sloop } struct Sail { 1: [key] uint32 id; 2: Boat boat; }")
+    first, second = harbour.guest("first"), harbour.guest("second")
+    first.publish(Fleeting(id=1))
+    second.describe(other.Sail)
+    assert [event.type_name for event in harbour.events(TypeConflict)][:1] == ["Boat"]
+    assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    assert not first.is_cut
+
+
+# -- the next life
+
+
+def test_objects_come_back_with_all_that_was_known_of_them(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
+    harbour.node.restored_meta({"position": 41, "client": 9})
+    guest = harbour.guest()
+    assert guest.client_id == 10
+    guest.join("Boat")
+    assert [boat.id for boat in guest.objects(OLD.Boat)] == [1, 2]
+    header = guest.items("Boat")[0].header
+    assert (header.sender, header.sent_time, header.position) == (4, 1_500_000_000.0, 5)
+    assert header.attributes == 0b110
+    guest.publish(OLD.Boat(id=1, kind=OLD.Kind.cargo))
+    position = guest.items("Boat")[-1].header.position
+    assert position > 41
+    assert harbour.node.statistics().object_count == 3
+    harbour.check()
+
+
+def test_a_definition_that_has_not_changed_adopts_nothing(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1))
+    harbour.guest().describe(OLD.Boat)
+    assert harbour.node.take_events()[1:] == []
+    assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1)]
+
+
+def test_stored_objects_follow_a_definition_that_has_grown(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
+    watcher = harbour.guest("watcher")
+    watcher.join("Boat")
+    watcher.open_view(OLD.Boat, 1, where="id > 0")
+    watcher.pause()
+    maker = harbour.guest("maker")
+    maker.publish(OLD.Boat(id=1, name="Anne"))
+    harbour.check()
+    late = harbour.guest("late")
+    late.publish(GROWN.Boat(id=1, length=9.5))
+    # The first who described it has settled the matter.
+    assert [event.type_name for event in harbour.events(TypeConflict)] == ["Boat"]
+    harbour.check()
+    watcher.resume()
+
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
+    watcher = harbour.guest("watcher")
+    watcher.join("Boat")
+    watcher.open_view(OLD.Boat, 1, where="id > 0")
+    watcher.pause()
+    maker = harbour.guest("maker")
+    maker.publish(GROWN.Boat(id=1, length=9.5))
+    (adopted,) = harbour.events(TypeAdopted)
+    assert adopted == TypeAdopted(type_name="Boat", object_count=2)
+    assert harbour.node.registry["Boat"] == GROWN.Boat.descriptor
+    assert harbour.cached(GROWN.Boat) == [
+        GROWN.Boat(id=1, name="Mary", length=9.5),
+        GROWN.Boat(id=2),
+    ]
+    harbour.check()
+    watcher.resume()
+    assert watcher.objects(GROWN.Boat)[-1] == GROWN.Boat(id=1, length=9.5)
+    ids = [boat.id for boat in watcher.objects(GROWN.Boat, 1)]
+    assert ids == [1, 2], "of lengths nobody told it when it asked"
+    maker.publish(GROWN.Boat(id=2, name="Anne", length=1.5))
+    assert watcher.objects(GROWN.Boat, 1)[-1] == GROWN.Boat(id=2, name="Anne")
+    harbour.check()
+    journal = harbour.node.journal
+    assert journal is not None
+    batch = journal.take_batch(0)
+    assert batch is not None
+    assert batch.types == (StoredType(name="Boat", definition=batch.types[0].definition),)
+    assert {put.key for put in batch.puts} == {key_of(GROWN.Boat(id=1)), key_of(GROWN.Boat(id=2))}
+
+
+@pytest.mark.parametrize("other", [BROKEN.Boat, Fleeting], ids=["other kind", "not stored"])
+def test_a_definition_that_stored_objects_cannot_follow_is_a_conflict(
+    other: Any, make_harbour: Callable[..., Harbour]
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
+    guest = harbour.guest()
+    guest.describe(other)
+    assert harbour.events(TypeAdopted) == []
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    (conflict,) = harbour.node.registry.conflicts
+    assert conflict.known_from == "the storage"
+    assert [what for what, _ in guest.refusals()] == ["describe"]
+    assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, name="Mary")]
+    harbour.check()
+
+
+def test_a_part_that_has_changed_is_adopted_by_all_that_are_made_of_it(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    place = OLD.Place(lat=1.0, lon=2.0)
+    harbour = restored(make_harbour, OLD.Boat(id=1, place=place), OLD.Car(id=7, place=place))
+    guest = harbour.guest()
+    guest.publish(DEEPER.Boat(id=2, place=DEEPER.Place(lat=1.0, lon=2.0, depth=3.0)))
+    assert not guest.is_cut, guest.fault
+    adopted = {event.type_name for event in harbour.events(TypeAdopted)}
+    assert adopted == {"Boat", "Car"}
+    assert harbour.node.registry.conflicts == ()
+    assert harbour.cached(DEEPER.Boat) == [
+        DEEPER.Boat(id=1, place=DEEPER.Place(lat=1.0, lon=2.0)),
+        DEEPER.Boat(id=2, place=DEEPER.Place(lat=1.0, lon=2.0, depth=3.0)),
+    ]
+    harbour.check()
+
+
+def test_a_part_that_stored_objects_cannot_follow_is_a_conflict(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    other = types(
+        """
+        enum Kind { 1: cargo, 2: tanker }
+        struct Place [substruct_only] { 1: string lat; }
+        struct Boat [persistent] {
+            1: [key] uint32 id; 2: string name; 3: Place place; 4: Kind kind;
+        }
+        """
+    )
+    harbour = restored(make_harbour, OLD.Boat(id=1, place=OLD.Place(lat=1.0)))
+    guest = harbour.guest()
+    guest.describe(other.Boat)
+    assert [e.type_name for e in harbour.events(TypeConflict)] == ["Place"]
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, place=OLD.Place(lat=1.0))]
+    assert not guest.is_cut
+    harbour.check()

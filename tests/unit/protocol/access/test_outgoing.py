@@ -1,0 +1,28 @@
+"""Frames that wait: in order, counted, and taken once."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.protocol.access.outgoing import Outgoing
+
+
+def test_what_waits_is_taken_in_order_and_once() -> None:
+    outgoing = Outgoing()
+    assert (outgoing.size, outgoing.take()) == (0, b"")
+    for frame in (b"one", b"", b"three"):
+        outgoing.add(frame)
+    assert (outgoing.size, outgoing.frame_count) == (8, 3)
+    assert outgoing.take() == b"onethree"
+    assert (outgoing.size, outgoing.frame_count) == (0, 0)
+    assert outgoing.take() == b""
+
+
+@pytest.mark.parametrize("size", [1000, 300_000])
+def test_what_was_taken_is_not_touched_by_what_comes_next(size: int) -> None:
+    outgoing = Outgoing()
+    outgoing.add(b"x" * size)
+    taken = outgoing.take()
+    outgoing.add(b"y" * 10)
+    assert taken == b"x" * size
+    assert outgoing.take() == b"y" * 10

@@ -1,0 +1,769 @@
+"""Whole connections in one group: every rule that has to do with more than one part."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skerry.errors import LocalProtocolError
+from skerry.protocol.distributor.config import Dialect, DistributorConfig
+from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.events import (
+    CommunicationFailed,
+    ConnectionClosed,
+    Delivered,
+    Direction,
+    IdentityTaken,
+    LossReason,
+    Nagging,
+    OtherDialect,
+    RemovalReason,
+    SenderFound,
+    SenderRemoved,
+    UpdatesLost,
+)
+from skerry.protocol.distributor.identity import Identity, java_sum
+from skerry.protocol.distributor.messages import (
+    CONFIGURATION,
+    GOODBYE,
+    HEARTBEAT,
+    NAK,
+    REQUEST,
+    RETRANSMISSION,
+    UPDATE,
+    Configuration,
+    Fault,
+    Header,
+    Heartbeat,
+    Request,
+)
+from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE
+from skerry.protocol.machine import Address, Machine
+from skerry.tracing import DatagramDropped, DropReason, TraceEvent
+
+GROUP = Address("239.192.7.1", 4711)
+MS = 1_000_000
+
+
+def seq_of(data: bytes) -> int:
+    return int.from_bytes(data[20:24], "big")
+
+
+def losing(*seqs: int, target: Connection | None = None, kind: int = UPDATE) -> Any:
+    """Drops data with these numbers on its way to one receiver, or to all."""
+
+    def drop(source: Connection, to: Connection, data: bytes) -> bool:
+        return data[2] == kind and seq_of(data) in seqs and target in (None, to)
+
+    return drop
+
+
+def test_a_connection_is_a_machine(bus: Any) -> None:
+    machine: Machine = bus.join()
+    assert machine.take_events() == []
+    assert machine.take_transmits() == []
+    assert machine.deadline_ns() == bus.now_ns + 4000 * MS  # the monitor of requests
+
+
+def test_what_is_published_reaches_all_who_subscribed_in_order(bus: Any) -> None:
+    first, second = bus.subscriber("/a/*"), bus.subscriber("/...")
+    publisher = bus.publisher()
+    bus.publish(publisher, "/a/1", "/b", "/a/2", "/a/1/x")
+    assert bus.subjects(first) == ["/a/1", "/a/2"]
+    assert bus.subjects(second) == ["/a/1", "/b", "/a/2", "/a/1/x"]
+    assert first.match("/a/1") == ["/a/*"]
+
+
+def test_a_connection_hears_itself(bus: Any) -> None:
+    both = bus.subscriber()
+    both.open_publisher(bus.now_ns)
+    bus.publish(both, "/a")
+    assert bus.subjects(both) == ["/a"]
+
+
+def test_updates_come_with_their_sender(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(application="feed")
+    bus.publish(publisher, "/a")
+    (found,) = bus.events_of(subscriber, SenderFound)
+    (delivered,) = bus.events_of(subscriber, Delivered)
+    assert delivered.sender == found.sender
+    assert (found.group, found.port) == (GROUP.host, GROUP.port)
+    assert found.sender.application == "feed"
+    assert found.sender.address == "10.0.0.2"
+    assert found.sender.start == publisher.identity.start_ms
+    assert found.sender.application_id == 2
+
+
+def test_a_late_subscriber_hears_data_at_once_and_is_told_of_the_sender_within_a_heartbeat(
+    bus: Any,
+) -> None:
+    publisher = bus.publisher()
+    bus.publish(publisher, "/early")
+    subscriber = bus.subscriber()
+    bus.publish(publisher, "/late")
+    assert bus.subjects(subscriber) == ["/late"]
+    assert bus.events_of(subscriber, SenderFound) == []
+    bus.run_ms(3000)
+    assert len(bus.events_of(subscriber, SenderFound)) == 1
+    bus.run_ms(10_000)
+    assert len(bus.events_of(subscriber, SenderFound)) == 1
+    assert subscriber.known_senders() == bus.events_of(subscriber, SenderFound)
+
+
+# -- repair
+
+
+def test_a_lost_datagram_is_asked_for_and_sent_again(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = losing(2)
+    bus.publish(publisher, "/1", "/2", "/3")
+    assert bus.subjects(subscriber) == ["/1"]
+    bus.run_ms(41)
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
+    assert bus.sent_kinds().count(REQUEST) == 1
+    assert bus.sent_kinds().count(RETRANSMISSION) == 1
+    assert bus.events_of(subscriber, UpdatesLost) == []
+
+
+def test_the_loss_of_the_newest_is_seen_by_the_heartbeat(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = losing(1, 2)
+    bus.publish(publisher, "/1", "/2")
+    bus.run_ms(6050)
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+
+
+def test_receivers_that_lost_the_same_ask_once(bus: Any) -> None:
+    subscribers = [bus.subscriber() for _ in range(10)]
+    publisher = bus.publisher()
+    bus.drop = losing(2)
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.run_ms(100)
+    assert all(bus.subjects(one) == ["/1", "/2", "/3"] for one in subscribers)
+    assert bus.sent_kinds().count(REQUEST) == 1
+    assert publisher.statistics().requests_received_count == 1
+    assert subscribers[0].statistics().requests_seen_count == 1
+
+
+def test_an_answer_that_is_lost_too_is_asked_for_again_after_the_timeout(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = lambda source, to, data: losing(2)(source, to, data) or data[2] == RETRANSMISSION
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.run_ms(100)
+    assert bus.sent_kinds().count(REQUEST) == 1
+    bus.drop = losing(2)
+    bus.run_ms(650)
+    assert bus.sent_kinds().count(REQUEST) == 1
+    bus.run_ms(150)
+    assert bus.sent_kinds().count(REQUEST) == 2
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
+
+
+def test_what_the_sender_does_not_have_any_more_is_told_and_passed(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(cache_bytes_max=120)
+    bus.drop = losing(2, 3)
+    bus.publish(publisher, *[f"/{n}" for n in range(1, 10)])
+    bus.run_ms(50)
+    assert bus.sent_kinds().count(NAK) == 1
+    (lost,) = bus.events_of(subscriber, UpdatesLost)
+    assert (lost.first_seq, lost.stop_seq, lost.reason) == (2, 4, LossReason.NAK)
+    assert lost.sender.address == "10.0.0.2"
+    assert bus.subjects(subscriber) == [f"/{n}" for n in (1, 4, 5, 6, 7, 8, 9)]
+    assert subscriber.statistics().lost_datagram_count == 2
+    assert subscriber.statistics().naks_received_count == 1
+
+
+def test_after_too_many_retries_the_stream_goes_on(bus: Any) -> None:
+    subscriber = bus.subscriber(request_retry_count_max=3)
+    publisher = bus.publisher()
+    bus.drop = lambda source, to, data: losing(2)(source, to, data) or data[2] == RETRANSMISSION
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.run_ms(5 * 820)
+    assert bus.sent_kinds().count(REQUEST) == 4
+    (lost,) = bus.events_of(subscriber, UpdatesLost)
+    assert (lost.first_seq, lost.stop_seq, lost.reason) == (2, 3, LossReason.RETRIES)
+    bus.publish(publisher, "/4")
+    assert bus.subjects(subscriber) == ["/1", "/3", "/4"]
+
+
+def test_an_answer_of_one_sender_closes_no_gap_of_another(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    one, two = bus.publisher(), bus.publisher()
+    bus.drop = losing(2)
+    for name in ("1", "2", "3"):
+        bus.publish(one, f"/one/{name}")
+        bus.publish(two, f"/two/{name}")
+    bus.drop = lambda source, _, data: source is two and data[2] == RETRANSMISSION
+    bus.run_ms(50)
+    subjects = bus.subjects(subscriber)
+    assert [s for s in subjects if s.startswith("/one")] == ["/one/1", "/one/2", "/one/3"]
+    assert [s for s in subjects if s.startswith("/two")] == ["/two/1"]
+    assert subscriber.statistics().missing_count == 1
+
+
+def test_a_request_with_another_start_time_is_not_answered(bus: Any) -> None:
+    publisher = bus.publisher()
+    bus.publish(publisher, "/a")
+    mine = publisher.identity
+    for start, is_answered in ((mine.start_ms + 1, False), (mine.start_ms, True)):
+        request = Request(
+            header=Header(kind=5, address=bytes(4), sender_id=9, start=9, application_id=9),
+            address=bytes(4),
+            target_id=mine.sender_id,
+            target_start=start & 0xFFFFFFFF,
+            first_seq=1,
+            last_seq=1,
+            host=None,
+            application=None,
+        )
+        publisher.receive(JAVA_WIRE.encode(request), GROUP, bus.now_ns)
+        bus.run_ms(30)
+        assert (RETRANSMISSION in bus.sent_kinds()) == is_answered
+
+
+def test_large_updates_arrive_whole_also_when_pieces_are_lost(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(segment_bytes=256)
+    data = bytes(range(256)) * 10
+    bus.drop = losing(2, 5, 6)
+    bus.publish(publisher, "/large", data=data)
+    bus.publish(publisher, "/small")
+    bus.run_ms(50)
+    assert bus.updates(subscriber) == [("/large", data), ("/small", b"x")]
+
+
+def test_streams_survive_the_wrap_of_their_numbers(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(first_seq=2**32 - 3)
+    bus.drop = losing(2**32 - 2, 0)
+    bus.publish(publisher, *[f"/{n}" for n in range(8)])
+    bus.run_ms(50)
+    assert bus.subjects(subscriber) == [f"/{n}" for n in range(8)]
+    assert publisher.statistics().last_seq == 4
+
+
+# -- coming and going
+
+
+def test_a_silent_sender_is_removed_and_its_missing_part_is_told(bus: Any) -> None:
+    subscriber = bus.subscriber(request_retry_count_max=100)
+    publisher = bus.publisher(configuration_interval_ms=15_000)
+    bus.drop = losing(2)
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.members.remove(publisher)
+    bus.run_ms(32_000)
+    assert bus.events_of(subscriber, SenderRemoved) == []
+    bus.run_ms(2000)
+    (removed,) = bus.events_of(subscriber, SenderRemoved)
+    assert removed.reason is RemovalReason.SILENT
+    (lost,) = bus.events_of(subscriber, UpdatesLost)
+    assert (lost.first_seq, lost.stop_seq) == (2, 3)
+    assert subscriber.known_senders() == []
+    assert subscriber.statistics().sender_count == 0
+
+
+def test_a_sender_that_announces_itself_no_more_is_removed(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = lambda _source, _target, data: data[2] == CONFIGURATION
+    bus.run_ms(11_999)
+    assert bus.events_of(subscriber, SenderRemoved) == []
+    bus.run_ms(1)
+    (removed,) = bus.events_of(subscriber, SenderRemoved)
+    assert removed.reason is RemovalReason.UNANNOUNCED
+    bus.publish(publisher, "/1")
+    assert bus.subjects(subscriber) == ["/1"]
+
+
+def test_a_sender_that_comes_back_goes_on_without_a_gap_or_a_duplicate(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(cache_age_s=0)
+    bus.publish(publisher, "/1", "/2")
+    bus.drop = lambda source, to, _: {source, to} == {publisher, subscriber}
+    bus.run_ms(40_000)
+    assert len(bus.events_of(subscriber, SenderRemoved)) == 1
+    bus.publish(publisher, "/3", "/4")
+    bus.drop = lambda *_: False
+    bus.publish(publisher, "/5")
+    bus.run_ms(4000)
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3", "/4", "/5"]
+    assert len(bus.events_of(subscriber, SenderFound)) == 2
+
+
+def test_a_goodbye_removes_a_sender_after_the_last_repair(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = losing(2, 3)
+    bus.publish(publisher, "/1", "/2", "/3")
+    publisher.close_publisher(bus.now_ns)
+    bus.run_ms(790)
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
+    assert bus.events_of(subscriber, SenderRemoved) == []
+    bus.run_ms(20)
+    (removed,) = bus.events_of(subscriber, SenderRemoved)
+    assert removed.reason is RemovalReason.GOODBYE
+    assert bus.sent_kinds(publisher).count(GOODBYE) == 2
+    assert bus.events_of(subscriber, UpdatesLost) == []
+
+
+def test_a_goodbye_with_something_missing_tells_what(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = lambda source, to, data: losing(2, 4)(source, to, data) or data[2] == RETRANSMISSION
+    bus.publish(publisher, "/1", "/2", "/3", "/4")
+    publisher.close_publisher(bus.now_ns)
+    bus.run_ms(1000)
+    assert bus.subjects(subscriber) == ["/1", "/3"]
+    lost = bus.events_of(subscriber, UpdatesLost)
+    assert [(event.first_seq, event.stop_seq) for event in lost] == [(2, 3), (4, 5)]
+    assert all(event.reason is LossReason.REMOVED for event in lost)
+
+
+def test_a_copy_of_something_old_does_not_bring_a_sender_back_to_life(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.publish(publisher, "/1", "/2")
+    old = bus.sent_of(UPDATE)[0]
+    publisher.close_publisher(bus.now_ns)
+    bus.run_ms(1000)
+    goodbye = bus.sent_of(GOODBYE)[0]
+    for data in (old, goodbye, old):
+        subscriber.receive(data, GROUP, bus.now_ns)
+    bus.settle()
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+
+
+def test_a_sender_that_publishes_again_after_a_goodbye_is_not_removed(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.publish(publisher, "/1")
+    publisher.close_publisher(bus.now_ns)
+    bus.settle()
+    publisher.open_publisher(bus.now_ns)
+    bus.publish(publisher, "/2")
+    bus.run_ms(2000)
+    assert bus.events_of(subscriber, SenderRemoved) == []
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+
+
+def test_a_connection_that_closes_serves_the_last_requests(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.drop = losing(1, 2)
+    bus.publish(publisher, "/1", "/2")
+    publisher.close(bus.now_ns)
+    publisher.close(bus.now_ns)
+    bus.run_ms(799)
+    assert bus.events_of(publisher, ConnectionClosed) == []
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+    bus.run_ms(1)
+    assert len(bus.events_of(publisher, ConnectionClosed)) == 1
+    with pytest.raises(LocalProtocolError):
+        publisher.publish("/3", b"", bus.now_ns)
+
+
+def test_a_connection_that_closes_after_its_publisher_waits_for_requests_to_that(bus: Any) -> None:
+    publisher = bus.publisher()
+    publisher.close_publisher(bus.now_ns)
+    bus.run_ms(300)
+    publisher.close(bus.now_ns)
+    bus.run_ms(499)
+    assert bus.events_of(publisher, ConnectionClosed) == []
+    bus.run_ms(1)
+    assert len(bus.events_of(publisher, ConnectionClosed)) == 1
+
+
+def test_a_connection_that_only_listened_closes_at_once(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    subscriber.close(bus.now_ns)
+    bus.run_ms(0)
+    assert len(bus.events_of(subscriber, ConnectionClosed)) == 1
+    assert bus.sent == []
+
+
+def test_without_a_subscription_data_is_ignored_and_asked_for_by_nobody(bus: Any) -> None:
+    subscriber = bus.join()
+    publisher = bus.publisher()
+    bus.drop = losing(2)
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.run_ms(5000)
+    assert bus.updates(subscriber) == []
+    assert REQUEST not in bus.sent_kinds()
+    assert len(bus.events_of(subscriber, SenderFound)) == 1
+
+
+def test_who_ends_the_last_subscription_and_begins_anew_misses_nothing_it_should_have(
+    bus: Any,
+) -> None:
+    subscriber = bus.join()
+    handle = subscriber.subscribe("/...", None)
+    publisher = bus.publisher()
+    bus.publish(publisher, "/1")
+    subscriber.unsubscribe(handle)
+    bus.publish(publisher, "/2")
+    subscriber.subscribe("/...", None)
+    bus.publish(publisher, "/3")
+    bus.run_ms(5000)
+    assert bus.subjects(subscriber) == ["/1", "/3"]
+    assert REQUEST not in bus.sent_kinds()
+    assert subscriber.statistics().subscription_count == 1
+
+
+# -- identity
+
+
+def other_sender(sender_id: int, start: int, *, address: bytes = b"\x0a\0\0\x63") -> bytes:
+    header = Header(
+        kind=CONFIGURATION, address=address, sender_id=sender_id, start=start, application_id=1
+    )
+    message = Configuration(
+        header=header,
+        group=b"\xef\xc0\x07\x01",
+        port=4711,
+        sender_id=sender_id,
+        start=start,
+        heartbeat_interval_ms=3000,
+        configuration_interval_ms=15_000,
+        host=address,
+        application="other",
+    )
+    return JAVA_WIRE.encode(message)
+
+
+def test_an_identity_that_was_heard_in_the_group_is_given_up_before_the_first_announcement(
+    bus: Any,
+) -> None:
+    connection = bus.join()
+    mine = connection.identity
+    colliding = other_sender(mine.sender_id + 1, (mine.start_ms - 1) & 0xFFFFFFFF)
+    connection.receive(colliding, GROUP, bus.now_ns)
+    connection.open_publisher(bus.now_ns)
+    now = connection.identity
+    assert java_sum(now.sender_id, now.start_ms) != java_sum(mine.sender_id, mine.start_ms)
+    assert now.application_id == mine.application_id
+
+
+def test_an_identity_that_turns_up_before_the_first_data_is_given_up_too(bus: Any) -> None:
+    publisher = bus.publisher()
+    mine = publisher.identity
+    publisher.receive(other_sender(mine.sender_id, mine.start_ms & 0xFFFFFFFF), GROUP, bus.now_ns)
+    assert publisher.identity != mine
+    kinds = [transmit.data[2] for transmit in publisher.take_transmits()]
+    assert kinds == [CONFIGURATION, HEARTBEAT]
+
+
+def test_an_identity_that_turns_up_later_is_told(bus: Any) -> None:
+    publisher = bus.publisher()
+    bus.publish(publisher, "/a")
+    mine = publisher.identity
+    publisher.receive(other_sender(mine.sender_id, mine.start_ms & 0xFFFFFFFF), GROUP, bus.now_ns)
+    bus.settle()
+    assert publisher.identity == mine
+    (event,) = bus.events_of(publisher, IdentityTaken)
+    assert event.sender.address == "10.0.0.99"
+
+
+def test_senders_with_equal_numbers_on_two_hosts_are_two_streams(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publishers = []
+    for number in (1, 2):
+        publishers.append(
+            Connection(
+                group=GROUP,
+                identity=Identity(
+                    address=bytes((10, 0, 1, number)), sender_id=7, start_ms=7, application_id=7
+                ),
+                rng=Random(1),
+                now_ns=bus.now_ns,
+            )
+        )
+        publishers[-1].open_publisher(bus.now_ns)
+    for name in ("/1", "/2"):
+        for publisher in publishers:
+            publisher.publish(name, b"", bus.now_ns)
+            for transmit in publisher.take_transmits():
+                subscriber.receive(transmit.data, GROUP, bus.now_ns)
+    bus.settle()
+    assert bus.subjects(subscriber) == ["/1", "/1", "/2", "/2"]
+
+
+# -- dialects
+
+
+def test_pycast_programs_understand_each_other_by_option(bus: Any) -> None:
+    subscriber = bus.subscriber(dialect=Dialect.PYCAST)
+    publisher = bus.publisher(dialect=Dialect.PYCAST, segment_bytes=256, application="feed")
+    bus.drop = losing(2, 4)
+    bus.publish(publisher, "/1", "/2", "/3")
+    bus.publish(publisher, "/large", data=bytes(1000))
+    bus.run_ms(50)
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3", "/large"]
+    (found,) = bus.events_of(subscriber, SenderFound)
+    assert (found.sender.application, found.sender.address) == ("feed", "10.0.0.2")
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs"), [(Dialect.JAVA, Dialect.PYCAST), (Dialect.PYCAST, Dialect.JAVA)]
+)
+def test_the_other_dialect_is_told_once_and_never_taken_for_data(
+    bus: Any, mine: Dialect, theirs: Dialect
+) -> None:
+    subscriber = bus.subscriber(dialect=mine)
+    publisher = bus.publisher(dialect=theirs)
+    bus.publisher(dialect=theirs)
+    bus.publish(publisher, "/1", "/2")
+    bus.run_ms(7000)
+    (event,) = bus.events_of(subscriber, OtherDialect)
+    assert event.address == "10.0.0.2"
+    assert bus.updates(subscriber) == []
+    assert bus.events_of(subscriber, SenderFound) == []
+    assert subscriber.statistics().faults[Fault.DIALECT.value] > 5
+
+
+# -- those who ask too much
+
+
+def test_who_asks_all_the_time_is_stopped_until_the_connection_is_closed(bus: Any) -> None:
+    subscriber = bus.subscriber(nagging_request_count_max=15)
+    publisher = bus.publisher(cache_age_s=0)
+    dropped: set[int] = set()
+
+    def drop(source: Connection, to: Connection, data: bytes) -> bool:
+        is_first = data[2] == UPDATE and seq_of(data) % 2 == 0 and seq_of(data) not in dropped
+        dropped.update({seq_of(data)} if is_first and to is subscriber else ())
+        return is_first and to is subscriber
+
+    bus.drop = drop
+    for number in range(32):
+        bus.publish(publisher, f"/{number}")
+        bus.run_ms(2000)
+    (event,) = bus.events_of(subscriber, Nagging)
+    assert event.request_count >= 15
+    assert event.duration_ms == 60_000
+    assert subscriber.statistics().is_nagging
+    delivered, asked = len(bus.updates(subscriber)), bus.sent_kinds().count(REQUEST)
+    for number in range(10):
+        bus.publish(publisher, f"/late/{number}")
+    bus.run_ms(70_000)
+    assert len(bus.updates(subscriber)) == delivered
+    assert bus.sent_kinds().count(REQUEST) == asked
+    assert len(bus.events_of(subscriber, Nagging)) == 1
+
+
+# -- flaws of others
+
+
+def test_one_per_thousand_of_a_thousand_is_taken_as_not_received(bus: Any) -> None:
+    subscriber = bus.subscriber(fake_receive_loss_permille=500)
+    publisher = bus.publisher()
+    bus.publish(publisher, *["/a"] * 200)
+    bus.run_ms(20_000)
+    assert len(bus.updates(subscriber)) == 200
+    faked = subscriber.statistics().faults[Fault.FAKE.value]
+    assert 100 < faked < 400
+
+
+def valid(kind: int) -> bytes:
+    """A good datagram of each kind, to be spoiled."""
+    header = Header(kind=kind, address=b"\x0a\0\0\x63", sender_id=5, start=6, application_id=7)
+    if kind in (UPDATE, RETRANSMISSION):
+        body = JAVA_WIRE.subject_head(b"/a") + bytes(4)
+        return JAVA_WIRE.header(header) + b"\0\0\0\1\0\0\0\1" + body
+    if kind in (HEARTBEAT, GOODBYE):
+        beat = Heartbeat(header=header, group=bytes(4), port=1, sender_id=5, start_ms=6, last_seq=0)
+        return JAVA_WIRE.encode(beat)
+    if kind == CONFIGURATION:
+        return other_sender(5, 6)
+    if kind == REQUEST:
+        request = Request(
+            header=header,
+            address=bytes(4),
+            target_id=1,
+            target_start=1,
+            first_seq=1,
+            last_seq=2,
+            host="h",
+            application="a",
+        )
+        return JAVA_WIRE.encode(request)
+    return JAVA_WIRE.header(header) + bytes(12) + b"\0\0\0\1" + b"\0\0\0\5"
+
+
+@pytest.mark.parametrize(
+    ("data", "fault"),
+    [
+        (b"", Fault.SHORT),
+        (valid(HEARTBEAT)[:19], Fault.SHORT),
+        (valid(UPDATE)[:20], Fault.SHORT),
+        (valid(UPDATE)[:27], Fault.SHORT),
+        (b"\x02" + valid(UPDATE)[1:], Fault.VERSION),
+        (b"\x00" + valid(HEARTBEAT)[1:], Fault.VERSION),
+        (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], Fault.KIND),
+        (valid(HEARTBEAT)[:2] + b"\x08" + valid(HEARTBEAT)[3:], Fault.KIND),
+        (valid(HEARTBEAT)[:43], Fault.BODY),
+        (valid(HEARTBEAT) + b"\0", Fault.BODY),
+        (valid(GOODBYE)[:30], Fault.BODY),
+        (valid(CONFIGURATION)[:-1], Fault.BODY),
+        (valid(REQUEST)[:-1], Fault.BODY),
+        (valid(REQUEST) + b"\0", Fault.BODY),
+        (valid(NAK)[:-1], Fault.BODY),
+        (valid(NAK)[:32] + b"\x7f\xff\xff\xff" + valid(NAK)[36:], Fault.BODY),
+        (valid(UPDATE)[:-1], Fault.UPDATES),
+        (valid(UPDATE) + b"\0", Fault.UPDATES),
+        (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], Fault.UPDATES),
+    ],
+)
+def test_malformed_datagrams_are_counted_by_reason_and_harm_nobody(
+    bus: Any, data: bytes, fault: Fault
+) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.publish(publisher, "/1")
+    subscriber.receive(data, GROUP, bus.now_ns)
+    bus.publish(publisher, "/2")
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+    faults = {name: count for name, count in subscriber.statistics().faults.items() if count}
+    assert faults == {fault.value: 1}
+
+
+def test_good_datagrams_of_every_kind_are_not_counted_as_faults(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    for kind in (CONFIGURATION, HEARTBEAT, UPDATE, RETRANSMISSION, REQUEST, NAK, GOODBYE):
+        subscriber.receive(valid(kind), GROUP, bus.now_ns)
+    faults = {name: count for name, count in subscriber.statistics().faults.items() if count}
+    assert faults == {Fault.DUPLICATE.value: 1}
+
+
+def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    data = valid(UPDATE).replace(b"/a", b"xa")
+    subscriber.receive(data, GROUP, bus.now_ns)
+    bus.settle()
+    assert bus.updates(subscriber) == []
+    assert subscriber.statistics().faults[Fault.SUBJECT.value] == 1
+
+
+class Listener:
+    """Keeps what is traced."""
+
+    def __init__(self) -> None:
+        self.reasons: list[DropReason] = []
+
+    def emit(self, event: TraceEvent) -> None:
+        assert isinstance(event, DatagramDropped)
+        self.reasons.append(event.reason)
+
+
+def test_what_is_dropped_is_traced(bus: Any) -> None:
+    listener = Listener()
+    connection = Connection(
+        group=GROUP,
+        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        rng=Random(1),
+        now_ns=0,
+        tracer=listener,
+    )
+    connection.subscribe("/...", None)
+    for data in (b"", valid(UPDATE), valid(UPDATE)):
+        connection.receive(data, GROUP, 0)
+    assert listener.reasons == [DropReason.MALFORMED, DropReason.DUPLICATE]
+
+
+@settings(max_examples=50)
+@given(st.lists(st.binary(max_size=100), max_size=10), st.data())
+def test_no_bytes_whatsoever_raise_or_stop_a_connection(
+    junk: list[bytes], data: st.DataObject
+) -> None:
+    connection = Connection(
+        group=GROUP,
+        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        rng=Random(1),
+        now_ns=0,
+    )
+    connection.subscribe("/...", None)
+    connection.open_publisher(0)
+    for piece in junk:
+        kind = data.draw(st.integers(1, 7))
+        spoiled = bytearray(valid(kind))
+        index = data.draw(st.integers(0, len(spoiled) - 1))
+        spoiled[index : index + 3] = piece[:3]
+        connection.receive(bytes(spoiled), GROUP, 0)
+        connection.receive(b"\x01\x00" + bytes([kind]) + piece, GROUP, 0)
+    connection.advance(10**9)
+    connection.take_events()
+    connection.take_transmits()
+    header = Header(kind=1, address=b"good", sender_id=1, start=1, application_id=1)
+    body = JAVA_WIRE.subject_head(b"/good") + bytes(4)
+    good = JAVA_WIRE.header(header) + b"\0\0\0\1\0\0\0\1" + body
+    connection.receive(good, GROUP, 10**9)
+    (event,) = connection.take_events()
+    assert isinstance(event, Delivered)
+    assert event.updates == [("/good", b"")]
+
+
+# -- the rest
+
+
+def test_a_socket_that_refuses_is_told_and_the_data_can_still_be_asked_for(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher()
+    bus.publish(publisher, "/1")
+    publisher.publish("/2", b"", bus.now_ns)
+    publisher.take_transmits()
+    publisher.failed(Direction.SEND, "network is unreachable")
+    bus.publish(publisher, "/3")
+    bus.run_ms(50)
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
+    (event,) = bus.events_of(publisher, CommunicationFailed)
+    assert (event.direction, event.reason) == (Direction.SEND, "network is unreachable")
+
+
+def test_statistics_count_both_directions(bus: Any) -> None:
+    subscriber = bus.subscriber("/a")
+    publisher = bus.publisher()
+    publisher.publish_many([("/a", b"1"), ("/b", b"2"), ("/a", b"3")], 0, bus.now_ns)
+    bus.settle()
+    sent, received = publisher.statistics(), subscriber.statistics()
+    (datagram,) = bus.sent_of(UPDATE)
+    assert (sent.sent_update_count, sent.sent_datagram_count) == (3, 1)
+    assert sent.sent_byte_count == len(datagram) == sent.cache_bytes
+    assert (sent.publisher_count, sent.cache_count, sent.last_seq) == (1, 1, 1)
+    assert sent.control_sent_count == 2
+    assert (received.received_update_count, received.received_datagram_count) == (3, 1)
+    assert received.received_byte_count == len(datagram)
+    assert (received.delivered_update_count, received.sender_count) == (2, 1)
+
+
+def test_what_is_held_back_goes_when_it_is_flushed(bus: Any) -> None:
+    subscriber = bus.subscriber()
+    publisher = bus.publisher(holdback_delay_ms=1000, holdback_threshold_per_s=0)
+    bus.publish(publisher, "/1", "/2", "/3")
+    assert bus.subjects(subscriber) == ["/1"]
+    publisher.flush(bus.now_ns)
+    bus.settle()
+    assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
+    assert publisher.ready_ns(bus.now_ns) == bus.now_ns
+
+
+def test_the_defaults_make_a_connection() -> None:
+    connection = Connection(
+        group=Address("ff02::7", 4711),
+        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        rng=Random(1),
+        now_ns=0,
+    )
+    connection.open_publisher(0)
+    configuration = JAVA_WIRE.decode(connection.take_transmits()[0].data)
+    assert isinstance(configuration, Configuration)
+    assert configuration.application == DistributorConfig().application
+    assert len(configuration.group) == 4
+    assert PYCAST_WIRE.address(configuration.group) != configuration.group

@@ -1,0 +1,53 @@
+"""The history of a sender: found by number, bounded by bytes and by age."""
+
+from __future__ import annotations
+
+from skerry.protocol.distributor.history import History
+
+
+def test_datagrams_are_found_by_their_numbers() -> None:
+    history = History(bytes_max=100, age_ns_max=0)
+    assert (history.first_seq, history.stop_seq, len(history)) == (1, 1, 0)
+    history.add(1, b"one", 0)
+    history.add(2, b"two", 0)
+    assert history.find(1) == b"one"
+    assert history.find(2) == b"two"
+    assert history.find(0) is None
+    assert history.find(3) is None
+    assert (history.first_seq, history.stop_seq, history.size) == (1, 3, 6)
+
+
+def test_the_oldest_go_when_there_are_too_many_bytes() -> None:
+    history = History(bytes_max=10, age_ns_max=0)
+    for seq in range(1, 5):
+        history.add(seq, b"12345", 0)
+    assert history.size == 10
+    assert [history.find(seq) is not None for seq in range(1, 5)] == [False, False, True, True]
+    assert history.first_seq == 3
+
+
+def test_a_datagram_larger_than_all_room_is_not_kept() -> None:
+    history = History(bytes_max=4, age_ns_max=0)
+    history.add(1, b"12345", 0)
+    assert (len(history), history.size, history.first_seq, history.stop_seq) == (0, 0, 2, 2)
+    history.add(2, b"1", 0)
+    assert history.find(2) == b"1"
+
+
+def test_those_past_their_age_go_when_it_is_cleaned() -> None:
+    history = History(bytes_max=100, age_ns_max=60)
+    history.add(1, b"a", 0)
+    history.add(2, b"b", 10)
+    history.clean(59)
+    assert len(history) == 2
+    history.clean(60)
+    assert (history.first_seq, len(history), history.size) == (2, 1, 1)
+    history.clean(70)
+    assert (history.first_seq, len(history)) == (3, 0)
+
+
+def test_an_age_of_nothing_keeps_them() -> None:
+    history = History(bytes_max=100, age_ns_max=0)
+    history.add(1, b"a", 0)
+    history.clean(10**18)
+    assert len(history) == 1

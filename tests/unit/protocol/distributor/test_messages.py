@@ -1,0 +1,30 @@
+"""Messages as values: the numbers that stand on the wire."""
+
+from __future__ import annotations
+
+from skerry.protocol.distributor import messages
+from skerry.protocol.distributor.messages import Fault, Header, Update
+
+
+def test_kinds_and_flags_have_their_numbers() -> None:
+    assert (messages.UPDATE, messages.RETRANSMISSION, messages.HEARTBEAT) == (1, 2, 3)
+    assert (messages.CONFIGURATION, messages.REQUEST, messages.NAK, messages.GOODBYE) == (
+        4,
+        5,
+        6,
+        7,
+    )
+    assert (messages.START, messages.MORE, messages.END, messages.RELAYED) == (1, 2, 4, 8)
+    assert messages.WHOLE == 5
+
+
+def test_messages_are_values() -> None:
+    header = Header(kind=1, address=b"\x7f\0\0\1", sender_id=1, start=2, application_id=3)
+    first = Update(header=header, seq=1, count=0, body=b"")
+    assert first == Update(header=header, seq=1, count=0, body=b"")
+    assert hash(first) == hash(Update(header=header, seq=1, count=0, body=b""))
+    assert header.flags == messages.WHOLE
+
+
+def test_every_fault_has_a_name_of_its_own() -> None:
+    assert len({fault.value for fault in Fault}) == len(Fault)

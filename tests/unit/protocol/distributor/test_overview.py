@@ -1,0 +1,46 @@
+"""The overview for those who watch: read and written, and refused when it is none."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from skerry.errors import DecodeError
+from skerry.protocol.distributor.overview import OVERVIEW, OVERVIEW_BYTES_MAX, Overview
+
+SEEN = Overview(
+    application="feed",
+    distributor_id=-5,
+    start_time="07:11:55.798",
+    address="127.0.0.1",
+    host=None,
+    tcp_port=44_593,
+    publisher_count=1,
+    subscriber_count=2,
+    connection_count=3,
+    requests_sent_count=4,
+    requests_received_count=5,
+    subscription_count=6,
+)
+
+
+def test_what_is_written_is_read_again() -> None:
+    data = SEEN.encode()
+    assert data[:4] == OVERVIEW.to_bytes(4, "big")
+    assert Overview.decode(data) == SEEN
+    assert len(data) < OVERVIEW_BYTES_MAX
+
+
+def test_a_cut_or_longer_or_other_message_is_refused() -> None:
+    data = SEEN.encode()
+    for size in range(len(data)):
+        with pytest.raises(DecodeError):
+            Overview.decode(data[:size])
+    for wrong in (data + b"\0", b"\0\1\0\2" + data[4:]):
+        with pytest.raises(DecodeError):
+            Overview.decode(wrong)
+
+
+def test_two_programs_differ() -> None:
+    assert replace(SEEN, host="vm").encode() != SEEN.encode()

@@ -1,0 +1,124 @@
+"""The senders of a group: met, introduced, removed, and not more than there is room for."""
+
+from __future__ import annotations
+
+from random import Random
+
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import (
+    OtherDialect,
+    SenderFound,
+    SenderRemoved,
+    SendersRefused,
+)
+from skerry.protocol.distributor.identity import java_sum
+from skerry.protocol.distributor.messages import Header
+from skerry.protocol.distributor.roster import Roster, dotted, sender_info
+from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.wire import JAVA_WIRE
+from skerry.protocol.machine import Address
+
+MS = 1_000_000
+
+
+class Rig:
+    """A roster, and what it tells."""
+
+    def __init__(self) -> None:
+        self.deliveries = Deliveries()
+        self.roster = Roster(
+            group=Address("239.192.7.1", 4711),
+            config=DistributorConfig(),
+            wire=JAVA_WIRE,
+            subjects=Subjects(),
+            deliveries=self.deliveries,
+            rng=Random(1),
+        )
+
+    def header(self, number: int) -> Header:
+        return Header(kind=1, address=bytes(4), sender_id=number, start=7, application_id=1)
+
+    def key(self, number: int) -> bytes:
+        return JAVA_WIRE.header(self.header(number))[4:16]
+
+    def meet(self, number: int, now_ns: int = 0) -> bool:
+        return self.roster.meet(self.key(number), self.header(number), now_ns) is not None
+
+
+def test_only_so_many_senders_are_listened_to_and_that_is_told_once() -> None:
+    rig = Rig()
+    assert all(rig.meet(number) for number in range(DISTRIBUTOR_SENDER_COUNT_MAX))
+    assert not rig.meet(5000)
+    assert not rig.meet(5001)
+    (event,) = rig.deliveries.take()
+    assert isinstance(event, SendersRefused)
+    assert event.sender.sender_id == 5000
+    assert len(rig.roster) == DISTRIBUTOR_SENDER_COUNT_MAX
+
+
+def test_a_sender_that_leaves_makes_room() -> None:
+    rig = Rig()
+    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX):
+        rig.meet(number)
+    rig.meet(5000)
+    rig.roster.remotes[rig.key(0)].leaves(last_seq=0, due_ns=0)
+    rig.roster.look(0)
+    assert rig.meet(5000)
+    assert not rig.meet(5001)
+    assert [type(event) for event in rig.deliveries.take()] == [SendersRefused, SendersRefused]
+
+
+def test_only_who_was_introduced_is_told_as_removed() -> None:
+    rig = Rig()
+    for number in (1, 2):
+        rig.meet(number)
+    first = rig.roster.remotes[rig.key(1)]
+    first.announced(heartbeat_interval_ms=3000, configuration_interval_ms=20_000, now_ns=0)
+    rig.roster.introduce(first, sender_info(rig.header(1), 2**32 + 7, "feed"))
+    (found,) = rig.roster.announced()
+    assert found.sender.application == "feed"
+    assert rig.roster.due_ns == 33_000 * MS
+    assert rig.roster.look(33_000 * MS) == []
+    events = rig.deliveries.take()
+    assert [type(event) for event in events] == [SenderFound, SenderRemoved]
+    assert len(rig.roster) == 0
+    assert rig.roster.due_ns is None
+
+
+def test_a_stream_goes_on_where_it_was_left() -> None:
+    rig = Rig()
+    rig.meet(1)
+    rig.roster.remotes[rig.key(1)].receiver.last_seq_told(41, 0)
+    rig.roster.look(33_000 * MS)
+    rig.meet(1)
+    assert rig.roster.remotes[rig.key(1)].receiver.next_seq == 42
+    rig.roster.look(99_000 * MS)
+    rig.roster.desynchronise()
+    rig.meet(1)
+    assert rig.roster.remotes[rig.key(1)].receiver.next_seq is None
+
+
+def test_the_sums_of_java_programs_are_those_of_the_senders() -> None:
+    rig = Rig()
+    rig.meet(1)
+    rig.meet(2)
+    assert rig.roster.java_sums() == {java_sum(1, 7), java_sum(2, 7)}
+
+
+def test_the_other_dialect_is_told_once_and_its_speakers_are_remembered_up_to_a_bound() -> None:
+    rig = Rig()
+    rig.meet(0)
+    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX + 1):
+        rig.roster.add_foreign(rig.key(number))
+    (event,) = rig.deliveries.take()
+    assert isinstance(event, OtherDialect)
+    assert rig.roster.is_foreign(rig.key(0))
+    assert not rig.roster.is_foreign(rig.key(DISTRIBUTOR_SENDER_COUNT_MAX))
+    assert len(rig.roster) == 0
+
+
+def test_addresses_are_shown_as_people_write_them() -> None:
+    assert dotted(b"\x7f\0\0\1") == "127.0.0.1"
+    assert sender_info(Rig().header(3)).start == 7

@@ -1,0 +1,103 @@
+"""Answers: each datagram once, in rising order, in portions; and what is gone is told."""
+
+from __future__ import annotations
+
+from skerry.limits import (
+    DISTRIBUTOR_NAK_COUNT_MAX,
+    DISTRIBUTOR_RESEND_BYTES_MAX,
+    DISTRIBUTOR_RESEND_INTERVAL_NS,
+)
+from skerry.protocol.distributor.history import History
+from skerry.protocol.distributor.serving import Server
+
+
+def served(*, kept: range = range(1, 11), size: int = 1, holdback_ns: int = 20) -> Server:
+    history = History(bytes_max=10**9, age_ns_max=0, next_seq=kept.start)
+    for seq in kept:
+        history.add(seq, bytes([seq % 256]) * size, 0)
+    return Server(history, holdback_ns=holdback_ns)
+
+
+def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
+    server = served()
+    server.request(7, 9, 100)
+    server.request(3, 5, 110)
+    assert server.take_due(119) == ([], [])
+    assert server.take_due(120) == ([b"\3", b"\4", b"\7", b"\x08"], [])
+    assert server.due_ns is None
+    assert len(server) == 0
+
+
+def test_a_number_asked_for_twice_in_the_holdback_is_sent_once() -> None:
+    server = served()
+    server.request(3, 5, 100)
+    server.request(3, 5, 105)
+    server.request(4, 6, 119)
+    assert server.take_due(120)[0] == [b"\3", b"\4", b"\5"]
+
+
+def test_a_request_that_crossed_its_answer_is_not_answered_again_but_a_later_one_is() -> None:
+    server = served()
+    server.request(3, 4, 100)
+    server.take_due(120)
+    server.request(3, 4, 139)
+    assert server.due_ns is None
+    server.request(3, 4, 140)
+    assert server.take_due(160) == ([b"\3"], [])
+
+
+def test_numbers_that_are_gone_are_told_and_the_rest_is_sent() -> None:
+    server = served(kept=range(5, 8))
+    server.request(3, 6, 0)
+    assert server.take_due(20) == ([b"\5"], [3, 4])
+
+
+def test_from_an_empty_history_all_is_gone() -> None:
+    history = History(bytes_max=0, age_ns_max=0)
+    history.add(1, b"a", 0)
+    history.add(2, b"b", 0)
+    server = Server(history, holdback_ns=20)
+    server.request(1, 3, 0)
+    assert server.take_due(20) == ([], [1, 2])
+
+
+def test_what_was_never_sent_is_not_answered() -> None:
+    server = served()
+    server.request(11, 20, 0)
+    assert server.due_ns is None
+    server.request(10, 10**9, 0)
+    assert server.take_due(20) == ([b"\x0a"], [])
+
+
+def test_what_the_history_lets_go_in_the_meantime_is_sent_all_the_same() -> None:
+    history = History(bytes_max=2, age_ns_max=0)
+    history.add(1, b"a", 0)
+    server = Server(history, holdback_ns=20)
+    server.request(1, 2, 0)
+    for seq in range(2, 9):
+        history.add(seq, b"b", 0)
+    assert server.take_due(20) == ([b"a"], [])
+
+
+def test_much_is_sent_in_portions_with_a_pause_between() -> None:
+    size = DISTRIBUTOR_RESEND_BYTES_MAX // 4
+    server = served(size=size)
+    server.request(1, 11, 0)
+    assert len(server.take_due(20)[0]) == 4
+    assert server.due_ns == 20 + DISTRIBUTOR_RESEND_INTERVAL_NS
+    server.request(1, 11, 21)
+    assert len(server.take_due(20 + DISTRIBUTOR_RESEND_INTERVAL_NS)[0]) == 4
+    rest, _ = server.take_due(20 + 2 * DISTRIBUTOR_RESEND_INTERVAL_NS)
+    assert [datagram[0] for datagram in rest] == [9, 10]
+    assert server.due_ns is None
+
+
+def test_of_billions_that_are_gone_only_so_many_are_told_at_once() -> None:
+    server = served(kept=range(2**31, 2**31 + 3))
+    server.request(1, 2**31, 0)
+    _, gone = server.take_due(20)
+    assert gone == list(range(1, DISTRIBUTOR_NAK_COUNT_MAX + 1))
+    server.request(1, 2**31, 21)
+    _, more = server.take_due(41)
+    assert more[0] == DISTRIBUTOR_NAK_COUNT_MAX + 1
+    assert len(more) == DISTRIBUTOR_NAK_COUNT_MAX

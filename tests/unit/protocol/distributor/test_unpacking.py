@@ -1,0 +1,94 @@
+"""Updates out of datagrams: those that are wanted, and no byte beyond the end is believed."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.unpacking import unpack
+from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, Wire
+
+Updates = list[tuple[str, bytes]]
+
+
+def packed(updates: Updates, *, wire: Wire = JAVA_WIRE, count: int | None = None) -> bytes:
+    body = b"".join(
+        wire.subject_head(subject.encode()) + len(data).to_bytes(4, "big") + data
+        for subject, data in updates
+    )
+    return bytes(24) + (len(updates) if count is None else count).to_bytes(4, "big") + body
+
+
+def unpacked(datagram: bytes, *patterns: str, width: int = 4) -> Updates | None:
+    subjects = Subjects()
+    for pattern in patterns or ("/...",):
+        subjects.add(pattern, None)
+    found: Updates = [("/before", b"")]
+    is_sound = unpack(datagram, width, subjects.memo, subjects, found)
+    assert found[0] == ("/before", b"")
+    return found[1:] if is_sound else None
+
+
+UPDATES: Updates = [("/a", b"1"), ("/b/c", b""), ("/a", b"22"), ("/å", bytes(300))]
+
+
+@pytest.mark.parametrize(("wire", "width"), [(JAVA_WIRE, 4), (PYCAST_WIRE, 2)])
+def test_all_updates_come_out_in_order(wire: Wire, width: int) -> None:
+    assert unpacked(packed(UPDATES, wire=wire), width=width) == UPDATES
+
+
+def test_only_wanted_updates_come_out() -> None:
+    assert unpacked(packed(UPDATES), "/a") == [("/a", b"1"), ("/a", b"22")]
+    assert unpacked(packed(UPDATES), "/x") == []
+
+
+def test_a_datagram_without_updates_is_sound() -> None:
+    assert unpacked(packed([])) == []
+
+
+def test_data_that_is_absent_is_empty() -> None:
+    datagram = bytes(27) + b"\x01" + b"\x01\x00\x00\x00\x02/a" + b"\x00"
+    assert unpacked(datagram) == [("/a", b"")]
+    twice = bytes(27) + b"\x02" + 2 * (b"\x01\x00\x00\x00\x02/a" + b"\x00")
+    assert unpacked(twice) == [("/a", b""), ("/a", b"")]
+
+
+def test_any_other_byte_than_nothing_says_that_something_is_there() -> None:
+    datagram = bytes(27) + b"\x01" + b"\x09\x00\x00\x00\x02/a" + b"\x02\x00\x00\x00\x01x"
+    assert unpacked(datagram) == [("/a", b"x")]
+
+
+def test_a_datagram_cut_anywhere_is_not_sound() -> None:
+    whole = packed(UPDATES)
+    for size in range(len(whole)):
+        assert unpacked(whole[:size]) is None
+
+
+@pytest.mark.parametrize("count", [0, 3, 5, 2**31, 2**32 - 1])
+def test_another_count_than_there_are_updates_is_not_sound(count: int) -> None:
+    assert unpacked(packed(UPDATES, count=count)) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"\x00",
+        b"\x01\x00\x01\x00\x02/a\x01\x00\x00\x00\x00",
+        b"\x01\x01\x00\x00\x02/a\x01\x00\x00\x00\x00",
+        b"\x01\x00\x00\x00\x02/a\x01\x01\x00\x00\x00",
+        b"\x01\x00\x00\x00\x02/a\x01\x00\x01\x00\x00",
+        b"\x01\x00\x00\xff\xff/a\x01\x00\x00\x00\x00",
+        b"\x01\x00\x00\x00\x02/a\x01\x00\x00\xff\xff",
+        b"\x01\xff\xff\xff\xff/a\x01\x00\x00\x00\x00",
+    ],
+)
+def test_lengths_beyond_the_datagram_are_not_believed(body: bytes) -> None:
+    assert unpacked(bytes(27) + b"\x01" + body) is None
+
+
+def test_what_was_wrong_does_not_take_away_what_was_there_before() -> None:
+    subjects = Subjects()
+    subjects.add("/...", None)
+    found: Updates = [("/before", b"")]
+    assert not unpack(packed(UPDATES)[:-1], 4, subjects.memo, subjects, found)
+    assert found[0] == ("/before", b"")
