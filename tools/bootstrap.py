@@ -78,6 +78,7 @@ def set_up() -> None:
     STAMP.unlink(missing_ok=True)
     if old.get("dependencies") != new["dependencies"]:
         install_dependencies()
+        install_postgresql()
     install_package()
     STAMP.write_text(json.dumps(new, indent=2) + "\n", encoding="utf-8")
     say(f"ready after {time.monotonic() - started_s:.0f} s: {installed_version()}")
@@ -216,6 +217,25 @@ def install_dependencies() -> None:
     )
 
 
+def install_postgresql() -> None:
+    """A real server for the tests of the storage; they say so where there is none."""
+    found = shutil.which("initdb") or next(Path("/usr/lib/postgresql").glob("*/bin/initdb"), None)
+    if found is not None:
+        return
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+    typed = " ".join(command)
+    if shutil.which("apt-get") is None or os.geteuid() != 0:
+        say(f"no PostgreSQL server: its tests will be skipped ({typed} would bring one)")
+        return
+    say(f"no PostgreSQL server; running: {typed}")
+    os.environ["DEBIAN_FRONTEND"] = "noninteractive"
+    for attempt in (command, ["apt-get", "update", "--quiet"], command):
+        done = subprocess.run(attempt, check=False, capture_output=True, text=True)
+        if done.returncode == 0 and attempt is command:
+            return
+    say(f"PostgreSQL cannot be installed, its tests will be skipped: {last_line(done.stderr)}")
+
+
 def install_package() -> None:
     """Builds the wheel beside the tree, so that nothing of it stays in `src`, and installs it."""
     say(
@@ -266,6 +286,11 @@ def installed_version() -> str:
 
 
 # -- tools of the above
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "no reason given"
 
 
 def has_module(name: str) -> bool:

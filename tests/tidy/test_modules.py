@@ -73,14 +73,14 @@ def exports(tree: ast.Module) -> list[str] | None:
 
 
 def defined(tree: ast.Module) -> set[str]:
-    """Public classes, functions and constants. Type variables are nobody's business."""
+    """Public classes, functions and constants. Type variables and loggers are nobody's business."""
     names: set[str] = set()
     for node in statements(tree.body):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.update([] if is_subcommand(node) else [node.name])
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
-        elif isinstance(node, ast.Assign) and not makes_type_variable(node.value):
+        elif isinstance(node, ast.Assign) and not is_for_itself(node.value):
             names.update(target.id for target in node.targets if isinstance(target, ast.Name))
     return {name for name in names if not name.startswith("_")}
 
@@ -106,12 +106,14 @@ def statements(body: list[ast.stmt]) -> list[ast.stmt]:
     return found
 
 
-def makes_type_variable(value: ast.expr) -> bool:
-    return (
-        isinstance(value, ast.Call)
-        and isinstance(value.func, ast.Name)
-        and value.func.id in {"TypeVar", "ParamSpec", "TypeVarTuple"}
-    )
+def is_for_itself(value: ast.expr) -> bool:
+    """Whether this makes a type variable or the logger of the module."""
+    return isinstance(value, ast.Call) and ast.unparse(value.func) in {
+        "ParamSpec",
+        "TypeVar",
+        "TypeVarTuple",
+        "logging.getLogger",
+    }
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -1,55 +1,219 @@
-"""The node as a program: a core, its sockets, and an orderly end."""
+"""The node as a program: a core, its doors, its storage, its pages, and an orderly end."""
 
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from random import SystemRandom
+from typing import Any, Final
+from urllib.parse import quote
 
+from skerry.apps.node_config import METRICS_PLACE, NodeConfig, split_place
+from skerry.apps.node_pages import node_pages
+from skerry.apps.node_storage import NodeStorage
+from skerry.engine.admission import Admission
 from skerry.engine.node import NodeCore
-from skerry.errors import ConnectFailed
+from skerry.engine.persistence import Journal
+from skerry.errors import ConfigError, ConnectFailed, SkerryError
+from skerry.observe.events import note_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.endpoints import Endpoint, parse_endpoint
+from skerry.runtime.health import HealthServer
+from skerry.runtime.places import default_socket, make_folder
+from skerry.runtime.sockets import raise_descriptor_limit
 from skerry.runtime.streams import NodeServer
+from skerry.runtime.usage import resource_usage
 
-__all__ = ["DEFAULT_ENDPOINTS", "run_node"]
+__all__ = ["DEFAULT_ENDPOINTS", "calm_collector", "run_node", "usual_endpoints"]
 
 DEFAULT_ENDPOINTS = ("tcp://127.0.0.1:11235", "tcp-v1://127.0.0.1:11234")
+"""The usual places besides the Unix socket in the runtime folder."""
+_SPARE_DESCRIPTORS: Final = 64
+"""Files that are not connections: storage, log, pages, and what Python opens to import."""
+
+_PULSE_S: Final = 1.0
+_WALL_DRIFT_NS_MAX: Final = 1_000_000
+"""How far wall time may be off before it is corrected. Correcting it for every microsecond that two
+clocks are read apart would make times of objects go back."""
+
+_Tell = Callable[[str], None]
+
+log = logging.getLogger(__name__)
 
 
 async def run_node(
-    *, name: str, endpoints: Sequence[Endpoint], tell: Callable[[str], None]
+    config: NodeConfig, *, tell: _Tell, environ: Mapping[str, str] | None = None
 ) -> None:
     """Run until SIGINT or SIGTERM. Without endpoints, at the usual places of this computer.
 
     A usual place that is taken is passed over with a word; a named one is ConnectFailed.
     """
+    environ = os.environ if environ is None else environ
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
+    loop.set_exception_handler(_note_fault)
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    core = NodeCore(name=name, wall_offset_ns=wall_ns() - monotonic_ns())
-    server = NodeServer(core)
     try:
-        places = await _listen(server, endpoints, tell)
-        tell(f"node {name} listens at {', '.join(places)}")
-        await stop.wait()
+        async with _running(config, tell, environ) as (server, places):
+            loop.add_signal_handler(signal.SIGHUP, _reload, server)
+            tell(f"node {config.name} listens at {', '.join(places)}")
+            await stop.wait()
     finally:
-        await server.close()
-    tell(f"node {name} ends")
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.remove_signal_handler(number)
+    tell(f"node {config.name} ends")
+
+
+def calm_collector() -> None:
+    """Have Python look less often for objects that hold each other, in a program of its own.
+
+    It would go through all cached objects again and again, of which none can be in such a ring,
+    and with a million of them everybody would wait for that. What was made so far is left out.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
+    """Where a node of this computer is found when nobody says."""
+    socket = parse_endpoint(f"uds:{quote(str(default_socket(environ)))}")
+    return [socket, *map(parse_endpoint, DEFAULT_ENDPOINTS)]
+
+
+@asynccontextmanager
+async def _running(
+    config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
+) -> AsyncIterator[tuple[NodeServer, list[str]]]:
+    async with AsyncExitStack() as ending:
+        rng = SystemRandom()
+        storage: NodeStorage | None = None
+        journal: Journal | None = None
+        if config.storage.url != "none":
+            storage = NodeStorage(config.storage, name=config.name, environ=environ)
+            ending.push_async_callback(storage.close)
+            journal = await storage.open(rng)
+        core = NodeCore(
+            name=config.name,
+            wall_offset_ns=wall_ns() - monotonic_ns(),
+            admission=Admission(config.admission, rng=rng),
+            journal=journal,
+            node_id=rng.getrandbits(63) or 1,
+            extensions=config.extensions,
+        )
+        server = NodeServer(
+            core,
+            tls=config.tls,
+            socket_mode=config.socket_bits,
+            socket_group=config.socket_group,
+            websocket=config.websocket,
+            connection_count_max=_connections(raise_descriptor_limit()),
+            hear=note_events,
+            carried=storage.wake if storage is not None else None,
+        )
+        if storage is not None and (count := storage.start(core, partial(_stored, server))):
+            log.info("objects restored", extra={"object_count": count})
+        if config.metrics != "off":
+            pages = HealthServer(node_pages(core, partial(_faults, server, storage)))
+            ending.push_async_callback(pages.close)
+            await _serve_pages(pages, config.metrics, tell)
+        ending.push_async_callback(server.close)
+        ending.callback(_Pulse(core).stop)
+        yield server, await _listen(server, config.listen, tell, environ)
+
+
+def _faults(server: NodeServer, storage: NodeStorage | None) -> list[str]:
+    """Why nobody should be sent to this node."""
+    found = [] if server.is_listening else ["the node does not listen"]
+    if storage is not None and storage.trouble:
+        found.append(f"objects are not stored: {storage.trouble}")
+    return found
 
 
 async def _listen(
-    server: NodeServer, endpoints: Sequence[Endpoint], tell: Callable[[str], None]
+    server: NodeServer, named: Sequence[str], tell: _Tell, environ: Mapping[str, str]
 ) -> list[str]:
-    if endpoints:
-        return [await server.listen(endpoint) for endpoint in endpoints]
+    if named:
+        return [await server.listen(parse_endpoint(text)) for text in named]
     places: list[str] = []
-    for text in DEFAULT_ENDPOINTS:
+    for endpoint in usual_endpoints(environ):
         try:
-            places.append(await server.listen(parse_endpoint(text)))
-        except ConnectFailed as error:
+            if endpoint.kind == "unix":
+                make_folder(default_socket(environ).parent)
+            places.append(await server.listen(endpoint))
+        except (ConnectFailed, ConfigError) as error:
             tell(f"{error}; passed over")
     if not places:
         raise ConnectFailed("every usual place to listen at is taken; name another with --listen")
     return places
+
+
+async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> None:
+    host, port = split_place(place)
+    try:
+        url = await pages.listen(host, port)
+    except ConnectFailed as error:
+        if place != METRICS_PLACE:
+            raise
+        tell(f"{error}; passed over")
+    else:
+        log.debug("metrics and health are served", extra={"url": url})
+
+
+class _Pulse:
+    """Tells the core each second what it cannot know: wall time, and what the process uses."""
+
+    def __init__(self, core: NodeCore) -> None:
+        self._core = core
+        self._loop = asyncio.get_running_loop()
+        self._offset_ns = wall_ns() - monotonic_ns()
+        self._timer: asyncio.Handle = self._loop.call_soon(self._beat)
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _beat(self) -> None:
+        now_ns = monotonic_ns()
+        offset_ns = wall_ns() - now_ns
+        if abs(offset_ns - self._offset_ns) > _WALL_DRIFT_NS_MAX:
+            self._offset_ns = offset_ns
+            self._core.set_wall_offset(offset_ns, now_ns)
+        self._core.tell_usage(resource_usage())
+        self._timer = self._loop.call_later(_PULSE_S, self._beat)
+
+
+def _connections(descriptor_count: int) -> int:
+    """How many connections there is room for. Of few descriptors, a quarter is kept free."""
+    return descriptor_count - min(_SPARE_DESCRIPTORS, descriptor_count // 4)
+
+
+def _stored(server: NodeServer) -> None:
+    """More is stored: somebody may wait for the answer to a flush."""
+    server.core.advance(monotonic_ns())
+    server.carry()
+
+
+def _reload(server: NodeServer) -> None:
+    try:
+        server.reload_certificates()
+    except SkerryError as error:
+        log.warning("certificates stay as they were", extra={"reason": str(error)})
+    else:
+        log.info("certificates read anew")
+
+
+def _note_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What asyncio has to complain about, as a line of ours: it comes in floods."""
+    error = context.get("exception")
+    if isinstance(error, OSError):
+        # No file descriptors or no memory for one more: the loop tries again in a second.
+        log.warning(str(context["message"]), extra={"reason": error.strerror or str(error)})
+    else:
+        log.error(str(context["message"]), exc_info=error)

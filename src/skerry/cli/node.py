@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any, Final
+
 import click
 
 from skerry.cli.output import current_output
@@ -16,30 +19,100 @@ def node() -> None:
 
 @node.command()
 @click.option(
+    "--config",
+    "file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Configuration file; the same as `skerry --config FILE node run`.",
+)
+@click.option(
     "--listen",
     "listen",
     multiple=True,
     metavar="URI",
-    help="Where to take clients: tcp://host:port, tcp-v1://host:port or uds:/path. Replaces the"
-    " usual places.",
+    help="Where to take clients: tcp://host:port, tcp-v1://host:port, tls://host:port,"
+    " ws://host:port or uds:/path. Replaces the usual places.",
 )
-@click.option("--name", default="skerry", show_default=True, help="What it tells its clients.")
-def run(*, listen: tuple[str, ...], name: str) -> None:
+@click.option("--name", help="What it tells its clients; skerry if not given.")
+@click.option(
+    "--storage",
+    metavar="URL",
+    help="Where persistent objects are stored: sqlite:PATH, postgresql://..., or none.",
+)
+@click.option(
+    "--metrics",
+    metavar="HOST:PORT|off",
+    help="Where metrics and health are served; 127.0.0.1:11237 if not given.",
+)
+@click.option(
+    "--tls-cert", type=click.Path(path_type=Path), help="Certificate for tls:// and wss://."
+)
+@click.option("--tls-key", type=click.Path(path_type=Path), help="Its private key.")
+@click.option(
+    "--tls-ca",
+    type=click.Path(path_type=Path),
+    help="Authorities of clients, which then need a certificate.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    help="The least important that is logged; info if not given.",
+)
+@click.option(
+    "--log-form",
+    type=click.Choice(["auto", "text", "json"]),
+    help="Log lines as text, as JSON, or as text on a terminal only.",
+)
+def run(*, file: Path | None, **given: Any) -> None:
     """Run a node until Ctrl-C or SIGTERM; programs that speak DOTS can use it as it is.
 
-    Without --listen it takes clients of this computer only, at the usual ports: 11235 for the
-    current framing and 11234 for the old one.
+    Without --listen it takes clients of this computer only: by a Unix socket in the runtime
+    folder, and at the usual ports, 11235 for the current framing and 11234 for the old one.
+    Everything can also be set in the configuration, section `node`.
 
     \b
     Examples:
       skerry node run
       skerry node run --listen tcp://127.0.0.1:4000 --listen uds:/run/skerry/node.sock
+      skerry node run --listen tls://0.0.0.0 --tls-cert node.pem --tls-key node.key
     """
-    import asyncio
+    import sys
 
-    from skerry.apps.node import run_node
-    from skerry.runtime.endpoints import parse_endpoint
+    from skerry.apps.node import calm_collector, run_node
+    from skerry.apps.node_config import NodeConfig
+    from skerry.cli.config import load_section, read_settings
+    from skerry.observe.logs import written_to
+    from skerry.runtime.loops import run_loop
 
-    output = current_output()
-    endpoints = [parse_endpoint(text) for text in listen]
-    asyncio.run(run_node(name=name, endpoints=endpoints, tell=output.note))
+    if file is not None:
+        read_settings(click.get_current_context(), file=file, flags={})
+    flags = {key: (flag, given[_argument(flag)] or None) for key, flag in _FLAGS.items()}
+    config = load_section("node", NodeConfig, flags).value
+    with written_to(sys.stderr, level=config.log.level, form=config.log.form):
+        tell = _log_line if config.log.form == "json" else current_output().note
+        calm_collector()
+        run_loop(run_node(config, tell=tell), config.loop)
+
+
+_FLAGS: Final = {
+    "node.listen": "--listen",
+    "node.log.form": "--log-form",
+    "node.log.level": "--log-level",
+    "node.metrics": "--metrics",
+    "node.name": "--name",
+    "node.storage.url": "--storage",
+    "node.tls.ca": "--tls-ca",
+    "node.tls.cert": "--tls-cert",
+    "node.tls.key": "--tls-key",
+}
+"""Keys of the configuration that can be given on the command line."""
+
+
+def _argument(flag: str) -> str:
+    return flag.removeprefix("--").replace("-", "_")
+
+
+def _log_line(text: str) -> None:
+    """What is told to people, where the log is for programs: all lines are of one form then."""
+    import logging
+
+    logging.getLogger("skerry.node").info(text)

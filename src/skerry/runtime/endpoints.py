@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from skerry.errors import ConfigError
 
-__all__ = ["Endpoint", "parse_endpoint"]
+__all__ = ["Endpoint", "Kind", "parse_endpoint", "parse_endpoints"]
 
-_PORTS = {"tcp": 11235, "tcp-v2": 11235, "tcp-v1": 11234}
-_PATHS = ("uds", "uds-v2", "uds-v1")
+Kind = Literal["tcp", "tls", "unix", "websocket"]
+"""How bytes are carried; also what a node calls the origin of a client."""
+
+_PORTS: Final = {
+    "tcp": 11235,
+    "tcp-v2": 11235,
+    "tcp-v1": 11234,
+    "tls": 11236,
+    "ws": 11233,
+    "wss": 11233,
+}
+_PATHS: Final = ("uds", "uds-v2", "uds-v1")
+_KINDS: Final[dict[str, Kind]] = {"tls": "tls", "ws": "websocket", "wss": "websocket"}
+_SECURE: Final = ("tls", "wss")
+_SWITCHES: Final = {"on": True, "off": False}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,50 +33,114 @@ class Endpoint:
     """A place to listen at or to connect to."""
 
     text: str
-    """As it was written, without a password."""
+    """As it was written, without a password and without options."""
     version: int
-    """Of the framing: 1 or 2."""
+    """Of the framing: 1 or 2. What a WebSocket carries has no framing of its own."""
+    kind: Kind = "tcp"
+    is_secure: bool = False
+    """Whether it is inside TLS."""
     host: str = ""
     port: int = 0
     path: str = ""
-    """Of a Unix socket; empty for TCP."""
+    """Of a Unix socket; empty for all others."""
     user: str | None = None
     password: str | None = None
+    extensions: bool = True
+    """Option `extensions=off`: whoever comes by here sees plain DOTS. Always off for version 1."""
+    cert: Path | None = None
+    """Option of `tls` and `wss`: our own certificate."""
+    key: Path | None = None
+    """Option of `tls` and `wss`: its private key, where it is not in the same file."""
+    ca: Path | None = None
+    """Option of `tls` and `wss`: who signs the certificates of the other end."""
 
 
 def parse_endpoint(text: str) -> Endpoint:
-    """`tcp://host[:port]`, `tcp-v1://...`, `uds:/path`; ConfigError says what is wrong."""
+    """`tcp://host[:port]`, `tls://...`, `uds:/path` and their like, with options as a query.
+
+    ConfigError says what is wrong.
+    """
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:
         raise _fault(text, str(error)) from None
-    version = 1 if parts.scheme.endswith("-v1") else 2
     if parts.scheme in _PATHS:
-        if parts.netloc or not parts.path.startswith("/") or parts.query or parts.fragment:
-            raise _fault(text, "a Unix socket needs a whole path, as in uds:/run/skerry.sock")
-        path = unquote(parts.path)
-        if "\0" in path:
-            raise _fault(text, "no path has the character of number 0")
-        return Endpoint(text=text, version=version, path=path)
+        return _unix(text, parts)
     if parts.scheme not in _PORTS:
         known = ", ".join([*_PORTS, *_PATHS])
         raise _fault(text, f"there is no scheme {parts.scheme or text!r}; there are {known}")
     if not parts.hostname:
         raise _fault(text, "it names no host, as in tcp://127.0.0.1")
-    if parts.path not in ("", "/") or parts.query or parts.fragment:
+    if parts.path not in ("", "/") or parts.fragment:
         raise _fault(text, "something stands behind the port")
     if port is None:
         port = _PORTS[parts.scheme]
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    options = _options(text, parts)
     return Endpoint(
         text=f"{parts.scheme}://{host}:{port}",
-        version=version,
+        version=_version(parts),
+        kind=_KINDS.get(parts.scheme, "tcp"),
+        is_secure=parts.scheme in _SECURE,
         host=parts.hostname,
         port=port,
         user=None if parts.username is None else unquote(parts.username),
         password=None if parts.password is None else unquote(parts.password),
+        extensions=_extensions(text, parts, options),
+        cert=_file(options, "cert"),
+        key=_file(options, "key"),
+        ca=_file(options, "ca"),
     )
+
+
+def parse_endpoints(text: str) -> list[Endpoint]:
+    """A list of endpoints in one text, with blanks between them."""
+    return [parse_endpoint(part) for part in text.split()]
+
+
+def _unix(text: str, parts: SplitResult) -> Endpoint:
+    if parts.netloc or not parts.path.startswith("/") or parts.fragment:
+        raise _fault(text, "a Unix socket needs a whole path, as in uds:/run/skerry.sock")
+    path = unquote(parts.path)
+    if "\0" in path:
+        raise _fault(text, "no path has the character of number 0")
+    return Endpoint(
+        text=text.partition("?")[0],
+        version=_version(parts),
+        kind="unix",
+        path=path,
+        extensions=_extensions(text, parts, _options(text, parts)),
+    )
+
+
+def _version(parts: SplitResult) -> int:
+    return 1 if parts.scheme.endswith("-v1") else 2
+
+
+def _options(text: str, parts: SplitResult) -> dict[str, str]:
+    known = ["extensions"]
+    if parts.scheme in _SECURE:
+        known += ["cert", "key", "ca"]
+    options: dict[str, str] = {}
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in known:
+            raise _fault(text, f"there is no option {name!r} here; there are {', '.join(known)}")
+        if name in options:
+            raise _fault(text, f"the option {name} is given twice")
+        options[name] = value
+    return options
+
+
+def _extensions(text: str, parts: SplitResult, options: dict[str, str]) -> bool:
+    value = options.get("extensions", "on")
+    if value not in _SWITCHES:
+        raise _fault(text, f"the option extensions is on or off, not {value!r}")
+    return _SWITCHES[value] and _version(parts) != 1
+
+
+def _file(options: dict[str, str], name: str) -> Path | None:
+    return Path(options[name]) if options.get(name) else None
 
 
 def _fault(text: str, detail: str) -> ConfigError:
@@ -72,5 +151,6 @@ def _fault(text: str, detail: str) -> ConfigError:
         key=key,
         origin="endpoint",
         detail=detail,
-        hint="endpoints look like tcp://127.0.0.1:11235, tcp-v1://127.0.0.1:11234 or uds:/path",
+        hint="endpoints look like tcp://127.0.0.1:11235, tls://host:11236, ws://127.0.0.1:11233,"
+        " tcp-v1://127.0.0.1:11234 or uds:/path",
     )

@@ -1,187 +1,392 @@
-"""TCP and Unix sockets under a node: carries bytes between its machine and its clients."""
+"""TCP, TLS and Unix sockets under a node: carries bytes between its machine and its clients."""
 
 from __future__ import annotations
 
 import asyncio
-import errno
-import os
+import logging
 import socket
+import ssl
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol, cast
 
+from skerry.engine.admission import Origin
 from skerry.engine.node import NodeCore
 from skerry.errors import ConnectFailed
-from skerry.limits import STREAM_WAITING_BYTES_MAX
+from skerry.limits import STREAM_CHUNK_BYTES_MAX
 from skerry.protocol.access.wire import OldWire, Wire
-from skerry.protocol.machine import Address, CloseReason, Disconnect
+from skerry.protocol.machine import Address, CloseReason, Disconnect, Event
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import Endpoint
+from skerry.runtime.sockets import SocketFile, bind_tcp, bind_unix, tune
+from skerry.runtime.tls import Lobby, TlsFiles, common_name, load_certificates, server_context
+from skerry.runtime.websocket import WebSocketConfig, WebSocketEntrance
 
-__all__ = ["NodeServer"]
+__all__ = ["NodeServer", "Stream", "origin_of"]
 
 _LAST_WORDS_S: Final = 1.0
-"""How long a client may take to read what was sent to it before the node ended."""
+"""How long a client may take to read what was sent to it before its connection ended."""
+_BACKLOG: Final = 1024
+"""Connections that wait to be let in. A thousand clients come back at once when a node restarts."""
+_WRITE_BYTES_HIGH: Final = 256 * 1024
+_WRITE_BYTES_LOW: Final = 64 * 1024
+"""What waits in a transport before the core keeps the rest, and when it gives more: enough that the
+system never waits for us, little since it can be neither conflated nor taken back."""
+_GATHERED_BYTES_MAX: Final = 64 * 1024
+"""Input after which its effects are written at once, and not only when all had their turn."""
+
+log = logging.getLogger(__name__)
+
+
+class Stream(Protocol):
+    """What a server needs of a client's stream: of a transport, or of what a door puts over it."""
+
+    def write(self, data: bytes, /) -> object:
+        """Send, or keep until it can be sent."""
+
+    def close(self) -> object:
+        """End it when all is sent."""
+
+    def abort(self) -> object:
+        """End it now."""
+
+    def is_closing(self) -> bool:
+        """Whether it ends or is over."""
 
 
 class NodeServer:
-    """A node on real sockets."""
+    """A node on real sockets.
 
-    def __init__(self, core: NodeCore) -> None:
+    The rhythm: an input, then what the node wants sent because of it. What the first socket of
+    a turn of the loop brings is answered at once; answers to those that were readable at the same
+    time are gathered and written together.
+    """
+
+    def __init__(
+        self,
+        core: NodeCore,
+        *,
+        tls: TlsFiles | None = None,
+        socket_mode: int = 0o600,
+        socket_group: str | None = None,
+        connection_count_max: int | None = None,
+        websocket: WebSocketConfig | None = None,
+        hear: Callable[[Sequence[Event]], None] | None = None,
+        carried: Callable[[], None] | None = None,
+    ) -> None:
+        """`hear` is told what the core wants known, `carried` is called after each input."""
         self.core = core
+        self.is_listening = False
+        """Whether anybody can come in."""
+        self.buffer = memoryview(bytearray(STREAM_CHUNK_BYTES_MAX))
+        """Into which all doors read: reading and using it are one step of the loop."""
+        self._tls = tls or TlsFiles()
+        self._socket_mode = socket_mode
+        self._socket_group = socket_group
+        self._connection_count_max = connection_count_max
+        self._websocket = websocket
+        self._entrances: list[WebSocketEntrance] = []
+        self._hear = hear
+        self._carried = carried
+        self._lobby = Lobby()
+        self._contexts: list[tuple[ssl.SSLContext, TlsFiles]] = []
         self._servers: list[asyncio.Server] = []
-        self._streams: dict[Address, asyncio.Transport] = {}
-        self._open: set[asyncio.Transport] = set()
+        self._files: list[SocketFile] = []
+        self._streams: dict[Address, Stream] = {}
+        self._open: set[Stream] = set()
         """All of them, also those that the node ended and that still have words to bring out."""
+        self._leaving: dict[Stream, asyncio.TimerHandle] = {}
+        """Those that were ended, and when that must be over."""
         self._is_quiet = asyncio.Event()
         """Whether none is open."""
         self._is_quiet.set()
-        self._sockets: list[Path] = []
         self._count = 0
-        self._timer: asyncio.TimerHandle | None = None
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.Handle | None = None
+        self._timer_ns = 0
+        self._is_gathering = False
+        self._gathered_bytes = 0
+
+    # -- places
 
     async def listen(self, endpoint: Endpoint) -> str:
         """Take clients at an endpoint; gives it back with the port that was chosen.
 
-        ConnectFailed when somebody else has it.
+        ConnectFailed when somebody else has it, ConfigError when its certificates are of no use.
         """
-        loop = asyncio.get_running_loop()
+        door = self._door(endpoint)
+        context = self._context(endpoint) if endpoint.is_secure else None
         try:
-            if endpoint.path:
-                _free(Path(endpoint.path))
-                server = await loop.create_unix_server(
-                    lambda: _Door(self, endpoint.version), endpoint.path
+            if endpoint.kind == "unix":
+                made, file = bind_unix(
+                    Path(endpoint.path), mode=self._socket_mode, group=self._socket_group
                 )
-                self._sockets.append(Path(endpoint.path))
-                place = endpoint.text
-            else:
-                server = await loop.create_server(
-                    lambda: _Door(self, endpoint.version), endpoint.host, endpoint.port
-                )
-                port = server.sockets[0].getsockname()[1]
-                place = f"{endpoint.text.rpartition(':')[0]}:{port}"
+                self._files.append(file)
+                await self._serve(made, door)
+                return endpoint.text
+            port = endpoint.port
+            for made in await bind_tcp(endpoint.host, endpoint.port):
+                port = made.getsockname()[1]
+                await self._serve(made, door, context)
         except (OSError, ValueError) as error:
             # Not all of them come from the system with its own words: a path may be too long.
             detail = getattr(error, "strerror", None) or error
             raise ConnectFailed(f"cannot listen at {endpoint.text}: {detail}") from None
-        self._servers.append(server)
-        return place
+        return f"{endpoint.text.rpartition(':')[0]}:{port}"
+
+    def reload_certificates(self) -> None:
+        """Read certificates anew, for those who come from now on; ConfigError if that fails."""
+        for context, files in self._contexts:
+            load_certificates(context, files)
 
     async def close(self) -> None:
-        """Let nobody in any more, and end all connections."""
+        """Let nobody in any more, say goodbye, and end all connections."""
+        self.is_listening = False
         for server in self._servers:
             server.close()
-        for stream in self._open:
-            stream.close()
+        await self._lobby.close()
+        for entrance in self._entrances:
+            entrance.close()
+        self.core.farewell(monotonic_ns())
+        self._carry()
+        for address in list(self._streams):
+            self._end(address)
         try:
             await asyncio.wait_for(self._is_quiet.wait(), _LAST_WORDS_S)
         except TimeoutError:
             # Who does not read must not keep the node from ending.
-            for stream in self._open:
+            for stream in list(self._open):
                 stream.abort()
             await self._is_quiet.wait()
         for server in self._servers:
             await server.wait_closed()
-        for path in self._sockets:
-            path.unlink(missing_ok=True)
+        self._servers.clear()
+        for file in self._files:
+            file.remove()
         if self._timer is not None:
             self._timer.cancel()
+            self._timer = None
 
-    def opened(self, stream: asyncio.Transport, version: int) -> Address:
+    # -- what doors tell
+
+    def may_enter(self, transport: asyncio.Transport) -> bool:
+        """Whether there is a file descriptor to spare for one more; if not, it is turned away."""
+        if self._connection_count_max is None or len(self._open) < self._connection_count_max:
+            return True
+        # Above, the system would let nobody in, and a node could not even open its storage.
+        log.warning(
+            "a connection is turned away, as many are open as there is room for",
+            extra={"connection_count": len(self._open)},
+        )
+        transport.abort()
+        return False
+
+    def opened(self, stream: Stream, wire: Wire, origin: Origin, extensions: bool) -> Address:
         """A client came in."""
         self._count += 1
         address = Address("client", self._count, is_stream=True)
         self._streams[address] = stream
         self._open.add(stream)
         self._is_quiet.clear()
-        self.core.open(address, OldWire() if version == 1 else Wire(), monotonic_ns())
+        self.core.open(address, wire, monotonic_ns(), origin=origin, extensions=extensions)
         self._carry()
         return address
 
     def received(self, address: Address, data: bytes) -> None:
         """A client said something."""
         self.core.receive(data, address, monotonic_ns())
-        self._carry()
+        if not self._is_gathering:
+            self._is_gathering = True
+            self._loop.call_soon(self._end_gathering)
+            self._carry()
+            return
+        self._gathered_bytes += len(data)
+        if self._gathered_bytes >= _GATHERED_BYTES_MAX:
+            self._carry()
 
-    def lost(self, address: Address, stream: asyncio.Transport) -> None:
+    def paused(self, address: Address) -> None:
+        """A client takes less than it is sent."""
+        if address in self._streams:
+            self.core.pause(address)
+
+    def resumed(self, address: Address) -> None:
+        """It took what waited."""
+        if address in self._streams:
+            self.core.resume(address, monotonic_ns())
+            self._carry()
+
+    def lost(self, address: Address, stream: Stream) -> None:
         """A client is gone."""
         self._open.discard(stream)
         if not self._open:
             self._is_quiet.set()
+        if timer := self._leaving.pop(stream, None):
+            timer.cancel()
         if self._streams.pop(address, None) is not None:
             self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
             self._carry()
 
+    # -- carrying
+
+    def carry(self) -> None:
+        """Bring out what the node has to say since something but its clients changed."""
+        self._carry()
+
     def _carry(self) -> None:
         """Bring out what the node wants to say, and set its alarm clock."""
+        self._gathered_bytes = 0
         for transmit in self.core.take_transmits():
             stream = self._streams.get(transmit.destination)
             if stream is None:
                 continue
             if isinstance(transmit, Disconnect):
-                del self._streams[transmit.destination]
-                stream.close()
-                continue
-            stream.write(transmit.data)
-            if stream.get_write_buffer_size() > STREAM_WAITING_BYTES_MAX:
-                # It does not keep up; the others must not wait for it.
-                stream.abort()
+                self._end(transmit.destination, is_abrupt=transmit.is_abrupt)
+            else:
+                stream.write(transmit.data)
+        events = self.core.take_events()
+        if events and self._hear is not None:
+            self._hear(events)
+        if self._carried is not None:
+            self._carried()
         self._set_timer()
+
+    def _end(self, address: Address, *, is_abrupt: bool = False) -> None:
+        stream = self._streams.pop(address)
+        if is_abrupt:
+            stream.abort()
+            return
+        stream.close()
+        if stream in self._open:
+            self._leaving[stream] = self._loop.call_later(_LAST_WORDS_S, stream.abort)
+
+    def _end_gathering(self) -> None:
+        self._is_gathering = False
+        if self._gathered_bytes:
+            self._carry()
 
     def _set_timer(self) -> None:
         due_ns = self.core.deadline_ns()
+        if due_ns is None:
+            return
         if self._timer is not None:
+            if self._timer_ns <= due_ns:
+                # It rings earlier than need be, and is then set anew: cheaper than doing so now.
+                return
             self._timer.cancel()
-            self._timer = None
-        if due_ns is not None:
-            delay_s = max(due_ns - monotonic_ns(), 0) / 1e9
-            self._timer = asyncio.get_running_loop().call_later(delay_s, self._wake)
+        self._timer_ns = due_ns
+        delay_ns = due_ns - monotonic_ns()
+        if delay_ns <= 0:
+            # After all others had their turn.
+            self._timer = self._loop.call_soon(self._wake)
+        else:
+            self._timer = self._loop.call_later(delay_ns / 1e9, self._wake)
 
     def _wake(self) -> None:
         self._timer = None
         self.core.advance(monotonic_ns())
         self._carry()
 
+    # -- doors
 
-class _Door(asyncio.Protocol):
-    """One client's stream."""
+    def _door(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
+        """What makes the protocol of one stream that comes in by an endpoint."""
+        if endpoint.kind == "websocket":
+            return self._websocket_door(endpoint)
+        return partial(_Door, self, endpoint)
 
-    def __init__(self, server: NodeServer, version: int) -> None:
+    def _context(self, endpoint: Endpoint) -> ssl.SSLContext:
+        own = TlsFiles(cert=endpoint.cert, key=endpoint.key, ca=endpoint.ca)
+        files = own.or_else(self._tls)
+        context = server_context(files)
+        self._contexts.append((context, files))
+        return context
+
+    def _websocket_door(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
+        entrance = WebSocketEntrance(
+            self, self.core.registry, config=self._websocket, extensions=endpoint.extensions
+        )
+        self._entrances.append(entrance)
+        return entrance.door
+
+    async def _serve(
+        self,
+        made: socket.socket,
+        door: Callable[[], asyncio.BaseProtocol],
+        context: ssl.SSLContext | None = None,
+    ) -> None:
+        try:
+            if context is not None:
+                made.listen(_BACKLOG)
+                self._lobby.serve(made, context, door)
+            else:
+                is_unix = made.family == socket.AF_UNIX
+                create = self._loop.create_unix_server if is_unix else self._loop.create_server
+                self._servers.append(await create(door, sock=made, backlog=_BACKLOG))
+        except BaseException:
+            made.close()
+            raise
+        self.is_listening = True
+
+
+class _Door(asyncio.BufferedProtocol):
+    """One client's stream.
+
+    It reads into a buffer that all share: a fresh object of the largest size for each read, as
+    the simpler kind of protocol gets it, costs asyncio more than copying what came.
+    """
+
+    def __init__(self, server: NodeServer, endpoint: Endpoint) -> None:
         self._server = server
-        self._version = version
+        self._endpoint = endpoint
+        self._view = server.buffer
         self._address: Address | None = None
         self._stream: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        raw = transport.get_extra_info("socket")
-        if raw is not None and raw.family != socket.AF_UNIX:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        # Not asserted: the transports of uvloop have all of its methods, but not its class.
+        transport = cast("asyncio.Transport", transport)
         self._stream = transport
-        self._address = self._server.opened(transport, self._version)
-
-    def data_received(self, data: bytes) -> None:
-        assert self._address is not None
-        self._server.received(self._address, data)
-
-    def connection_lost(self, _error: Exception | None) -> None:
-        assert self._address is not None
-        assert self._stream is not None
-        self._server.lost(self._address, self._stream)
-
-
-def _free(path: Path) -> None:
-    """Remove a socket that a node left behind; OSError when one answers."""
-    if not path.is_socket():
-        return
-    with socket.socket(socket.AF_UNIX) as probe:
-        # The system answers for a Unix socket at once; where it would wait, there is somebody.
-        probe.setblocking(False)
-        try:
-            probe.connect(os.fspath(path))
-        except (ConnectionRefusedError, FileNotFoundError):
-            path.unlink(missing_ok=True)
+        if not self._server.may_enter(transport):
             return
-        except BlockingIOError:
-            pass
-    # Said here, since asyncio takes the place of a socket without asking whether it is used.
-    raise OSError(errno.EADDRINUSE, "another node listens there")
+        transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH, low=_WRITE_BYTES_LOW)
+        raw = transport.get_extra_info("socket")
+        if raw is not None:
+            tune(raw)
+        endpoint = self._endpoint
+        self._address = self._server.opened(
+            transport,
+            OldWire() if endpoint.version == 1 else Wire(),
+            origin_of(transport, endpoint),
+            endpoint.extensions,
+        )
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        # Not the buffer itself, of which TLS would take a slice to read into, which is a copy.
+        return self._view
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._address is not None:
+            self._server.received(self._address, bytes(self._view[:nbytes]))
+
+    def pause_writing(self) -> None:
+        # While it comes in it has no name yet; the greeting is far too short for this.
+        if self._address is not None:
+            self._server.paused(self._address)
+
+    def resume_writing(self) -> None:
+        if self._address is not None:
+            self._server.resumed(self._address)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._address is not None:
+            assert self._stream is not None
+            self._server.lost(self._address, self._stream)
+
+
+def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:
+    """Who is at the other end of a stream that came in by an endpoint."""
+    if endpoint.kind == "unix":
+        return Origin(kind="unix")
+    peer = transport.get_extra_info("peername") or ("",)
+    return Origin(kind=endpoint.kind, host=str(peer[0]), certificate=common_name(transport))

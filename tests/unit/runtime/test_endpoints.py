@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.runtime.endpoints import Endpoint, parse_endpoint
+from skerry.runtime.endpoints import Endpoint, parse_endpoint, parse_endpoints
 
 
 @pytest.mark.parametrize(
@@ -29,7 +31,65 @@ def test_tcp_endpoint_has_a_host_and_the_usual_port(text: str, version: int, por
 @pytest.mark.parametrize(("scheme", "version"), [("uds", 2), ("uds-v2", 2), ("uds-v1", 1)])
 def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
     text = f"{scheme}:/run/skerry.sock"
-    assert parse_endpoint(text) == Endpoint(text=text, version=version, path="/run/skerry.sock")
+    assert parse_endpoint(text) == Endpoint(
+        text=text,
+        version=version,
+        kind="unix",
+        path="/run/skerry.sock",
+        extensions=version != 1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "is_secure", "port"),
+    [
+        ("tcp://ship", "tcp", False, 11235),
+        ("tls://ship", "tls", True, 11236),
+        ("ws://ship", "websocket", False, 11233),
+        ("wss://ship", "websocket", True, 11233),
+        ("wss://ship:443/", "websocket", True, 443),
+    ],
+)
+def test_scheme_says_how_bytes_are_carried(
+    text: str, kind: str, is_secure: bool, port: int
+) -> None:
+    place = parse_endpoint(text)
+    assert (place.kind, place.is_secure, place.port) == (kind, is_secure, port)
+    assert (place.version, place.host) == (2, "ship")
+
+
+@pytest.mark.parametrize(
+    ("text", "extensions"),
+    [
+        ("tcp://ship", True),
+        ("tcp://ship?extensions=on", True),
+        ("tcp://ship:1?extensions=off", False),
+        ("ws://ship/?extensions=off", False),
+        ("uds:/run/node.sock?extensions=off", False),
+        ("tcp-v1://ship", False),
+        ("tcp-v1://ship?extensions=on", False),
+    ],
+)
+def test_extensions_are_on_unless_switched_off_or_of_the_first_version(
+    text: str, extensions: bool
+) -> None:
+    place = parse_endpoint(text)
+    assert place.extensions is extensions
+    assert "?" not in place.text
+
+
+def test_files_for_tls_are_options() -> None:
+    place = parse_endpoint("tls://ship?cert=/etc/my%20node.pem&key=node.key&ca=/etc/ca.pem")
+    assert place.cert == Path("/etc/my node.pem")
+    assert place.key == Path("node.key")
+    assert place.ca == Path("/etc/ca.pem")
+    assert place.text == "tls://ship:11236"
+
+
+def test_several_endpoints_have_blanks_between_them() -> None:
+    places = parse_endpoints(" tcp://ship  uds:/run/a.sock ")
+    assert [place.text for place in places] == ["tcp://ship:11235", "uds:/run/a.sock"]
+    assert parse_endpoints(" ") == []
 
 
 def test_path_of_three_slashes_is_the_same() -> None:
@@ -59,7 +119,7 @@ def test_nobody_is_named_where_nobody_was() -> None:
 @pytest.mark.parametrize(
     ("text", "detail"),
     [
-        ("", "there is no scheme ''; there are tcp, tcp-v2, tcp-v1, uds, uds-v2, uds-v1"),
+        ("", "there is no scheme ''; there are tcp, tcp-v2, tcp-v1, tls, ws, wss, uds, uds-v2,"),
         ("ship", "there is no scheme 'ship'"),
         ("http://ship", "there is no scheme 'http'"),
         ("tcp-v3://ship", "there is no scheme 'tcp-v3'"),
@@ -70,13 +130,18 @@ def test_nobody_is_named_where_nobody_was() -> None:
         ("tcp://ship:door", "Port could not be cast"),
         ("tcp://[::1", "Invalid IPv6 URL"),
         ("tcp://ship/deck", "something stands behind the port"),
-        ("tcp://ship?deck=2", "something stands behind the port"),
+        ("ws://ship/deck", "something stands behind the port"),
+        ("tcp://ship?deck=2", "there is no option 'deck' here; there are extensions"),
+        ("tcp://ship?cert=a", "there is no option 'cert' here; there are extensions"),
+        ("tls://ship?crt=a", "there is no option 'crt' here; there are extensions, cert, key, ca"),
+        ("tcp://ship?extensions=no", "the option extensions is on or off, not 'no'"),
+        ("tcp://ship?extensions=on&extensions=off", "the option extensions is given twice"),
         ("tcp://ship#deck", "something stands behind the port"),
         ("uds:", "a Unix socket needs a whole path"),
         ("uds:node.sock", "a Unix socket needs a whole path"),
         ("uds://host/node.sock", "a Unix socket needs a whole path"),
         ("uds:/run%00/node.sock", "no path has the character of number 0"),
-        ("uds:/run/node?.sock", "a Unix socket needs a whole path"),
+        ("uds:/run/node?.sock", "there is no option '.sock' here"),
         ("uds:/run/node#1", "a Unix socket needs a whole path"),
     ],
 )

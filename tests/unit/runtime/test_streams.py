@@ -4,26 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+import stat
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from random import Random
+from typing import Any, TypeVar
 
 import pytest
+import trustme
 
 import skerry
+from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits
 from skerry.engine.node import NodeCore
-from skerry.errors import ConnectFailed
-from skerry.limits import STREAM_WAITING_BYTES_MAX
+from skerry.errors import ConfigError, ConnectFailed
+from skerry.limits import REPLAY_SLICE_BYTES, STREAM_CHUNK_BYTES_MAX, STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, ClientInput
 from skerry.protocol.access.connection import Arrival, Ended
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime import streams
-from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import parse_endpoint
+from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import NodeServer
+from skerry.runtime.tls import TlsFiles, client_context
 
 TYPES = skerry.define_types(
     """
@@ -50,18 +56,26 @@ class Guest:
         self._heard: list[ClientInput] = []
 
     @classmethod
-    async def reach(cls, place: str, *, name: str = "guest") -> Guest:
+    async def reach(
+        cls, place: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
+    ) -> Guest:
         """A stream to a node, with nothing said yet."""
         endpoint = parse_endpoint(place)
         if endpoint.path:
             streams = await asyncio.open_unix_connection(endpoint.path)
+        elif tls is not None:
+            streams = await asyncio.open_connection(
+                endpoint.host, endpoint.port, ssl=tls, server_hostname="localhost"
+            )
         else:
             streams = await asyncio.open_connection(endpoint.host, endpoint.port)
         return cls(*streams, wire=OldWire() if endpoint.version == 1 else Wire(), name=name)
 
     @classmethod
-    async def connect(cls, place: str, *, name: str = "guest") -> Guest:
-        guest = await cls.reach(place, name=name)
+    async def connect(
+        cls, place: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
+    ) -> Guest:
+        guest = await cls.reach(place, name=name, tls=tls)
         await guest.hear(Accepted)
         return guest
 
@@ -127,8 +141,8 @@ class Guest:
 
 
 @asynccontextmanager
-async def node() -> AsyncIterator[NodeServer]:
-    server = NodeServer(NodeCore(name="harbour"))
+async def node(core: NodeCore | None = None, **options: Any) -> AsyncIterator[NodeServer]:
+    server = NodeServer(core or NodeCore(name="harbour"), **options)
     try:
         yield server
     finally:
@@ -178,7 +192,8 @@ def test_connections_over_tcp_are_watched_by_the_system() -> None:
     async def scene() -> None:
         async with node() as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
-            (stream,) = server._streams.values()
+            streams_of: Any = server._streams
+            (stream,) = streams_of.values()
             raw = stream.get_extra_info("socket")
             assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
             await guest.leave()
@@ -295,8 +310,8 @@ def test_client_that_never_reads_is_cut_when_too_much_waits_for_it(tmp_path: Pat
                 await quick.hear_object("Freight")
             await quick.settle()
             assert clients_of(server) == {"slow": "connected", "quick": "connected"}
-            # The sockets themselves take some, less than one piece.
-            for _ in range(3):
+            # The sockets and the transport take some, less than three pieces.
+            for _ in range(5):
                 quick.publish(piece)
             await quick.hear_client(slow.connection.client_id, state="closed")
             await quick.settle()
@@ -417,29 +432,407 @@ def test_close_does_not_wait_for_a_client_that_does_not_read(
     asyncio.run(scene())
 
 
-def test_clients_that_are_gone_are_forgotten_when_it_is_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    passed_ns = 0
-    monkeypatch.setattr(streams, "monotonic_ns", lambda: monotonic_ns() + passed_ns)
+def test_node_is_woken_when_something_is_due() -> None:
+    limits = ClientLimits(handshake_s=0.01)
+    admission = Admission(AdmissionConfig(limits=limits), rng=Random(1))
 
     async def scene() -> None:
-        nonlocal passed_ns
-        async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            watcher, other = await Guest.connect(place), await Guest.connect(place)
-            watcher.join("DotsClient")
-            await watcher.settle()
-            assert server.core.deadline_ns() is None
-            await other.leave()
-            await watcher.hear_client(other.connection.client_id, state="closed")
-            due_ns = server.core.deadline_ns()
-            assert due_ns is not None
-            passed_ns = due_ns - monotonic_ns()
-            # Anything that happens lets the node look at the clock again.
-            watcher.join("Boat")
-            await watcher.hear_client(other.connection.client_id, state=None)
-            assert server.core.deadline_ns() is None
-            await watcher.leave()
+        async with node(NodeCore(admission=admission)) as server:
+            silent = await Guest.reach(await server.listen(parse_endpoint(TCP)))
+            # Nothing comes from anybody. What ends it is the clock alone.
+            assert await silent.hear_end()
+            assert server.core.statistics().ends == {"silent": 1}
+            await silent.leave()
 
     asyncio.run(scene())
+
+
+def test_alarm_that_is_set_is_kept_while_it_rings_early_enough() -> None:
+    async def scene() -> None:
+        async with node() as server:
+            guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            alarm = server._timer
+            assert alarm is not None
+            for _ in range(10):
+                await guest.settle()
+            assert server._timer is alarm
+            await guest.leave()
+
+    asyncio.run(scene())
+
+
+# -- the same on both loops
+
+
+LOOPS: list[LoopKind] = ["asyncio", "uvloop"]
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> LoopKind:
+    if request.param == "uvloop":
+        pytest.importorskip("uvloop")
+    kind: LoopKind = request.param
+    return kind
+
+
+class Papers:
+    """An authority, and files with certificates that it issued."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.authority = trustme.CA()
+        self.ca = folder / "ca.pem"
+        self.authority.cert_pem.write_to_path(self.ca)
+        self.own = self.issue("localhost", "node")
+
+    def issue(self, name: str, common_name: str) -> Path:
+        path = self.folder / f"{common_name}.pem"
+        issued = self.authority.issue_cert(name, common_name=common_name)
+        issued.private_key_and_cert_chain_pem.write_to_path(path)
+        return path
+
+    def client(self, cert: Path | None = None) -> ssl.SSLContext:
+        return client_context(TlsFiles(ca=self.ca, cert=cert))
+
+
+@pytest.fixture
+def papers(tmp_path: Path) -> Papers:
+    return Papers(tmp_path)
+
+
+def test_tls_carries_the_same_as_tcp(loop: LoopKind, papers: Papers) -> None:
+    async def scene() -> None:
+        async with node(tls=TlsFiles(cert=papers.own)) as server:
+            plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            assert place.startswith("tls://127.0.0.1:")
+            secret = await Guest.connect(place, name="ann", tls=papers.client())
+            secret.join("Freight")
+            await secret.settle()
+            freight = TYPES.Freight(data=bytes(3_000_000))
+            plain.publish(freight)
+            assert TYPES.Freight.decode((await secret.hear_object("Freight")).payload) == freight
+            (row,) = [row for row in server.core.statistics().clients if row.name == "ann"]
+            assert (row.kind, row.host) == ("tls", "127.0.0.1")
+            await secret.leave()
+            await plain.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
+    loop: LoopKind, papers: Papers
+) -> None:
+    ann = papers.issue("ann@example.org", "ann")
+    place_text = f"tls://127.0.0.1:0?cert={papers.own}&ca={papers.ca}"
+
+    async def scene() -> None:
+        async with node() as server:
+            place = await server.listen(parse_endpoint(place_text))
+            known = await Guest.connect(place, tls=papers.client(ann))
+            (client,) = server.core._clients.values()
+            assert (client.origin.kind, client.origin.certificate) == ("tls", "ann")
+            with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+                # By TLS 1.3 a client believes that it is in until it hears otherwise.
+                await Guest.connect(place, tls=papers.client())
+            assert len(server.core._clients) == 1
+            await known.settle()
+            await known.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
+    async def scene() -> None:
+        async with node(tls=TlsFiles(cert=papers.own)) as server:
+            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            before = await Guest.connect(place, tls=papers.client())
+            papers.issue("localhost", "node")
+            server.reload_certificates()
+            after = await Guest.connect(place, tls=papers.client())
+            certificates = [
+                guest.writer.get_extra_info("peercert")["serialNumber"] for guest in (before, after)
+            ]
+            assert certificates[0] != certificates[1]
+            await before.settle()
+            await before.leave()
+            await after.leave()
+
+    asyncio.run(scene())
+
+
+def test_tls_without_a_certificate_is_refused() -> None:
+    async def scene() -> None:
+        async with node() as server:
+            with pytest.raises(ConfigError, match="TLS needs a certificate"):
+                await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+
+    asyncio.run(scene())
+
+
+def test_silent_connections_at_every_door_keep_nobody_waiting(
+    loop: LoopKind, papers: Papers, tmp_path: Path
+) -> None:
+    texts = (
+        TCP,
+        "tcp-v1://127.0.0.1:0",
+        place_in(tmp_path),
+        "tls://127.0.0.1:0",
+        "ws://127.0.0.1:0",
+    )
+
+    async def scene() -> None:
+        async with node(tls=TlsFiles(cert=papers.own)) as server:
+            places = [await server.listen(parse_endpoint(text)) for text in texts]
+            silent = [await Guest.reach(place) for place in places for _ in range(3)]
+            for place in places[:4]:
+                tls = papers.client() if place.startswith("tls") else None
+                first = await Guest.connect(place, tls=tls)
+                second = await Guest.connect(place, tls=tls)
+                second.join("Boat")
+                await second.settle()
+                first.publish(TYPES.Boat(id=1))
+                await second.hear_object("Boat")
+                await first.leave()
+                await second.leave()
+            for guest in silent:
+                guest.writer.transport.abort()
+
+    run_loop(scene(), loop)
+
+
+def is_paused(client: Any) -> bool:
+    return bool(client.lane.is_paused)
+
+
+def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
+    loop: LoopKind, tmp_path: Path
+) -> None:
+    piece = TYPES.Freight(data=bytes(256 * 1024))
+
+    async def scene() -> None:
+        async with node() as server:
+            place = await server.listen(parse_endpoint(place_in(tmp_path)))
+            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            slow.join("Freight")
+            await slow.settle()
+            # asyncio would read ahead on behalf of the slow one.
+            reading: Any = slow.writer.transport
+            reading.pause_reading()
+            for _ in range(20):
+                quick.publish(piece)
+            await quick.settle()
+            (client,) = [c for c in server.core._clients.values() if c.name == "slow"]
+            assert is_paused(client)
+            assert client.lane.size > 2 * 1024 * 1024
+            reading.resume_reading()
+            for _ in range(20):
+                await slow.hear_object("Freight")
+            assert not is_paused(client)
+            assert server.core.statistics().unexplained == 0
+            await slow.leave()
+            await quick.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
+    limits = ClientLimits(waiting_bytes_max=1024 * 1024)
+    admission = Admission(AdmissionConfig(limits=limits), rng=Random(1))
+    piece = TYPES.Freight(data=bytes(512 * 1024))
+
+    async def scene() -> None:
+        core = NodeCore(admission=admission)
+        async with node(core) as server:
+            place = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            slow.join("Freight")
+            await slow.settle()
+            reading: Any = slow.writer.transport
+            reading.pause_reading()
+            quick.join("Freight")
+            async with asyncio.timeout(PATIENCE_S):
+                while "slow" in {row.name for row in core.statistics().clients}:
+                    quick.publish(piece)
+                    await quick.hear_object("Freight")
+            assert core.statistics().ends == {"slow": 1}
+            await quick.settle()
+            reading.resume_reading()
+            with suppress(ConnectionResetError):
+                await slow.hear_end()
+            await quick.leave()
+            slow.writer.transport.abort()
+
+    run_loop(scene(), loop)
+
+
+def test_replay_in_pieces_goes_on_by_itself_and_lets_others_in_between(loop: LoopKind) -> None:
+    count = 8 * REPLAY_SLICE_BYTES // 100_000
+
+    async def scene() -> None:
+        async with node() as server:
+            place = await server.listen(parse_endpoint(TCP))
+            first, late = await Guest.connect(place), await Guest.connect(place)
+            for number in range(count):
+                first.publish(TYPES.Boat(id=number, name="x" * 100_000))
+            await first.settle()
+            late.join("Boat")
+            heard = [(await late.hear_object("Boat")).header.from_cache]
+            await first.settle()
+            heard += [(await late.hear_object("Boat")).header.from_cache for _ in range(count - 1)]
+            assert heard == list(reversed(range(count)))
+            await first.leave()
+            await late.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_what_comes_at_once_from_several_clients_is_written_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        async with node() as server:
+            guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            await guest.settle()
+            (address,) = server._streams
+            carried: list[int] = []
+            monkeypatch.setattr(server, "_carried", lambda: carried.append(1))
+            # What the core makes of the pieces does not matter here.
+            monkeypatch.setattr(server.core, "receive", lambda *_: None)
+            for _ in range(5):
+                server.received(address, b"x" * 100)
+            # The first was answered at once; the others wait for the end of this turn.
+            assert carried == [1]
+            server.received(address, b"x" * streams._GATHERED_BYTES_MAX)
+            assert carried == [1, 1]
+            server.received(address, b"x")
+            await asyncio.sleep(0)
+            assert carried == [1, 1, 1]
+            await asyncio.sleep(0)
+            assert carried == [1, 1, 1]
+            guest.writer.transport.abort()
+
+    asyncio.run(scene())
+
+
+def test_what_is_read_at_once_has_a_bound() -> None:
+    heard: list[int] = []
+
+    async def scene() -> None:
+        async with node() as server:
+            guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            real = server.received
+
+            def listening(address: Any, data: bytes) -> None:
+                heard.append(len(data))
+                real(address, data)
+
+            server.received = listening  # type: ignore[method-assign]
+            guest.publish(TYPES.Freight(data=bytes(4 * STREAM_CHUNK_BYTES_MAX)))
+            await guest.settle()
+            await guest.leave()
+
+    asyncio.run(scene())
+    assert max(heard) <= STREAM_CHUNK_BYTES_MAX
+    assert sum(heard) > 4 * STREAM_CHUNK_BYTES_MAX
+
+
+def test_connection_for_which_there_is_no_descriptor_is_turned_away(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def scene() -> None:
+        async with node(connection_count_max=2) as server:
+            place = await server.listen(parse_endpoint(TCP))
+            first, second = await Guest.connect(place), await Guest.connect(place)
+            third = await Guest.reach(place)
+            with suppress(ConnectionResetError):
+                assert await third.hear_end() == b""
+            first.writer.transport.abort()
+            second.join("DotsClient")
+            await second.hear_client(first.connection.client_id, state="closed")
+            fourth = await Guest.connect(place)
+            await fourth.leave()
+            await second.leave()
+            third.writer.transport.abort()
+
+    asyncio.run(scene())
+    (record,) = caplog.records
+    assert "turned away" in record.getMessage()
+    assert vars(record)["connection_count"] == 2
+
+
+def test_unix_socket_has_the_rights_it_was_given(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(socket_mode=0o660) as server:
+            await server.listen(parse_endpoint(place_in(tmp_path)))
+            assert stat.S_IMODE((tmp_path / "node.sock").stat().st_mode) == 0o660
+
+    asyncio.run(scene())
+
+
+def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
+    async def scene() -> None:
+        async with node() as server:
+            loop: Any = asyncio.get_running_loop()
+            real = loop.getaddrinfo
+
+            async def resolve(host: str, *arguments: Any, **options: Any) -> Any:
+                if host != "harbour":
+                    return await real(host, *arguments, **options)
+                places = [("127.0.0.1", 0), ("127.0.0.2", 0)]
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+
+            loop.getaddrinfo = resolve
+            place = await server.listen(parse_endpoint("tcp://harbour:0"))
+            port = place.rpartition(":")[2]
+            for host in ("127.0.0.1", "127.0.0.2"):
+                guest = await Guest.connect(f"tcp://{host}:{port}")
+                await guest.leave()
+
+    asyncio.run(scene())
+
+
+def test_clients_are_told_that_the_node_ends(loop: LoopKind, papers: Papers) -> None:
+    async def scene() -> None:
+        async with node(tls=TlsFiles(cert=papers.own)) as server:
+            plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            secret = await Guest.connect(place, tls=papers.client())
+            closing = asyncio.ensure_future(server.close())
+            for guest in (plain, secret):
+                assert (await guest.hear(Ended)).code == 0
+                guest.writer.transport.abort()
+            await asyncio.wait_for(closing, PATIENCE_S)
+            assert not server.is_listening
+
+    run_loop(scene(), loop)
+
+
+def test_extensions_are_offered_unless_the_endpoint_says_otherwise() -> None:
+    async def scene() -> None:
+        async with node() as server:
+            for text, offered in ((TCP, True), (f"{TCP}?extensions=off", False)):
+                guest = await Guest.connect(await server.listen(parse_endpoint(text)))
+                # The last of those whom the node has not missed yet.
+                client = list(server.core._clients.values())[-1]
+                assert client.has_extensions is offered
+                await guest.leave()
+
+    asyncio.run(scene())
+
+
+def test_driver_hears_what_the_core_tells_and_when_it_has_carried() -> None:
+    told: list[str] = []
+    carried: list[int] = []
+
+    async def scene() -> None:
+        async with node(
+            hear=lambda events: told.extend(type(event).__name__ for event in events),
+            carried=lambda: carried.append(1),
+        ) as server:
+            guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            await guest.leave()
+
+    asyncio.run(scene())
+    assert told == ["ClientCame", "ClientWent"]
+    assert len(carried) >= 3

@@ -1,0 +1,1 @@
+"""What is told about a running program: log lines and metrics."""

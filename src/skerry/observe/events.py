@@ -1,0 +1,54 @@
+"""Events of a node as log lines: what goes as it should quietly, what does not as a warning."""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from skerry.engine.events import (
+    ClientCame,
+    ClientRefused,
+    ClientWent,
+    TypeAdopted,
+    TypeConflict,
+)
+from skerry.protocol.machine import Event
+
+__all__ = ["note_events"]
+
+_QUIET_ENDS: Final = ("goodbye", "lost")
+"""Ends of connections that are nobody's fault. A program that is stopped just goes."""
+
+log = logging.getLogger("skerry.node")
+
+
+def note_events(events: Iterable[Event]) -> None:
+    """Write a line for each; the facts of an event are the fields of its line."""
+    for event in events:
+        level, message = _line(event)
+        if log.isEnabledFor(level):
+            # `name` is what a record calls its logger.
+            facts = {
+                "client_name" if field.name == "name" else field.name: getattr(event, field.name)
+                for field in dataclasses.fields(event)
+            }
+            log.log(level, message, extra=facts)
+
+
+def _line(event: Event) -> tuple[int, str]:
+    match event:
+        case ClientCame():
+            return logging.DEBUG, "client came"
+        case ClientWent(reason=reason):
+            is_quiet = reason in _QUIET_ENDS
+            return (logging.DEBUG, "client went") if is_quiet else (logging.WARNING, "client cut")
+        case ClientRefused():
+            return logging.WARNING, "client refused"
+        case TypeConflict():
+            return logging.WARNING, "two definitions of a type"
+        case TypeAdopted():
+            return logging.INFO, "stored objects follow a new definition of their type"
+        case _:
+            return logging.DEBUG, type(event).__name__

@@ -1,0 +1,170 @@
+"""A few pages by HTTP, for monitoring and for people: no more of HTTP than a GET needs.
+
+A page is a function that is called for each request. Requests are short, answers end the
+connection, and whoever is silent is cut.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, cast
+
+from skerry.errors import ConnectFailed
+from skerry.limits import HTTP_CONNECTION_COUNT_MAX, HTTP_REQUEST_BYTES_MAX
+from skerry.runtime.sockets import bind_tcp
+
+__all__ = ["HealthServer", "Page"]
+
+_REQUEST_S_MAX: Final = 5.0
+"""How long a request, and the reading of its answer, may take."""
+_TEXT: Final = "text/plain; charset=utf-8"
+_REASONS: Final = {
+    200: "OK",
+    400: "Bad Request",
+    404: "Not Found",
+    405: "Method Not Allowed",
+    431: "Request Header Fields Too Large",
+    500: "Internal Server Error",
+    503: "Service Unavailable",
+}
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """An answer."""
+
+    body: bytes
+    content_type: str = _TEXT
+    status: int = 200
+
+
+class HealthServer:
+    """Serves pages by their paths."""
+
+    def __init__(
+        self, pages: Mapping[str, Callable[[], Page]], *, request_s_max: float = _REQUEST_S_MAX
+    ) -> None:
+        self.request_s_max = request_s_max
+        self._pages = dict(pages)
+        self._servers: list[asyncio.Server] = []
+        self._open: set[asyncio.Transport] = set()
+
+    async def listen(self, host: str, port: int) -> str:
+        """Serve at an address; gives its URL. ConnectFailed when somebody else has it."""
+        loop = asyncio.get_running_loop()
+        try:
+            for made in await bind_tcp(host, port):
+                port = made.getsockname()[1]
+                self._servers.append(await loop.create_server(lambda: _Visit(self), sock=made))
+        except OSError as error:
+            shown = f"{_bracketed(host)}:{port}"
+            detail = error.strerror or error
+            raise ConnectFailed(f"cannot serve metrics at {shown}: {detail}") from None
+        return f"http://{_bracketed(host)}:{port}"
+
+    async def close(self) -> None:
+        """Serve nobody any more."""
+        for server in self._servers:
+            server.close()
+        for transport in list(self._open):
+            transport.abort()
+        for server in self._servers:
+            await server.wait_closed()
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        """Whether there is room for one more visitor."""
+        if len(self._open) >= HTTP_CONNECTION_COUNT_MAX:
+            return False
+        self._open.add(transport)
+        return True
+
+    def leave(self, transport: asyncio.Transport) -> None:
+        """A visitor is gone."""
+        self._open.discard(transport)
+
+    def answer(self, request: bytes) -> bytes:
+        """What to answer to a request's line and headers, status line included."""
+        words = request.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return _written(Page(status=400, body=b"this is no request of HTTP/1.1\n"))
+        method, target, _ = words
+        if method not in (b"GET", b"HEAD"):
+            return _written(Page(status=405, body=b"only GET and HEAD are served\n"))
+        page = self._page(target.partition(b"?")[0].decode("ascii", "replace"))
+        return _written(page, is_head=method == b"HEAD")
+
+    def _page(self, path: str) -> Page:
+        make = self._pages.get(path)
+        if make is None:
+            known = " ".join(sorted(self._pages))
+            return Page(status=404, body=f"there is no such page; there are {known}\n".encode())
+        try:
+            return make()
+        except Exception:  # a page must not end the node whose health it tells
+            log.exception("a page failed", extra={"path": path})
+            return Page(status=500, body=b"the page failed; the node's log has the reason\n")
+
+
+class _Visit(asyncio.Protocol):
+    """One connection: a request, an answer, the end."""
+
+    def __init__(self, server: HealthServer) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._request = b""
+        self._is_answered = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not asserted: the transports of uvloop have all of its methods, but not its class.
+        transport = cast("asyncio.Transport", transport)
+        self._transport = transport
+        if not self._server.enter(transport):
+            transport.abort()
+            return
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(self._server.request_s_max, transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        if self._is_answered:
+            return
+        self._request += data
+        head, end, _ = self._request.partition(b"\r\n\r\n")
+        if len(head) > HTTP_REQUEST_BYTES_MAX:
+            self._send(_written(Page(status=431, body=b"the request is too long\n")))
+        elif end:
+            self._send(self._server.answer(head))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        assert self._transport is not None
+        self._server.leave(self._transport)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _send(self, answer: bytes) -> None:
+        assert self._transport is not None
+        self._is_answered = True
+        self._request = b""
+        self._transport.write(answer)
+        self._transport.close()
+
+
+def _written(page: Page, *, is_head: bool = False) -> bytes:
+    head = (
+        f"HTTP/1.1 {page.status} {_REASONS[page.status]}\r\n"
+        f"Content-Type: {page.content_type}\r\n"
+        f"Content-Length: {len(page.body)}\r\n"
+        "Cache-Control: no-store\r\n"
+        "X-Content-Type-Options: nosniff\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode("ascii") + (b"" if is_head else page.body)
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,83 @@
+"""Folders of this computer: where the node's socket is found, and where it keeps what stays."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from skerry.errors import ConfigError
+
+__all__ = ["default_socket", "make_folder", "runtime_folder", "state_folder"]
+
+
+def runtime_folder(environ: Mapping[str, str]) -> Path:
+    """Where sockets are, and nothing that is missed after a restart of the computer.
+
+    The first of: $SKERRY_RUNTIME_DIR, $XDG_RUNTIME_DIR/skerry, /run/skerry for who may write
+    there, and a folder of the user's own among the temporary ones. It need not exist.
+    """
+    if environ.get("SKERRY_RUNTIME_DIR"):
+        return Path(environ["SKERRY_RUNTIME_DIR"])
+    if environ.get("XDG_RUNTIME_DIR"):
+        return Path(environ["XDG_RUNTIME_DIR"], "skerry")
+    if _may_write(Path("/run/skerry")):
+        return Path("/run/skerry")
+    return Path(tempfile.gettempdir(), f"skerry-{os.getuid()}")
+
+
+def state_folder(environ: Mapping[str, str]) -> Path:
+    """Where stored objects are.
+
+    The first of: $SKERRY_STATE_DIR, $XDG_STATE_HOME/skerry, /var/lib/skerry for who may write
+    there, and .local/state/skerry at the user's home. It need not exist.
+    """
+    if environ.get("SKERRY_STATE_DIR"):
+        return Path(environ["SKERRY_STATE_DIR"])
+    if environ.get("XDG_STATE_HOME"):
+        return Path(environ["XDG_STATE_HOME"], "skerry")
+    if _may_write(Path("/var/lib/skerry")):
+        return Path("/var/lib/skerry")
+    home = environ.get("HOME") or str(Path.home())
+    return Path(home, ".local", "state", "skerry")
+
+
+def default_socket(environ: Mapping[str, str]) -> Path:
+    """The Unix socket of the node of this computer, or of this user."""
+    return runtime_folder(environ) / "node.sock"
+
+
+def make_folder(path: Path) -> Path:
+    """The folder, made for its owner alone if it is not there; ConfigError if it cannot be used.
+
+    A folder that somebody else made among the temporary ones could have any socket put in.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.lstat()
+    except OSError as error:
+        raise _fault(path, error.strerror or str(error)) from None
+    if stat.S_ISLNK(found.st_mode) and path.parent == Path(tempfile.gettempdir()):
+        raise _fault(path, "it is a link, which anybody can have put there")
+    found = path.stat()
+    if found.st_uid not in (os.getuid(), 0):
+        raise _fault(path, f"it belongs to another user (number {found.st_uid})")
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise _fault(path, "anybody may write there")
+    return path
+
+
+def _may_write(path: Path) -> bool:
+    """Whether the folder is there and ours to write in, or can be made by us."""
+    return os.access(path if path.is_dir() else path.parent, os.W_OK | os.X_OK)
+
+
+def _fault(path: Path, detail: str) -> ConfigError:
+    return ConfigError(
+        key=str(path),
+        origin="folder",
+        detail=detail,
+        hint="name another by SKERRY_RUNTIME_DIR (sockets) or SKERRY_STATE_DIR (stored objects)",
+    )

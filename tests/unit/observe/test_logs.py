@@ -1,0 +1,126 @@
+"""Log lines: their two forms, their facts, and warnings that come in floods."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+
+import pytest
+
+from skerry.limits import LOG_REPEAT_COUNT_MAX
+from skerry.observe.logs import JsonFormatter, RepeatFilter, TextFormatter, written_to
+
+
+def record(
+    message: str, *, level: int = logging.INFO, at_s: float = 0.0, **facts: object
+) -> logging.LogRecord:
+    made = logging.LogRecord("skerry.node", level, "file.py", 1, message, None, None)
+    made.created = at_s
+    made.__dict__.update(facts)
+    return made
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_line_for_people_has_message_and_facts() -> None:
+    line = TextFormatter().format(record("link up", peer="ann", rtt_ms=3, why="", text="a b"))
+    assert line[8:] == ' info    link up peer=ann rtt_ms=3 why="" text="a b"'
+
+
+def test_line_for_people_cannot_command_a_terminal() -> None:
+    line = TextFormatter().format(record("link up", peer="\x1b[2J\n", data=b"\x00\xff"))
+    assert line.endswith(r"peer=\x1b[2J\n data=00ff")
+
+
+def test_line_for_programs_is_one_json_object() -> None:
+    line = JsonFormatter().format(record("link up", at_s=1.5, peer="å\n", level_=7, time=1))
+    assert "\n" not in line
+    assert json.loads(line) == {
+        "time": "1970-01-01T00:00:01.500+00:00",
+        "level": "info",
+        "logger": "skerry.node",
+        "message": "link up",
+        "peer": "å\n",
+        "level_": 7,
+        "time_": 1,
+    }
+
+
+def test_error_comes_with_its_origin_in_both_forms() -> None:
+    failed = record("broken", level=logging.ERROR)
+    try:
+        raise ZeroDivisionError("nothing")
+    except ZeroDivisionError as error:
+        failed.exc_info = (type(error), error, error.__traceback__)
+    assert TextFormatter().format(failed).endswith("ZeroDivisionError: nothing")
+    assert json.loads(JsonFormatter().format(failed))["error"].endswith("nothing")
+
+
+def test_warning_is_shown_again_after_a_while_with_the_count_in_between() -> None:
+    repeats = RepeatFilter(repeat_s=10.0)
+
+    def shown(at_s: float, host: str) -> object:
+        made = record("cut", level=logging.WARNING, at_s=at_s, host=host)
+        return repeats.filter(made) and made.__dict__.get("repeated", 0)
+
+    assert [shown(float(second), f"host{second}") for second in range(12)] == [
+        0,
+        *[False] * 9,
+        9,
+        False,
+    ]
+    assert repeats.kept_back_count() == 1
+    assert shown(5.0, "a clock that was set back hides nothing") == 1
+
+
+def test_only_warnings_of_one_message_and_logger_count_as_the_same() -> None:
+    repeats = RepeatFilter()
+    assert repeats.filter(record("cut", level=logging.WARNING))
+    assert repeats.filter(record("slow", level=logging.WARNING))
+    other = record("cut", level=logging.WARNING)
+    other.name = "skerry.other"
+    assert repeats.filter(other)
+    assert [repeats.filter(record("cut")) for _ in range(3)] == [True] * 3
+
+
+def test_only_so_many_warnings_are_watched() -> None:
+    repeats = RepeatFilter()
+    for number in range(LOG_REPEAT_COUNT_MAX):
+        assert repeats.filter(record(f"warning {number}", level=logging.WARNING))
+    assert not repeats.filter(record("warning 0", level=logging.WARNING))
+    assert repeats.filter(record("one more", level=logging.WARNING))
+    assert len(repeats._shown_s) == LOG_REPEAT_COUNT_MAX
+    assert repeats.filter(record("warning 0", level=logging.WARNING))
+    assert repeats.kept_back_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("form", "stream", "is_json"),
+    [
+        ("auto", io.StringIO(), True),
+        ("auto", Terminal(), False),
+        ("text", io.StringIO(), False),
+        ("json", Terminal(), True),
+    ],
+)
+def test_form_is_that_of_the_stream_unless_one_is_named(
+    form: str, stream: io.StringIO, is_json: bool
+) -> None:
+    with written_to(stream, level="info", form=form):  # type: ignore[arg-type]
+        logging.getLogger("skerry.test").info("hello", extra={"peer": "ann"})
+        logging.getLogger("skerry.test").debug("not shown")
+    (line,) = stream.getvalue().splitlines()
+    assert line.startswith("{") == is_json
+    assert "hello" in line
+
+
+def test_everything_is_as_before_afterwards() -> None:
+    logger = logging.getLogger("skerry")
+    before = (logger.level, logger.propagate, list(logger.handlers))
+    with written_to(io.StringIO(), level="debug", form="text"):
+        assert logger.level == logging.DEBUG
+    assert (logger.level, logger.propagate, list(logger.handlers)) == before
