@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from skerry.client.aio import Space, connect
+from skerry.client.aio import Container, Space, Subscription, connect
 
-__all__ = ["Space", "connect"]
+__all__ = ["Container", "Space", "Subscription", "connect"]

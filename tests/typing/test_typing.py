@@ -15,7 +15,7 @@ from skerry.cli.main import main
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-RIGHT = ("reading.py", "making.py", "matching.py")
+RIGHT = ("reading.py", "making.py", "matching.py", "clients.py")
 
 pytestmark = pytest.mark.slow
 

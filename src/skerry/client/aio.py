@@ -3,72 +3,185 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
-import secrets
+import warnings
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import time
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client.space import Container, Event, SpaceCore, Subscription
-from skerry.errors import ConnectFailed, Disconnected, RequestTimedOut
+from skerry.client import container
+from skerry.client.event_queue import OnSlow
+from skerry.client.events import Event
+from skerry.client.opening import Opener, default_endpoint
+from skerry.client.session import Session
+from skerry.client.space import SpaceConfig
+from skerry.client.states import Refusal, SpaceState, StateChanged
+from skerry.client.subscription import SubscriptionBase
+from skerry.errors import LocalProtocolError
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
-from skerry.objects.times import seconds_of_ns
-from skerry.protocol.access.client import ClientConnection
-from skerry.protocol.access.wire import OldWire, Wire
-from skerry.runtime.clock import wall_ns
-from skerry.runtime.endpoints import Endpoint, parse_endpoint
+from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.endpoints import parse_endpoint
 
-__all__ = ["DEFAULT_ENDPOINT", "Space", "connect", "default_endpoint"]
+__all__ = ["Container", "Space", "Subscription", "Types", "connect", "open_session"]
 
-DEFAULT_ENDPOINT = "tcp://127.0.0.1:11235"
-_PIECE_BYTES = 256 * 1024
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
 
-
-def default_endpoint() -> str:
-    """Where to find the node when nobody says: SKERRY_ENDPOINT, DOTS_ENDPOINT, this computer."""
-    return os.environ.get("SKERRY_ENDPOINT") or os.environ.get("DOTS_ENDPOINT") or DEFAULT_ENDPOINT
+Types: TypeAlias = Mapping[str, Any] | Iterable[Any]
 
 
 async def connect(
     endpoint: str | None = None,
     *,
     name: str = "skerry-client",
-    types: Mapping[str, Any] | Iterable[type[Struct]] = (),
-    preload: Iterable[type[Struct]] = (),
+    types: Types = (),
+    preload: Iterable[type[Struct] | str] = (),
     secret: str | None = None,
     timeout: float = 10.0,
+    wait: bool = False,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    origin: bool = False,
+    send_bytes_max: int = SEND_BYTES_MAX,
+    queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> Space:
     """A space of the node at an endpoint; what `preload` names is there when this returns.
 
-    ConnectFailed when there is no node, or it does not let us in.
+    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
+    secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
+    files for TLS. With `origin` the node tells with each update where it entered the system.
+
+    ConnectFailed when there is no node, or it does not let us in; with `wait` we keep trying.
     """
-    place = parse_endpoint(endpoint or default_endpoint())
-    connection = ClientConnection(
-        OldWire() if place.version == 1 else Wire(),
-        name=place.user or name,
-        cnonce=secrets.token_hex(8),
-        secret=place.password if place.password is not None else secret,
+    session = await open_session(
+        endpoint,
+        name=name,
+        types=types,
+        preload=preload,
+        secret=secret,
+        timeout=timeout,
+        wait=wait,
+        ca=ca,
+        cert=cert,
+        key=key,
+        origin=origin,
+        send_bytes_max=send_bytes_max,
+        queue_count_max=queue_count_max,
     )
-    classes = types.values() if isinstance(types, Mapping) else types
-    structs = [cls for cls in classes if isinstance(cls, type) and issubclass(cls, Struct)]
-    core = SpaceCore(connection, types=[c for c in structs if not c.descriptor.flags.internal])
-    space = Space(core, place)
-    for cls in preload:
-        core.container(cls, 0.0)
-    await space.start(timeout)
-    return space
+    return Space(session)
+
+
+async def open_session(
+    endpoint: str | None,
+    *,
+    name: str,
+    types: Types,
+    preload: Iterable[type[Struct] | str],
+    secret: str | None,
+    timeout: float,
+    wait: bool,
+    ca: str | Path | None,
+    cert: str | Path | None,
+    key: str | Path | None,
+    origin: bool,
+    send_bytes_max: int,
+    queue_count_max: int,
+    lock: Any = None,
+) -> Session:
+    """What is behind a space of either kind, connected."""
+    place = parse_endpoint(endpoint or default_endpoint(os.environ))
+    if place.password is not None:
+        secret = place.password
+    elif secret is None:
+        secret = os.environ.get("DOTS_AUTH_SECRET") or None
+    extensions = EXTENSION_SUBJECTS | (EXTENSION_ORIGIN if origin else 0)
+    config = SpaceConfig(
+        name=place.user or name,
+        secret=secret,
+        is_patient=wait,
+        extensions=extensions if place.extensions else 0,
+        send_bytes_max=send_bytes_max,
+        queue_count_max=queue_count_max,
+    )
+    opener = Opener(place, ca=_path(ca), cert=_path(cert), key=_path(key))
+    session = Session(opener, config, lock=lock)
+    for cls in types.values() if isinstance(types, Mapping) else types:
+        if isinstance(cls, type) and issubclass(cls, Struct) and not cls.descriptor.flags.internal:
+            session.core.types.learn(cls)
+    for what in preload:
+        session.core.preload(what, monotonic_ns())
+    await session.start(timeout)
+    return session
+
+
+class Subscription(SubscriptionBase[T], Generic[T]):
+    """Somebody who is told of events, until `close`. Without a callback: iterate over it."""
+
+    def __init__(
+        self,
+        session: Session,
+        what: type[Struct] | str,
+        callback: Callable[[Event[T]], object] | None,
+        *,
+        on_slow: OnSlow,
+    ) -> None:
+        super().__init__(session, what, callback, on_slow=on_slow)
+        self._arrived = asyncio.Event()
+
+    def close(self) -> None:
+        """Tell nothing more; who iterates comes to the end."""
+        self.end()
+        self._arrived.set()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __aiter__(self) -> Self:
+        self._check_iterable()
+        return self
+
+    async def __anext__(self) -> Event[T]:
+        while True:
+            event = self._next()
+            if event is not None:
+                return event
+            if self._is_over():
+                raise StopAsyncIteration
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def _put(self, event: Event[T]) -> None:
+        self._queue.put(event)
+        self._arrived.set()
+
+    def _wake(self) -> None:
+        self._arrived.set()
+
+
+Container: TypeAlias = container.Container[S, Subscription[S]]
 
 
 class Space:
-    """One space of typed objects, on one connection to a node."""
+    """One space of typed objects, shared with all clients of its node."""
 
-    def __init__(self, core: SpaceCore, place: Endpoint) -> None:
-        self._core = core
-        self._place = place
-        self._writer: asyncio.StreamWriter | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._changed = asyncio.Event()
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._core = session.core
+        self._buffer = session.core.buffer
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -81,139 +194,193 @@ class Space:
     ) -> None:
         await self.close()
 
+    def __del__(self) -> None:
+        if not self._is_closed and not self._session.loop.is_closed():
+            warnings.warn("a space was not closed", ResourceWarning, stacklevel=2, source=self)
+
+    # -- publishing
+
+    @overload
+    def publish(
+        self, what: Struct, *, only: Iterable[str] | None = None, subject: str = ""
+    ) -> None: ...
+    @overload
+    def publish(self, what: str, data: bytes, /) -> None: ...
+    def publish(
+        self,
+        what: Struct | str,
+        data: bytes | None = None,
+        *,
+        only: Iterable[str] | None = None,
+        subject: str = "",
+    ) -> None:
+        """Create an object, or update those of its fields that are set or named in `only`.
+
+        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        """
+        is_due: int = -1
+        if data is not None:
+            is_due = self._buffer.publish_bytes(what, data, time())
+        elif only is None and not subject:
+            is_due = self._buffer.publish(what, time())
+        if is_due < 0:
+            is_due = self._publish_first(what, data, only, subject)
+        if is_due:
+            self._session.loop.call_soon(self._session.carry)
+
+    def _publish_first(
+        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
+    ) -> bool:
+        """What is published for the first time, or in an unusual way."""
+        if not isinstance(what, str):
+            return self._core.publish(what, time(), only, subject)
+        if data is None:
+            raise LocalProtocolError(f"there are no bytes to publish under {what:.60}")
+        return self._core.publish_bytes(what, data, time())
+
+    def remove(self, obj: Struct, *, subject: str = "") -> None:
+        """Remove the object that has this key."""
+        if self._core.remove(obj, time(), subject):
+            self._session.loop.call_soon(self._session.carry)
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Wait until at most half of what may wait to be sent does."""
+        await self._session.drain(timeout)
+
+    async def flush(self, *, timeout: float | None = 10.0) -> None:
+        """Return when everything published so far has reached the node.
+
+        Refused when the node did not permit some of it. Disconnected when the connection was lost
+        while some of it was under way: it may have arrived or not.
+        """
+        await self._session.flush(timeout)
+
+    # -- subscribing
+
+    @overload
+    def subscribe(
+        self,
+        what: type[S],
+        callback: Callable[[Event[S]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[S]: ...
+    @overload
+    def subscribe(
+        self,
+        what: str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[Any]: ...
+    def subscribe(
+        self,
+        what: type[Struct] | str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[Any]:
+        """Be told of each object that is there, and of each change from then on.
+
+        `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
+        selects objects and `fields` their fields. Without a callback, iterate over what you get.
+        """
+        subscription: Subscription[Any] = Subscription(
+            self._session, what, callback, on_slow=on_slow
+        )
+        subscription.open(where, fields)
+        return subscription
+
+    @overload
+    async def container(
+        self,
+        what: type[S],
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[S]: ...
+    @overload
+    async def container(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]: ...
+    async def container(
+        self,
+        what: type[Struct] | str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]:
+        """The current objects of a type, live; complete when this returns."""
+        session = self._session
+        interest, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
+
+        def events() -> Subscription[Any]:
+            made: Subscription[Any] = Subscription(session, what, None, on_slow="disconnect")
+            made.open_beside(interest, shape)
+            return made
+
+        def release() -> None:
+            session.release(interest)
+
+        return container.Container(interest, shape, events=events, release=release)
+
+    # -- the node
+
+    @property
+    def state(self) -> SpaceState:
+        """How the space stands with its node."""
+        return self._core.state
+
     @property
     def client_id(self) -> int:
         """What the node calls us."""
-        return self._core.connection.client_id
+        return self._core.client_id
 
-    def publish(self, obj: Struct, *, only: Iterable[str] | None = None) -> None:
-        """Create an object, or update those of its fields that are set or named in `only`."""
-        self._check()
-        self._core.publish(obj, _now_s(), only=only)
-        self._send()
+    @property
+    def node_name(self) -> str:
+        """What the node calls itself."""
+        return self._core.server_name
 
-    def remove(self, obj: Struct) -> None:
-        """Remove the object that has this key."""
-        self._check()
-        self._core.publish(obj, _now_s(), remove=True)
-        self._send()
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """The classes of all types that are known here, by name."""
+        return self._core.types.classes()
 
-    def subscribe(self, cls: type[Struct], callback: Callable[[Event], object]) -> Subscription:
-        """Call back for each object of a type that is there, and for each change from then on."""
-        self._check()
-        subscription = self._core.subscribe(cls, callback, _now_s())
-        self._send()
-        return subscription
+    async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
+        """Ask the node for its types, or for those with these names; gives all that are known."""
+        await self._session.request_types(names, timeout)
+        return self.types
 
-    async def container(self, cls: type[Struct], *, timeout: float = 10.0) -> Container:
-        """The current objects of a type, live; complete when this returns."""
-        self._check()
-        container = self._core.container(cls, _now_s())
-        self._send()
-        if cls.descriptor.flags.cached:
-            await self._wait(lambda: container.is_complete, timeout, f"objects of {cls.__name__}")
-        return container
+    def on_state(self, callback: Callable[[StateChanged], object]) -> None:
+        """Be told when the connection is lost, is back, or ends for good."""
+        self._session.state_listeners.append(callback)
 
-    async def flush(self, *, timeout: float = 10.0) -> None:
-        """Return when everything published so far has reached the node."""
-        self._check()
-        number = self._core.echo(_now_s())
-        self._send()
-        await self._wait(lambda: self._core.is_echoed(number), timeout, "an echo")
+    def on_refused(self, callback: Callable[[Refusal], object]) -> None:
+        """Be told when the node does not permit something."""
+        self._session.refusal_listeners.append(callback)
+
+    async def wait_closed(self) -> str:
+        """Wait until the space is closed, by us or for good; gives the reason."""
+        return await self._session.wait_over()
 
     async def close(self) -> None:
         """Say goodbye and end the connection."""
-        writer, self._writer = self._writer, None
-        if writer is None:
-            return
-        self._core.connection.end(_now_s())
-        writer.write(self._core.connection.take_output())
-        writer.close()
-        if self._reading is not None:
-            self._reading.cancel()
-            await asyncio.gather(self._reading, return_exceptions=True)
-        # How the stream ended does not matter to who leaves.
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
-
-    async def wait_closed(self) -> str:
-        """Wait until the connection is over; gives the reason."""
-        await self._wait(lambda: self._core.failure is not None, None, "the end")
-        return self._core.failure or ""
-
-    async def start(self, timeout: float) -> None:
-        """Connect; `connect` does this."""
-        try:
-            reader, self._writer = await asyncio.wait_for(self._open(), timeout)
-        except OSError as error:
-            # What asyncio makes of it repeats the address; the number says it plainly.
-            why = os.strerror(error.errno) if error.errno else str(error)
-            raise _unreachable(self._place, why) from None
-        except TimeoutError:
-            raise _unreachable(self._place, "no answer in time") from None
-        self._reading = asyncio.create_task(self._read(reader))
-        try:
-            await self._wait(lambda: self._core.is_connected, timeout, "the handshake")
-        except Disconnected as error:
-            await self.close()
-            raise ConnectFailed(f"{self._place.text}: {error}") from None
-        except BaseException:
-            await self.close()
-            raise
-
-    async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._place.path:
-            return await asyncio.open_unix_connection(self._place.path)
-        return await asyncio.open_connection(self._place.host, self._place.port)
-
-    async def _read(self, reader: asyncio.StreamReader) -> None:
-        try:
-            while self._core.failure is None:
-                data = await reader.read(_PIECE_BYTES)
-                if not data:
-                    self._core.failure = "the node closed the connection"
-                    break
-                for subscription, event in self._core.receive(data, _now_s()):
-                    subscription.callback(event)
-                self._send()
-                self._wake()
-        except OSError as error:
-            self._core.failure = f"the connection broke: {error.strerror or error}"
-        finally:
-            self._wake()
-
-    def _wake(self) -> None:
-        self._changed.set()
-        self._changed = asyncio.Event()
-
-    async def _wait(self, condition: Callable[[], bool], timeout: float | None, what: str) -> None:
-        async def until() -> None:
-            while not condition():
-                if self._core.failure is not None:
-                    raise Disconnected(self._core.failure)
-                await self._changed.wait()
-
-        try:
-            await asyncio.wait_for(until(), timeout)
-        except TimeoutError:
-            raise RequestTimedOut(f"{what} did not come within {timeout} s") from None
-
-    def _check(self) -> None:
-        if self._core.failure is not None:
-            raise Disconnected(self._core.failure)
-        if self._writer is None:
-            raise Disconnected("the space is closed")
-
-    def _send(self) -> None:
-        if self._writer is not None and self._core.connection.out_bytes:
-            self._writer.write(self._core.connection.take_output())
+        self._is_closed = True
+        await self._session.close()
 
 
-def _now_s() -> float:
-    return seconds_of_ns(wall_ns())
-
-
-def _unreachable(place: Endpoint, why: str) -> ConnectFailed:
-    error = ConnectFailed(f"no node answered at {place.text}: {why}")
-    error.hint = "start one with `skerry node run`, or name another with --node"
-    return error
+def _path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)

@@ -1,24 +1,37 @@
-"""The blocking space: the asyncio one, on a loop in a thread of its own.
+"""The blocking space: the same as the asyncio one, on a loop in a thread of its own.
 
 Callbacks run one at a time, in order, on that thread. They may publish, but not wait for it: what
-they would wait for needs the very thread they hold.
+they would wait for needs the very thread they hold. Publishing from other threads does not go
+through the loop: a frame is put where the loop finds it, and the loop is woken if it sleeps.
 """
 
 from __future__ import annotations
 
-import asyncio
+import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from time import time
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client import aio
-from skerry.client.space import Container, Event, Subscription
+from skerry.client import container
+from skerry.client.aio import Types, open_session
+from skerry.client.event_queue import OnSlow
+from skerry.client.events import Event
+from skerry.client.loop_thread import LoopThread
+from skerry.client.session import Session
+from skerry.client.states import Refusal, SpaceState, StateChanged
+from skerry.client.subscription import SubscriptionBase
 from skerry.errors import Disconnected, LocalProtocolError
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 
-__all__ = ["Space", "connect"]
+__all__ = ["Container", "Space", "Subscription", "connect"]
 
+S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
 
 
@@ -26,35 +39,86 @@ def connect(
     endpoint: str | None = None,
     *,
     name: str = "skerry-client",
-    types: Mapping[str, Any] | Iterable[type[Struct]] = (),
-    preload: Iterable[type[Struct]] = (),
+    types: Types = (),
+    preload: Iterable[type[Struct] | str] = (),
     secret: str | None = None,
     timeout: float = 10.0,
+    wait: bool = False,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    origin: bool = False,
+    send_bytes_max: int = SEND_BYTES_MAX,
+    queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> Space:
     """A space of the node at an endpoint; what `preload` names is there when this returns.
 
-    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer.
-    ConnectFailed when there is no node, or it does not let us in.
+    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
+    secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
+    files for TLS. With `origin` the node tells with each update where it entered the system.
+
+    ConnectFailed when there is no node, or it does not let us in; with `wait` we keep trying.
     """
-    thread = _LoopThread(f"skerry {name}")
+    thread = LoopThread(f"skerry {name}")
     try:
-        space = thread.run(
-            aio.connect(
-                endpoint, name=name, types=types, preload=preload, secret=secret, timeout=timeout
+        session = thread.run(
+            open_session(
+                endpoint,
+                name=name,
+                types=types,
+                preload=preload,
+                secret=secret,
+                timeout=timeout,
+                wait=wait,
+                ca=ca,
+                cert=cert,
+                key=key,
+                origin=origin,
+                send_bytes_max=send_bytes_max,
+                queue_count_max=queue_count_max,
+                lock=threading.Lock(),
             )
         )
     except BaseException:
         thread.end()
         raise
-    return Space(space, thread)
+    return Space(session, thread)
 
 
-class Space:
-    """One space of typed objects, on one connection to a node. Safe to use from any thread."""
+class Subscription(SubscriptionBase[T], Generic[T]):
+    """Somebody who is told of events, until `close`. Without a callback: iterate over it."""
 
-    def __init__(self, space: aio.Space, thread: _LoopThread) -> None:
-        self._space = space
+    def __init__(
+        self,
+        session: Session,
+        thread: LoopThread,
+        what: type[Struct] | str,
+        callback: Callable[[Event[T]], object] | None,
+        *,
+        on_slow: OnSlow,
+    ) -> None:
+        super().__init__(session, what, callback, on_slow=on_slow)
         self._thread = thread
+        self._arrived = threading.Condition()
+
+    def close(self) -> None:
+        """Tell nothing more; who iterates comes to the end."""
+        if self._thread.is_running:
+            self._thread.call(self.end)
+        self._is_closed = True
+        self._wake()
+
+    def get(self, timeout: float | None = None) -> Event[T] | None:
+        """The next event; None when there will be none, or none came in time."""
+        self._check_iterable()
+        with self._arrived:
+            while True:
+                event = self._next()
+                if event is not None or self._is_over():
+                    return event
+                self._thread.check_wait()
+                if not self._arrived.wait(timeout):
+                    return None
 
     def __enter__(self) -> Self:
         return self
@@ -67,76 +131,263 @@ class Space:
     ) -> None:
         self.close()
 
+    def __iter__(self) -> Self:
+        self._check_iterable()
+        return self
+
+    def __next__(self) -> Event[T]:
+        event = self.get()
+        if event is None:
+            raise StopIteration
+        return event
+
+    def _put(self, event: Event[T]) -> None:
+        with self._arrived:
+            self._queue.put(event)
+            self._arrived.notify()
+
+    def _wake(self) -> None:
+        with self._arrived:
+            self._arrived.notify_all()
+
+
+Container: TypeAlias = container.Container[S, Subscription[S]]
+
+
+class Space:
+    """One space of typed objects, shared with all clients of its node. For any thread."""
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        self._session = session
+        self._core = session.core
+        self._buffer = session.core.buffer
+        self._thread = thread
+        _SPACES.add(session)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        if self._thread.is_running:
+            warnings.warn("a space was not closed", ResourceWarning, stacklevel=2, source=self)
+            self._thread.abandon(self._session.close)
+
+    # -- publishing
+
+    @overload
+    def publish(
+        self, what: Struct, *, only: Iterable[str] | None = None, subject: str = ""
+    ) -> None: ...
+    @overload
+    def publish(self, what: str, data: bytes, /) -> None: ...
+    def publish(
+        self,
+        what: Struct | str,
+        data: bytes | None = None,
+        *,
+        only: Iterable[str] | None = None,
+        subject: str = "",
+    ) -> None:
+        """Create an object, or update those of its fields that are set or named in `only`.
+
+        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        """
+        is_due: int = -1
+        if data is not None:
+            is_due = self._buffer.publish_bytes(what, data, time())
+        elif only is None and not subject:
+            is_due = self._buffer.publish(what, time())
+        if is_due < 0:
+            is_due = self._publish_first(what, data, only, subject)
+        if is_due:
+            self._wake()
+
+    def _publish_first(
+        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
+    ) -> bool:
+        """What is published for the first time, or in an unusual way."""
+        if not isinstance(what, str):
+            return self._core.publish(what, time(), only, subject)
+        if data is None:
+            raise LocalProtocolError(f"there are no bytes to publish under {what:.60}")
+        return self._core.publish_bytes(what, data, time())
+
+    def remove(self, obj: Struct, *, subject: str = "") -> None:
+        """Remove the object that has this key."""
+        if self._core.remove(obj, time(), subject):
+            self._wake()
+
+    def drain(self, *, timeout: float | None = None) -> None:
+        """Wait until at most half of what may wait to be sent does."""
+        self._thread.run(self._session.drain(timeout))
+
+    def flush(self, *, timeout: float | None = 10.0) -> None:
+        """Return when everything published so far has reached the node.
+
+        Refused when the node did not permit some of it. Disconnected when the connection was lost
+        while some of it was under way: it may have arrived or not.
+        """
+        self._thread.run(self._session.flush(timeout))
+
+    def _wake(self) -> None:
+        """Let the loop send what waits."""
+        try:
+            self._session.loop.call_soon_threadsafe(self._session.carry)
+        except RuntimeError:
+            # Another thread has closed the space just now.
+            raise Disconnected("the space is closed") from None
+
+    # -- subscribing
+
+    @overload
+    def subscribe(
+        self,
+        what: type[S],
+        callback: Callable[[Event[S]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[S]: ...
+    @overload
+    def subscribe(
+        self,
+        what: str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[Any]: ...
+    def subscribe(
+        self,
+        what: type[Struct] | str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> Subscription[Any]:
+        """Be told of each object that is there, and of each change from then on.
+
+        `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
+        selects objects and `fields` their fields. Without a callback, iterate over what you get.
+        """
+        subscription: Subscription[Any] = Subscription(
+            self._session, self._thread, what, callback, on_slow=on_slow
+        )
+        self._thread.call(lambda: subscription.open(where, fields))
+        return subscription
+
+    @overload
+    def container(
+        self,
+        what: type[S],
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[S]: ...
+    @overload
+    def container(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]: ...
+    def container(
+        self,
+        what: type[Struct] | str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]:
+        """The current objects of a type, live; complete when this returns."""
+        session, thread = self._session, self._thread
+        interest, shape = thread.run(
+            session.hold(what, where=where, fields=fields, timeout=timeout)
+        )
+
+        def events() -> Subscription[Any]:
+            made: Subscription[Any] = Subscription(
+                session, thread, what, None, on_slow="disconnect"
+            )
+            thread.call(lambda: made.open_beside(interest, shape))
+            return made
+
+        def release() -> None:
+            if thread.is_running:
+                thread.call(lambda: session.release(interest))
+
+        return container.Container(interest, shape, events=events, release=release)
+
+    # -- the node
+
+    @property
+    def state(self) -> SpaceState:
+        """How the space stands with its node."""
+        return self._core.state
+
     @property
     def client_id(self) -> int:
         """What the node calls us."""
-        return self._space.client_id
+        return self._core.client_id
 
-    def publish(self, obj: Struct, *, only: Iterable[str] | None = None) -> None:
-        """Create an object, or update those of its fields that are set or named in `only`."""
-        self._thread.call(lambda: self._space.publish(obj, only=only))
+    @property
+    def node_name(self) -> str:
+        """What the node calls itself."""
+        return self._core.server_name
 
-    def remove(self, obj: Struct) -> None:
-        """Remove the object that has this key."""
-        self._thread.call(lambda: self._space.remove(obj))
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """The classes of all types that are known here, by name."""
+        return self._core.types.classes()
 
-    def subscribe(self, cls: type[Struct], callback: Callable[[Event], object]) -> Subscription:
-        """Call back for each object of a type that is there, and for each change from then on."""
-        return self._thread.call(lambda: self._space.subscribe(cls, callback))
+    def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
+        """Ask the node for its types, or for those with these names; gives all that are known."""
+        self._thread.run(self._session.request_types(names, timeout))
+        return self.types
 
-    def container(self, cls: type[Struct], *, timeout: float = 10.0) -> Container:
-        """The current objects of a type, live; complete when this returns."""
-        return self._thread.run(self._space.container(cls, timeout=timeout))
+    def on_state(self, callback: Callable[[StateChanged], object]) -> None:
+        """Be told when the connection is lost, is back, or ends for good."""
+        self._session.state_listeners.append(callback)
 
-    def flush(self, *, timeout: float = 10.0) -> None:
-        """Return when everything published so far has reached the node."""
-        self._thread.run(self._space.flush(timeout=timeout))
+    def on_refused(self, callback: Callable[[Refusal], object]) -> None:
+        """Be told when the node does not permit something."""
+        self._session.refusal_listeners.append(callback)
 
     def wait_closed(self) -> str:
-        """Wait until the connection is over; gives the reason."""
-        return self._thread.run(self._space.wait_closed())
+        """Wait until the space is closed, by us or for good; gives the reason."""
+        if not self._thread.is_running:
+            return self._core.failure or ""
+        return self._thread.run(self._session.wait_over())
 
     def close(self) -> None:
         """Say goodbye and end the connection."""
         if self._thread.is_running:
-            self._thread.run(self._space.close())
+            self._thread.run(self._session.close())
             self._thread.end()
 
 
-class _LoopThread:
-    """A loop in a thread."""
+_SPACES: weakref.WeakSet[Session] = weakref.WeakSet()
 
-    def __init__(self, name: str) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
-        self._thread.start()
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread.is_alive()
+def _forget_spaces() -> None:
+    """After a fork the threads of all spaces are in the other process."""
+    for session in list(_SPACES):
+        session.abandon("the space belongs to the process that this one was forked from")
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there, and wait for it here."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise LocalProtocolError("a callback cannot wait: it runs on the thread that it needs")
-        if not self.is_running:
-            work.close()
-            raise Disconnected("the space is closed")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
 
-    def call(self, work: Callable[[], T]) -> T:
-        """Do something there that does not wait."""
-        if threading.current_thread() is self._thread:
-            return work()
-
-        async def done() -> T:
-            return work()
-
-        return self.run(done())
-
-    def end(self) -> None:
-        """Stop the loop and wait for its thread."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_spaces)

@@ -1,10 +1,11 @@
-"""A real node on loopback, in a thread of its own."""
+"""A real node on loopback, in a thread of its own, which can be stopped and started again."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
+from typing import Any
 
 import pytest
 
@@ -14,21 +15,59 @@ from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.streams import NodeServer
 
 
+class RunningNode:
+    """A node, where it is, and the thread it runs on."""
+
+    def __init__(self) -> None:
+        self.place = "tcp://127.0.0.1:0"
+        self.core = NodeCore()
+        self._server: NodeServer | None = None
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+
+    def start(self) -> None:
+        """A new life, at the same place."""
+        self.do(self._start())
+
+    def stop(self) -> None:
+        """As if it was killed: nobody is told, but streams end."""
+        self.do(self._stop())
+
+    def end(self) -> None:
+        try:
+            self.stop()
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            self._loop.close()
+
+    def do(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+
+    async def _start(self) -> None:
+        self.core = NodeCore(wall_offset_ns=wall_ns() - monotonic_ns())
+        self._server = NodeServer(self.core)
+        self.place = await self._server.listen(parse_endpoint(self.place))
+
+    async def _stop(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+
 @pytest.fixture
-def node() -> Iterator[str]:
-    """Where the node is."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def do(work: object) -> object:
-        return asyncio.run_coroutine_threadsafe(work, loop).result(30)  # type: ignore[arg-type]
-
-    server = NodeServer(NodeCore(wall_offset_ns=wall_ns() - monotonic_ns()))
+def running_node() -> Iterator[RunningNode]:
+    """A node that a test may stop and start."""
+    node = RunningNode()
     try:
-        yield str(do(server.listen(parse_endpoint("tcp://127.0.0.1:0"))))
-        do(server.close())
+        node.start()
+        yield node
     finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
+        node.end()
+
+
+@pytest.fixture
+def node(running_node: RunningNode) -> str:
+    """Where the node is."""
+    return running_node.place

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import logging
+from collections.abc import Coroutine
+from inspect import signature
+from pathlib import Path
+from typing import Any
 
 import pytest
+import trustme
 
-import skerry
 from skerry import aio
-from skerry.client.aio import DEFAULT_ENDPOINT, default_endpoint
-from skerry.errors import Disconnected, RequestTimedOut
+from skerry.client import sync
+from skerry.client.events import Event
+from skerry.client.states import StateChanged
+from skerry.engine.node import NodeCore
+from skerry.errors import (
+    ConnectFailed,
+    Disconnected,
+    LocalProtocolError,
+    RequestTimedOut,
+    SlowConsumer,
+    WouldBlock,
+)
+from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.endpoints import parse_endpoint
+from skerry.runtime.streams import NodeServer
+from tests.unit.client.stage import TYPES, Only, Shout, Vessel
 
-Vessel = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: string name; }").Vessel
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 30))
 
 
-def test_twins_have_the_same_names(node: str) -> None:
-    async def talk() -> list[str]:
+async def start_node(place: str = "tcp://127.0.0.1:0") -> tuple[NodeServer, str]:
+    server = NodeServer(NodeCore(wall_offset_ns=wall_ns() - monotonic_ns()))
+    return server, await server.listen(parse_endpoint(place))
+
+
+async def until(space: aio.Space, state: str) -> None:
+    """Wait for a state without polling."""
+    reached = asyncio.Event()
+
+    def look(change: StateChanged) -> None:
+        if change.state == state:
+            reached.set()
+
+    space.on_state(look)
+    if space.state != state:
+        await reached.wait()
+
+
+def test_what_one_program_publishes_another_sees(node: str) -> None:
+    async def talk() -> None:
         seen: list[str] = []
         async with (
             await aio.connect(node, name="a") as first,
@@ -23,14 +63,169 @@ def test_twins_have_the_same_names(node: str) -> None:
         ):
             second.subscribe(Vessel, lambda event: seen.append(event.operation))
             first.publish(Vessel(mmsi=1, name="x"))
+            first.publish(Vessel(mmsi=1, name="y"), subject="/nav/1")
             first.remove(Vessel(mmsi=1))
             await first.flush()
             await second.flush()
             assert len(await second.container(Vessel)) == 0
             assert first.client_id != second.client_id
-        return seen
+            assert first.node_name == "skerry"
+        assert seen == ["create", "update", "remove"]
 
-    assert asyncio.run(talk()) == ["create", "remove"]
+    run(talk())
+
+
+def test_iterating_gives_what_is_there_and_what_comes(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node, types=TYPES) as space:
+            space.publish(Vessel(mmsi=1))
+            await space.flush()
+            with space.subscribe(Vessel) as subscription:
+                operations = []
+                async for event in subscription:
+                    operations.append((event.operation, event.object.mmsi))
+                    if len(operations) == 1:
+                        space.publish(Vessel(mmsi=2))
+                    else:
+                        break
+            assert operations == [("create", 1), ("create", 2)]
+            assert [event async for event in subscription] == []
+            with pytest.raises(LocalProtocolError, match="has a callback"):
+                async for _ in space.subscribe(Vessel, print):
+                    pass
+            with pytest.raises(LocalProtocolError, match="on_slow is"):
+                space.subscribe(Vessel, on_slow="never")  # type: ignore[call-overload]
+
+    run(talk())
+
+
+def test_iteration_ends_with_the_space(node: str) -> None:
+    async def talk() -> None:
+        space = await aio.connect(node)
+        subscription = space.subscribe(Shout)
+
+        async def collect() -> list[Event[Any]]:
+            return [event async for event in subscription]
+
+        task = asyncio.create_task(collect())
+        await space.flush()
+        await space.close()
+        assert await task == []
+
+    run(talk())
+
+
+def test_slow_iteration_is_told(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node, queue_count_max=3) as space:
+            subscription = space.subscribe(Shout)
+            for number in range(5):
+                space.publish(Shout(text=str(number)))
+            await space.flush()
+            taken = []
+            with pytest.raises(SlowConsumer):
+                async for event in subscription:
+                    taken.append(event.object.text)  # noqa: PERF401  it ends by an error
+            assert taken == ["0", "1", "2"]
+
+    run(talk())
+
+
+def test_container_is_live(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node) as space:
+            vessels = await space.container(Vessel)
+            near = await space.container(Vessel, where="lat < 1", fields=["lat"])
+            events = vessels.events
+            assert vessels.events is events
+            space.publish(Vessel(mmsi=1, name="a", lat=0.5))
+            space.publish(Vessel(mmsi=2, name="b", lat=9.5))
+            await space.flush()
+            assert sorted(vessels) == [1, 2]
+            assert dict(near) == {1: Vessel(mmsi=1, lat=0.5)}
+            event = await anext(aiter(events))
+            assert (event.operation, event.object.mmsi) == ("create", 1)
+            vessels.close()
+            near.close()
+
+    run(talk())
+
+
+def test_types_of_others_can_be_used_by_name(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node) as first, await aio.connect(node) as second:
+            first.publish(Only(text="x"))
+            await first.flush()
+            assert second.types == {}
+            only = await second.container("Only")
+            assert only[()].text == "x"
+            assert set(await second.request_types()) == {"Only"}
+            with pytest.raises(LocalProtocolError, match="Nothing is none that is known"):
+                await second.container("Nothing")
+
+    run(talk())
+
+
+def test_connection_comes_back_after_the_node_was_restarted() -> None:
+    async def talk() -> None:
+        server, place = await start_node()
+        async with await aio.connect(place) as space:
+            events: list[tuple[str, int]] = []
+            space.subscribe(Vessel, lambda e: events.append((e.operation, e.object.mmsi)))
+            space.publish(Vessel(mmsi=1))
+            await space.flush()
+            await server.close()
+            await until(space, "disconnected")
+            space.publish(Vessel(mmsi=2))
+            server, _ = await start_node(place)
+            try:
+                await space.flush(timeout=20)
+                assert space.state == "connected"
+                assert events[0] == ("create", 1)
+                assert set(events[1:]) == {("remove", 1), ("create", 2)}
+            finally:
+                await space.close()
+                await server.close()
+
+    run(talk())
+
+
+def test_publishing_past_the_bound_is_refused_until_there_is_room() -> None:
+    async def talk() -> None:
+        server, place = await start_node()
+        async with await aio.connect(place, send_bytes_max=10_000) as space:
+            published = 0
+            with pytest.raises(WouldBlock):
+                while True:
+                    space.publish(Only(text="x" * 100))
+                    published += 1
+            assert 50 < published < 100
+            await space.drain(timeout=10)
+            space.publish(Only(text="last"))
+            await space.flush()
+            assert (await space.container(Only))[()].text == "last"
+        await server.close()
+
+    run(talk())
+
+
+def test_failing_callbacks_are_logged(node: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node) as space:
+
+            def fail(_: object) -> None:
+                raise ValueError("oops")
+
+            space.subscribe(Shout, fail)
+            space.on_state(fail)
+            space.publish(Shout(text="a"))
+            await space.flush()
+            await space.flush()
+
+    with caplog.at_level(logging.ERROR):
+        run(talk())
+    assert [record.getMessage() for record in caplog.records] == ["a callback failed"] * 2
+    assert "ValueError: oops" in caplog.text
 
 
 def test_node_that_says_nothing_is_given_up() -> None:
@@ -42,38 +237,129 @@ def test_node_that_says_nothing_is_given_up() -> None:
         server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         try:
-            with pytest.raises(RequestTimedOut, match="the handshake did not come"):
+            with pytest.raises(ConnectFailed, match=r"no answer within 0\.05 s"):
                 await aio.connect(f"tcp://127.0.0.1:{port}", timeout=0.05)
         finally:
             server.close()
             await server.wait_closed()
 
-    asyncio.run(talk())
+    run(talk())
 
 
-def test_end_of_the_connection_reaches_who_waits_and_who_publishes() -> None:
+def test_waiting_for_the_first_connection() -> None:
     async def talk() -> None:
-        from skerry.engine.node import NodeCore
-        from skerry.runtime.endpoints import parse_endpoint
-        from skerry.runtime.streams import NodeServer
-
-        server = NodeServer(NodeCore())
-        place = await server.listen(parse_endpoint("tcp://127.0.0.1:0"))
-        space = await aio.connect(place)
+        server, place = await start_node()
         await server.close()
-        assert "closed the connection" in await space.wait_closed()
-        with pytest.raises(Disconnected):
-            space.publish(Vessel(mmsi=1))
+        connecting = asyncio.create_task(aio.connect(place, wait=True))
+        server, _ = await start_node(place)
+        async with await connecting as space:
+            assert space.state == "connected"
+        await server.close()
+
+    run(talk())
+
+
+def test_flush_in_vain_says_how_long_it_waited() -> None:
+    async def talk() -> None:
+        server, place = await start_node()
+        async with await aio.connect(place) as space:
+            await server.close()
+            await until(space, "disconnected")
+            with pytest.raises(RequestTimedOut, match=r"within 0\.01 s"):
+                await space.flush(timeout=0.01)
+
+    run(talk())
+
+
+def test_closed_space_says_so(node: str) -> None:
+    async def talk() -> None:
+        space = await aio.connect(node)
+        waiting = asyncio.create_task(space.wait_closed())
         await space.close()
+        assert await waiting == "the space is closed"
+        with pytest.raises(Disconnected, match="the space is closed"):
+            space.publish(Shout(text="too late"))
 
-    asyncio.run(talk())
+    run(talk())
 
 
-def test_endpoint_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SKERRY_ENDPOINT", raising=False)
-    monkeypatch.delenv("DOTS_ENDPOINT", raising=False)
-    assert default_endpoint() == DEFAULT_ENDPOINT
-    monkeypatch.setenv("DOTS_ENDPOINT", "tcp://dots")
-    assert default_endpoint() == "tcp://dots"
-    monkeypatch.setenv("SKERRY_ENDPOINT", "tcp://skerry")
-    assert default_endpoint() == "tcp://skerry"
+def test_space_that_was_not_closed_is_warned_about(node: str) -> None:
+    async def talk() -> None:
+        space = await aio.connect(node)
+        session = space._session
+        with pytest.warns(ResourceWarning, match="a space was not closed"):  # noqa: PT031
+            del space
+            gc.collect()
+        await session.close()
+
+    run(talk())
+
+
+@pytest.mark.parametrize("scheme", ["tcp-v1", "uds", "ws"])
+def test_other_roads_to_the_node(scheme: str, tmp_path: Path) -> None:
+    async def talk() -> None:
+        text = f"uds:{tmp_path}/n.sock" if scheme == "uds" else f"{scheme}://127.0.0.1:0"
+        server, place = await start_node(text)
+        try:
+            async with await aio.connect(place, types=TYPES) as space:
+                vessels = await space.container(Vessel)
+                for number in range(10):
+                    space.publish(Vessel(mmsi=number, name="a"))
+                await space.flush()
+                assert sorted(vessels) == list(range(10))
+        finally:
+            await server.close()
+
+    run(talk())
+
+
+def test_preload_is_complete_when_connected(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node) as first:
+            first.publish(Vessel(mmsi=1))
+            first.publish(Only(text="x"))
+            await first.flush()
+            async with await aio.connect(node, preload=[Vessel, "/Only/...", "/Only"]) as second:
+                seen: list[Any] = []
+                second.subscribe(Vessel, lambda event: seen.append(event.object))
+                second.subscribe("/Only", lambda event: seen.append(event.object.text))
+                assert seen == [Vessel(mmsi=1), "x"]
+
+    run(talk())
+
+
+def test_tls_with_certificates_of_both_ends(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    ca, own, ann = (tmp_path / name for name in ("ca.pem", "node.pem", "ann.pem"))
+    authority.cert_pem.write_to_path(ca)
+    node_paper = authority.issue_cert("127.0.0.1", common_name="node")
+    node_paper.private_key_and_cert_chain_pem.write_to_path(own)
+    ann_paper = authority.issue_cert("ann@example.org", common_name="ann")
+    ann_paper.private_key_and_cert_chain_pem.write_to_path(ann)
+
+    async def talk() -> None:
+        server, place = await start_node(f"tls://127.0.0.1:0?cert={own}&ca={ca}")
+        try:
+            async with await aio.connect(place, ca=ca, cert=ann) as space:
+                await space.flush()
+            async with await aio.connect(f"{place}?ca={ca}&cert={ann}") as space:
+                await space.flush()
+            with pytest.raises(ConnectFailed, match="certificate is not to be trusted"):
+                await aio.connect(place)
+            with pytest.raises(ConnectFailed):
+                await aio.connect(place, ca=ca)
+        finally:
+            await server.close()
+
+    run(talk())
+
+
+def public_names(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_twins_have_the_same_names() -> None:
+    assert public_names(aio.Space) == public_names(sync.Space)
+    # Only who blocks needs a way to wait for a while: who has a loop has `asyncio.timeout`.
+    assert public_names(aio.Subscription) | {"get"} == public_names(sync.Subscription)
+    assert signature(aio.connect).parameters == signature(sync.connect).parameters

@@ -1,0 +1,145 @@
+"""The current objects of a type, live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from typing import Any, Generic, TypeVar
+
+from skerry.client.events import Entry, Shape
+from skerry.client.info import ObjectInfo
+from skerry.client.interests import Interest
+from skerry.errors import EncodeError
+from skerry.objects.base import Struct, build, codec_of, key_of
+
+__all__ = ["Container"]
+
+S = TypeVar("S", bound=Struct)
+Events = TypeVar("Events")
+
+
+class Container(Mapping[Any, S], Generic[S, Events]):
+    """The current objects of a type, by key.
+
+    A key is the value of the key field; of several the tuple of their values, in the order in
+    which the type declares them; of a type without a key, which has one object at most, `()`. An
+    object with the same key finds the object too. Each access gives a new object, so nothing that
+    is done to one changes the container.
+    """
+
+    def __init__(
+        self,
+        interest: Interest,
+        shape: Shape,
+        *,
+        events: Callable[[], Events],
+        release: Callable[[], None],
+    ) -> None:
+        assert interest.route is not None
+        assert interest.route.store is not None
+        self._interest = interest
+        self._shape = shape
+        self._objects = interest.route.store.objects
+        self._keys = [field for field in shape.plan.fields if field.is_key]
+        self._make_events = events
+        self._release = release
+        self._events: Events | None = None
+        self._is_open = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that the node had when it was asked is here."""
+        return self._interest.is_complete
+
+    @property
+    def events(self) -> Events:
+        """The changes, to iterate over; what is here is told first. Always the same iterator."""
+        if self._events is None:
+            self._events = self._make_events()
+        return self._events
+
+    def info(self, key: Any) -> ObjectInfo:
+        """Who made an object and who changed it last; KeyError when there is none."""
+        return self._entry(key).info()
+
+    def close(self) -> None:
+        """Hear of no more changes; the objects are gone."""
+        if self._is_open:
+            self._is_open = False
+            self._objects = {}
+            self._release()
+
+    def __getitem__(self, key: Any) -> S:
+        return self._shape.decode(self._entry(key).payload)  # type: ignore[no-any-return]
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self._entry(key)
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self.snapshot())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def values(self) -> ValuesView[S]:
+        """The objects, as they are when the iteration begins."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[Any, S]:
+        """Keys and objects, as they are when the iteration begins."""
+        return _Items(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} objects of {self._shape.name}>"
+
+    def _entry(self, key: Any) -> Entry:
+        found = self._objects.get(self._canonical(key))
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def _canonical(self, key: Any) -> bytes:
+        if isinstance(key, Struct):
+            return key_of(key) if key.descriptor.name == self._shape.name else b""
+        values = (key,) if len(self._keys) == 1 else key
+        if not isinstance(values, tuple) or len(values) != len(self._keys):
+            return b""
+        given = dict(zip((field.name for field in self._keys), values, strict=True))
+        cls = self._shape.cls
+        obj = build(cls, [given.get(field.name) for field in self._shape.plan.fields])
+        try:
+            return codec_of(cls).encode_key(obj)
+        except EncodeError:
+            # No key of this type, so there is no such object.
+            return b""
+
+    def snapshot(self) -> list[tuple[Any, S]]:
+        """Keys and objects that are here now: they come and go while somebody iterates."""
+        decode = self._shape.decode
+        objects = [decode(entry.payload) for entry in list(self._objects.values())]
+        return [(self._key_of(obj), obj) for obj in objects]
+
+    def _key_of(self, obj: Any) -> Any:
+        values = tuple(_hashable(getattr(obj, field.attribute)) for field in self._keys)
+        return values[0] if len(values) == 1 else values
+
+
+class _Values(ValuesView[S]):
+    _mapping: Container[S, Any]
+
+    def __iter__(self) -> Iterator[S]:
+        return iter([obj for _, obj in self._mapping.snapshot()])
+
+
+class _Items(ItemsView[Any, S]):
+    _mapping: Container[S, Any]
+
+    def __iter__(self) -> Iterator[tuple[Any, S]]:
+        return iter(self._mapping.snapshot())
+
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value

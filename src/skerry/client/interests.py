@@ -1,0 +1,448 @@
+"""What a space wants to hear of: types, subject patterns and conditions, and who asked for them.
+
+Each of them is asked of the node once, whoever shares it here, and again on each new connection.
+Then the node tells what there is now. What it does not tell has gone meanwhile, and is removed
+here when the node says that it has told all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from skerry.client.events import CREATE, Entry, Event, Shape
+from skerry.client.intake import Intake, Route, Target
+from skerry.client.known_types import KnownTypes
+from skerry.client.views import View, told_again
+from skerry.codec.pieces import Pieces, cut, split_whole
+from skerry.codec.plans import StructPlan
+from skerry.codec.subjects import default_subject
+from skerry.engine.query import compile_filter
+from skerry.errors import LimitExceeded, LocalProtocolError
+from skerry.ids import NODE_CLIENT
+from skerry.limits import SUBSCRIPTION_COUNT_MAX
+from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
+from skerry.protocol.access.connection import HANDSHAKE
+from skerry.protocol.access.filters import uses_like
+from skerry.protocol.access.header import Header
+from skerry.protocol.patterns import PatternHandle, covers, overlaps
+from skerry.schema.model import StructType
+
+__all__ = ["SERVICES", "Interest", "Interests", "refuse_condition"]
+
+SERVICES = frozenset(
+    {"DotsCacheInfo", "DotsEcho", "EnumDescriptorData", "SkerryRefusal", "StructDescriptorData"}
+)
+"""Types that the space itself looks at."""
+
+
+class Interest:
+    """One thing that the node is asked for."""
+
+    def __init__(self, group: str, *, filter_: Any = None, number: int | None = None) -> None:
+        self.group = group
+        """A type or a subject pattern."""
+        self.filter = filter_
+        self.number = number
+        """Of a condition, by which the node names it."""
+        self.route: Route | None = None
+        """None for a pattern, and for a type that is not known yet."""
+        self.view: View | None = None
+        """Of a condition that is evaluated here."""
+        self.base: Interest | None = None
+        """Of such a condition: all objects of the type."""
+        self.targets: dict[Target, PatternHandle | None] = {}
+        self.holder_count = 0
+        """Containers, views and the space itself, for whom it stays without subscribers."""
+        self.strict_count = 0
+        """Those who must not miss a state of an object."""
+        self.is_complete = False
+        """Whether all that was there when we asked has arrived."""
+        self.is_conflated = False
+        """As it was last asked for."""
+
+    @property
+    def is_pattern(self) -> bool:
+        """Whether it is a subject pattern."""
+        return self.group.startswith("/")
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anybody still wants it."""
+        return bool(self.targets) or self.holder_count > 0
+
+    @property
+    def is_cached(self) -> bool:
+        """Whether the node says when it has told what there is."""
+        return self.route is None or self.route.store is not None
+
+
+class Interests:
+    """All of them."""
+
+    def __init__(self, intake: Intake, types: KnownTypes) -> None:
+        self._intake = intake
+        self._types = types
+        self._groups: dict[str, Interest] = {}
+        self._conditions: dict[int, Interest] = {}
+        self._next_number = 1
+        self._connection: ClientConnection | None = None
+        self._asked: dict[str, deque[Interest]] = {}
+        """By group, those whose objects are on their way: the node answers in order."""
+
+    # -- asking
+
+    def of_group(self, group: str) -> Interest:
+        """The interest in a type or pattern; it is new if nobody had it."""
+        interest = self._groups.get(group)
+        if interest is None:
+            self._check_count()
+            interest = self._groups[group] = Interest(group)
+        if interest.route is None and not interest.is_pattern:
+            shape = self._types.main_shape(group)
+            if shape is not None:
+                self._give_route(interest, shape)
+        return interest
+
+    def of_condition(self, shape: Shape, filter_: Any) -> Interest:
+        """A new interest in those objects of a type that a filter selects."""
+        self._check_count()
+        number = self._next_number
+        self._next_number += 1
+        interest = Interest(shape.name, filter_=filter_, number=number)
+        interest.route = Route(shape, False)
+        interest.route.is_condition = True
+        interest.route.is_joined = True
+        self._conditions[number] = interest
+        return interest
+
+    def add(
+        self,
+        interest: Interest,
+        callback: Callable[[Event[Any]], object],
+        shape: Shape | None,
+        *,
+        is_strict: bool,
+    ) -> Target:
+        """One more subscriber, who first hears of what is here already."""
+        target = Target(callback, shape)
+        if interest.is_pattern:
+            self._replay_pattern(interest, target)
+            interest.targets[target] = self._intake.patterns.add(interest.group, target)
+            self._patterns_changed()
+        else:
+            if interest.route is not None:
+                self._replay(interest.route, target)
+                interest.route.targets = [*interest.route.targets, target]
+            interest.targets[target] = None
+        interest.strict_count += is_strict
+        return target
+
+    def remove(self, interest: Interest, target: Target, now_s: float, *, is_strict: bool) -> None:
+        """One subscriber less; without any the node is asked for no more."""
+        if target not in interest.targets:
+            return
+        target.is_open = False
+        handle = interest.targets.pop(target)
+        if handle is not None:
+            self._intake.patterns.remove(handle)
+            self._patterns_changed()
+        if interest.route is not None:
+            interest.route.targets = [item for item in interest.route.targets if item is not target]
+        interest.strict_count -= is_strict
+        self.release(interest, now_s)
+
+    def release(self, interest: Interest, now_s: float) -> None:
+        """Ask for no more of it if nobody wants it."""
+        if interest.is_used:
+            return
+        if interest.number is not None:
+            if self._conditions.pop(interest.number, None) is None:
+                return
+            self._intake.conditions.pop(interest.number, None)
+            is_here = self._detach(interest, now_s)
+        else:
+            if self._groups.get(interest.group) is not interest:
+                return
+            del self._groups[interest.group]
+            is_here = False
+        self._forget_asked(interest)
+        connection = self._connection
+        if connection is not None and not is_here:
+            connection.leave(interest.group, now_s, subscription_id=interest.number)
+        if interest.number is None:
+            self._purge(interest)
+
+    # -- the connection
+
+    def connected(self, connection: ClientConnection, now_s: float) -> None:
+        """Ask a node for everything."""
+        self._connection = connection
+        self._asked.clear()
+        for interest in [*self._groups.values(), *self._conditions.values()]:
+            interest.is_complete = False
+            self.ask(interest, now_s)
+
+    def disconnected(self) -> None:
+        """Nothing is asked for any more; what is here stays until we are back."""
+        self._connection = None
+        self._asked.clear()
+
+    def ask(self, interest: Interest, now_s: float) -> None:
+        """Ask the node, if there is one; else it is asked when there is."""
+        connection = self._connection
+        if connection is None:
+            return
+        if interest.number is not None:
+            self._ask_condition(interest, connection, now_s)
+            return
+        type_ = self._types.registry.get(interest.group)
+        if type_ is not None:
+            connection.describe(type_, now_s)
+        interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
+        connection.join(interest.group, now_s, is_conflated=interest.is_conflated)
+        self._note_asked(interest)
+
+    def refresh(self, interest: Interest, now_s: float) -> None:
+        """Ask again where somebody came who wants more than was asked for."""
+        if interest.is_conflated and interest.strict_count > 0:
+            self.ask(interest, now_s)
+
+    def has_patterns(self) -> bool:
+        """Whether anything is asked for by subject."""
+        return any(interest.is_pattern for interest in self._groups.values())
+
+    # -- what the node tells
+
+    def told_all(self, group: str, now_s: float) -> None:
+        """The node has told what there is of a group."""
+        waiting = self._asked.get(group)
+        if waiting:
+            self._complete(waiting.popleft(), now_s)
+
+    def told_everything(self, now_s: float) -> None:
+        """The node has told all that was asked for."""
+        asked, self._asked = self._asked, {}
+        for waiting in asked.values():
+            for interest in waiting:
+                self._complete(interest, now_s)
+
+    def type_known(self, type_: StructType) -> None:
+        """A type is known now that was not."""
+        interest = self._groups.get(type_.name)
+        if interest is None and self._intake.pattern_count == 0:
+            return
+        shape = self._types.main_shape(type_.name)
+        assert shape is not None
+        if interest is not None and interest.route is None:
+            self._give_route(interest, shape)
+        else:
+            self._route(shape)
+
+    def route_of(self, name: str) -> Route | None:
+        """The way of a type, which is made if a pattern may select its objects."""
+        route = self._intake.routes.get(name)
+        if route is None and self._intake.pattern_count > 0:
+            shape = self._types.main_shape(name)
+            if shape is not None:
+                route = self._route(shape)
+        return route
+
+    # -- inside
+
+    def _check_count(self) -> None:
+        count = len(self._groups) + len(self._conditions) + 1
+        if count > SUBSCRIPTION_COUNT_MAX:
+            raise LimitExceeded(what="count of groups", value=count, limit=SUBSCRIPTION_COUNT_MAX)
+
+    def _route(self, shape: Shape) -> Route:
+        route = self._intake.routes.get(shape.name)
+        if route is None:
+            # A pattern may select any type, also those by which the connection itself is made.
+            is_service = shape.name in SERVICES or shape.name in HANDSHAKE
+            route = self._intake.routes[shape.name] = Route(shape, is_service)
+            route.has_patterns = self._may_select(shape.name)
+        return route
+
+    def _patterns_changed(self) -> None:
+        """A pattern came or went. It may select objects of any type."""
+        self._intake.pattern_count = len(self._intake.patterns)
+        if self._intake.pattern_count:
+            for name in list(self._types.registry):
+                shape = self._types.main_shape(name)
+                if shape is not None:
+                    self._route(shape)
+        for route in self._intake.routes.values():
+            route.has_patterns = self._may_select(route.shape.name)
+
+    def _may_select(self, name: str) -> bool:
+        """Whether any pattern may select a default subject of the type."""
+        level = default_subject(StructPlan(name, object, [], None), Pieces(b""))
+        return any(
+            overlaps(interest.group, level) or overlaps(interest.group, f"{level}/...")
+            for interest in self._groups.values()
+            if interest.is_pattern and interest.targets
+        )
+
+    def _give_route(self, interest: Interest, shape: Shape) -> None:
+        route = self._route(shape)
+        route.is_joined = True
+        interest.route = route
+        # Those who asked by name, before there was a type.
+        route.targets = [*route.targets, *interest.targets]
+
+    def _ask_condition(
+        self, interest: Interest, connection: ClientConnection, now_s: float
+    ) -> None:
+        assert interest.route is not None
+        assert interest.number is not None
+        type_ = self._types.registry[interest.group]
+        assert isinstance(type_, StructType)
+        needs_ours = uses_like(interest.filter)
+        if connection.has_filters and (
+            not needs_ours or connection.extensions & EXTENSION_SUBJECTS
+        ):
+            self._detach(interest, now_s)
+            self._intake.conditions[interest.number] = interest.route
+            connection.describe(type_, now_s)
+            interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
+            connection.join(
+                interest.group,
+                now_s,
+                subscription_id=interest.number,
+                filter_=interest.filter,
+                is_conflated=interest.is_conflated,
+            )
+            self._note_asked(interest)
+        elif interest.base is None:
+            self._intake.conditions.pop(interest.number, None)
+            self._evaluate_here(interest, type_, now_s)
+
+    def _evaluate_here(self, interest: Interest, type_: StructType, now_s: float) -> None:
+        assert interest.route is not None
+        is_new = interest.group not in self._groups
+        base = interest.base = self.of_group(interest.group)
+        base.holder_count += 1
+        assert base.route is not None
+        query = compile_filter(interest.filter, type_)
+        view = interest.view = View(query, interest.route, self._intake)
+        if interest.route.store is not None:
+            # What is still there from a node that had filters is told anew by the view.
+            interest.route.store.objects.clear()
+        if base.route.store is not None:
+            objects = list(base.route.store.objects.items())
+            for index, (key, entry) in enumerate(objects):
+                header = told_again(interest.group, entry, len(objects) - 1 - index)
+                view.offer(key, entry, header)
+        base.route.views = [*base.route.views, view]
+        interest.is_complete = base.is_complete
+        if is_new:
+            self.ask(base, now_s)
+
+    def _detach(self, interest: Interest, now_s: float) -> bool:
+        """End the evaluation here; whether there was one."""
+        base, interest.base = interest.base, None
+        if base is None:
+            return False
+        assert base.route is not None
+        base.route.views = [view for view in base.route.views if view is not interest.view]
+        interest.view = None
+        base.holder_count -= 1
+        self.release(base, now_s)
+        return True
+
+    def _note_asked(self, interest: Interest) -> None:
+        if interest.is_cached:
+            self._asked.setdefault(interest.group, deque()).append(interest)
+        else:
+            interest.is_complete = True
+
+    def _forget_asked(self, interest: Interest) -> None:
+        """Its place in the row of answers stays, as the answer will come all the same."""
+        waiting = self._asked.get(interest.group)
+        if waiting and interest in waiting:
+            waiting[waiting.index(interest)] = Interest(interest.group)
+
+    def _complete(self, interest: Interest, now_s: float) -> None:
+        interest.is_complete = True
+        for other in self._conditions.values():
+            if other.base is interest:
+                other.is_complete = True
+        if interest.is_pattern:
+            for route in list(self._intake.routes.values()):
+                self._drop_stale(route, interest.group, now_s)
+        elif interest.route is not None:
+            self._drop_stale(interest.route, None, now_s)
+
+    def _drop_stale(self, route: Route, pattern: str | None, now_s: float) -> None:
+        """Remove what the node did not tell of on this connection."""
+        if route.store is None:
+            return
+        plan = route.shape.plan
+        for entry in list(route.store.objects.values()):
+            if entry.epoch == self._intake.epoch:
+                continue
+            if pattern is not None and not covers(pattern, _subject(route, entry)):
+                continue
+            header = Header(route.shape.name)
+            header.sent_time = header.server_sent_time = now_s
+            header.attributes = plan.key_mask
+            header.sender = NODE_CLIENT
+            header.remove_obj = 1
+            header.subject = entry.subject
+            payload = cut(plan, split_whole(plan, entry.payload), plan.key_mask)
+            self._intake.deliver(route, header, payload)
+
+    def _purge(self, interest: Interest) -> None:
+        """Forget objects of which we will hear no more, without a word: nobody listens."""
+        if interest.is_pattern:
+            routes = [route for route in self._intake.routes.values() if not route.is_joined]
+        elif interest.route is None:
+            return
+        else:
+            interest.route.is_joined = False
+            routes = [interest.route]
+        for route in routes:
+            if route.store is None:
+                continue
+            for key, entry in list(route.store.objects.items()):
+                if not self._intake.patterns.matches_any(_subject(route, entry)):
+                    del route.store.objects[key]
+
+    def _replay(self, route: Route, target: Target) -> None:
+        if route.store is None:
+            return
+        entries = list(route.store.objects.values())
+        for index, entry in enumerate(entries):
+            self._retell(route, entry, len(entries) - 1 - index, target)
+
+    def _replay_pattern(self, interest: Interest, target: Target) -> None:
+        found = [
+            (route, entry)
+            for route in self._intake.routes.values()
+            if route.store is not None
+            for entry in route.store.objects.values()
+            if covers(interest.group, _subject(route, entry))
+        ]
+        for index, (route, entry) in enumerate(found):
+            self._retell(route, entry, len(found) - 1 - index, target)
+
+    def _retell(self, route: Route, entry: Entry, left: int, target: Target) -> None:
+        header = told_again(route.shape.name, entry, left)
+        event = self._intake.event(CREATE, header, route.shape, entry.payload, entry)
+        self._intake.call(target, event)
+
+
+def refuse_condition(what: str) -> LocalProtocolError:
+    """A condition on something that is no type."""
+    error = LocalProtocolError(f"a condition needs a type, and {what} is none that is known here")
+    error.hint = "name a class, or ask the node for its types first with `request_types`"
+    return error
+
+
+def _subject(route: Route, entry: Entry) -> str:
+    if entry.subject:
+        return entry.subject
+    plan = route.shape.plan
+    return default_subject(plan, split_whole(plan, entry.payload))

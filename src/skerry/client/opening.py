@@ -1,0 +1,175 @@
+"""Where a space finds its node, and how a stream to it is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol, cast
+
+from skerry.errors import ConnectFailed
+from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.runtime.endpoints import Endpoint
+from skerry.runtime.places import default_socket
+from skerry.runtime.tls import TlsFiles, client_context
+from skerry.schema.registry import Registry
+
+if TYPE_CHECKING:
+    from skerry.runtime.websocket_client import WebSocketStream
+
+__all__ = ["DEFAULT_ENDPOINT", "Opener", "Stream", "StreamUser", "default_endpoint"]
+
+DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
+_OPEN_S_MAX: Final = 10.0
+_WRITE_BYTES_HIGH: Final = 256 * 1024
+"""Bytes that a stream takes before it asks for a pause."""
+
+
+class Stream(Protocol):
+    """What can be done with an open stream."""
+
+    def write(self, data: bytes) -> None: ...
+    def close(self) -> None: ...
+    def abort(self) -> None: ...
+
+
+class StreamUser(Protocol):
+    """Who is told what happens on a stream."""
+
+    def opened(self, stream: Stream) -> None: ...
+    def received(self, data: bytes) -> None: ...
+    def lost(self, error: Exception | None) -> None: ...
+    def paused(self, *, is_full: bool) -> None: ...
+
+
+def default_endpoint(environ: Mapping[str, str]) -> str:
+    """Where the node is when nobody says: SKERRY_ENDPOINT, DOTS_ENDPOINT, this computer."""
+    named = environ.get("SKERRY_ENDPOINT") or environ.get("DOTS_ENDPOINT")
+    if named:
+        return named
+    path = default_socket(environ)
+    return f"uds:{path}" if path.is_socket() else DEFAULT_ENDPOINT
+
+
+class Opener:
+    """Opens streams to one endpoint. Certificates are files, read when a stream is opened."""
+
+    def __init__(
+        self,
+        place: Endpoint,
+        *,
+        ca: Path | None = None,
+        cert: Path | None = None,
+        key: Path | None = None,
+    ) -> None:
+        self.place = place
+        given = TlsFiles(ca=ca, cert=cert, key=key)
+        self._files = given.or_else(TlsFiles(ca=place.ca, cert=place.cert, key=place.key))
+        if place.is_secure:
+            # So that a file that is missing is found out here, and not when the stream is.
+            client_context(self._files)
+
+    def wire(self, registry: Registry) -> Wire:
+        """The framing of a new stream."""
+        if self.place.kind == "websocket":
+            return JsonWire(registry)
+        return OldWire() if self.place.version == 1 else Wire()
+
+    async def open(self, user: StreamUser) -> None:
+        """Open a stream for somebody; OSError or ConnectFailed when that cannot be done."""
+        async with asyncio.timeout(_OPEN_S_MAX):
+            await self._open(user)
+
+    async def _open(self, user: StreamUser) -> None:
+        loop = asyncio.get_running_loop()
+        place = self.place
+        if place.kind == "unix":
+            await loop.create_unix_connection(lambda: _Bytes(user), place.path)
+            return
+        context = client_context(self._files) if place.is_secure else None
+        if place.kind == "websocket":
+            # Only who uses them pays for the library.
+            from skerry.runtime.websocket_client import open_websocket
+
+            _Messages(await open_websocket(place.host, place.port, ssl=context), user)
+            return
+        name = place.host if place.is_secure else None
+        await loop.create_connection(
+            lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=name
+        )
+
+    def failed(self, why: str, *, is_met: bool) -> ConnectFailed:
+        """The error of a first connection that could not be made."""
+        if is_met:
+            return ConnectFailed(f"{self.place.text}: {why}")
+        error = ConnectFailed(f"no node answered at {self.place.text}: {why}")
+        error.hint = "start one with `skerry node run`, or name another with --node"
+        return error
+
+
+class _Bytes(asyncio.Protocol):
+    """A stream of bytes."""
+
+    def __init__(self, user: StreamUser) -> None:
+        self._user = user
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not asserted: the transports of other loops are no subclasses.
+        stream = cast("asyncio.Transport", transport)
+        stream.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
+        raw = stream.get_extra_info("socket")
+        if raw is not None and raw.family != socket.AF_UNIX:
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        self._user.opened(stream)
+
+    def data_received(self, data: bytes) -> None:
+        self._user.received(data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._user.lost(error)
+
+    def pause_writing(self) -> None:
+        self._user.paused(is_full=True)
+
+    def resume_writing(self) -> None:
+        self._user.paused(is_full=False)
+
+
+class _Messages:
+    """A WebSocket, on which each piece is one message."""
+
+    def __init__(self, stream: WebSocketStream, user: StreamUser) -> None:
+        self._stream = stream
+        self._user = user
+        self._draining: asyncio.Task[None] | None = None
+        user.opened(self)
+        self._reading = asyncio.get_running_loop().create_task(self._read())
+
+    def write(self, data: bytes) -> None:
+        self._stream.write(data)
+        if self._draining is None and self._stream.get_write_buffer_size() > _WRITE_BYTES_HIGH:
+            self._user.paused(is_full=True)
+            self._draining = asyncio.get_running_loop().create_task(self._drain())
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def abort(self) -> None:
+        self._stream.abort()
+
+    async def _drain(self) -> None:
+        await self._stream.drain()
+        self._draining = None
+        self._user.paused(is_full=False)
+
+    async def _read(self) -> None:
+        error: Exception | None = None
+        try:
+            while data := await self._stream.read():
+                self._user.received(data)
+        except OSError as fault:
+            error = fault
+        await self._stream.wait_closed()
+        self._user.lost(error)

@@ -1,0 +1,47 @@
+"""How a space behaves, and what it did."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
+from skerry.protocol.access.client import EXTENSION_SUBJECTS
+from skerry.protocol.backoff import Backoff
+from skerry.protocol.machine import Statistics
+
+__all__ = ["SpaceConfig", "SpaceStatistics"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceConfig:
+    """How a space behaves."""
+
+    name: str = "skerry-client"
+    """What the node calls us, in its lists and in its rules."""
+    secret: str | None = None
+    is_patient: bool = False
+    """Whether to keep trying when the first connection cannot be made."""
+    extensions: int = EXTENSION_SUBJECTS
+    """What beyond DOTS we understand; 0 talks plain DOTS."""
+    reconnect: Backoff = field(
+        default_factory=lambda: Backoff(first_ns=100_000_000, delay_ns_max=5_000_000_000)
+    )
+    handshake_ns_max: int = 10_000_000_000
+    """Silence of a node that is to let us in."""
+    answer_ns_max: int = 10_000_000_000
+    """Silence of a node that was asked for a sign."""
+    idle_ns_max: int = 20_000_000_000
+    """Silence after which a node is asked for a sign: a stream may be dead without telling."""
+    send_bytes_max: int = SEND_BYTES_MAX
+    queue_count_max: int = EVENT_QUEUE_COUNT_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpaceStatistics(Statistics):
+    """What a space did."""
+
+    connected_count: int
+    published_count: int
+    waiting_bytes: int
+    unknown_count: int
+    """Objects of types that the node never described, which were left out."""

@@ -1,0 +1,82 @@
+"""How a space stands with its node, and what it tells the program besides objects."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from skerry.protocol.machine import Event
+
+__all__ = [
+    "CallbackFailed",
+    "Refusal",
+    "SpaceState",
+    "StateChanged",
+    "TypeConflict",
+    "next_states",
+]
+
+
+class SpaceState(enum.StrEnum):
+    """How a space stands with its node."""
+
+    CONNECTING = "connecting"
+    """For the first time."""
+    CONNECTED = "connected"
+    DISCONNECTED = "disconnected"
+    """The connection was lost; the space tries to get it back."""
+    CLOSED = "closed"
+    """For good."""
+
+
+_NEXT = {
+    SpaceState.CONNECTING: (SpaceState.CONNECTED, SpaceState.CLOSED),
+    SpaceState.CONNECTED: (SpaceState.DISCONNECTED, SpaceState.CLOSED),
+    SpaceState.DISCONNECTED: (SpaceState.CONNECTED, SpaceState.CLOSED),
+    SpaceState.CLOSED: (),
+}
+
+
+def next_states(state: SpaceState) -> tuple[SpaceState, ...]:
+    """What may follow a state."""
+    return _NEXT[state]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateChanged(Event):
+    """A space stands otherwise with its node than before."""
+
+    state: SpaceState
+    reason: str = ""
+    """Why, where it is not the program's own wish."""
+    unconfirmed_count: int = 0
+    """Publishes that were under way when the connection was lost, and may be lost with it."""
+
+    def __str__(self) -> str:
+        return f"{self.state}: {self.reason}" if self.reason else str(self.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal(Event):
+    """The node does not permit what this space did."""
+
+    what: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallbackFailed(Event):
+    """A callback of the program raised an error."""
+
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeConflict(Event):
+    """The node knows another definition of a type than this program."""
+
+    name: str
+    difference: str

@@ -1,0 +1,166 @@
+"""A pure node and pure spaces, joined without sockets; streams can be cut and a node restarted."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import skerry
+from skerry.client.events import Event
+from skerry.client.space import SpaceConfig, SpaceCore
+from skerry.engine.node import NodeCore
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
+
+NODE = Address("node", 0, is_stream=True)
+SECOND = 1_000_000_000
+TYPES = skerry.define_types("""
+struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; }
+struct Pair { 3: [key] uint32 first; 2: [key] string second; 1: bool on; }
+struct Only { 1: string text; }
+struct Part [substruct_only] { 1: bool on; }
+struct Shout [cached=false] { 1: string text; }
+""")
+Vessel: Any = TYPES.Vessel
+Pair: Any = TYPES.Pair
+Only: Any = TYPES.Only
+Part: Any = TYPES.Part
+Shout: Any = TYPES.Shout
+
+
+class Stage:
+    """A node, the spaces of its clients, and the time."""
+
+    def __init__(self, *, extensions: bool = True) -> None:
+        self.extensions = extensions
+        self.node = NodeCore(extensions=extensions)
+        self.is_up = True
+        self.now_ns = SECOND
+        self.spaces: dict[int, SpaceCore] = {}
+        self.streams: dict[Address, SpaceCore] = {}
+        self.asked: list[SpaceCore] = []
+        self._stream_count = 0
+
+    def space(
+        self, *, preload: Any = (), old: bool = False, start: bool = True, **config: Any
+    ) -> SpaceCore:
+        """A space that is connected; with `start=False` it was never started."""
+        wire = OldWire if old else Wire
+        core = SpaceCore(
+            node=NODE,
+            wire=lambda _: wire(),
+            rng=Random(len(self.spaces)),
+            config=SpaceConfig(**config),
+        )
+        self.spaces[len(self.spaces)] = core
+        for what in preload:
+            core.preload(what, self.now_ns)
+        if start:
+            core.start(self.now_ns)
+            self.run()
+        return core
+
+    def run(self, seconds: float = 0) -> None:
+        """Let everything happen that happens within some time."""
+        until_ns = self.now_ns + int(seconds * SECOND)
+        while True:
+            while self._step():
+                pass
+            due = [core.deadline_ns() for core in self.spaces.values()]
+            next_ns = min((ns for ns in due if ns is not None), default=None)
+            if next_ns is None or next_ns > until_ns:
+                break
+            self.now_ns = max(self.now_ns, next_ns)
+            for core in self.spaces.values():
+                core.advance(self.now_ns)
+        self.now_ns = until_ns
+
+    def _step(self) -> bool:
+        is_busy = False
+        self.node.advance(self.now_ns)
+        for transmit in self.node.take_transmits():
+            is_busy = True
+            core = self.streams.get(transmit.destination)
+            if core is None:
+                continue
+            if isinstance(transmit, Disconnect):
+                del self.streams[transmit.destination]
+                core.stream_closed(NODE, CloseReason.ENDED, self.now_ns)
+            else:
+                core.receive(transmit.data, NODE, self.now_ns)
+        for core in self.spaces.values():
+            for said in core.take_transmits():
+                is_busy = True
+                self._carry(core, said)
+        return is_busy
+
+    def _carry(self, core: SpaceCore, transmit: Any) -> None:
+        address = next((a for a, owner in self.streams.items() if owner is core), None)
+        if isinstance(transmit, Connect):
+            if not self.is_up:
+                core.stream_closed(NODE, CloseReason.REFUSED, self.now_ns)
+                return
+            self._stream_count += 1
+            address = Address("client", self._stream_count, is_stream=True)
+            self.streams[address] = core
+            core.stream_opened(NODE, self.now_ns)
+            wire = core._new_wire(core.types.registry)
+            self.node.open(address, wire, self.now_ns)
+        elif address is None:
+            return
+        elif isinstance(transmit, Disconnect):
+            del self.streams[address]
+            self.node.stream_closed(address, CloseReason.ENDED, self.now_ns)
+        else:
+            self.node.receive(transmit.data, address, self.now_ns)
+
+    def cut(self, core: SpaceCore) -> None:
+        """The stream of a space breaks."""
+        (address,) = [a for a, owner in self.streams.items() if owner is core]
+        del self.streams[address]
+        self.node.stream_closed(address, CloseReason.LOST, self.now_ns)
+        core.stream_closed(NODE, CloseReason.LOST, self.now_ns)
+
+    def kill(self) -> None:
+        """The node dies, with all it knew."""
+        self.is_up = False
+        for core in list(self.streams.values()):
+            self.cut(core)
+
+    def restart(self, *, extensions: bool | None = None) -> None:
+        """Another node takes its place."""
+        self.node = NodeCore(
+            extensions=self.extensions if extensions is None else extensions,
+        )
+        self.is_up = True
+
+    def publish(self, core: SpaceCore, *objects: Any, **options: Any) -> None:
+        for obj in objects:
+            core.publish(obj, self.now_ns / SECOND, **options)
+        self.run()
+
+    def remove(self, core: SpaceCore, *objects: Any) -> None:
+        for obj in objects:
+            core.remove(obj, self.now_ns / SECOND)
+        self.run()
+
+    def hear(self, core: SpaceCore, what: Any, **options: Any) -> list[Event[Any]]:
+        """A list that grows with the events of a subscription."""
+        events: list[Event[Any]] = []
+        core.subscribe(what, events.append, self.now_ns, **options)
+        self.run()
+        return events
+
+    def current(self, core: SpaceCore, cls: Any) -> dict[bytes, bytes]:
+        """The objects of a type as a space has them."""
+        route = core.intake.routes[cls.descriptor.name]
+        assert route.store is not None
+        return {key: entry.payload for key, entry in route.store.objects.items()}
+
+    def cached(self, cls: Any) -> dict[bytes, bytes]:
+        """The objects of a type as the node has them."""
+        return {k: entry.payload for k, entry in self.node.cache.objects(cls.descriptor.name)}
+
+
+def operations(events: list[Event[Any]]) -> list[str]:
+    return [event.operation for event in events]

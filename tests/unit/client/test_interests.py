@@ -1,0 +1,112 @@
+"""What is asked of the node, and when it is asked again or not at all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skerry.client.interests import refuse_condition
+from skerry.client.space import SpaceCore
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.wire import Wire
+from tests.unit.client.stage import Stage, Vessel, operations
+
+
+def asked(core: SpaceCore) -> list[tuple[str, str, str | None]]:
+    """The DotsMember messages a space sends next."""
+    found = []
+    for transmit in core.take_transmits():
+        for header, payload in Wire().feed(transmit.data):
+            if header.type_name == "DotsMember":
+                message = internal_class("DotsMember").decode(payload)
+                slow = message.slow.label if message.slow else None
+                found.append((message.groupName, message.event.label, slow))
+    return found
+
+
+def test_type_is_joined_once_and_left_with_the_last_subscriber() -> None:
+    stage = Stage()
+    core = stage.space()
+    first = core.subscribe(Vessel, print, stage.now_ns)
+    assert asked(core) == [("Vessel", "join", None)]
+    second = core.subscribe(Vessel, print, stage.now_ns)
+    core.unsubscribe(*first, stage.now_ns, on_slow="disconnect")
+    assert asked(core) == []
+    core.unsubscribe(*second, stage.now_ns, on_slow="disconnect")
+    core.unsubscribe(*second, stage.now_ns, on_slow="disconnect")
+    assert asked(core) == [("Vessel", "leave", None)]
+
+
+def test_container_holds_the_type() -> None:
+    stage = Stage()
+    core = stage.space()
+    interest, _ = core.hold(Vessel, stage.now_ns)
+    place = core.subscribe(Vessel, print, stage.now_ns)
+    core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+    assert asked(core) == [("Vessel", "join", None)]
+    core.release(interest, stage.now_ns)
+    assert asked(core) == [("Vessel", "leave", None)]
+
+
+def test_conflating_is_asked_for_while_all_want_it() -> None:
+    stage = Stage()
+    core = stage.space()
+    core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
+    assert asked(core) == [("Vessel", "join", "conflate")]
+    core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
+    assert asked(core) == []
+    core.subscribe(Vessel, print, stage.now_ns, on_slow="disconnect")
+    assert asked(core) == [("Vessel", "join", None)], "somebody must not miss anything"
+
+
+def test_answers_are_given_to_the_questions_in_order() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    stage.publish(writer, Vessel(mmsi=1, lat=1.0))
+    whole, _ = core.hold(Vessel, stage.now_ns)
+    some, _ = core.hold(Vessel, stage.now_ns, where="lat > 5")
+    assert (whole.is_complete, some.is_complete) == (False, False)
+    stage.run()
+    assert (whole.is_complete, some.is_complete) == (True, True)
+
+
+def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    events = stage.hear(core, Vessel, where="lat > 1")
+    stage.publish(writer, Vessel(mmsi=1, lat=5.0))
+    assert "Vessel" not in core.intake.routes, "the whole type is not asked for"
+    stage.kill()
+    stage.restart(extensions=False)
+    stage.run(5)
+    stage.publish(writer, Vessel(mmsi=2, lat=5.0), Vessel(mmsi=3, lat=0.0))
+    assert [event.object.mmsi for event in events if event.operation == "create"] == [1, 2]
+    stage.kill()
+    stage.restart(extensions=True)
+    stage.run(10)
+    stage.publish(writer, Vessel(mmsi=4, lat=5.0))
+    assert events[-1].object.mmsi == 4
+    assert operations(events).count("create") == 3
+
+
+def test_refusal_says_what_to_do() -> None:
+    error = refuse_condition("Foo")
+    assert "Foo" in str(error)
+    assert error.hint is not None
+
+
+def test_left_question_does_not_take_anothers_answer() -> None:
+    stage = Stage()
+    core = stage.space()
+    interest, _ = core.hold(Vessel, stage.now_ns)
+    core.release(interest, stage.now_ns)
+    again, _ = core.hold(Vessel, stage.now_ns)
+    answers = []
+    for _ in range(2):
+        core.interests.told_all("Vessel", 1.0)
+        answers.append(again.is_complete)
+    assert answers == [False, True]
+
+
+def test_answer_nobody_asked_for_is_nothing() -> None:
+    core: Any = Stage().space()
+    core.interests.told_all("Nobody", 1.0)

@@ -1,0 +1,127 @@
+"""Where the node is, and how a stream to it is opened."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.client.opening import DEFAULT_ENDPOINT, Opener, Stream, default_endpoint
+from skerry.errors import ConfigError
+from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.runtime.endpoints import parse_endpoint
+from skerry.schema.registry import Registry
+
+
+def test_endpoint_comes_from_the_environment(tmp_path: Path) -> None:
+    environ = {"SKERRY_RUNTIME_DIR": str(tmp_path)}
+    assert default_endpoint(environ) == DEFAULT_ENDPOINT
+    environ["DOTS_ENDPOINT"] = "tcp://dots"
+    assert default_endpoint(environ) == "tcp://dots"
+    environ["SKERRY_ENDPOINT"] = "tcp://skerry"
+    assert default_endpoint(environ) == "tcp://skerry"
+
+
+def test_socket_of_the_local_node_goes_before_tcp(tmp_path: Path) -> None:
+    environ = {"SKERRY_RUNTIME_DIR": str(tmp_path)}
+    (tmp_path / "node.sock").touch()
+    assert default_endpoint(environ) == DEFAULT_ENDPOINT, "a file is no socket"
+    (tmp_path / "node.sock").unlink()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "node.sock"))
+        assert default_endpoint(environ) == f"uds:{tmp_path}/node.sock"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [("tcp://h", Wire), ("tcp-v1://h", OldWire), ("uds-v1:/p", OldWire), ("ws://h", JsonWire)],
+)
+def test_framing_is_that_of_the_endpoint(text: str, kind: type[Wire]) -> None:
+    assert type(Opener(parse_endpoint(text)).wire(Registry())) is kind
+
+
+def test_missing_certificate_is_found_at_once(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError):
+        Opener(parse_endpoint("tls://127.0.0.1"), ca=tmp_path / "nothing.pem")
+    with pytest.raises(ConfigError):
+        Opener(parse_endpoint(f"wss://127.0.0.1?ca={tmp_path}/nothing.pem"))
+
+
+def test_failure_names_the_place_and_what_to_do() -> None:
+    opener = Opener(parse_endpoint("tcp://user:secret@h:1"))
+    away = opener.failed("why", is_met=False)
+    assert str(away) == "no node answered at tcp://h:1: why"
+    assert away.hint is not None
+    assert str(opener.failed("why", is_met=True)) == "tcp://h:1: why"
+
+
+class Ear:
+    """Hears what happens on a stream."""
+
+    def __init__(self) -> None:
+        self.heard: list[Any] = []
+        self.stream: Stream | None = None
+        self.is_gone = asyncio.Event()
+        self.has_data = asyncio.Event()
+        self.has_room = asyncio.Event()
+
+    def opened(self, stream: Stream) -> None:
+        self.stream = stream
+
+    def received(self, data: bytes) -> None:
+        self.heard.append(data)
+        self.has_data.set()
+
+    def lost(self, error: Exception | None) -> None:
+        self.heard.append(error)
+        self.is_gone.set()
+
+    def paused(self, *, is_full: bool) -> None:
+        self.heard.append(is_full)
+        if not is_full:
+            self.has_room.set()
+
+
+def test_bytes_go_both_ways_and_a_slow_reader_is_told_of() -> None:
+    async def talk() -> None:
+        may_read = asyncio.Event()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b"hello")
+            await may_read.wait()
+            await reader.readexactly(20_000_000)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        ear = Ear()
+        await Opener(parse_endpoint(f"tcp://127.0.0.1:{port}")).open(ear)
+        assert ear.stream is not None
+        await ear.has_data.wait()
+        ear.stream.write(bytes(20_000_000))
+        assert ear.heard == [b"hello", True]
+        may_read.set()
+        await ear.has_room.wait()
+        await ear.is_gone.wait()
+        assert ear.heard == [b"hello", True, False, None]
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(asyncio.wait_for(talk(), 30))
+
+
+def test_nobody_there_is_an_error_of_the_system() -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    opener = Opener(parse_endpoint(f"tcp://127.0.0.1:{port}"))
+
+    async def talk() -> None:
+        with pytest.raises(ConnectionRefusedError):
+            await opener.open(Ear())
+
+    asyncio.run(talk())

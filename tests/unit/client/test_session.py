@@ -1,0 +1,127 @@
+"""A space on real streams."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.client.opening import Opener
+from skerry.client.session import Session
+from skerry.client.space import SpaceConfig
+from skerry.client.states import SpaceState
+from skerry.errors import ConnectFailed, Disconnected, RequestTimedOut
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import Connection
+from skerry.protocol.access.wire import Wire
+from skerry.runtime.endpoints import parse_endpoint
+from tests.unit.client.stage import Shout, Vessel
+
+
+def run(work: Coroutine[Any, Any, None]) -> None:
+    asyncio.run(asyncio.wait_for(work, 30))
+
+
+async def session_at(place: str, **config: Any) -> Session:
+    session = Session(Opener(parse_endpoint(place)), SpaceConfig(**config))
+    await session.start(10.0)
+    return session
+
+
+def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        flush = session.core.flush(1)
+        session.carry()
+        await session.wait(lambda: flush.is_done, 10, "the answer")
+        with pytest.raises(RequestTimedOut, match=r"a wonder did not come within 0\.01 s"):
+            await session.wait(lambda: False, 0.01, "a wonder")
+        waiting = asyncio.create_task(session.wait(lambda: False, None, "a wonder"))
+        await asyncio.sleep(0)
+        await session.close()
+        with pytest.raises(Disconnected, match="the space is closed"):
+            await waiting
+        with pytest.raises(Disconnected, match="the space is closed"):
+            await session.wait(lambda: False, None, "a wonder")
+
+    run(talk())
+
+
+def test_secret_is_asked_for_and_missed() -> None:
+    async def talk() -> None:
+        hello = Connection(Wire())
+        hello.send_message(
+            internal_class("DotsMsgHello")(
+                serverName="h", authChallenge=5, authenticationRequired=True
+            ),
+            1.0,
+        )
+        words = hello.take_output()
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(words)
+            await reader.read()
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(ConnectFailed, match="asks for a secret, and none was given"):
+            await session_at(f"tcp://127.0.0.1:{port}")
+        server.close()
+        await server.wait_closed()
+
+    run(talk())
+
+
+def test_other_definition_of_a_type_is_logged(node: str, caplog: pytest.LogCaptureFixture) -> None:
+    other = skerry.define_types("struct Vessel { 1: [key] string mmsi; }").Vessel
+
+    async def talk() -> None:
+        first, second = await session_at(node), await session_at(node)
+        first.core.publish(other(mmsi="x"), 1.0)
+        await first.flush(10)
+        second.core.types.learn(Vessel)
+        await second.request_types([], 10)
+        await first.close()
+        await second.close()
+
+    with caplog.at_level(logging.WARNING, logger="skerry.client"):
+        run(talk())
+    assert "the node knows another definition of a type" in caplog.text
+
+
+def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        texts: list[str] = []
+
+        def answer(event: Any) -> None:
+            texts.append(event.object.text)
+            if len(texts) < 3:
+                session.core.publish(Shout(text=f"again {len(texts)}"), 1.0)
+                session.carry()
+
+        session.core.subscribe(Shout, answer, 1)
+        session.core.publish(Shout(text="once"), 1.0)
+        session.carry()
+        await session.wait(lambda: len(texts) == 3, 10, "the last word")
+        assert texts == ["once", "again 1", "again 2"]
+        await session.close()
+
+    run(talk())
+
+
+def test_abandoned_space_is_of_no_use(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        session.abandon("it belongs to another process")
+        with pytest.raises(Disconnected, match="another process"):
+            session.core.publish(Shout(text="x"), 1.0)
+        await session.close()
+        assert session.core.state is SpaceState.CLOSED
+
+    run(talk())

@@ -1,0 +1,26 @@
+"""How a space behaves when nobody says otherwise."""
+
+from __future__ import annotations
+
+from random import Random
+
+from skerry.client.settings import SpaceConfig
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, FRAME_BYTES_MAX, SEND_BYTES_MAX
+
+
+def test_buffers_have_the_usual_bounds() -> None:
+    config = SpaceConfig()
+    assert config.send_bytes_max == SEND_BYTES_MAX > FRAME_BYTES_MAX
+    assert config.queue_count_max == EVENT_QUEUE_COUNT_MAX
+
+
+def test_first_attempt_comes_soon_and_none_is_far_off() -> None:
+    config, rng = SpaceConfig(), Random(1)
+    delays = [config.reconnect.delay_ns(count, rng) for count in range(1, 50)]
+    assert delays[0] <= 100_000_000
+    assert max(delays) <= 5_000_000_000
+
+
+def test_sign_of_life_is_waited_for_less_long_than_it_takes_to_ask() -> None:
+    config = SpaceConfig()
+    assert config.answer_ns_max < config.idle_ns_max

@@ -1,0 +1,48 @@
+"""Conditions that are evaluated here; that they agree with the node's is tested with the space."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skerry.client.events import Entry, Event, Shape
+from skerry.client.intake import Intake, Route, Target
+from skerry.client.views import View, header_like, told_again
+from skerry.engine.query import compile_filter
+from skerry.objects.base import codec_of, key_of
+from skerry.protocol.access.filters import make_filter
+from skerry.protocol.access.header import Header
+from tests.unit.client.stage import Vessel
+
+SHAPE = Shape(Vessel, codec_of(Vessel).plan, True)
+
+
+def entry_of(obj: Any) -> Entry:
+    return Entry(obj.encode(), int(obj.attributes), "", 1.0, 2, 1.0, 2, "create", 1.0, 1)
+
+
+def new_view(where: str) -> tuple[View, list[Event[Any]]]:
+    intake, route = Intake(), Route(SHAPE, False)
+    events: list[Event[Any]] = []
+    route.is_joined = route.is_condition = True
+    route.targets = [Target(events.append, None)]
+    query = compile_filter(make_filter(Vessel.descriptor, where, None), Vessel.descriptor)
+    return View(query, route, intake), events
+
+
+def test_object_that_was_there_enters_once() -> None:
+    view, events = new_view("lat > 1")
+    obj = Vessel(mmsi=1, lat=2.0)
+    entry = entry_of(obj)
+    for _ in range(2):
+        view.offer(key_of(obj), entry, told_again("Vessel", entry, 0))
+    view.offer(key_of(Vessel(mmsi=2)), entry_of(Vessel(mmsi=2, lat=0.0)), Header("Vessel"))
+    assert [(event.operation, event.object.mmsi) for event in events] == [("create", 1)]
+    assert events[0].is_from_cache
+
+
+def test_header_for_other_fields_keeps_the_rest() -> None:
+    header = Header("Vessel")
+    header.sent_time, header.sender, header.subject = 1.0, 7, "/nav"
+    made = header_like(header, 6)
+    assert (made.sent_time, int(made.sender), made.subject) == (1.0, 7, "/nav")
+    assert int(made.attributes) == 6
