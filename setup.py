@@ -40,6 +40,10 @@ HOT_MODULES = (
     "src/skerry/protocol/access/outgoing.py",
     "src/skerry/protocol/access/repeats.py",
     "src/skerry/protocol/access/wire.py",
+    "src/skerry/protocol/distributor/deliveries.py",
+    "src/skerry/protocol/distributor/packing.py",
+    "src/skerry/protocol/distributor/receiver.py",
+    "src/skerry/protocol/distributor/unpacking.py",
     "src/skerry/protocol/patterns.py",
 )
 

@@ -116,7 +116,7 @@ class NodeStorage:
         loop = asyncio.get_running_loop()
         while True:
             try:
-                storage = await loop.run_in_executor(None, self._open)
+                storage = await loop.run_in_executor(None, self._open_empty)
             except (ConfigError, StorageError) as error:
                 self._trouble = str(error)
                 log.error("the storage cannot be opened", extra={"reason": str(error)})  # noqa: TRY400 - the reason is all there is to know
@@ -126,6 +126,18 @@ class NodeStorage:
             self._keep(storage)
             log.info("storage opened", extra={"place": storage.place})
             return
+
+    def _open_empty(self) -> Storage:
+        """A storage that nobody filled since this node started: two histories must not mix."""
+        storage = self._open()
+        if storage.meta():
+            place = storage.place
+            storage.close()
+            raise StorageError(
+                f"{place} was filled by another node since this one started;"
+                " give each a name or a storage of its own"
+            )
+        return storage
 
     def _keep(self, storage: Storage) -> None:
         assert self._journal is not None

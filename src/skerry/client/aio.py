@@ -15,6 +15,7 @@ from skerry.client import container
 from skerry.client.event_queue import OnSlow
 from skerry.client.events import Event
 from skerry.client.opening import Opener, default_endpoint
+from skerry.client.sending import Publishing
 from skerry.client.session import Session
 from skerry.client.space import SpaceConfig
 from skerry.client.states import Refusal, SpaceState, StateChanged
@@ -174,13 +175,13 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
 
-class Space:
+class Space(Publishing):
     """One space of typed objects, shared with all clients of its node."""
 
     def __init__(self, session: Session) -> None:
+        super().__init__(session.core.buffer, self._publish_first, self._carry_soon)
         self._session = session
         self._core = session.core
-        self._buffer = session.core.buffer
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -200,33 +201,8 @@ class Space:
 
     # -- publishing
 
-    @overload
-    def publish(
-        self, what: Struct, *, only: Iterable[str] | None = None, subject: str = ""
-    ) -> None: ...
-    @overload
-    def publish(self, what: str, data: bytes, /) -> None: ...
-    def publish(
-        self,
-        what: Struct | str,
-        data: bytes | None = None,
-        *,
-        only: Iterable[str] | None = None,
-        subject: str = "",
-    ) -> None:
-        """Create an object, or update those of its fields that are set or named in `only`.
-
-        Or send bytes under a subject. WouldBlock when too much waits to be sent.
-        """
-        is_due: int = -1
-        if data is not None:
-            is_due = self._buffer.publish_bytes(what, data, time())
-        elif only is None and not subject:
-            is_due = self._buffer.publish(what, time())
-        if is_due < 0:
-            is_due = self._publish_first(what, data, only, subject)
-        if is_due:
-            self._session.loop.call_soon(self._session.carry)
+    def _carry_soon(self) -> None:
+        self._session.loop.call_soon(self._session.carry)
 
     def _publish_first(
         self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str

@@ -7,21 +7,24 @@ turn, or until a lost connection is back. This module is compiled.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Iterable
+from time import time
+from typing import Any, Final, overload
 
 from librt.strings import BytesWriter, write_f64_be, write_i32_be
-from mypy_extensions import i32, i64, u8
+from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from skerry.codec.encoder import head, present_of, write_head, write_values
 from skerry.codec.plans import StructPlan, refuse_size
 from skerry.codec.tables import TableCodec
 from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
 from skerry.limits import FRAME_BYTES_MAX, PAYLOAD_BYTES_MAX, SEND_SUBJECT_COUNT_MAX
+from skerry.objects.base import Struct
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["SendBuffer", "SendPlan", "raw_payload"]
+__all__ = ["Publishing", "SendBuffer", "SendPlan", "raw_payload"]
 
 
 _BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"
@@ -381,3 +384,39 @@ class SendBuffer:
     def note_awaited(self) -> None:
         """Whoever writes will look here anyway, and need not be told."""
         self._is_awaited = True
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Publishing:
+    """What the spaces have alike: the way of an object from its publisher into the buffer.
+
+    Here and not in the spaces, so that the shortest way through is compiled as a whole.
+    """
+
+    def __init__(self, buffer: SendBuffer, first: Any, wake: Any) -> None:
+        self._buffer: SendBuffer = buffer
+        self._first: Any = first
+        """Publishes what is published for the first time, or in an unusual way."""
+        self._wake: Any = wake
+        """Tells whoever writes."""
+
+    @overload
+    def publish(
+        self, what: Struct, *, only: Iterable[str] | None = None, subject: str = ""
+    ) -> None: ...
+    @overload
+    def publish(self, what: str, data: bytes, /) -> None: ...
+    def publish(self, what: Any, data: Any = None, *, only: Any = None, subject: Any = "") -> None:
+        """Create an object, or update those of its fields that are set or named in `only`.
+
+        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        """
+        is_due: int = -1
+        if data is not None:
+            is_due = self._buffer.publish_bytes(what, data, time())
+        elif only is None and not subject:
+            is_due = self._buffer.publish(what, time())
+        if is_due < 0:
+            is_due = self._first(what, data, only, subject)
+        if is_due:
+            self._wake()

@@ -22,6 +22,7 @@ from skerry.client.aio import Types, open_session
 from skerry.client.event_queue import OnSlow
 from skerry.client.events import Event
 from skerry.client.loop_thread import LoopThread
+from skerry.client.sending import Publishing
 from skerry.client.session import Session
 from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.client.subscription import SubscriptionBase
@@ -154,13 +155,13 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
 
-class Space:
+class Space(Publishing):
     """One space of typed objects, shared with all clients of its node. For any thread."""
 
     def __init__(self, session: Session, thread: LoopThread) -> None:
+        super().__init__(session.core.buffer, self._publish_first, self._carry_soon)
         self._session = session
         self._core = session.core
-        self._buffer = session.core.buffer
         self._thread = thread
         _SPACES.add(session)
 
@@ -182,34 +183,6 @@ class Space:
 
     # -- publishing
 
-    @overload
-    def publish(
-        self, what: Struct, *, only: Iterable[str] | None = None, subject: str = ""
-    ) -> None: ...
-    @overload
-    def publish(self, what: str, data: bytes, /) -> None: ...
-    def publish(
-        self,
-        what: Struct | str,
-        data: bytes | None = None,
-        *,
-        only: Iterable[str] | None = None,
-        subject: str = "",
-    ) -> None:
-        """Create an object, or update those of its fields that are set or named in `only`.
-
-        Or send bytes under a subject. WouldBlock when too much waits to be sent.
-        """
-        is_due: int = -1
-        if data is not None:
-            is_due = self._buffer.publish_bytes(what, data, time())
-        elif only is None and not subject:
-            is_due = self._buffer.publish(what, time())
-        if is_due < 0:
-            is_due = self._publish_first(what, data, only, subject)
-        if is_due:
-            self._wake()
-
     def _publish_first(
         self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
     ) -> bool:
@@ -223,7 +196,7 @@ class Space:
     def remove(self, obj: Struct, *, subject: str = "") -> None:
         """Remove the object that has this key."""
         if self._core.remove(obj, time(), subject):
-            self._wake()
+            self._carry_soon()
 
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until at most half of what may wait to be sent does."""
@@ -237,7 +210,7 @@ class Space:
         """
         self._thread.run(self._session.flush(timeout))
 
-    def _wake(self) -> None:
+    def _carry_soon(self) -> None:
         """Let the loop send what waits."""
         try:
             self._session.loop.call_soon_threadsafe(self._session.carry)

@@ -96,14 +96,19 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     if end - first > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - first)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
     pieces = Pieces(data)
-    stop, exact = _check_struct(plan, data, first, end, pieces, True)
+    stop, exact = _check_struct(plan, data, first, end, pieces, True, True)
     pieces.stop = stop
     pieces.is_canonical = exact
     return pieces
 
 
-def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> None:
-    """The same, into pieces that were made for another object and are not needed any more."""
+def split_again(
+    pieces: Pieces, plan: StructPlan, data: bytes, start: i64, has_places: bool
+) -> None:
+    """The same, into pieces that were made for another object and are not needed any more.
+
+    Without places it is only found out what is there and whether that is in order.
+    """
     end: i64 = len(data)
     if end - start > PAYLOAD_BYTES_MAX:
         refuse_bytes(plan, None, f"{int(end - start)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
@@ -111,7 +116,7 @@ def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> No
     pieces.struct_count = 0
     # What the lists still have of the former object is out of sight: nothing looks at a place
     # whose field is not present.
-    stop, exact = _check_struct(plan, data, start, end, pieces, True)
+    stop, exact = _check_struct(plan, data, start, end, pieces, True, has_places)
     pieces.stop = stop
     pieces.is_canonical = exact
 
@@ -228,7 +233,7 @@ def _check_value(
     if kind == STRUCT:
         nested = spec.struct
         assert nested is not None
-        return _check_struct(nested, data, pos, end, pieces, False)
+        return _check_struct(nested, data, pos, end, pieces, False, False)
     if kind == ANY or kind == REF:
         return _check_pair(plan, field, spec, data, pos, end)
     count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
@@ -243,7 +248,13 @@ def _check_value(
 
 
 def _check_struct(
-    plan: StructPlan, data: bytes, start: i64, end: i64, pieces: Pieces, is_whole: bool
+    plan: StructPlan,
+    data: bytes,
+    start: i64,
+    end: i64,
+    pieces: Pieces,
+    is_whole: bool,
+    has_places: bool,
 ) -> tuple[i64, bool]:
     """Where a struct ends and whether it is in its exact form; notes the pieces of the whole."""
     pieces.struct_count += 1
@@ -253,11 +264,17 @@ def _check_struct(
     exact = head_size(count) == pos - start
     previous: i64 = -1
     seen: i64 = 0
+    by_tag = plan.by_tag
     while count > 0:
         count -= 1
-        tag_at = pos
-        tag, pos = read_tag(plan, data, pos, end)
-        field = plan.by_tag[tag] if tag < TAG_COUNT else None
+        tag: i64 = data[pos] if pos < end else 24
+        if tag < 24:
+            pos += 1
+        else:
+            tag_at = pos
+            tag, pos = read_tag(plan, data, pos, end)
+            exact = exact and head_size(tag) == pos - tag_at
+        field = by_tag[tag] if tag < TAG_COUNT else None
         if field is None:
             exact = False
             pos = skip(plan, data, pos, end)
@@ -265,12 +282,29 @@ def _check_struct(
         if seen & field.bit:
             refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
         seen |= field.bit
-        in_order = field.index > previous and head_size(tag) == pos - tag_at
+        if field.index < previous:
+            exact = False
         previous = field.index
         value_at = pos
-        pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
-        exact = exact and in_order and exact_value
-        if is_whole:
+        kind = field.kind
+        # The kinds that messages are full of, in the form all write, without further calls.
+        if (kind == FLOAT64 or (TIMEPOINT <= kind <= DURATION)) and (
+            pos + 9 <= end and data[pos] == 0xFB
+        ):
+            pos += 9
+        elif INT8 <= kind <= UINT64 and pos < end and data[pos] < 24:
+            pos += 1
+        elif (
+            (kind == STRING and pos < end)
+            and (0x60 <= data[pos] < 0x78)
+            and pos + data[pos] - 0x5F <= end
+        ):
+            # Its head tells its length above 0x60, and is one byte more.
+            pos += data[pos] - 0x5F
+        else:
+            pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
+            exact = exact and exact_value
+        if has_places:
             pieces.starts[tag] = value_at
             pieces.stops[tag] = pos
     if is_whole:

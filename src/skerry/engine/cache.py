@@ -125,13 +125,18 @@ class Cache:
         sent_ns: i64,
         time_ns: i64,
         position: i64,
+        count_max: i64 = CACHE_OBJECT_COUNT_MAX,
+        bytes_max: i64 = CACHE_BYTES_MAX,
     ) -> Entry:
         """Create the object, or merge an update into it; gives the entry as it is then.
+
+        The last two bound what the objects that the sender made may take.
 
         LimitExceeded when there is no room, and then nothing is changed.
         """
         known = shelf.objects.get(key)
         if known is None:
+            self._check_share(sender, 1, len(pieces.data), count_max, bytes_max)
             self._make_room(1, len(pieces.data), sender)
             entry = Entry(
                 payload=pieces.data,
@@ -158,6 +163,8 @@ class Cache:
             present = (known.present & ~named) | (present & (named | plan.key_mask))
         change = len(payload) - len(known.payload)
         if change:
+            if change > 0 and known.created_from == sender:
+                self._check_share(sender, 0, change, count_max, bytes_max)
             self._make_room(0, change, sender)
             self._change_share(known.created_from, 0, change)
         known.payload = payload
@@ -269,6 +276,22 @@ class Cache:
             self._mentions[number] = count
         else:
             del self._mentions[number]
+
+    def _check_share(
+        self, client: i64, count: i64, size: i64, count_max: i64, bytes_max: i64
+    ) -> None:
+        share = self._shares.get(int(client))
+        if share is not None:
+            count += share.count
+            size += share.size
+        if count > count_max:
+            raise LimitExceeded(
+                what="count of objects of one client", value=int(count), limit=int(count_max)
+            )
+        if size > bytes_max:
+            raise LimitExceeded(
+                what="bytes of objects of one client", value=int(size), limit=int(bytes_max)
+            )
 
     def _change_share(self, client: i64, count: i64, size: i64) -> None:
         number = int(client)

@@ -19,12 +19,13 @@ from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject
 from skerry.engine.cache import Cache, Entry, Shelf
 from skerry.engine.lane import Lane, Tally
-from skerry.errors import LimitExceeded
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.protocol.access.header import (
     ABSENT,
     NEVER,
     SERVER_SENT_TIME,
     Header,
+    copy_header,
     read_header,
     write_header,
 )
@@ -237,6 +238,14 @@ class News:
 class Ear:
     """Somebody on a route who needs more than a frame on a lane."""
 
+    def __init__(self) -> None:
+        self.client_id: i64 = 0
+        """Of a client that is there for the subject of the route; 0 for one that is not."""
+
+    def leave(self, news: News) -> None:
+        """An object is no longer under this subject."""
+        raise NotImplementedError
+
     def hear(self, news: News) -> None:
         """Take an update that was accepted."""
         raise NotImplementedError
@@ -359,7 +368,7 @@ class Hub:
             return False
         payload = cutter.buffer[cutter.start + stencil.repeat.size : cutter.stop]
         pieces = self._pieces
-        split_again(pieces, plan, payload, 0)
+        split_again(pieces, plan, payload, 0, topic.is_cached or topic.needs_subject)
         sent_time = stencil.repeat.sent_time(cutter.buffer, cutter.start)
         if (
             pieces.stop != len(payload)
@@ -382,6 +391,9 @@ class Hub:
             return False
         if topic.is_cached:
             key = canonical_key(plan, pieces)
+            known = topic.shelf.objects.get(key)
+            if known is not None and known.subject != stencil.subject:
+                return False
             self._store(lane, topic, key, pieces, stencil, sent_time, wall_ns)
         self.position += 1
         topic.accepted += 1
@@ -409,7 +421,6 @@ class Hub:
         keeper = self.keeper if topic.is_persistent else None
         if keeper is not None:
             keeper.check()
-        self._check_share(lane, key not in topic.shelf.objects, len(pieces.data))
         entry = self.cache.put(
             topic.shelf,
             topic.plan,
@@ -421,6 +432,8 @@ class Hub:
             _ns_of_seconds(sent_time),
             wall_ns,
             self.position + 1,
+            lane.object_count_max,
+            lane.object_bytes_max,
         )
         if keeper is not None:
             lane.stored_number = keeper.keep(topic, key, entry)
@@ -478,6 +491,15 @@ class Hub:
         """An object that is in order: into the cache, and on to who asked for it."""
         news = News(topic, header, pieces.data, subject)
         news.pieces = pieces
+        left: str | None = None
+        if topic.is_cached:
+            known = topic.shelf.objects.get(news.key())
+            if known is not None and known.subject != subject:
+                if news.is_remove:
+                    # It goes from where it is, whatever the remove says of that.
+                    subject = news.subject = known.subject
+                else:
+                    left = known.subject
         # Before anything is changed, since the subject may turn out to be none.
         route = self._route(topic, subject, pieces)
         if topic.is_cached:
@@ -492,6 +514,8 @@ class Hub:
             if lane.topic_name is not topic.name:
                 lane.note_published(topic.name)
         self._tell(topic, news, route)
+        if left is not None:
+            self._tell_left(topic, news, left, route)
 
     def _route(self, topic: Topic, subject: str, pieces: Pieces) -> Route:
         if not subject:
@@ -520,8 +544,6 @@ class Hub:
             known = topic.shelf.objects.get(key)
             if known is not None:
                 news.before = known.payload
-            if lane is not None:
-                self._check_share(lane, known is None, len(pieces.data))
             news.entry = self.cache.put(
                 topic.shelf,
                 topic.plan,
@@ -533,26 +555,13 @@ class Hub:
                 _ns_of_seconds(header.sent_time),
                 wall_ns,
                 self.position + 1,
+                CACHE_OBJECT_COUNT_MAX if lane is None else lane.object_count_max,
+                CACHE_BYTES_MAX if lane is None else lane.object_bytes_max,
             )
         if keeper is not None:
             number = keeper.keep(topic, key, news.entry)
             if lane is not None:
                 lane.stored_number = number
-
-    def _check_share(self, lane: Lane, is_new: bool, size: i64) -> None:
-        count, taken = self.cache.share(lane.client_id)
-        if is_new and count >= lane.object_count_max:
-            raise LimitExceeded(
-                what="count of objects of one client",
-                value=count + 1,
-                limit=int(lane.object_count_max),
-            )
-        if taken + size > lane.object_bytes_max:
-            raise LimitExceeded(
-                what="bytes of objects of one client",
-                value=taken + int(size),
-                limit=int(lane.object_bytes_max),
-            )
 
     def _tell(self, topic: Topic, news: News, route: Route) -> None:
         tally = topic.tally
@@ -562,6 +571,29 @@ class Hub:
             lane.deliver(news.frame(lane), tally)
         for ear in route.ears:
             ear.hear(news)
+
+    def _tell_left(self, topic: Topic, news: News, left: str, route: Route) -> None:
+        """An object has a new subject: for who hears of the old one only, it is gone."""
+        assert news.pieces is not None
+        staying: set[int] = set()
+        for lane in route.lanes:
+            staying.add(int(lane.client_id))
+        for ear in route.ears:
+            staying.add(int(ear.client_id))
+        header = copy_header(news.header)
+        header.remove_obj = 1
+        header.attributes = topic.plan.key_mask
+        payload = cut(topic.plan, news.pieces, topic.plan.key_mask)
+        gone = News(topic, header, payload, left)
+        former = self._route(topic, left, news.pieces)
+        for lane in former.lanes:
+            if int(lane.client_id) not in staying:
+                topic.tally.due += 1
+                lane.tally.due += 1
+                lane.deliver(gone.frame(lane), topic.tally)
+        for ear in former.ears:
+            if ear.client_id and int(ear.client_id) not in staying:
+                ear.leave(gone)
 
 
 def _ns_of_seconds(seconds: float) -> i64:

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from skerry.engine.lane import Tally
+from skerry.objects.base import Struct
+from skerry.objects.internal import internal_class
 from skerry.protocol.machine import Statistics
 
-__all__ = ["ClientRow", "LedgerRow", "NodeStatistics", "TypeRow", "ledger_row"]
+__all__ = ["ClientRow", "LedgerRow", "NodeStatistics", "TypeRow", "ledger_object", "ledger_row"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +107,30 @@ class NodeStatistics(Statistics):
         """Updates that nobody can account for: 0."""
         ledgers = [row.ledger for row in self.clients] + [row.ledger for row in self.types]
         return sum(abs(ledger.unexplained) for ledger in ledgers)
+
+
+def ledger_object(row: ClientRow | TypeRow) -> Struct:
+    """A row as it is told to those who joined SkerryLedger."""
+    ledger = row.ledger
+    obj: Any = internal_class("SkerryLedger")(
+        accepted=row.accepted,
+        due=ledger.due,
+        delivered=ledger.delivered,
+        filtered=ledger.filtered,
+        conflated=ledger.conflated,
+        expired=ledger.expired,
+        refused=ledger.refused,
+        queued=ledger.queued,
+        unexplained=ledger.unexplained,
+    )
+    if isinstance(row, TypeRow):
+        obj.kind, obj.name = "type", row.name
+        obj.objectCount, obj.memberCount = row.object_count, row.member_count
+    else:
+        obj.kind, obj.name = "client", str(row.client_id)
+        obj.queuedBytes = row.queued_bytes
+    made: Struct = obj
+    return made
 
 
 def ledger_row(tally: Tally, queued: int) -> LedgerRow:

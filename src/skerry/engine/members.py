@@ -78,6 +78,7 @@ class Listener(Ear):
         self._client = memberships[0].client
         self._is_conflating = all(member.is_conflating for member in memberships)
         self._forget_routes = forget_routes
+        self.client_id = self._client.client_id
 
     def hear(self, news: News) -> None:
         """Tell the client, now or later."""
@@ -99,6 +100,16 @@ class Listener(Ear):
             # From now on a frame is enough.
             self._forget_routes()
         lane.deliver(news.frame(lane), topic.tally)
+
+    def leave(self, news: News) -> None:
+        """Tell the client that an object is no longer where it listens."""
+        client, topic = self._client, news.topic
+        assert client.voice is not None
+        client.slots.drop(client.voice, news)
+        topic.tally.due += 1
+        client.lane.tally.due += 1
+        client.connection.describe(topic.type, news.header.server_sent_time)
+        client.lane.deliver(news.frame(client.lane), topic.tally)
 
     def _is_taken_up(self, news: News) -> bool:
         """Whether a replay will tell of it."""

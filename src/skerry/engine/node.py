@@ -24,7 +24,13 @@ from skerry.engine.clients import Client
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
 from skerry.engine.hub import Hub, Topic
 from skerry.engine.lane import Lane
-from skerry.engine.ledger import ClientRow, NodeStatistics, TypeRow, ledger_row
+from skerry.engine.ledger import (
+    ClientRow,
+    NodeStatistics,
+    TypeRow,
+    ledger_object,
+    ledger_row,
+)
 from skerry.engine.persistence import Journal, StoredObject, StoredType
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
@@ -190,7 +196,7 @@ class NodeCore(Outbox):
                 self._continue(client, now_ns)
         self._services.release_echoes(now_ns)
         self._cut_silent(now_ns)
-        self._roster.advance(now_ns, self._by_id.values(), self._status)
+        self._roster.advance(now_ns, self._by_id.values(), self._status, self._ledger)
 
     def deadline_ns(self) -> int | None:
         """When to call `advance`; at once while a replay could go on."""
@@ -306,6 +312,10 @@ class NodeCore(Outbox):
             self._continue(client, now_ns)
         else:
             self._busy[client.client_id] = client
+
+    def watch_ledger(self, now_ns: int) -> None:
+        """Somebody joined the ledger, and is told of it from now on."""
+        self._roster.watch_ledger(now_ns)
 
     def refuse(self, client: Client, what: str, reason: str, now_ns: int) -> None:
         """Tell a client that it does not get what it asked for; who cannot hear that is cut."""
@@ -559,6 +569,16 @@ class NodeCore(Outbox):
             for topic, count in client.slots.counts():
                 queued[topic.name] += count
         return queued
+
+    def _ledger(self) -> list[Struct]:
+        """The ledger as objects, if anybody looks at it."""
+        if not self._routing.member_count("SkerryLedger"):
+            return []
+        statistics = self.statistics()
+        return [
+            *(ledger_object(row) for row in statistics.types),
+            *(ledger_object(row) for row in statistics.clients),
+        ]
 
     def _status(self) -> Mapping[str, Any]:
         return {

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from skerry import cbor
 from skerry.engine.adoption import Adoption, plan_adoption, with_part
 from skerry.engine.cache import Entry
-from skerry.errors import CodecError, SchemaError, StorageError
+from skerry.errors import CodecError, LimitExceeded, SchemaError, StorageError
 from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.internal import internal_class
@@ -231,6 +231,20 @@ class Journal:
         """
         return (
             self._waiting_count >= self._change_count_max or self._waiting_bytes >= self._bytes_max
+        )
+
+    def shortage(self) -> LimitExceeded:
+        """Why no more may be accepted, when it is full."""
+        if self._waiting_count >= self._change_count_max:
+            return LimitExceeded(
+                what="count of changes that wait to be stored",
+                value=self._waiting_count + 1,
+                limit=self._change_count_max,
+            )
+        return LimitExceeded(
+            what="bytes of changes that wait to be stored",
+            value=self._waiting_bytes,
+            limit=self._bytes_max,
         )
 
     def statistics(self) -> JournalStatistics:

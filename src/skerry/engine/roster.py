@@ -7,7 +7,7 @@ monitor wants: what each client publishes and joins, counters of the node and of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from skerry.engine.cache import Cache
@@ -21,6 +21,7 @@ __all__ = ["Roster"]
 _REAP_GAP_NS: Final = 10_000_000_000
 """How often clients that are gone, and of which nothing is left, are forgotten."""
 _STATUS_GAP_NS: Final = 1_000_000_000
+_LEDGER_GAP_NS: Final = 1_000_000_000
 _STATISTICS_GAP_NS: Final = 5_000_000_000
 _CLOSED_TAG: Final = 5
 
@@ -43,6 +44,7 @@ class Roster:
         self._reap_due_ns: int | None = None
         self._status_due_ns: int | None = None
         self._statistics_due_ns: int | None = None
+        self._ledger_due_ns: int | None = None
         self.usage: Mapping[str, float] = {}
         """What the node uses of its computer, if somebody told: fields of DotsResourceUsage."""
 
@@ -69,15 +71,33 @@ class Roster:
         if self._statistics_due_ns is None:
             self._statistics_due_ns = now_ns + _STATISTICS_GAP_NS
 
+    def watch_ledger(self, now_ns: int) -> None:
+        """Somebody wants to see the ledger."""
+        if not self._is_plain and self._ledger_due_ns is None:
+            self._ledger_due_ns = now_ns + _LEDGER_GAP_NS
+
     def deadline_ns(self) -> int | None:
         """When there is something to do."""
-        due = (self._reap_due_ns, self._status_due_ns, self._statistics_due_ns)
+        due = (
+            self._reap_due_ns,
+            self._status_due_ns,
+            self._statistics_due_ns,
+            self._ledger_due_ns,
+        )
         return min((ns for ns in due if ns is not None), default=None)
 
     def advance(
-        self, now_ns: int, clients: Iterable[Client], status: Callable[[], Mapping[str, Any]]
+        self,
+        now_ns: int,
+        clients: Iterable[Client],
+        status: Callable[[], Mapping[str, Any]],
+        ledger: Callable[[], Sequence[Struct]],
     ) -> None:
-        """Do what is due; `status` gives the fields of the node's own status."""
+        """Do what is due.
+
+        `status` gives the fields of the node's own status, and `ledger` the rows of the ledger,
+        none when nobody looks any more.
+        """
         if self._reap_due_ns is not None and now_ns >= self._reap_due_ns:
             self._reap(now_ns)
         if self._status_due_ns is not None and now_ns >= self._status_due_ns:
@@ -89,6 +109,11 @@ class Roster:
             self._statistics_due_ns = None
             for client in clients:
                 self._tell_counters(client, now_ns)
+        if self._ledger_due_ns is not None and now_ns >= self._ledger_due_ns:
+            rows = ledger()
+            self._ledger_due_ns = now_ns + _LEDGER_GAP_NS if rows else None
+            for row in rows:
+                self._say(row, now_ns, False)
 
     def _reap(self, now_ns: int) -> None:
         """Remove closed clients that no object mentions; the others stay for later."""

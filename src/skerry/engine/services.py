@@ -149,6 +149,8 @@ class Services:
             is_conflating = _is_conflating(message)
             member = self._routing.join(client, group, is_conflating=is_conflating)
             self._replay(member, now_ns)
+            if group == "SkerryLedger":
+                self._node.watch_ledger(now_ns)
 
     def _replay(self, member: Membership, now_ns: int) -> None:
         """Tell a member what is there; if it is being told already, all over again after that."""

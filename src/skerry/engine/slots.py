@@ -75,6 +75,15 @@ class Slots:
         # So that somebody looks whether it is too much.
         self._lane.relist()
 
+    def drop(self, late: Late, news: News) -> None:
+        """What waits of an object is not to be told any more: it is no longer there."""
+        found = self._slots.pop((late, news.topic.name, news.key()), None)
+        if found is not None:
+            topic, slot = found
+            topic.tally.conflated += slot.count
+            self._lane.tally.conflated += slot.count
+            self.waiting_count -= slot.count
+
     def drain(self, bytes_max: int, now_s: float) -> None:
         """Tell of what waits, as long as not too many bytes are on the lane."""
         while self._slots and self._lane.size < bytes_max:

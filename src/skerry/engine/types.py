@@ -17,7 +17,7 @@ from skerry.engine.events import TypeAdopted, TypeConflict
 from skerry.engine.hub import Hub, Keeper, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.routing import Routing
-from skerry.errors import LimitExceeded, SchemaMismatchError
+from skerry.errors import SchemaMismatchError
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
@@ -150,7 +150,8 @@ class Types:
             return
         concerned = [old for old in self._stored.values() if _uses(old, found.name)]
         plans = [plan_adoption(old, _with(old, found)) for old in concerned]
-        if not all(plan.is_possible for plan in plans):
+        # What has no objects is free to change: nothing can be lost by it.
+        if not all(plan.is_possible or not self._has_objects(plan.old.name) for plan in plans):
             return
         self.registry.replace(found, origin=origin)
         for plan in plans:
@@ -162,12 +163,17 @@ class Types:
             self.registry.replace(plan.new, origin=_STORAGE)
         self._stored[name] = plan.new
         topic = self._redefined(plan.new)
+        if self._journal is not None:
+            self._journal.describe(plan.new)
         for key, entry in topic.shelf.objects.items():
             payload = plan.convert(entry.payload)
             self._hub.cache.rewrite(entry, payload, split_whole(topic.plan, payload).present)
             if self._journal is not None:
                 self._journal.put(plan.new, key, entry)
         self._events.append(TypeAdopted(type_name=name, object_count=len(topic.shelf.objects)))
+
+    def _has_objects(self, name: str) -> bool:
+        return bool(self._hub.cache.shelf(name).objects)
 
 
 class _JournalKeeper(Keeper):
@@ -181,12 +187,7 @@ class _JournalKeeper(Keeper):
     def check(self) -> None:
         """LimitExceeded when the storage is too far behind."""
         if self._journal.is_full:
-            statistics = self._journal.statistics()
-            raise LimitExceeded(
-                what="count of changes that wait to be stored",
-                value=statistics.waiting_count + 1,
-                limit=statistics.waiting_count,
-            )
+            raise self._journal.shortage()
 
     def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
         """An object changed or went."""

@@ -144,7 +144,9 @@ def test_objects_of_two_types_with_one_key_do_not_mix(harbour: Harbour, maker: G
 
 
 def test_a_type_that_came_up_meanwhile_is_described_first(harbour: Harbour, maker: Guest) -> None:
-    reader = slow_reader(harbour, maker, "/...")
+    reader = slow_reader(harbour, maker)
+    for group in ("Car", "Shout"):
+        reader.join(group, is_conflated=True)
     maker.publish(Car(id=1))
     maker.publish(Shout(id=1))
     reader.resume()
@@ -178,6 +180,16 @@ def test_what_went_while_the_client_changed_its_mind_does_not_come_back(
     maker.remove(Boat(id=7))
     reader.resume()
     assert b"\x81\x07" not in reader.sees(Boat)
+
+
+def test_what_went_out_of_hearing_does_not_come_back(harbour: Harbour, maker: Guest) -> None:
+    reader = slow_reader(harbour, maker)
+    reader.leave("Boat")
+    reader.join("/fleet/*", is_conflated=True)
+    maker.publish(Boat(id=7, speed=1), subject="/fleet/7")
+    maker.remove(Boat(id=7), subject="/elsewhere/7")
+    reader.resume()
+    assert [boat.id for boat in reader.objects(Boat)] == [0]
 
 
 def test_updates_wait_behind_those_that_wait_already(harbour: Harbour, maker: Guest) -> None:

@@ -568,7 +568,6 @@ def test_bytes_of_the_objects_of_one_client_are_bounded(
     harbour.check()
 
 
-@pytest.mark.xfail(reason="the hub counts the whole update, and not by how much the object grows")
 def test_a_client_at_its_bound_may_still_change_its_objects(
     make_harbour: Callable[..., Harbour],
 ) -> None:

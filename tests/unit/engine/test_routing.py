@@ -194,7 +194,7 @@ def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) 
     route = topic.routes["/fleet/1"]
     topic.routes.update({str(n): route for n in range(ROUTE_MEMO_COUNT_MAX - 1)})
     assert len(topic.routes) == ROUTE_MEMO_COUNT_MAX
-    maker.publish(Boat(id=1), subject="/fleet/2")
+    maker.publish(Boat(id=2), subject="/fleet/2")
     assert list(topic.routes) == ["/fleet/2"]
 
 
@@ -276,7 +276,6 @@ def test_what_the_node_removes_is_told_under_the_subject_it_had(
     assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 1]
 
 
-@pytest.mark.xfail(reason="the hub routes by the subject that the remove names, and it names none")
 def test_a_remove_without_a_subject_is_told_under_the_one_the_object_has(
     harbour: Harbour, maker: Guest
 ) -> None:
@@ -285,3 +284,28 @@ def test_a_remove_without_a_subject_is_told_under_the_one_the_object_has(
     maker.publish(Boat(id=1), subject="/fleet/1")
     maker.remove(Boat(id=1))
     assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 1]
+
+
+@pytest.mark.parametrize("is_conflating", [False, True])
+def test_an_object_that_moves_is_gone_for_who_hears_of_its_old_subject_only(
+    harbour: Harbour, maker: Guest, is_conflating: bool
+) -> None:
+    old, both, new = (harbour.guest(name) for name in ("old", "both", "new"))
+    old.join("/fleet/...", is_conflated=is_conflating)
+    both.join("/*/1", is_conflated=is_conflating)
+    new.join("/yard/...", is_conflated=is_conflating)
+    maker.publish(Boat(id=1, name="Emma"), subject="/fleet/1")
+    maker.publish(Boat(id=1), subject="/yard/1")
+    assert [int(i.header.remove_obj) for i in old.items("Boat")] == [0, 1]
+    assert [int(i.header.remove_obj) for i in both.items("Boat")] == [0, 0]
+    assert [int(i.header.remove_obj) for i in new.items("Boat")] == [0]
+    assert old.items("Boat")[-1].header.attributes == Boat.descriptor.key_mask
+
+
+def test_an_object_that_moves_stays_for_who_joined_its_type(harbour: Harbour, maker: Guest) -> None:
+    reader = harbour.guest("reader")
+    reader.join("Boat")
+    maker.publish(Boat(id=1), subject="/fleet/1")
+    maker.publish(Boat(id=1), subject="/yard/1")
+    maker.publish(Boat(id=1))
+    assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 0, 0]

@@ -12,6 +12,7 @@ from skerry.protocol.machine import (
     Disconnect,
     Durable,
     Machine,
+    Paced,
     StreamMachine,
     Transmit,
     WallClocked,
@@ -47,6 +48,8 @@ def test_machines_are_recognised_by_what_they_do() -> None:
     assert isinstance(probe, StreamMachine)
     assert isinstance(probe, Durable)
     assert isinstance(probe, WallClocked)
+    assert isinstance(probe, Paced)
+    assert not isinstance(server, Paced)
     assert not isinstance(server, StreamMachine)
     assert not isinstance(server, Durable)
     assert not isinstance(server, WallClocked)

@@ -32,6 +32,7 @@ from skerry.protocol.distributor.messages import (
     HEARTBEAT,
     REQUEST,
     RETRANSMISSION,
+    START,
     UPDATE,
     UPDATE_HEADER_BYTES,
     Configuration,
@@ -45,7 +46,7 @@ from skerry.protocol.distributor.messages import (
 from skerry.protocol.distributor.nagging import NaggingMonitor
 from skerry.protocol.distributor.roster import Asked, Roster, sender_info
 from skerry.protocol.distributor.sealing import Seal
-from skerry.protocol.distributor.sender import Sender
+from skerry.protocol.distributor.sender import Sender, earliest
 from skerry.protocol.distributor.senders import RemoteSender
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import MAJOR_VERSION, wire_of
@@ -114,6 +115,7 @@ class Connection:
         )
         self._closed_ns: int | None = None
         self._is_closing = False
+        self._is_listening = False
         self._requests: list[bytes] = []
         self._faults = dict.fromkeys(Fault, 0)
         self._received_update_count = 0
@@ -146,6 +148,16 @@ class Connection:
         """One publisher less; after the last one the group is told goodbye."""
         self._sender.close_publisher(now_ns)
 
+    @property
+    def checked_subjects(self) -> dict[str, bytes]:
+        """Subjects that need no check, with their heads; always the same object, not to be changed."""
+        return self._sender.heads
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether updates wait for others to share their datagram; `deadline_ns` ends that."""
+        return self._sender.hold_until_ns > 0
+
     def ready_ns(self, now_ns: int) -> int:
         """When a publisher may go on: now, or when the bandwidth allows it."""
         return self._sender.ready_ns(now_ns)
@@ -156,13 +168,14 @@ class Connection:
 
     def subscribe(self, pattern: str, value: object) -> PatternHandle:
         """Deliver what this pattern selects; `match` gives the values for a subject."""
-        return self._subjects.add(pattern, value)
+        handle = self._subjects.add(pattern, value)
+        self._listen_if_wanted()
+        return handle
 
     def unsubscribe(self, handle: PatternHandle) -> None:
         """Undo a `subscribe`."""
         self._subjects.remove(handle)
-        if not len(self._subjects):
-            self._roster.desynchronise()
+        self._listen_if_wanted()
 
     def match(self, subject: str) -> list[object]:
         """The values of all subscriptions that select a subject, quick for one seen before."""
@@ -178,7 +191,7 @@ class Connection:
             return
         self._is_closing = True
         self._subjects.clear()
-        self._roster.desynchronise()
+        self._listen_if_wanted()
         while self._sender.publisher_count:
             self._sender.close_publisher(now_ns)
         self._closed_ns = max(now_ns, self._sender.serves_until_ns)
@@ -218,7 +231,7 @@ class Connection:
         if self._roster.due_ns is not None and now_ns >= self._roster.due_ns:
             self._ask(self._roster.look(now_ns))
         if self._nagging.advance(now_ns):
-            self._roster.desynchronise()
+            self._listen_if_wanted()
             self._deliveries.add(
                 Nagging(
                     group=self._group.host,
@@ -237,6 +250,11 @@ class Connection:
 
     def take_transmits(self) -> Sequence[Transmit]:
         """What is to be sent to the group since the last call, in order."""
+        group = self._group
+        return [Transmit(destination=group, data=data) for data in self.take_datagrams()]
+
+    def take_datagrams(self) -> list[bytes]:
+        """The same without its destination, which is always the group."""
         ready = self._sender.ready
         if not ready and not self._requests:
             return []
@@ -245,18 +263,16 @@ class Connection:
         self._requests = []
         if self._seal is not None:
             ready = [self._seal.seal(datagram) for datagram in ready]
-        group = self._group
-        return [Transmit(destination=group, data=datagram) for datagram in ready]
+        return ready
 
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
-        dues = (
+        return earliest(
             self._sender.deadline_ns(),
             self._roster.due_ns,
             self._nagging.due_ns,
             self._closed_ns,
         )
-        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
 
     def statistics(self) -> DistributorStatistics:
         """Counters, and what is held now."""
@@ -307,8 +323,10 @@ class Connection:
             return Fault.FAKE
         self._received_datagram_count += 1
         self._received_byte_count += len(data)
-        if data[2] == UPDATE and data[3] & 1:
-            self._received_update_count += int.from_bytes(data[24:28], "big")
+        if data[2] == UPDATE and data[3] & START:
+            # Nobody looked into it yet, and an update takes more than a byte.
+            count = int.from_bytes(data[24:28], "big")
+            self._received_update_count += min(count, len(data))
         if not self._is_listening:
             return None
         key = data[4:16]
@@ -323,13 +341,14 @@ class Connection:
             remote.stays_after(int.from_bytes(data[20:24], "big"))
         receiver = remote.receiver
         fault = receiver.receive(data, now_ns)
-        if receiver.missing_count:
-            self._roster.due_at(receiver.due_ns)
+        if receiver.gaps.due_ns is not None:
+            self._roster.due_at(receiver.gaps.due_ns)
         return fault
 
-    @property
-    def _is_listening(self) -> bool:
-        return len(self._subjects) > 0 and not self._nagging.is_fired
+    def _listen_if_wanted(self) -> None:
+        self._is_listening = len(self._subjects) > 0 and not self._nagging.is_fired
+        if not self._is_listening:
+            self._roster.desynchronise()
 
     # -- control messages
 

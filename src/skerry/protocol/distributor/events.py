@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skerry.protocol.machine import Event, Statistics
@@ -195,7 +196,7 @@ class DistributorStatistics(Statistics):
     naks_sent_count: int
     naks_received_count: int
     lost_datagram_count: int
-    faults: dict[str, int]
+    faults: Mapping[str, int]
     """Datagrams, or updates, that were of no use, by reason."""
     sender_count: int
     publisher_count: int

@@ -38,7 +38,7 @@ _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
 _unpack: Final = unpack_for_this_build()
 
-Content = tuple[int, bytes, list[tuple[str, bytes]]]
+_Content = tuple[int, bytes, list[tuple[str, bytes]]]
 """A datagram that waits: its flags, itself, and its updates if it is not a piece."""
 
 
@@ -76,7 +76,7 @@ class Receiver:
         self._update_bytes_max = config.update_bytes_max
         self._room = room
         self._stops_at_loss = config.loss_policy is LossPolicy.STOP
-        self._gaps = Gaps(
+        self.gaps = Gaps(
             delay_ns_max=config.request_delay_ms_max * _MS,
             timeout_ns=config.request_timeout_ms * _MS,
             retry_count_max=config.request_retry_count_max,
@@ -86,7 +86,7 @@ class Receiver:
         self._highest_seq = -1
         self._is_known = False
         """Whether `_next_seq` says anything: some number of this sender was seen."""
-        self._waiting: dict[int, Content] = {}
+        self._waiting: dict[int, _Content] = {}
         self._gone: dict[int, LossReason] = {}
         self._far_seq: int | None = None
         self._reassembly: Reassembly | None = None
@@ -106,28 +106,26 @@ class Receiver:
     @property
     def missing_count(self) -> int:
         """Datagrams that are being asked for."""
-        return len(self._gaps)
+        return len(self.gaps)
 
     @property
     def waiting_count(self) -> int:
         """Datagrams that wait for one of those."""
         return len(self._waiting)
 
-    @property
-    def due_ns(self) -> int | None:
-        """When something may have to be asked for."""
-        return self._gaps.due_ns
-
     # -- what comes
 
     def receive(self, datagram: bytes, now_ns: int) -> Fault | None:
         """Take a data datagram with a whole header; why it is of no use, or None."""
         flags = datagram[3]
-        seq = self._unwrapped(int.from_bytes(datagram[20:24], "big"))
+        wire_seq = int.from_bytes(datagram[20:24], "big")
+        # Almost always it is the next one, so that is asked before all else.
+        is_next = wire_seq == self._next_seq & _U32 and flags & WHOLE == WHOLE
+        if is_next and self.is_synchronised and not self._waiting:
+            return self._receive_next(datagram, flags, self._next_seq)
+        seq = self._unwrapped(wire_seq)
         if not self.is_synchronised and not self._synchronise(datagram, seq):
             return None
-        if seq == self._next_seq and flags & WHOLE == WHOLE and not self._waiting:
-            return self._receive_next(datagram, flags, seq)
         if seq < self._next_seq or seq in self._waiting:
             return Fault.DUPLICATE
         if seq - self._highest_seq > DISTRIBUTOR_GAP_COUNT_MAX and not self._is_believed(seq):
@@ -155,29 +153,29 @@ class Receiver:
                 return
             self._jump_to(last + 1)
         if last > self._highest_seq and self._has_room_for(last + 1, 0):
-            self._gaps.open(self._highest_seq + 1, last + 1, now_ns)
+            self.gaps.open(self._highest_seq + 1, last + 1, now_ns)
             self._highest_seq = last
 
     def request_heard(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """Another receiver asks this sender for datagrams."""
-        if len(self._gaps):
+        if len(self.gaps):
             first, last = self._unwrapped(first_seq), self._unwrapped(last_seq)
-            self._gaps.heard(first, last + 1, now_ns)
+            self.gaps.heard(first, last + 1, now_ns)
 
     def nak_received(self, seqs: tuple[int, ...]) -> None:
         """The sender does not have these any more."""
         if seqs:
-            gone = [seq for seq in map(self._unwrapped, seqs) if seq in self._gaps]
+            gone = [seq for seq in map(self._unwrapped, seqs) if seq in self.gaps]
         else:
             # The Java program sends an empty list for the one number that was asked for. With
             # more under way it could be about any of them.
-            asked = self._gaps.asked_once()
+            asked = self.gaps.asked_once()
             gone = asked if asked and asked[-1] - asked[0] + 1 == len(asked) else []
         self._give_up(gone, LossReason.NAK)
 
     def take_requests(self, now_ns: int) -> list[tuple[int, int]]:
         """First and last number on the wire of what is to be asked for now."""
-        ranges, given_up = self._gaps.take_due(now_ns)
+        ranges, given_up = self.gaps.take_due(now_ns)
         self._give_up(given_up, LossReason.RETRIES)
         return [(first & _U32, (stop - 1) & _U32) for first, stop in ranges]
 
@@ -189,7 +187,7 @@ class Receiver:
 
     def desynchronise(self) -> None:
         """Nobody listens: begin anew with what comes later."""
-        self._gaps.close_all()
+        self.gaps.close_all()
         self._waiting.clear()
         self._gone.clear()
         self._room.size -= self.waiting_bytes
@@ -201,7 +199,7 @@ class Receiver:
     def end(self) -> None:
         """The sender is gone: deliver what waits, and say what is missing."""
         if self.is_synchronised and not self.is_stopped:
-            for seq in self._gaps.close_all():
+            for seq in self.gaps.close_all():
                 self._gone[seq] = LossReason.REMOVED
             self._drain()
             if self._reassembly is not None:
@@ -251,13 +249,13 @@ class Receiver:
         if seq > self._highest_seq:
             self._highest_seq = seq
         else:
-            self._gaps.close(seq)
+            self.gaps.close(seq)
             self._gone.pop(seq, None)
             self.is_stopped = False
             self._drain()
         return None
 
-    def _content(self, datagram: bytes, flags: int) -> Content | None:
+    def _content(self, datagram: bytes, flags: int) -> _Content | None:
         updates: list[tuple[str, bytes]] = []
         if flags & WHOLE != WHOLE:
             return (flags, datagram, updates) if len(datagram) >= UPDATE_HEADER_BYTES else None
@@ -273,7 +271,7 @@ class Receiver:
 
     def _jump_to(self, seq: int) -> None:
         """Give up all before `seq`, without asking for it."""
-        for missing in self._gaps.close_all():
+        for missing in self.gaps.close_all():
             self._gone[missing] = LossReason.JUMP
         self._highest_seq = seq - 1
         self._drain()
@@ -292,7 +290,7 @@ class Receiver:
             # Not past `seq` itself, which may be a part of the first gap.
             stop_seq = min(seq, min(self._waiting, default=self._highest_seq + 1))
             for missing in range(self._next_seq, stop_seq):
-                self._gaps.close(missing)
+                self.gaps.close(missing)
                 self._gone.setdefault(missing, LossReason.OVERFLOW)
             self._drain()
         return True
@@ -300,15 +298,15 @@ class Receiver:
     def _is_too_much(self, seq: int, size: int) -> bool:
         if self._waiting and not self._room.has_room_for(size):
             return True
-        missing_count = len(self._gaps) + len(self._gone)
+        missing_count = len(self.gaps) + len(self._gone)
         new_count = max(0, seq - 1 - self._highest_seq)
         return missing_count > 0 and missing_count + new_count > DISTRIBUTOR_GAP_COUNT_MAX
 
-    def _accept(self, seq: int, content: Content, now_ns: int) -> None:
+    def _accept(self, seq: int, content: _Content, now_ns: int) -> None:
         if seq > self._highest_seq + 1:
-            self._gaps.open(self._highest_seq + 1, seq, now_ns)
+            self.gaps.open(self._highest_seq + 1, seq, now_ns)
         self._highest_seq = max(self._highest_seq, seq)
-        self._gaps.close(seq)
+        self.gaps.close(seq)
         # Given up, and here before its turn was over: then it is used.
         self._gone.pop(seq, None)
         self._waiting[seq] = content
@@ -320,7 +318,7 @@ class Receiver:
 
     def _give_up(self, seqs: list[int], reason: LossReason) -> None:
         for seq in seqs:
-            self._gaps.close(seq)
+            self.gaps.close(seq)
             self._gone[seq] = reason
         if seqs:
             self._drain()
@@ -368,7 +366,7 @@ class Receiver:
 
     # -- pieces of large updates
 
-    def _deliver(self, seq: int, content: Content) -> None:
+    def _deliver(self, seq: int, content: _Content) -> None:
         flags, datagram, updates = content
         if flags & WHOLE == WHOLE:
             if self._reassembly is not None:

@@ -38,7 +38,7 @@ from skerry.protocol.distributor.serving import Server
 from skerry.protocol.distributor.wire import wire_of
 from skerry.protocol.patterns import check_subject
 
-__all__ = ["Sender"]
+__all__ = ["Sender", "earliest"]
 
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
@@ -221,13 +221,12 @@ class Sender(Packer):
             self.sent_update_count += self.count
             numbers = self._numbers(self.count)
             self._send(self.take(self._whole_header + numbers), now_ns)
-        self._opened_ns = now_ns
 
     def request(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """A receiver asks for these datagrams, by the numbers on the wire."""
         first = self._unwrapped(first_seq)
         last = self._unwrapped(last_seq)
-        if first <= last < self._next_seq:
+        if first <= last and first < self._next_seq:
             self._server.request(first, last + 1, now_ns)
 
     def request_to(self, other: SenderInfo, first_seq: int, last_seq: int) -> bytes:
@@ -267,7 +266,7 @@ class Sender(Packer):
 
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
-        dues = (
+        return earliest(
             self._flush_ns,
             self._heartbeat_ns,
             self._configuration_ns,
@@ -275,7 +274,6 @@ class Sender(Packer):
             self._server.due_ns,
             self._clean_ns,
         )
-        return min((due_ns for due_ns in dues if due_ns is not None), default=None)
 
     # -- inside
 
@@ -318,6 +316,7 @@ class Sender(Packer):
     def _send(self, datagram: bytes, now_ns: int) -> None:
         self._history.add(self._next_seq, datagram, now_ns)
         self._next_seq += 1
+        self._opened_ns = now_ns
         if self._clean_ns is None:
             self._clean_ns = now_ns + self._clean_interval_ns
         self.sent_datagram_count += 1
@@ -404,3 +403,13 @@ class Sender(Packer):
         """The number without wrapping: the one nearest to what is sent next."""
         distance = (seq - self._next_seq) & _U32
         return self._next_seq + (distance - (1 << 32) if distance >> 31 else distance)
+
+
+def earliest(*dues_ns: int | None) -> int | None:
+    """The first of some deadlines; None if there is none."""
+    # Asked after every datagram, so without a generator.
+    first_ns: int | None = None
+    for due_ns in dues_ns:
+        if due_ns is not None and (first_ns is None or due_ns < first_ns):
+            first_ns = due_ns
+    return first_ns

@@ -35,7 +35,9 @@ class RemoteSender:
             config.heartbeat_interval_ms, config.heartbeat_lost_count_max
         )
         self._unannounced_ns = 0
-        self._leaving_ns: int | None = None
+        self.is_leaving = False
+        """Whether it said goodbye."""
+        self._leaving_ns = 0
         self._goodbye_seq = 0
 
     def announced(
@@ -52,23 +54,19 @@ class RemoteSender:
 
     def leaves(self, *, last_seq: int, due_ns: int) -> None:
         """It said goodbye, and is removed at `due_ns`."""
-        if self._leaving_ns is None:
+        if not self.is_leaving:
+            self.is_leaving = True
             self._leaving_ns = due_ns
         self._goodbye_seq = last_seq
 
     def stays_after(self, seq: int) -> None:
         """Data came: if it is newer than the goodbye, that does not count any more."""
-        if self._leaving_ns is not None and 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
-            self._leaving_ns = None
-
-    @property
-    def is_leaving(self) -> bool:
-        """Whether it said goodbye."""
-        return self._leaving_ns is not None
+        if 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
+            self.is_leaving = False
 
     def removal(self, now_ns: int) -> RemovalReason | None:
         """Why it is to be removed now, if it is."""
-        if self._leaving_ns is not None and now_ns >= self._leaving_ns:
+        if self.is_leaving and now_ns >= self._leaving_ns:
             return RemovalReason.GOODBYE
         if now_ns - self.heard_ns >= self._silence_ns:
             return RemovalReason.SILENT
@@ -81,9 +79,9 @@ class RemoteSender:
         due_ns = self.heard_ns + self._silence_ns
         if self._unannounced_ns:
             due_ns = min(due_ns, self._announced_ns + self._unannounced_ns)
-        if self._leaving_ns is not None:
+        if self.is_leaving:
             due_ns = min(due_ns, self._leaving_ns)
-        request_ns = self.receiver.due_ns
+        request_ns = self.receiver.gaps.due_ns
         return due_ns if request_ns is None else min(due_ns, request_ns)
 
     @staticmethod

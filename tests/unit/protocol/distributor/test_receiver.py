@@ -6,6 +6,8 @@ from random import Random
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, PAYLOAD_BYTES_MAX
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
@@ -544,3 +546,46 @@ def test_who_stops_listening_asks_for_nothing_and_begins_anew() -> None:
     assert not rig.receiver.is_synchronised
     rig.give(9)
     assert rig.seen() == [9]
+
+
+# -- anything in any order
+
+seqs = st.integers(1, 20)
+steps = st.lists(
+    st.one_of(
+        st.tuples(st.just("data"), seqs),
+        st.tuples(st.just("nak"), seqs),
+        st.tuples(st.just("beat"), seqs),
+        st.tuples(st.just("time"), st.just(0)),
+    ),
+    max_size=60,
+)
+
+
+@given(steps, st.integers(1, 6), st.sampled_from([1, 2**31 - 10, 2**32 - 10]))
+def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_order(
+    what: list[tuple[str, int]], room: int, first: int
+) -> None:
+    rig = Rig(
+        next_seq=first, waiting_bytes_max=room * len(datagram(1)) * 2, request_retry_count_max=1
+    )
+    for step, number in what:
+        seq = (first + number - 1) & 0xFFFFFFFF
+        if step == "data":
+            rig.give(seq)
+        elif step == "nak":
+            rig.receiver.nak_received((seq,))
+        elif step == "beat":
+            rig.receiver.last_seq_told(seq, rig.now_ns)
+        else:
+            rig.requests(1000)
+    rig.receiver.last_seq_told((first + 19) & 0xFFFFFFFF, rig.now_ns)
+    rig.receiver.end()
+    covered: list[int] = []
+    for one in rig.seen():
+        start, stop = (one, one + 1) if isinstance(one, int) else one[:2]
+        covered += [(start + n) & 0xFFFFFFFF for n in range((stop - start) & 0xFFFFFFFF)]
+    assert covered == [(first + n) & 0xFFFFFFFF for n in range(20)]
+    assert rig.room.size == 0
+    assert rig.receiver.waiting_count == 0
+    assert rig.receiver.missing_count == 0

@@ -26,7 +26,7 @@ from skerry.protocol.distributor.messages import (
     Request,
     Update,
 )
-from skerry.protocol.distributor.sender import Sender
+from skerry.protocol.distributor.sender import Sender, earliest
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, wire_of
 
 MS = 1_000_000
@@ -368,11 +368,20 @@ def test_requests_that_make_no_sense_are_not_answered() -> None:
     made = sender()
     made.publish("/a", b"1", 0)
     made.ready.clear()
-    for first, last in ((2, 2), (1, 2), (2, 1), (2**31, 2**31 + 5)):
+    for first, last in ((2, 2), (2, 1), (3, 2**31), (2**31, 2**31 + 5)):
         made.request(first, last, 0)
     assert made.deadline_ns() == 2000 * MS
     made.advance(30 * MS)
     assert made.ready == []
+
+
+def test_of_a_request_for_more_than_was_sent_the_part_that_was_is_answered() -> None:
+    made = sender()
+    made.publish("/a", b"1", 0)
+    made.ready.clear()
+    made.request(1, 9, 0)
+    made.advance(20 * MS)
+    assert [update.seq for update in taken(made)] == [1]
 
 
 def test_what_is_gone_is_told() -> None:
@@ -446,3 +455,9 @@ def test_pycast_is_spoken_by_option() -> None:
     assert heartbeat.start_ms is None
     assert update.body == PYCAST_WIRE.subject_head(b"/a") + b"\0\0\0\1" + b"1"
     assert update.header.kind == UPDATE
+
+
+def test_the_earliest_of_some_deadlines_is_found() -> None:
+    assert earliest() is None
+    assert earliest(None, None) is None
+    assert earliest(None, 3, 0, None, 2) == 0

@@ -1,0 +1,1 @@
+"""The distributor for applications: connections to multicast groups, publishers and subscribers."""

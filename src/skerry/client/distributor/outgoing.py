@@ -1,0 +1,66 @@
+"""Updates on their way from the application to the sender: the innermost loop of a publisher.
+
+A hot module. Publishing may be done by any thread, and most of the time is nothing but an append to
+a list, which needs no lock. While the sender holds a datagram back, the list grows until it is
+worth a look, or until the one who reads looks when the datagram is due. While it does not, each
+update is handed over at once.
+
+The order of steps matters: who empties the list first says that nothing is held. An update that is
+appended too late for that look is then handed over by its own publisher.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import mypyc_attr
+
+__all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "Outgoing"]
+
+BATCH_BYTES: Final = 60_000
+"""About as much is handed over at once as one call of the kernel takes."""
+BATCH_COUNT_MIN: Final = 8
+BATCH_COUNT_MAX: Final = 2048
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Outgoing:
+    """Updates that were published and not yet handed over."""
+
+    def __init__(self, checked: dict[str, bytes], small_bytes_max: int) -> None:
+        self.checked: dict[str, bytes] = checked
+        """Subjects that need no check; empty while nothing may be published."""
+        self.small_bytes_max: int = small_bytes_max
+        """Larger updates need several datagrams, and are handed over by themselves."""
+        self.pending: list[tuple[str, bytes]] = []
+        self.is_held: bool = False
+        """Somebody will look at `pending` in time."""
+        self.batch_count_max: int = BATCH_COUNT_MIN
+
+    def publish(self, subject: str, data: bytes) -> None:
+        """Publish an update."""
+        if (
+            type(data) is not bytes
+            or len(data) > self.small_bytes_max
+            or subject not in self.checked
+        ):
+            self.publish_unusual(subject, data)
+            return
+        pending = self.pending
+        pending.append((subject, data))
+        if not self.is_held or len(pending) >= self.batch_count_max:
+            self.drain()
+
+    def set_batch(self, update_count: int, byte_count: int) -> None:
+        """So many updates made so many bytes: look after as many as make a full call."""
+        if update_count > 0 and byte_count > 0:
+            count = BATCH_BYTES * update_count // byte_count
+            self.batch_count_max = min(max(count, BATCH_COUNT_MIN), BATCH_COUNT_MAX)
+
+    def publish_unusual(self, subject: str, data: bytes) -> None:
+        """Publish an update that is large, or whose subject is new."""
+        raise NotImplementedError
+
+    def drain(self) -> None:
+        """Hand over what is pending; waits while the bandwidth is used up."""
+        raise NotImplementedError

@@ -1,0 +1,69 @@
+"""How much goes through a connection: in the last second, minute and five minutes, and at most."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+__all__ = ["INTERVAL_NS", "WINDOWS_S", "RateMeter", "Rates"]
+
+T = TypeVar("T", int, float)
+
+INTERVAL_NS: Final = 1_000_000_000
+"""How often totals are noted."""
+WINDOWS_S: Final = (1, 60, 300)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """One thing that is counted."""
+
+    total: int
+    per_s: tuple[float, float, float]
+    """A second over the last second, minute and five minutes."""
+    peak_per_s: tuple[float, float, float]
+    """The highest each of them has been."""
+    peak_wall_ns: tuple[int, int, int]
+    """When that was."""
+
+
+class RateMeter:
+    """Notes one total a second, and tells what became of it."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._noted: deque[tuple[int, int]] = deque([(now_ns, 0)])
+        self._per_s = [0.0, 0.0, 0.0]
+        self._peak_per_s = [0.0, 0.0, 0.0]
+        self._peak_wall_ns = [0, 0, 0]
+
+    def note(self, total: int, now_ns: int, wall_ns: int) -> None:
+        """The total is this now."""
+        noted = self._noted
+        noted.append((now_ns, total))
+        # One note more than the longest window has seconds, so that its beginning is there.
+        while len(noted) > WINDOWS_S[-1] + 1:
+            noted.popleft()
+        for index, window_s in enumerate(WINDOWS_S):
+            then_ns, then_total = noted[max(0, len(noted) - 1 - window_s)]
+            # A window that is longer than this meter's life counts from its beginning.
+            passed_ns = max(now_ns - then_ns, 1)
+            per_s = (total - then_total) * 1e9 / passed_ns
+            self._per_s[index] = per_s
+            if per_s > self._peak_per_s[index]:
+                self._peak_per_s[index] = per_s
+                self._peak_wall_ns[index] = wall_ns
+
+    def rates(self, total: int) -> Rates:
+        """What is known by now."""
+        return Rates(
+            total=total,
+            per_s=_three(self._per_s),
+            peak_per_s=_three(self._peak_per_s),
+            peak_wall_ns=_three(self._peak_wall_ns),
+        )
+
+
+def _three(values: list[T]) -> tuple[T, T, T]:
+    first, second, third = values
+    return first, second, third
