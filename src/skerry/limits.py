@@ -22,6 +22,7 @@ __all__ = [
     "DISTRIBUTOR_REQUEST_COUNT_MAX",
     "DISTRIBUTOR_RESEND_BYTES_MAX",
     "DISTRIBUTOR_RESEND_INTERVAL_NS",
+    "DISTRIBUTOR_ROUTE_COUNT_MAX",
     "DISTRIBUTOR_SENDER_COUNT_MAX",
     "DOCUMENTATION_BYTES_MAX",
     "ENUM_ELEMENT_COUNT_MAX",
@@ -431,6 +432,10 @@ DISTRIBUTOR_RESEND_INTERVAL_NS: Final = 1_000_000
 DISTRIBUTOR_MEMO_BYTES_MAX: Final = 32 * 1024 * 1024
 """What a connection remembers of subjects in each direction: a hundred thousand of them. Past it
 all are forgotten and found again as they come."""
+
+DISTRIBUTOR_ROUTE_COUNT_MAX: Final = 65_536
+"""Subjects for which it is remembered who hears of them, and with which tags. Past it all are
+forgotten and found again as they come."""
 
 DISTRIBUTOR_INTERVAL_MS_MAX: Final = 3_600_000
 """The longest time between two signs of life that is believed, and can be configured: an hour."""

@@ -1,0 +1,193 @@
+"""The distributor under all faults: nothing is lost unnoticed, and broken ones are caught."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from skerry.errors import SimulationError
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.events import Delivered, UpdatesLost
+from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION
+from skerry.protocol.machine import Address, Event, Transmit
+from skerry.testing import World, run_scenario
+from skerry.testing.machines import distributor
+from skerry.testing.machines.distributor import (
+    MakeConnection,
+    make_connection,
+    play_distributor,
+    play_storm,
+)
+from skerry.testing.node import Setting
+from skerry.testing.world import SECOND
+
+SCENARIO = f"{distributor.__name__}:distributor"
+SEED_COUNT = 100
+BROKEN_SEED_COUNT = 10
+
+
+@pytest.mark.slow
+def test_the_first_seeds_hold() -> None:
+    for seed in range(SEED_COUNT):
+        outcome = run_scenario(SCENARIO, seed, node_count=8)
+        if outcome.error is not None:
+            raise outcome.error
+        assert outcome.fault_count > 0
+
+
+@pytest.mark.slow
+def test_a_pair_alone_holds() -> None:
+    for seed in range(1000, 1020):
+        outcome = run_scenario(SCENARIO, seed, node_count=2)
+        if outcome.error is not None:
+            raise outcome.error
+
+
+@pytest.mark.slow
+def test_a_seed_gives_the_same_run_again() -> None:
+    first = run_scenario(SCENARIO, 3, node_count=3)
+    assert first.error is None
+    assert run_scenario(SCENARIO, 3, node_count=3) == first
+    assert run_scenario(SCENARIO, 4, node_count=3).digest != first.digest
+
+
+@pytest.mark.slow
+def test_fifty_receivers_that_lose_the_same_ask_little_and_are_answered_once() -> None:
+    for seed in range(2):
+        play_storm(World(seed), 51)
+
+
+# -- broken ones
+
+
+class Delivering(Connection):
+    """Does something to the events on their way."""
+
+    def take_events(self) -> Sequence[Event]:
+        return [self.changed(event) for event in super().take_events() if self.is_told(event)]
+
+    def is_told(self, event: Event) -> bool:
+        return True
+
+    def changed(self, event: Event) -> Event:
+        return event
+
+
+class HidesLosses(Delivering):
+    """Passes over gaps without a word."""
+
+    def is_told(self, event: Event) -> bool:
+        return not isinstance(event, UpdatesLost)
+
+
+class DeliversTwice(Delivering):
+    """Delivers each update again."""
+
+    def changed(self, event: Event) -> Event:
+        if isinstance(event, Delivered):
+            event.updates.append(event.updates[0])
+        return event
+
+
+class Swaps(Delivering):
+    """Delivers in another order."""
+
+    def changed(self, event: Event) -> Event:
+        if isinstance(event, Delivered):
+            event.updates.reverse()
+        return event
+
+
+class Withholds(Delivering):
+    """Does not deliver some updates."""
+
+    def changed(self, event: Event) -> Event:
+        if isinstance(event, Delivered) and len(event.updates) > 2:
+            del event.updates[1]
+        return event
+
+
+class Receiving(Connection):
+    """Does not hear some kinds of messages."""
+
+    deaf_to: tuple[int, ...] = ()
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        if data[2] not in self.deaf_to:
+            super().receive(data, source, now_ns)
+
+
+class IgnoresRequests(Receiving):
+    """Never sends anything again."""
+
+    deaf_to = (REQUEST,)
+
+
+class IgnoresAnswers(Receiving):
+    """Never takes what was sent again."""
+
+    deaf_to = (RETRANSMISSION,)
+
+
+class NeverAsks(Connection):
+    """Waits for what is missing instead."""
+
+    def take_transmits(self) -> Sequence[Transmit]:
+        return [one for one in super().take_transmits() if one.data[2] != REQUEST]
+
+
+def maker(kind: type[Connection]) -> MakeConnection:
+    def make(setting: Setting, config: DistributorConfig) -> Connection:
+        sound = make_connection(setting, config)
+        return kind(
+            group=distributor.GROUP,
+            identity=sound.identity,
+            rng=setting.rng,
+            now_ns=setting.now_ns,
+            config=config,
+        )
+
+    return make
+
+
+def caught(make: MakeConnection, seed: int) -> str | None:
+    """The checker that catches it with this seed."""
+    try:
+        play_distributor(World(seed), 5, make=make, calm_ns=5 * SECOND)
+    except SimulationError as error:
+        return error.checker
+    return None
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "checker"),
+    [
+        (HidesLosses, "StreamsInOrder"),
+        (DeliversTwice, "StreamsInOrder"),
+        (Swaps, "StreamsInOrder"),
+        (Withholds, "StreamsInOrder"),
+        (IgnoresRequests, "AllDelivered"),
+        (IgnoresAnswers, "AllDelivered"),
+        (NeverAsks, "AllDelivered"),
+    ],
+)
+def test_a_broken_connection_is_caught(kind: type[Connection], checker: str) -> None:
+    assert any(caught(maker(kind), seed) == checker for seed in range(BROKEN_SEED_COUNT))
+
+
+@pytest.mark.slow
+def test_a_sound_connection_passes_the_same_seeds() -> None:
+    assert not any(caught(maker(Connection), seed) for seed in range(BROKEN_SEED_COUNT))
+
+
+@pytest.mark.slow
+def test_connections_that_ask_as_soon_as_they_can_make_a_storm() -> None:
+    def hasty(setting: Setting, config: DistributorConfig) -> Connection:
+        return make_connection(setting, DistributorConfig(request_delay_ms_max=0))
+
+    with pytest.raises(SimulationError) as error:
+        play_storm(World(1), 11, make=hasty)
+    assert error.value.checker == "storm"
