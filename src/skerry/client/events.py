@@ -11,10 +11,14 @@ from typing import Any, Final, Generic, TypeVar
 from mypy_extensions import i64
 
 from skerry.client.info import ObjectInfo
+from skerry.codec.decoder import decode
 from skerry.codec.pieces import split
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject
+from skerry.codec.tables import TableCodec
 from skerry.errors import DecodeError
+from skerry.limits import STRUCT_COUNT_MAX
+from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, copy_header
 
 __all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Entry", "Event", "Shape", "bytes_of"]
@@ -35,6 +39,9 @@ class Shape:
     def __init__(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
         self.cls: Any = cls
         self.decode: Any = cls.decode
+        self.is_walked: bool = isinstance(codec_of(cls), TableCodec)
+        """Whether its bytes are decoded by walking the plan, which can be done without a call of
+        Python's."""
         self.plan: StructPlan = plan
         self.name: str = plan.name
         self.is_cached: bool = is_cached
@@ -196,8 +203,11 @@ class Event(Generic[T]):
         return f"<{self.operation} {self.subject}>"
 
     def _decode(self, payload: bytes) -> Any:
+        shape = self._shape
         try:
-            return self._shape.decode(payload)
+            if shape.is_walked and len(payload) <= STRUCT_COUNT_MAX:
+                return decode(shape.plan, payload)
+            return shape.decode(payload)
         except DecodeError as error:
             # Looked at lazily, bad bytes show only here; whoever called back must know them from
             # a mistake in the callback.
