@@ -6,13 +6,22 @@ Its types are declared in Python; `skerry.to_dots` shows them in the type langua
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from random import Random
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, Protocol
 
 import skerry
-from skerry.engine.local import LocalSpace
 
-__all__ = ["Alarm", "Fleet", "Hail", "Vessel", "VesselKind"]
+__all__ = [
+    "Alarm",
+    "Fleet",
+    "Publisher",
+    "Radar",
+    "Vessel",
+    "VesselKind",
+    "Voyage",
+    "close_pairs",
+]
 
 
 class VesselKind(skerry.Enum):
@@ -24,9 +33,9 @@ class VesselKind(skerry.Enum):
     pilot = 4
 
 
-@skerry.struct
+@skerry.struct(cleanup=True)
 class Vessel(skerry.Struct):
-    """A vessel under way."""
+    """A vessel under way; it goes with the program that published it."""
 
     mmsi: skerry.uint32 | None = skerry.key(1, documentation="its radio identity")
     name: str | None = skerry.field(2)
@@ -38,7 +47,15 @@ class Vessel(skerry.Struct):
     seen: skerry.timepoint | None = skerry.field(8, documentation="when it was there")
 
 
-@skerry.struct
+@skerry.struct(persistent=True)
+class Voyage(skerry.Struct):
+    """That a vessel set out: stored, and there again after the node was."""
+
+    mmsi: skerry.uint32 | None = skerry.key(1)
+    departed: skerry.timepoint | None = skerry.field(2)
+
+
+@skerry.struct(cleanup=True)
 class Alarm(skerry.Struct):
     """Two vessels are closer than they should be."""
 
@@ -49,12 +66,20 @@ class Alarm(skerry.Struct):
     since: skerry.timepoint | None = skerry.field(5)
 
 
-@skerry.struct(cached=False)
-class Hail(skerry.Struct):
-    """A call by radio: who listens hears it, and then it is gone."""
+@skerry.struct(cleanup=True)
+class Radar(skerry.Struct):
+    """The last picture of a radar: large, and of interest only as long as it is the last."""
 
-    caller: skerry.uint32 | None = skerry.field(1)
-    text: str | None = skerry.field(2)
+    site: str | None = skerry.key(1)
+    number: skerry.uint32 | None = skerry.field(2)
+    picture: bytes | None = skerry.field(3)
+
+
+class Publisher(Protocol):
+    """What takes objects: a space of a node, or one inside the program."""
+
+    def publish(self, what: Any, *, only: Iterable[str] | None = None) -> object: ...
+    def remove(self, obj: Any) -> object: ...
 
 
 _NAMES: Final = [
@@ -92,17 +117,19 @@ _CLOSE_MILES: Final = 0.5
 class Fleet:
     """Moves vessels and publishes what changed; `rng` decides where they go."""
 
-    def __init__(self, space: LocalSpace, rng: Random, *, count: int) -> None:
+    def __init__(
+        self, space: Publisher, rng: Random, *, count: int, first_mmsi: int = 265_000_000
+    ) -> None:
         assert count > 0
         self._space = space
         self._rng = rng
         self._count = count
-        self._launched = 0
-        self._alarms: dict[tuple[int, int], Alarm] = {}
+        self._next_mmsi = first_mmsi
         self.vessels: dict[int, Vessel] = {}
         """The vessels as they really are, to compare with what the space says."""
+        self.voyages: list[Voyage] = []
+        """Those of all vessels that ever set out."""
         self.published_count = 0
-        self.payload_bytes = 0
 
     def step(self, *, now_s: float, elapsed_s: float) -> None:
         """Let so much time pass."""
@@ -110,19 +137,23 @@ class Fleet:
             self._launch(now_s)
         for vessel in list(self.vessels.values()):
             self._sail(vessel, now_s, elapsed_s)
-            if _miles(vessel, *_CENTRE) > _BAY_MILES:
+            if _miles(vessel.lat, vessel.lon, *_CENTRE) > _BAY_MILES:
                 self._leave(vessel)
-        self._watch(now_s)
+
+    def publish_all(self) -> None:
+        """Tell of everything that is there, for a node that knows nothing of it any more."""
+        for vessel in self.vessels.values():
+            self._publish(vessel)
 
     def _launch(self, now_s: float) -> None:
-        number = self._launched
-        self._launched += 1
+        mmsi = self._next_mmsi
+        self._next_mmsi += 1
         angle = self._rng.uniform(0, 2 * math.pi)
         distance = self._rng.uniform(0.2, 0.9) * _BAY_MILES
         lat, lon = _moved(*_CENTRE, math.degrees(angle), distance)
         vessel = Vessel(
-            mmsi=265_000_000 + number,
-            name=f"{_NAMES[number % len(_NAMES)]} {number // len(_NAMES) + 1}",
+            mmsi=mmsi,
+            name=f"{_NAMES[mmsi % len(_NAMES)]} {mmsi // len(_NAMES) % 100}",
             kind=self._rng.choice(list(VesselKind)),
             lat=lat,
             lon=lon,
@@ -131,9 +162,11 @@ class Fleet:
             speed=self._rng.randrange(16, 80) / 4,
             seen=now_s,
         )
-        assert vessel.mmsi is not None
-        self.vessels[vessel.mmsi] = vessel
-        self._count_up(self._space.publish(vessel))
+        self.vessels[mmsi] = vessel
+        self._publish(vessel)
+        voyage = Voyage(mmsi=mmsi, departed=now_s)
+        self.voyages.append(voyage)
+        self._publish(voyage)
 
     def _sail(self, vessel: Vessel, now_s: float, elapsed_s: float) -> None:
         assert vessel.lat is not None
@@ -148,43 +181,31 @@ class Fleet:
         if self._rng.random() < 0.05:
             vessel.course = (vessel.course + self._rng.randrange(-30, 31)) % 360
             changed.add("course")
-        self._count_up(self._space.publish(vessel, only=changed))
-        if self._rng.random() < 0.01:
-            self._count_up(self._space.publish(Hail(caller=vessel.mmsi, text="good morning")))
+        self._publish(vessel, changed)
 
     def _leave(self, vessel: Vessel) -> None:
         assert vessel.mmsi is not None
         del self.vessels[vessel.mmsi]
-        self._count_up(self._space.remove(vessel))
-
-    def _watch(self, now_s: float) -> None:
-        """Raise an alarm for each pair that is too close, and end those that are not any more."""
-        close: dict[tuple[int, int], float] = {}
-        fleet = sorted(self.vessels.items())
-        for index, (mmsi, vessel) in enumerate(fleet):
-            for other_mmsi, other in fleet[index + 1 :]:
-                assert other.lat is not None
-                assert other.lon is not None
-                miles = _miles(vessel, other.lat, other.lon)
-                if miles < _CLOSE_MILES:
-                    close[mmsi, other_mmsi] = miles
-        for pair, miles in close.items():
-            if pair not in self._alarms:
-                alarm = Alarm(
-                    first=pair[0],
-                    second=pair[1],
-                    vessel=skerry.ref_to(self.vessels[pair[0]]),
-                    miles=miles,
-                    since=now_s,
-                )
-                self._alarms[pair] = alarm
-                self._count_up(self._space.publish(alarm))
-        for pair in [pair for pair in self._alarms if pair not in close]:
-            self._count_up(self._space.remove(self._alarms.pop(pair)))
-
-    def _count_up(self, update: skerry.Update) -> None:
+        self._space.remove(vessel)
         self.published_count += 1
-        self.payload_bytes += len(update.payload)
+
+    def _publish(self, obj: skerry.Struct, only: set[str] | None = None) -> None:
+        self._space.publish(obj, only=only)
+        self.published_count += 1
+
+
+def close_pairs(
+    places: Mapping[int, tuple[float, float]],
+) -> dict[tuple[int, int], float]:
+    """Pairs that are too close to each other, and how many miles; the lower number first."""
+    found: dict[tuple[int, int], float] = {}
+    fleet = sorted(places.items())
+    for index, (first, place) in enumerate(fleet):
+        for second, other in fleet[index + 1 :]:
+            miles = _miles(*place, *other)
+            if miles < _CLOSE_MILES:
+                found[first, second] = miles
+    return found
 
 
 def _moved(lat: float, lon: float, course: float, miles: float) -> tuple[float, float]:
@@ -194,9 +215,9 @@ def _moved(lat: float, lon: float, course: float, miles: float) -> tuple[float, 
     return lat + north, lon + east
 
 
-def _miles(vessel: Vessel, lat: float, lon: float) -> float:
-    assert vessel.lat is not None
-    assert vessel.lon is not None
-    north = (vessel.lat - lat) * 60
-    east = (vessel.lon - lon) * 60 * math.cos(math.radians(lat))
+def _miles(lat: float | None, lon: float | None, other_lat: float, other_lon: float) -> float:
+    assert lat is not None
+    assert lon is not None
+    north = (lat - other_lat) * 60
+    east = (lon - other_lon) * 60 * math.cos(math.radians(other_lat))
     return math.hypot(north, east)

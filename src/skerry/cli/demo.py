@@ -2,148 +2,115 @@
 
 from __future__ import annotations
 
-import sys
-from time import sleep
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
-from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.cli.progress import progress_bar
+from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
+    from collections.abc import Callable
 
-    from skerry.apps.demo import Demo
+    from skerry.apps.demo import Check, Tour
 
 __all__ = ["demo"]
-
-_STEP_S: Final = 0.1
-_NEWS_S: Final = 3.0
-"""How often those hear something who do not see the table."""
-_ROWS_SHOWN: Final = 15
 
 
 @click.command()
 @click.option(
     "--seconds",
     type=FiniteFloat(min=0),
-    default=12.0,
+    default=20.0,
     show_default=True,
-    help="How long to sail; 0 means until Ctrl-C.",
+    help="How long it should take; less than it needs means as fast as can be, 0 until Ctrl-C.",
 )
-@click.option("--vessels", type=click.IntRange(1, 500), default=40, show_default=True)
+@click.option(
+    "--vessels",
+    type=click.IntRange(1, 200),
+    default=20,
+    show_default=True,
+    help="How many each of the two fleets has.",
+)
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides where they sail.")
-@click.option("--headless", is_flag=True, help="No live table: for scripts.")
+@click.option("--headless", is_flag=True, help="No progress bar and no types: for scripts.")
 @json_option
 def demo(*, seconds: float, vessels: int, seed: int, headless: bool, as_json: bool) -> None:
-    """Take a guided tour: a fleet of vessels, published into a space and watched live.
+    """Take a guided tour: a node, programs that share a space through it, and what may happen.
 
-    The fleet's types are declared in Python. Every vessel publishes what changed of it, a watcher
-    builds its own picture from these updates, and at the end the two are compared: the demo ends
-    with 0 only if its promises held.
+    Two fleets publish vessels, a lookout raises alarms for those that are too close, and somebody
+    is slow. Then a program is killed and comes back, and the node itself is killed and comes back.
+    All of them are processes of their own, in a folder of their own, and end with the tour. What
+    they did and what others saw is compared at last: the demo ends with 0 only if its promises
+    held.
 
     \b
-    skerry demo                           watch it
-    skerry demo --seconds 5 --headless    just the checks, for scripts
+    Examples:
+      skerry demo                           watch it
+      skerry demo --seconds 5 --headless    as fast as can be, for scripts
+      skerry demo --json                    only the promises, one a line
     """
-    from skerry.apps.demo import Demo
-    from skerry.runtime.clock import wall_ns
+    from skerry.apps.demo import Tour
+    from skerry.apps.demo_stage import Stage
 
     output = current_output()
-    is_live = sys.stdout.isatty() and not headless and not as_json
-    with stop_on_signals() as stop:
-        if not as_json:
-            _introduce(output)
-        tour = Demo(wall_ns, seed=seed, vessel_count=vessels)
-        _sail(tour, seconds, stop, output, is_live=is_live)
-    _report(tour, output, as_json=as_json)
+    is_quiet = headless or as_json
+    if not is_quiet:
+        _introduce(output)
+    with stop_on_signals() as stop, Stage() as stage:
+        tour = Tour(
+            stage,
+            tell=_ignore if as_json else lambda text: output.note(f"     {text}"),
+            is_stopped=lambda: stop.is_requested,
+            seconds=seconds,
+            vessel_count=vessels,
+            seed=seed,
+        )
+        _play(tour, output, is_quiet=is_quiet, as_json=as_json)
+    _report(tour.checks, output, as_json=as_json)
 
 
 def _introduce(output: Output) -> None:
     import skerry
-    from skerry.apps.fleet import Alarm, Hail, Vessel
+    from skerry.apps.fleet import Alarm, Radar, Vessel, Voyage
 
-    output.note("These types, declared in Python, are all the fleet needs:\n")
-    output.note(skerry.to_dots(Vessel, Alarm, Hail))
+    output.note("These types, declared in Python, are all that the programs have in common:\n")
+    output.note(skerry.to_dots(Vessel, Voyage, Alarm, Radar))
 
 
-def _sail(tour: Demo, seconds: float, stop: Stop, output: Output, *, is_live: bool) -> None:
-    from skerry.runtime.clock import monotonic_ns
+def _play(tour: Tour, output: Output, *, is_quiet: bool, as_json: bool) -> None:
+    from skerry.apps.demo import ACT_COUNT
 
-    started_ns = monotonic_ns()
-
-    def passed_s() -> float:
-        return (monotonic_ns() - started_ns) / 1e9
-
-    def is_over() -> bool:
-        return stop.is_requested or (seconds > 0 and passed_s() >= seconds)
-
-    tour.step()
-    if not is_live:
-        news_s = _NEWS_S
-        while not is_over():
-            sleep(_STEP_S)
-            tour.step()
-            if passed_s() >= news_s:
-                output.note(f"{passed_s():.0f} s: {tour.fleet.published_count} updates")
-                news_s += _NEWS_S
+    if is_quiet:
+        _play_acts(tour, output, _ignore, as_json=as_json)
         return
-    from rich.live import Live
-
-    with Live(console=output.console(sys.stdout), auto_refresh=False, transient=True) as live:
-        while not is_over():
-            sleep(_STEP_S)
-            tour.step()
-            live.update(_picture(tour, passed_s()), refresh=True)
+    with progress_bar(output, "the tour", total=ACT_COUNT) as advance:
+        _play_acts(tour, output, lambda: advance(1), as_json=as_json)
 
 
-def _picture(tour: Demo, passed_s: float) -> RenderableType:
-    from rich.console import Group
-    from rich.table import Table
-    from rich.text import Text
-
-    from skerry.apps.fleet import Alarm, Vessel
-
-    vessels = sorted(
-        (obj for obj in tour.watcher.objects.values() if isinstance(obj, Vessel)),
-        key=lambda vessel: vessel.mmsi or 0,
-    )
-    table = Table(title="Vessels in the bay, as the watcher sees them", title_justify="left")
-    for column in ("mmsi", "name", "kind", "latitude", "longitude", "course", "knots"):
-        table.add_column(column, justify="left" if column in ("name", "kind") else "right")
-    for vessel in vessels[:_ROWS_SHOWN]:
-        table.add_row(
-            str(vessel.mmsi),
-            vessel.name,
-            vessel.kind.label if vessel.kind else "",
-            f"{vessel.lat:.4f}",
-            f"{vessel.lon:.4f}",
-            f"{vessel.course:03.0f}°",
-            f"{vessel.speed:.1f}",
-        )
-    hidden = len(vessels) - _ROWS_SHOWN
-    rate = tour.fleet.published_count / passed_s if passed_s else 0.0
-    more = f"and {hidden} more; " if hidden > 0 else ""
-    alarms = tour.watcher.count(Alarm)
-    line = f"{more}{alarms} pairs too close; {tour.fleet.published_count} updates, {rate:.0f}/s"
-    return Group(table, Text(line, style="bold red" if alarms else "bold"))
+def _play_acts(tour: Tour, output: Output, done: Callable[[], None], *, as_json: bool) -> None:
+    for number, act in enumerate(tour.acts(), 1):
+        if number > 1:
+            done()
+        if not as_json:
+            output.note(f"{number}. {act.title}: {act.why}")
+    done()
 
 
-def _report(tour: Demo, output: Output, *, as_json: bool) -> None:
-    checks = tour.checks()
+def _report(checks: list[Check], output: Output, *, as_json: bool) -> None:
     if as_json:
         for check in checks:
             output.json_line({"promise": check.promise, "holds": check.holds, "facts": check.facts})
     else:
-        mean = tour.fleet.payload_bytes / max(tour.fleet.published_count, 1)
-        output.line(
-            f"{tour.fleet.published_count} updates of {mean:.0f} bytes on average; "
-            "what was promised:"
-        )
+        output.note("what was promised:")
         rows = [("holds" if c.holds else "BROKEN", c.promise, c.facts) for c in checks]
         output.table(("", "promise", "facts"), rows)
     if not all(check.holds for check in checks):
         output.error("a promise was broken: this is a fault of skerry, please report it")
         click.get_current_context().exit(1)
+
+
+def _ignore(*_words: str) -> None:
+    """Nobody wants to hear it."""

@@ -26,6 +26,7 @@ from skerry.spelling import nearest
 
 __all__ = [
     "COMMANDS",
+    "COMPLETE_VARIABLE",
     "DONE",
     "FAILED",
     "UNREACHABLE",
@@ -41,6 +42,9 @@ FAILED: Final = 1
 USAGE: Final = 2
 UNREACHABLE: Final = 3
 
+COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
+"""By which the script of a shell asks for completions."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LazyCommand:
@@ -51,19 +55,24 @@ class LazyCommand:
 
 
 COMMANDS: Final[Mapping[str, LazyCommand]] = {
+    "completion": LazyCommand(
+        target="skerry.cli.completion:completion", summary="Let a shell complete command lines."
+    ),
     "config": LazyCommand(target="skerry.cli.config:config", summary="Look at the configuration."),
     "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Take a guided tour."),
-    "get": LazyCommand(
-        target="skerry.cli.objects:get", summary="Show the current objects of a type."
+    "doctor": LazyCommand(
+        target="skerry.cli.doctor:doctor", summary="Check this computer, and say what to change."
     ),
+    "get": LazyCommand(target="skerry.cli.get:get", summary="Show the current objects of a type."),
     "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
-    "pub": LazyCommand(target="skerry.cli.objects:pub", summary="Publish objects to a node."),
+    "pub": LazyCommand(target="skerry.cli.pub:pub", summary="Publish objects to a node."),
     "sim": LazyCommand(
         target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
     ),
-    "sub": LazyCommand(target="skerry.cli.objects:sub", summary="Follow the objects of a type."),
+    "sub": LazyCommand(target="skerry.cli.sub:sub", summary="Follow a type or a subject."),
+    "top": LazyCommand(target="skerry.cli.top:top", summary="Watch a node at work."),
     "types": LazyCommand(
-        target="skerry.cli.types:types", summary="Check, format, compare and generate types."
+        target="skerry.cli.types:types", summary="Check, format, compare, generate and list types."
     ),
     "version": LazyCommand(
         target="skerry.cli.version:version", summary="Say which version this is."
@@ -203,7 +212,7 @@ def _run_command(arguments: Sequence[str] | None, output: Output) -> int:
         result = skerry.main(
             args=arguments,
             prog_name="skerry",
-            complete_var="_SKERRY_COMPLETE",
+            complete_var=COMPLETE_VARIABLE,
             standalone_mode=False,
             obj=output,
         )

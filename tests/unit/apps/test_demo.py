@@ -1,52 +1,84 @@
-"""The demo: its promises, and that breaking one shows."""
+"""The guided tour: its promises, and that breaking one shows."""
 
 from __future__ import annotations
 
-from itertools import count
+from typing import Any
 
-from skerry.apps.demo import Demo
-from skerry.apps.fleet import Vessel
-from skerry.engine.local import LocalEvent
+import pytest
 
-
-def sailed(*, steps: int) -> Demo:
-    ticks = count(step_ns := 1_000_000_000, step_ns)
-    demo = Demo(lambda: next(ticks), seed=1, vessel_count=20)
-    for _ in range(steps):
-        demo.step()
-    return demo
+import skerry
+from skerry.apps import demo
+from skerry.apps.demo import ACT_COUNT, Tour
+from skerry.apps.demo_stage import Stage
+from skerry.apps.top import NodeWatch
+from skerry.errors import StartFailed
 
 
-def broken(demo: Demo) -> list[str]:
-    return [check.promise for check in demo.checks() if not check.holds]
+def tour(stage: Stage, told: list[str], *, seconds: float = 1.0) -> Tour:
+    return Tour(
+        stage,
+        tell=told.append,
+        is_stopped=lambda: False,
+        seconds=seconds,
+        vessel_count=4,
+        seed=1,
+    )
 
 
-def test_promises_hold_after_a_while() -> None:
-    demo = sailed(steps=40)
-    assert broken(demo) == []
-    assert demo.watcher.count(Vessel) == len(demo.fleet.vessels)
+@pytest.mark.slow
+def test_every_promise_is_made_and_holds() -> None:
+    told: list[str] = []
+    with Stage() as stage:
+        played = tour(stage, told)
+        acts = [act.title for act in played.acts()]
+    assert len(acts) == ACT_COUNT
+    assert [check for check in played.checks if not check.holds] == []
+    assert len(played.checks) == 9
+    assert any("is killed" in line for line in told)
 
 
-def test_demo_that_did_nothing_does_not_claim_success() -> None:
-    assert broken(sailed(steps=0)) == ["every update was delivered once"]
+def test_promise_that_was_broken_once_stays_broken() -> None:
+    with Stage() as stage:
+        played = tour(stage, [])
+    played._check("a", True, "first")
+    played._check("b", True, "other")
+    played._check("a", False, "second")
+    played._check("a", True, "third")
+    assert [(c.promise, c.holds, c.facts) for c in played.checks] == [
+        ("b", True, "other"),
+        ("a", False, "second"),
+    ]
 
 
-def test_vessel_that_moved_unseen_breaks_the_first_promise() -> None:
-    demo = sailed(steps=5)
-    next(iter(demo.fleet.vessels.values())).lat = 0.0
-    assert broken(demo) == ["the watcher's picture and the space's are the fleet as it is"]
+def test_ledger_that_does_not_explain_all_breaks_a_promise(
+    live_node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(demo, "_LEDGER_S_MAX", 0.01)
+    monkeypatch.setattr(NodeWatch, "wait_ledger", lambda *_: False)
+    with Stage() as stage:
+        played = tour(stage, [])
+    with skerry.connect(live_node.place) as space:
+        played._check_ledger(space)
+    (check,) = played.checks
+    assert not check.holds
 
 
-def test_lost_update_breaks_the_second_promise() -> None:
-    demo = sailed(steps=5)
-    demo.fleet.published_count += 1
-    assert broken(demo) == ["every update was delivered once"]
+def test_what_does_not_come_to_be_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(demo, "_WAIT_S_MAX", 0.01)
+    with Stage() as stage:
+        played = tour(stage, [])
+    assert not played._wait(lambda: False)
+    with pytest.raises(StartFailed, match="that pigs fly"):
+        played._wait(lambda: False, "pigs fly")
 
 
-def test_watcher_notices_an_update_that_comes_twice() -> None:
-    demo = sailed(steps=5)
-    events: list[LocalEvent] = []
-    demo.space.subscribe(Vessel, events.append)
-    demo.watcher._note(events[-1])
-    demo.watcher._note(events[-1])
-    assert "in the order in which they were published" in broken(demo)
+def test_place_is_a_port_where_the_path_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Stage() as stage:
+        assert demo._endpoint(stage) == f"uds:{stage.path}/node.sock"
+        monkeypatch.setattr(demo, "_SOCKET_CHARS_MAX", 5)
+        assert demo._endpoint(stage).startswith("tcp://127.0.0.1:")
+
+
+def test_who_does_not_end_orderly_is_named() -> None:
+    assert demo._ends_text({}, 5) == "5 processes"
+    assert demo._ends_text({"node": -9, "slow": 1}, 5) == "node with -9, slow with 1"

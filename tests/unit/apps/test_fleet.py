@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-import skerry
-from skerry.apps.fleet import Alarm, Fleet, Hail, Vessel
+from skerry.apps.fleet import Fleet, Vessel, Voyage, close_pairs
 from skerry.engine.local import LocalSpace
 
 
@@ -25,16 +24,23 @@ def test_space_has_exactly_the_vessels_under_way() -> None:
 
 
 def test_vessels_that_leave_are_replaced_by_new_ones() -> None:
-    _, fleet = sail(1, steps=200)
+    _, fleet = sail(1, steps=120)
     assert max(fleet.vessels) > 265_000_000 + 12
 
 
-def test_alarms_point_to_vessels_that_are_there() -> None:
-    local, fleet = sail(3, steps=30, count=60)
-    alarms = list(local.container(Alarm).values())
-    assert alarms
-    for alarm in alarms:
-        assert alarm.vessel == skerry.ref_to(fleet.vessels[alarm.first])
+def test_every_vessel_that_set_out_has_a_voyage() -> None:
+    local, fleet = sail(1, steps=120)
+    voyages = {voyage.mmsi for voyage in local.container(Voyage).values()}
+    assert voyages == {voyage.mmsi for voyage in fleet.voyages}
+    assert voyages >= set(fleet.vessels)
+
+
+def test_all_can_be_told_to_a_space_that_knows_nothing() -> None:
+    _, fleet = sail(1, steps=20)
+    fresh = LocalSpace(lambda: 0)
+    fleet._space = fresh
+    fleet.publish_all()
+    assert {vessel.mmsi: vessel for vessel in fresh.container(Vessel).values()} == fleet.vessels
 
 
 def test_same_seed_sails_the_same_way() -> None:
@@ -42,11 +48,13 @@ def test_same_seed_sails_the_same_way() -> None:
     assert sail(5, steps=20)[1].vessels != sail(6, steps=20)[1].vessels
 
 
-def test_vessels_call_each_other() -> None:
-    local = LocalSpace(lambda: 0)
-    heard: list[object] = []
-    local.subscribe(Hail, lambda event: heard.append(event.object.caller))
-    fleet = Fleet(local, Random(1), count=20)
-    for step in range(20):
-        fleet.step(now_s=float(step), elapsed_s=1.0)
-    assert heard
+def test_fleets_of_different_numbers_do_not_meet() -> None:
+    fleet = Fleet(LocalSpace(lambda: 0), Random(1), count=3, first_mmsi=266_000_000)
+    fleet.step(now_s=0.0, elapsed_s=0.0)
+    assert sorted(fleet.vessels) == [266_000_000, 266_000_001, 266_000_002]
+
+
+def test_pairs_are_close_within_half_a_mile() -> None:
+    places = {1: (57.0, 11.0), 2: (57.0 + 0.4 / 60, 11.0), 3: (57.0 + 1.0 / 60, 11.0)}
+    assert list(close_pairs(places)) == [(1, 2)]
+    assert close_pairs({}) == {}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -22,11 +24,19 @@ Run = Callable[..., Any]
 
 
 @contextmanager
-def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *arguments: str, descriptors: int | None = None, environ: dict[str, str] | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    def limit() -> None:
+        if descriptors is not None:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, descriptors))
+
     program = subprocess.Popen(
-        [sys.executable, "-m", "skerry", "node", "run", *arguments],
+        [sys.executable, "-m", "skerry", "node", "run", "--metrics", "off", *arguments],
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=limit,
+        env={**os.environ, **(environ or {})},
     )
     with program:
         try:
@@ -79,7 +89,9 @@ def test_node_serves_at_the_named_places_until_a_signal(
             assert greeting(stream, wire) == "harbour"
         program.send_signal(number)
         for stream in streams:
-            assert stream.recv(1) == b""
+            # A farewell, which those who have introduced themselves would hear, and the end.
+            while stream.recv(4096):
+                pass
             stream.close()
         assert program.wait(10) == 0
         assert program.stderr is not None
@@ -110,7 +122,7 @@ def test_place_that_is_none_fails_with_a_hint(run: Run) -> None:
 def test_port_that_is_taken_is_an_unreachable_place(run: Run) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        done = run("node", "run", "--listen", place)
+        done = run("node", "run", "--metrics", "off", "--listen", place)
     assert (done.code, done.out) == (3, "")
     assert done.err.startswith(f"error: cannot listen at {place}: ")
     assert "in use" in done.err
@@ -122,7 +134,7 @@ def test_socket_of_the_first_place_is_removed_when_the_second_is_taken(
     path = clean_place / "node.sock"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        done = run("node", "run", "--listen", f"uds:{path}", "--listen", place)
+        done = run("node", "run", "--metrics", "off", "--listen", f"uds:{path}", "--listen", place)
     assert done.code == 3
     assert not os.path.lexists(path)
 
@@ -131,3 +143,83 @@ def test_help_shows_examples(run: Run) -> None:
     done = run("node", "run", "--help")
     assert done.code == 0
     assert "    skerry node run --listen tcp://127.0.0.1:4000 --listen uds:/" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_node_out_of_descriptors_serves_those_who_are_in(loop: str, clean_place: Path) -> None:
+    arguments = ("--listen", "tcp://127.0.0.1:0", "--log-form", "text")
+    with started(*arguments, descriptors=64, environ={"SKERRY_NODE__LOOP": loop}) as program:
+        (place,) = places_of(program, "skerry")
+        endpoint = parse_endpoint(place)
+        streams = [socket.create_connection((endpoint.host, endpoint.port), 10) for _ in range(100)]
+        assert greeting(streams[0], Wire()) == "skerry"
+        served = 0
+        for stream in streams[1:]:
+            stream.settimeout(10)
+            try:
+                served += bool(stream.recv(4096))
+            except ConnectionResetError:
+                continue
+        assert 30 <= served <= 64
+        for stream in streams:
+            stream.close()
+        # There is room again as soon as the node has noticed.
+        while True:
+            with socket.create_connection((endpoint.host, endpoint.port), 10) as stream:
+                try:
+                    if stream.recv(4096):
+                        break
+                except ConnectionResetError:
+                    continue
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 0
+        assert program.stderr is not None
+        told = program.stderr.read()
+        # Not a line for each of those who were turned away.
+        assert 1 <= told.count("turned away") <= 2
+
+
+@pytest.mark.slow
+def test_all_lines_are_json_where_that_is_wanted(clean_place: Path) -> None:
+    place = f"uds:{clean_place}/node.sock"
+    with started("--listen", place, "--log-form", "json") as program:
+        assert program.stderr is not None
+        first = json.loads(program.stderr.readline())
+        assert first["message"] == f"node skerry listens at {place}"
+        program.send_signal(signal.SIGTERM)
+        assert program.wait(10) == 0
+        rest = [json.loads(line) for line in program.stderr]
+    assert rest[-1]["message"] == "node skerry ends"
+
+
+@pytest.mark.slow
+def test_configuration_is_read_from_a_file_and_flags_come_first(clean_place: Path) -> None:
+    file = clean_place / "node.toml"
+    path = clean_place / "a.sock"
+    file.write_text(f'[node]\nname = "harbour"\nlisten = ["uds:{path}"]\n')
+    with started("--config", str(file)) as program:
+        assert places_of(program, "harbour") == [f"uds:{path}"]
+    with started("--config", str(file), "--name", "pier") as program:
+        assert places_of(program, "pier") == [f"uds:{path}"]
+
+
+def test_tls_without_a_certificate_fails_with_a_hint(run: Run) -> None:
+    done = run("node", "run", "--metrics", "off", "--listen", "tls://127.0.0.1:0")
+    assert done.code == 1
+    assert "TLS needs a certificate, and none is given" in done.err
+    assert "--tls-cert" in done.err
+
+
+def test_place_for_metrics_that_is_none_is_refused(run: Run) -> None:
+    done = run("node", "run", "--metrics", "everywhere")
+    assert done.code == 1
+    assert "'everywhere' is not HOST:PORT" in done.err
+
+
+def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
+    place = f"uds:{clean_place}/node.sock"
+    done = run("node", "run", "--metrics", "off", "--listen", place, "--storage", "oracle:x")
+    assert done.code == 1
+    assert "there is no storage 'oracle'" in done.err
+    assert not (clean_place / "node.sock").exists()

@@ -31,7 +31,8 @@ def test_group_lists_its_commands(run: Run) -> None:
     done = run("types", "--help")
     assert done.code == 0
     listed = done.out.split("Commands:\n")[1].splitlines()
-    assert [line.split()[0] for line in listed] == ["check", "diff", "format", "generate", "show"]
+    names = [line.split()[0] for line in listed]
+    assert names == ["check", "diff", "format", "generate", "list", "show"]
 
 
 def test_group_alone_shows_its_help_and_is_an_error(run: Run) -> None:

@@ -1,0 +1,38 @@
+"""`skerry completion`: scripts that let a shell complete command lines of skerry."""
+
+from __future__ import annotations
+
+import click
+
+from skerry.cli.output import current_output
+
+__all__ = ["completion"]
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(*, shell: str) -> None:
+    """Print the script by which a shell completes commands, options and names of types.
+
+    Names of types come from the --types files of the line, else from the node, if it answers at
+    once.
+
+    \b
+    Put one of these into the start-up file of the shell:
+      eval "$(skerry completion bash)"           ~/.bashrc
+      eval "$(skerry completion zsh)"            ~/.zshrc, after compinit
+      skerry completion fish | source            ~/.config/fish/config.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    from skerry.cli.program import COMPLETE_VARIABLE
+
+    found = get_completion_class(shell)
+    assert found is not None
+    # Not by its `source`, which would first start a bash to ask for its version.
+    script = found.source_template % {
+        "complete_func": "_skerry_completion",
+        "complete_var": COMPLETE_VARIABLE,
+        "prog_name": "skerry",
+    }
+    current_output().line(script)

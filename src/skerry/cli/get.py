@@ -1,0 +1,124 @@
+"""`skerry get`: the current objects of a type, from the shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.output import current_output, json_option
+from skerry.errors import SkerryError
+
+if TYPE_CHECKING:
+    from skerry.objects.base import Struct
+
+__all__ = ["get"]
+
+
+@click.command()
+@type_argument()
+@click.argument("key_parts", nargs=-1, metavar="[KEY]...")
+@click.option("--where", metavar="E", help="Only objects for which this is true.")
+@click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
+@types_option
+@node_options
+@json_option
+def get(
+    *,
+    type_name: str,
+    key_parts: tuple[str, ...],
+    where: str | None,
+    fields: str | None,
+    types: Mapping[str, Any],
+    choice: NodeChoice,
+    as_json: bool,
+) -> None:
+    """Show the current objects of a type, or the one that has a key.
+
+    A type with several key fields takes one KEY for each, in the order in which it declares them.
+    It is an error if there is no such object. With --json each line has the object by field names,
+    and _key, _sender and _age_s.
+
+    \b
+    Examples:
+      skerry get Vessel
+      skerry get Vessel 244660000
+      skerry get Vessel --where "lat > 50" --json
+    """
+    from skerry.cli.rows import key_text, object_row
+    from skerry.plain import visible
+
+    output = current_output()
+    with choice.connect("skerry-get", types=types) as space:
+        cls = struct_class(space, type_name, types)
+        if not cls.descriptor.flags.cached:
+            raise _not_kept(type_name)
+        wanted = _wanted(cls, key_parts) if key_parts else None
+        names = [name.strip() for name in fields.split(",")] if fields else None
+        # However many there are, they come as long as it takes.
+        container = space.container(cls, where=_joined(where, wanted), fields=names, timeout=None)
+        if wanted is not None and wanted not in container:
+            raise SkerryError(f"there is no {type_name} with {key_text(wanted)}")
+        for found in container if wanted is None else [wanted]:
+            try:
+                obj, info = container[found], container.info(found)
+            except KeyError:
+                continue  # somebody removed it since
+            if as_json:
+                output.json_line(object_row(obj, info))
+            else:
+                output.line(visible(str(obj)))
+
+
+def _not_kept(type_name: str) -> SkerryError:
+    error = SkerryError(f"{type_name} is not cached: a node passes it on and keeps nothing")
+    error.hint = f"follow it with `skerry sub {type_name}`"
+    return error
+
+
+def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
+    """An object that has only this key."""
+    import json
+
+    from skerry.objects.json import from_plain
+    from skerry.schema.model import Kind
+
+    fields = cls.descriptor.key_fields
+    if len(key_parts) != len(fields):
+        names = ", ".join(field.name for field in fields) or "none, as there is one object at most"
+        raise click.UsageError(f"the key of {cls.descriptor.name} is {names}")
+    plain: dict[str, Any] = {}
+    for field, text in zip(fields, key_parts, strict=True):
+        try:
+            plain[field.name] = text if field.type.kind == Kind.STRING else json.loads(text)
+        except ValueError:
+            plain[field.name] = text
+    obj: Struct = from_plain(cls, plain)
+    return obj
+
+
+def _joined(where: str | None, wanted: Struct | None) -> str | None:
+    """The condition with the key in it, so that the node sends no other object."""
+    conditions = [f"({where})"] if where else []
+    if wanted is not None:
+        from skerry.objects.json import to_plain
+        from skerry.schema.model import Kind
+
+        plain = to_plain(wanted)
+        conditions += [
+            f'"{field.name}" = {_literal(plain[field.name])}'
+            for field in wanted.descriptor.key_fields
+            # Bytes and structs cannot be compared; the right object is picked out here.
+            if field.type.kind not in (Kind.BYTES, Kind.ANY, Kind.REF, Kind.STRUCT, Kind.VECTOR)
+        ]
+    return " and ".join(conditions) or None
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return "'" + value.replace("'", "''") + "'"
+    return repr(value)

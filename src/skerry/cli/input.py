@@ -1,0 +1,70 @@
+"""What commands read: lines of the standard input, until its end or until a signal."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+from skerry.cli.stopping import Stop
+from skerry.errors import LimitExceeded
+from skerry.limits import PAYLOAD_BYTES_MAX
+
+__all__ = ["input_bytes", "input_lines"]
+
+_WAIT_S: Final = 0.1
+"""How soon a request to stop is seen while nothing comes."""
+_CHUNK_BYTES: Final = 65536
+
+
+def input_lines(stop: Stop) -> Iterator[bytes]:
+    """Lines of the standard input that are not blank, each as soon as it is there.
+
+    A line may be as long as an object; LimitExceeded if one is longer.
+    """
+    rest = b""
+    for chunk in _chunks(stop):
+        *lines, rest = (rest + chunk).split(b"\n")
+        for line in lines:
+            if line.strip():
+                yield _bounded(line)
+        _bounded(rest)
+    if rest.strip() and not stop.is_requested:
+        yield rest
+
+
+def input_bytes(stop: Stop) -> bytes:
+    """The whole standard input, which may be as long as an object."""
+    content = b""
+    for chunk in _chunks(stop):
+        content = _bounded(content + chunk)
+    return content
+
+
+def _chunks(stop: Stop) -> Iterator[bytes]:
+    # Read by its number, and only when there is something: a read that waits would go on waiting
+    # after a signal, and Python's own buffer would hide what is there already.
+    if sys.stdin is None or sys.stdin.closed:
+        raise OSError(errno.EBADF, "standard input is closed")
+    number = sys.stdin.fileno()
+    while not stop.is_requested:
+        readable, _, _ = select.select([number], [], [], _WAIT_S)
+        if not readable:
+            continue
+        chunk = os.read(number, _CHUNK_BYTES)
+        if not chunk:
+            return
+        yield chunk
+
+
+def _bounded(content: bytes) -> bytes:
+    if len(content) > PAYLOAD_BYTES_MAX:
+        raise LimitExceeded(
+            what="size of a piece of the standard input in bytes",
+            value=len(content),
+            limit=PAYLOAD_BYTES_MAX,
+        )
+    return content

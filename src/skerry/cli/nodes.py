@@ -1,0 +1,153 @@
+"""The options by which commands find a node and its types, and the connection they lead to."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from skerry.cli.completing import complete_type
+from skerry.errors import SkerryError
+from skerry.spelling import nearest
+
+if TYPE_CHECKING:
+    from skerry.client.sync import Space
+    from skerry.objects.base import Struct
+
+__all__ = ["NodeChoice", "node_options", "struct_class", "type_argument", "types_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeChoice:
+    """Which node was meant, and how to get in."""
+
+    endpoint: str | None = None
+    secret: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+
+    def connect(
+        self, name: str, *, types: Mapping[str, Any] | None = None, timeout_s: float = 10.0
+    ) -> Space:
+        """A space of that node, for a program of this name."""
+        from skerry.client.sync import connect
+
+        return connect(
+            self.endpoint,
+            name=name,
+            types=types or {},
+            secret=self.secret,
+            ca=self.ca,
+            cert=self.cert,
+            key=self.key,
+            timeout=timeout_s,
+        )
+
+
+_FILE: Final = click.Path(dir_okay=False)
+_OPTIONS: Final = (
+    click.option(
+        "--node",
+        "endpoint",
+        metavar="URI",
+        help="Where the node is, as tcp://host:port or uds:/path. If not given:"
+        " SKERRY_ENDPOINT, DOTS_ENDPOINT, else the node of this computer.",
+    ),
+    click.option(
+        "--secret",
+        metavar="TEXT",
+        help="Secret for a node that asks for one. Others can see command lines: better set"
+        " DOTS_AUTH_SECRET.",
+    ),
+    click.option("--ca", type=_FILE, help="Who signs the certificate of a tls:// node."),
+    click.option("--cert", type=_FILE, help="Our certificate, for nodes that want one."),
+    click.option("--key", type=_FILE, help="Its private key."),
+)
+
+
+def node_options(command: Command) -> Command:
+    """Gives a command `--node` and what else it takes to connect, as its argument `choice`."""
+    names = NodeChoice.__dataclass_fields__
+
+    @functools.wraps(command)
+    def collected(**given: Any) -> Any:
+        given["choice"] = NodeChoice(**{name: given.pop(name) for name in names})
+        return command(**given)
+
+    wrapped: Any = collected
+    for option in reversed(_OPTIONS):
+        wrapped = option(wrapped)
+    found: Command = wrapped
+    return found
+
+
+def types_option(command: Command) -> Command:
+    """Gives a command `--types`, as its argument `types`: what the files define, by name."""
+
+    def read(_context: click.Context, _option: click.Parameter, files: Any) -> Mapping[str, Any]:
+        if not files:
+            return {}
+        from skerry.runtime.typefiles import load_types
+
+        return load_types(*files)
+
+    return click.option(
+        "--types",
+        "types",
+        multiple=True,
+        metavar="FILE",
+        type=_FILE,
+        # Before the argument TYPE, whose completion looks into the files.
+        is_eager=True,
+        callback=read,
+        help="Type file; several are fine. Without, types are learned from the node.",
+    )(command)
+
+
+def type_argument(**options: Any) -> Callable[[Command], Command]:
+    """Gives a command the name of a type as `type_name`, which a shell can complete."""
+    options = {"metavar": "TYPE", **options}
+    return click.argument("type_name", shell_complete=complete_type, **options)
+
+
+def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Struct]:
+    """The class of a type: of the type files if there are any, else as the node knows it."""
+    found = _known(name, types)
+    if found is None and not types:
+        known = space.request_types(name)
+        found = _known(name, known)
+        if found is None:
+            raise _unknown(name, space.request_types())
+    if found is None:
+        raise click.UsageError(
+            f"there is no struct {name} in the type files; there are {', '.join(sorted(types))}"
+        )
+    return found
+
+
+def _known(name: str, types: Mapping[str, Any]) -> type[Struct] | None:
+    from skerry.objects.base import Struct
+    from skerry.objects.internal import internal_class
+    from skerry.schema.internal import internal_types
+
+    cls = types.get(name)
+    if cls is None and name in internal_types():
+        cls = internal_class(name)
+    return cls if isinstance(cls, type) and issubclass(cls, Struct) else None
+
+
+def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
+    error = SkerryError(f"the node knows no struct {name}")
+    guess = nearest(name, known)
+    error.hint = (
+        f"did you mean {guess}?"
+        if guess
+        else "`skerry types list` shows those it knows; --types FILE brings others"
+    )
+    return error

@@ -1,0 +1,213 @@
+"""`skerry pub`: objects and bytes to a node, from the shell."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skerry.cli.input import input_bytes, input_lines
+from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.output import current_output
+from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.errors import DecodeError, SkerryError, WouldBlock
+
+if TYPE_CHECKING:
+    from skerry.client.sync import Space
+    from skerry.objects.base import Struct
+
+__all__ = ["pub"]
+
+
+@click.command()
+@type_argument(required=False)
+@click.argument("fields", nargs=-1, metavar="[FIELD=VALUE]...")
+@click.option("--remove", is_flag=True, help="Remove the object that has this key.")
+@click.option(
+    "--clear", "cleared", multiple=True, metavar="FIELD", help="Unset a field; several are fine."
+)
+@click.option("--subject", metavar="S", help="Publish under this subject.")
+@click.option(
+    "--data",
+    metavar="D",
+    help="Bytes for --subject: text, @FILE, hex:DIGITS, or - for the standard input.",
+)
+@types_option
+@node_options
+def pub(
+    *,
+    type_name: str | None,
+    fields: tuple[str, ...],
+    remove: bool,
+    cleared: tuple[str, ...],
+    subject: str | None,
+    data: str | None,
+    types: Mapping[str, Any],
+    choice: NodeChoice,
+) -> None:
+    """Publish an object, each line of JSON of the standard input, or bytes under a subject.
+
+    Only the fields that are given change; the others stay as they are. A value is read as the type
+    of the field says: text as it is, all others as in JSON (times also as ISO 8601). In a line of
+    JSON, null unsets a field, names that begin with _ and are no fields are passed over, and a
+    line with "_operation": "remove" removes: what `skerry sub --json` prints can be published.
+
+    It ends when the node has confirmed everything; what is persistent is stored then.
+
+    \b
+    Examples:
+      skerry pub Vessel mmsi=244660000 name=Maren lat=52.1 --types fleet.dots
+      skerry pub Vessel mmsi=244660000 lat=52.2          (the node knows the type by now)
+      skerry pub Vessel mmsi=244660000 --clear name
+      skerry pub Vessel mmsi=244660000 --remove
+      producer | skerry pub Vessel
+      skerry pub --subject /prices/ERIC-B --data 92.14
+      skerry pub --subject /pictures/1 --data @harbour.png
+    """
+    _check_use(type_name, fields, remove=remove, cleared=cleared, subject=subject, data=data)
+    with stop_on_signals() as stop, choice.connect("skerry-pub", types=types) as space:
+        if type_name is None:
+            assert subject is not None
+            for content in _contents(data, stop):
+                _push(space, lambda content=content: space.publish(subject, content))  # type: ignore[misc]
+        else:
+            cls = struct_class(space, type_name, types)
+            sender = _Sender(space, cls, subject or "")
+            if fields:
+                sender.send(_given(cls, fields, cleared), is_removal=remove)
+            else:
+                for number, line in enumerate(input_lines(stop), 1):
+                    with _saying_where(number):
+                        sender.send_line(line, is_removal=remove)
+        space.flush()
+
+
+class _Sender:
+    """Publishes and removes objects of one type."""
+
+    def __init__(self, space: Space, cls: type[Struct], subject: str) -> None:
+        self._space = space
+        self._cls = cls
+        self._subject = subject
+
+    def send(self, plain: Mapping[str, Any], *, is_removal: bool) -> None:
+        """Fields by name, those to be unset with None."""
+        from skerry.objects.json import from_plain
+
+        obj: Struct = from_plain(self._cls, plain)
+        only = list(plain) if None in plain.values() else None
+        space, subject = self._space, self._subject
+        if is_removal:
+            _push(space, lambda: space.remove(obj, subject=subject))
+        else:
+            _push(space, lambda: space.publish(obj, only=only, subject=subject))
+
+    def send_line(self, line: bytes, *, is_removal: bool) -> None:
+        """A line of JSON."""
+        descriptor = self._cls.descriptor
+        try:
+            plain = json.loads(line)
+        except ValueError as error:
+            raise DecodeError(type_name=descriptor.name, detail=f"not JSON: {error}") from None
+        if not isinstance(plain, dict):
+            raise DecodeError(type_name=descriptor.name, detail="not an object of JSON")
+        is_removal = is_removal or plain.get("_operation") == "remove"
+        fields = {
+            name: value
+            for name, value in plain.items()
+            if not name.startswith("_") or descriptor.has_field(name)
+        }
+        self.send(fields, is_removal=is_removal)
+
+
+def _check_use(
+    type_name: str | None,
+    fields: tuple[str, ...],
+    *,
+    remove: bool,
+    cleared: tuple[str, ...],
+    subject: str | None,
+    data: str | None,
+) -> None:
+    if type_name is None and subject is None:
+        raise click.UsageError("name a TYPE to publish an object of, or a --subject for bytes")
+    if type_name is None and remove:
+        raise click.UsageError("bytes under a subject are not kept, so there is nothing to remove")
+    if type_name is not None and "=" in type_name:
+        raise click.UsageError(f"{type_name!r} stands where the name of a type should")
+    if type_name is not None and data is not None:
+        raise click.UsageError("--data is for a --subject alone; an object has fields")
+    if cleared and not fields:
+        raise click.UsageError("--clear needs the key of the object, as FIELD=VALUE")
+
+
+def _contents(data: str | None, stop: Stop) -> Iterator[bytes]:
+    """What is to be published: one piece, or each line of the standard input."""
+    if data is None:
+        yield from input_lines(stop)
+    elif data == "-":
+        yield input_bytes(stop)
+    elif data.startswith("@"):
+        from skerry.limits import PAYLOAD_BYTES_MAX
+        from skerry.runtime.whole_files import read_whole
+
+        yield read_whole(data[1:], bytes_max=PAYLOAD_BYTES_MAX)
+    elif data.startswith("hex:"):
+        try:
+            yield bytes.fromhex(data[4:])
+        except ValueError:
+            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
+    else:
+        yield data.encode()
+
+
+def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...]) -> dict[str, Any]:
+    plain: dict[str, Any] = {}
+    for field in fields:
+        name, equals, text = field.partition("=")
+        if not equals:
+            raise click.UsageError(f"{field!r} is not of the form FIELD=VALUE")
+        if name in plain:
+            raise click.UsageError(f"{name} is given twice")
+        plain[name] = _value(cls, name, text)
+    for name in cleared:
+        if plain.get(name) is not None:
+            raise click.UsageError(f"{name} is given and cleared")
+        plain[name] = None
+    return plain
+
+
+def _value(cls: type[Struct], name: str, text: str) -> Any:
+    """Texts as they are, all others as JSON where they can be read so."""
+    from skerry.schema.model import Kind
+
+    descriptor = cls.descriptor
+    if descriptor.has_field(name) and descriptor.field(name).type.kind == Kind.STRING:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _push(space: Space, publish: Callable[[], None]) -> None:
+    """Publish, and wait for room where there is none."""
+    while True:
+        try:
+            publish()
+        except WouldBlock:
+            space.drain()
+        else:
+            return
+
+
+@contextmanager
+def _saying_where(number: int) -> Iterator[None]:
+    try:
+        yield
+    except SkerryError:
+        current_output().note(f"line {number} of the standard input:")
+        raise

@@ -1,0 +1,149 @@
+"""`skerry sub`: follow what others publish, from the shell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.errors import Disconnected
+from skerry.schema.internal import internal_types
+
+if TYPE_CHECKING:
+    from skerry.client.events import Event
+    from skerry.client.sync import Space, Subscription
+
+__all__ = ["sub"]
+
+_WAIT_S: Final = 0.1
+"""How soon a request to stop is seen while nothing happens."""
+_WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
+
+
+@click.command()
+@type_argument(metavar="TYPE|SUBJECT")
+@click.option("--where", metavar="E", help="Only objects for which this is true.")
+@click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
+@click.option("--new", is_flag=True, help="Leave out what is there already.")
+@click.option(
+    "--on-slow",
+    type=click.Choice(["disconnect", "conflate"]),
+    default="disconnect",
+    show_default=True,
+    help="When we do not keep up: end with an error, or skip to the last state of each object.",
+)
+@types_option
+@node_options
+@json_option
+def sub(
+    *,
+    type_name: str,
+    where: str | None,
+    fields: str | None,
+    count: int | None,
+    new: bool,
+    on_slow: Any,
+    types: Mapping[str, Any],
+    choice: NodeChoice,
+    as_json: bool,
+) -> None:
+    """Follow a type or a subject: what is there, and each change from then on, until Ctrl-C.
+
+    A subject begins with a slash; in it * stands for one level and ... at its end for all below.
+    A pattern whose first level is a wild card leaves out what the node says about itself.
+    When the connection is lost, it is restored, and one is told what was missed.
+
+    With --json each line has the whole object by field names, and _operation (create, update or
+    remove), _type, _key, _subject, _sender and _age_s.
+
+    \b
+    Examples:
+      skerry sub Vessel
+      skerry sub Vessel --where "lat > 50 and name like 'M%'" --fields lat,lon
+      skerry sub Vessel --json --count 10
+      skerry sub '/prices/*'
+      skerry sub '/...' --new
+    """
+    output = current_output()
+    is_subject = type_name.startswith("/")
+    if is_subject and (where or fields):
+        raise click.UsageError("--where and --fields need a type, and not a subject")
+    with stop_on_signals() as stop, choice.connect("skerry-sub", types=types) as space:
+        _tell_states(space, output)
+        names = [name.strip() for name in fields.split(",")] if fields else None
+        what: Any = type_name
+        if not is_subject:
+            what = _class_or_name(space, type_name, types, output, needs_type=bool(where or fields))
+        with space.subscribe(what, where=where, fields=names, on_slow=on_slow) as subscription:
+            printer = _Printer(
+                output, as_json=as_json, is_new=new, has_internal=not _WILD.match(type_name)
+            )
+            _follow(space, subscription, stop, printer, count)
+
+
+class _Printer:
+    """Shows events one by one."""
+
+    def __init__(self, output: Output, *, as_json: bool, is_new: bool, has_internal: bool) -> None:
+        self._output = output
+        self._as_json = as_json
+        self._is_new = is_new
+        self._has_internal = has_internal
+
+    def show(self, event: Event[Any]) -> bool:
+        """Whether this one was to be shown."""
+        from skerry.cli.rows import event_row, event_text
+        from skerry.client.events import BYTES_NAME
+
+        name = event.type_name
+        if not self._has_internal and name in internal_types() and name != BYTES_NAME:
+            return False
+        if self._is_new and event.is_from_cache:
+            return False
+        if self._as_json:
+            self._output.json_line(event_row(event))
+        else:
+            self._output.line(event_text(event))
+        return True
+
+
+def _class_or_name(
+    space: Space, name: str, types: Mapping[str, Any], output: Output, *, needs_type: bool
+) -> Any:
+    """The class of a type; where nobody has published one yet, its name serves, too."""
+    if types or needs_type or name in space.request_types(name) or name in internal_types():
+        return struct_class(space, name, types)
+    output.note(f"the node does not know {name} yet; waiting for somebody to publish one")
+    return name
+
+
+def _follow(
+    space: Space, events: Subscription[Any], stop: Stop, printer: _Printer, count: int | None
+) -> None:
+    shown = 0
+    while not stop.is_requested and shown != count:
+        event = events.get(timeout=_WAIT_S)
+        if event is not None:
+            shown += printer.show(event)
+        elif space.state == "closed":
+            raise Disconnected(space.wait_closed() or "the node ended the connection")
+
+
+def _tell_states(space: Space, output: Output) -> None:
+    """People hear what becomes of the connection; what they read is not to be a riddle."""
+    from skerry.client.states import SpaceState, StateChanged
+
+    def tell(change: StateChanged) -> None:
+        if change.state is SpaceState.DISCONNECTED:
+            output.note(f"the connection is lost ({change.reason}); trying to get it back")
+        elif change.state is SpaceState.CONNECTED:
+            output.note("connected again")
+
+    space.on_state(tell)
+    space.on_refused(lambda refusal: output.warning(f"the node does not permit {refusal}"))

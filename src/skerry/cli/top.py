@@ -1,0 +1,252 @@
+"""`skerry top`: a node at work, refreshed once in a while."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import monotonic, sleep, time
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skerry.cli.nodes import NodeChoice, node_options
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.parameters import FiniteFloat
+from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.plain import visible
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from skerry.apps.top import ClientLine, Counts, NodePicture, TypeLine
+
+__all__ = ["top"]
+
+_LOOK_S: Final = 0.1
+"""How soon a request to stop is seen."""
+_LEDGER_S_MAX: Final = 2.5
+"""How long the first picture waits for a ledger, which a node tells each second."""
+_LEDGER_COLUMNS: Final = (
+    "due",
+    "delivered",
+    "filtered",
+    "conflated",
+    "expired",
+    "refused",
+    "queued",
+    "unexplained",
+)
+
+
+@click.command()
+@click.option(
+    "--interval",
+    "interval_s",
+    type=FiniteFloat(min=0.1),
+    default=1.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds from one picture to the next.",
+)
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
+@node_options
+@json_option
+def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bool) -> None:
+    """Watch a node at work: its clients and types, their rates, and the ledger, until Ctrl-C.
+
+    The ledger says what became of all updates that were due to somebody: due = delivered +
+    filtered + conflated + expired + refused + queued. What is left is unexplained, and always 0.
+    A client's row is about what was due to it, a type's about its updates times those who asked.
+
+    \b
+    Examples:
+      skerry top
+      skerry top --json --count 1
+      skerry top --interval 5 >> node.log
+    """
+    from skerry.apps.top import NodeWatch
+
+    output = current_output()
+    with stop_on_signals() as stop, choice.connect("skerry-top") as space:
+        watch = NodeWatch(space)
+        watch.wait_ledger(_LEDGER_S_MAX)
+        with _screen(output, as_json=as_json) as show:
+            left = count
+            while not stop.is_requested and left != 0:
+                show(watch.picture(time()))
+                left = None if left is None else left - 1
+                if left != 0:
+                    _pause(interval_s, stop)
+
+
+def _pause(seconds: float, stop: Stop) -> None:
+    end_s = monotonic() + seconds
+    while not stop.is_requested and (left_s := end_s - monotonic()) > 0:
+        sleep(min(left_s, _LOOK_S))
+
+
+@contextmanager
+def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodePicture], None]]:
+    """How pictures are shown: as JSON, live on a terminal, or as lines."""
+    if as_json:
+        yield lambda picture: output.json_line(_rounded(dataclasses.asdict(picture)))
+    elif not sys.stdout.isatty():
+        yield lambda picture: _print_lines(output, picture)
+    else:
+        from rich.live import Live
+
+        console = output.console(sys.stdout)
+        with Live(console=console, auto_refresh=False, screen=True) as live:
+            yield lambda picture: live.update(
+                _rendered(picture, height=console.size.height), refresh=True
+            )
+
+
+def _rounded(value: Any) -> Any:
+    """Rates and times as exact as anybody needs."""
+    if isinstance(value, float):
+        return round(value, 3)
+    if isinstance(value, dict):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    return [_rounded(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+def _present(picture: NodePicture) -> list[ClientLine]:
+    """Those who are there. A node speaks of the others for as long as objects of them are left."""
+    return [client for client in picture.clients if client.state != "closed"]
+
+
+def _is_used(line: TypeLine) -> bool:
+    """Whether there is anything to say of a type."""
+    return bool(line.object_count or line.member_count or line.ledger.due or line.ledger.accepted)
+
+
+# -- lines
+
+
+def _print_lines(output: Output, picture: NodePicture) -> None:
+    output.line(f"node {_headline(picture)}")
+    for client in _present(picture):
+        output.line(f"client {client.id} {_client_text(client)}")
+    for type_ in filter(_is_used, picture.types):
+        output.line(f"type {_type_text(type_)}")
+
+
+def _headline(picture: NodePicture) -> str:
+    facts = [
+        picture.node,
+        picture.state,
+        f"up {_duration(picture.uptime_s)}",
+        f"{_number(picture.object_count)} objects",
+        f"{picture.received_per_s:.0f} in/s",
+        f"{picture.sent_per_s:.0f} out/s",
+        f"{_size(picture.memory_bytes_max)} at most",
+        f"unexplained {_number(picture.unexplained)}",
+    ]
+    return visible(", ".join(facts))
+
+
+def _client_text(client: ClientLine) -> str:
+    words = [
+        client.name,
+        client.state,
+        f"in/s={client.in_per_s:.0f}",
+        f"out/s={client.out_per_s:.0f}",
+        f"queued_bytes={client.queued_bytes}",
+        *_ledger_words(client.ledger),
+    ]
+    return visible(" ".join(words))
+
+
+def _type_text(type_: TypeLine) -> str:
+    words = [
+        type_.name,
+        f"objects={type_.object_count}",
+        f"members={type_.member_count}",
+        f"in/s={type_.in_per_s:.0f}",
+        f"out/s={type_.out_per_s:.0f}",
+        *_ledger_words(type_.ledger),
+    ]
+    return visible(" ".join(words))
+
+
+def _ledger_words(ledger: Counts | None) -> list[str]:
+    if ledger is None:
+        return []
+    return [f"{name}={getattr(ledger, name)}" for name in _LEDGER_COLUMNS]
+
+
+# -- a terminal
+
+
+def _rendered(picture: NodePicture, *, height: int) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    is_well = picture.unexplained in (0, None) and picture.state == "connected"
+    head = Text(_headline(picture), style="bold" if is_well else "bold red", overflow="ellipsis")
+    # Each table has a title, a head and three lines; the types come first, they are what it is for.
+    room = max(height - 14, 4)
+    types = sorted(
+        filter(_is_used, picture.types),
+        key=lambda line: (-line.in_per_s - line.out_per_s, line.name),
+    )
+    type_count = min(len(types), max(room // 2, room - len(picture.clients)))
+    clients = sorted(_present(picture), key=lambda line: (-line.in_per_s - line.out_per_s, line.id))
+    return Group(
+        head,
+        _table("types", ("name", "objects", "members"), types[:type_count], _type_cells),
+        _table("clients", ("id", "name", "state"), clients[: room - type_count], _client_cells),
+        Text("Ctrl-C ends", style="dim"),
+    )
+
+
+def _table(
+    title: str, columns: tuple[str, ...], lines: list[Any], cells: Callable[[Any], list[str]]
+) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
+    for column in (*columns, "in/s", "out/s", *_LEDGER_COLUMNS):
+        is_words = column in ("name", "state")
+        table.add_column(column, justify="left" if is_words else "right", no_wrap=True)
+    for line in lines:
+        ledger = line.ledger
+        is_well = ledger is None or ledger.unexplained == 0
+        counts = ["" if ledger is None else str(getattr(ledger, name)) for name in _LEDGER_COLUMNS]
+        row = [*cells(line), f"{line.in_per_s:.0f}", f"{line.out_per_s:.0f}", *counts]
+        table.add_row(*(Text(visible(cell)) for cell in row), style=None if is_well else "red")
+    return table
+
+
+def _type_cells(line: TypeLine) -> list[str]:
+    return [line.name, str(line.object_count), str(line.member_count)]
+
+
+def _client_cells(line: ClientLine) -> list[str]:
+    return [str(line.id), line.name, line.state]
+
+
+def _number(value: int | None) -> str:
+    return "?" if value is None else str(value)
+
+
+def _size(value: int | None) -> str:
+    return "? MB" if value is None else f"{value / 1e6:.0f} MB"
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "?"
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return (
+        f"{days}d {hours:02}:{minutes:02}:{rest:02}"
+        if days
+        else f"{hours:02}:{minutes:02}:{rest:02}"
+    )

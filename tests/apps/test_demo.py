@@ -1,0 +1,91 @@
+"""The guided tour as a program: it holds its promises, and leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+
+def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "skerry", "demo", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def processes(words: str) -> list[int]:
+    """Numbers of the processes that name a process of the tour."""
+    return [int(number) for number in re.findall(r"process (\d+)", words)]
+
+
+def assert_gone(numbers: list[int], folder: Path) -> None:
+    assert numbers
+    for number in numbers:
+        with pytest.raises(ProcessLookupError):
+            os.kill(number, 0)
+    assert list(folder.glob("skerry-demo-*")) == []
+
+
+def finished(process: subprocess.Popen[str], **options: Any) -> tuple[str, str]:
+    try:
+        return process.communicate(timeout=180, **options)
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--seconds", "1", "--headless", "--vessels", "5")
+    out, err = finished(process)
+    assert process.returncode == 0, out + err
+    assert "BROKEN" not in out
+    assert "what was confirmed is there after kill -9 of the node" in out
+    assert_gone(processes(err), tmp_path)
+
+
+def test_one_signal_brings_it_to_its_end(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
+    assert process.stderr is not None
+    err = ""
+    for line in process.stderr:
+        err += line
+        if line.startswith("6. "):
+            break
+    process.send_signal(signal.SIGTERM)
+    out, rest = finished(process)
+    assert process.returncode == 0, out + rest
+    assert "stopping; once more to interrupt\n" in rest
+    assert "everybody ends orderly" in out
+    assert_gone(processes(err + rest), tmp_path)
+
+
+def test_second_signal_ends_it_at_once_with_all_processes(tmp_path: Path) -> None:
+    process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
+    assert process.stderr is not None
+    err = ""
+    for line in process.stderr:
+        err += line
+        if line.startswith("3. "):
+            break
+    process.send_signal(signal.SIGINT)
+    for line in process.stderr:
+        err += line
+        if "once more" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, rest = finished(process)
+    assert process.returncode == 1
+    assert "error: interrupted" in rest
+    assert_gone(processes(err + rest), tmp_path)

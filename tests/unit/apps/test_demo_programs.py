@@ -1,0 +1,94 @@
+"""The programs of the demo, as processes and clients of a real node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.apps.demo_programs import PICTURE_BYTES, main
+from skerry.apps.demo_stage import Program, Stage
+from skerry.apps.fleet import Alarm, Radar, Vessel, Voyage
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def stage() -> Iterator[Stage]:
+    with Stage() as found:
+        yield found
+
+
+def started(stage: Stage, node: Any, program: str, name: str, *words: str) -> Program:
+    given = ("--node", node.place, "--name", name, *words)
+    found = stage.start(program, "-m", "skerry.apps.demo_programs", program, *given)
+    found.wait_said("ready")
+    return found
+
+
+def test_fleet_tells_where_its_vessels_really_are(stage: Stage, live_node: Any) -> None:
+    fleet = started(stage, live_node, "fleet", "north", "--count", "3")
+    confirmed = fleet.wait_said("confirmed")["voyages"]
+    fleet.tell("freeze")
+    frozen = fleet.wait_said("frozen")
+    with skerry.connect(live_node.place) as space:
+        places = {str(v.mmsi): [v.lat, v.lon] for v in space.container(Vessel).values()}
+        assert places == frozen["places"]
+        assert set(space.container(Voyage)) >= set(confirmed)
+        radar = space.container(Radar)["north"]
+        assert radar.picture is not None
+        assert (radar.number, len(radar.picture)) == (frozen["number"], PICTURE_BYTES)
+    assert fleet.wait_end() == 0
+    assert fleet.said("ended")
+
+
+def test_fleet_tells_everything_again_after_the_node_was_away(stage: Stage, live_node: Any) -> None:
+    fleet = started(stage, live_node, "fleet", "north", "--count", "3")
+    live_node.stop()
+    fleet.wait_said("state", lambda line: line["state"] == "disconnected")
+    live_node.start()
+    fleet.wait_said("state", lambda line: line["state"] == "connected")
+    fleet.tell("freeze")
+    frozen = fleet.wait_said("frozen")
+    with skerry.connect(live_node.place) as space:
+        vessels = space.container(Vessel)
+        assert {str(mmsi) for mmsi in vessels} == set(frozen["places"])
+        assert all(vessel.name for vessel in vessels.values())
+        assert space.container(Radar)["north"].number == frozen["number"]
+    assert fleet.wait_end() == 0
+
+
+def test_lookout_raises_alarms_for_what_it_is_told(stage: Stage, live_node: Any) -> None:
+    with skerry.connect(live_node.place) as space:
+        for mmsi in (1, 2):
+            space.publish(Vessel(mmsi=mmsi, lat=57.0, lon=11.0, name="not asked for"))
+        space.flush()
+        lookout = started(stage, live_node, "lookout", "lookout")
+        lookout.tell("report")
+        report = lookout.wait_said("report")
+        assert report["places"] == {"1": [57.0, 11.0], "2": [57.0, 11.0]}
+        assert report["raised_count"] == 1
+        assert list(space.container(Alarm)) == [(1, 2)]
+        assert lookout.wait_end() == 0
+
+
+def test_slow_one_skips_to_the_last_picture(stage: Stage, live_node: Any) -> None:
+    with skerry.connect(live_node.place) as space:
+        slow = started(stage, live_node, "slow", "north")
+        for number in range(1, 31):
+            picture = number.to_bytes(4, "big")
+            space.publish(Radar(site="north", number=number, picture=picture))
+            space.publish(Radar(site="south", number=1, picture=b"1234"))
+        space.flush()
+        slow.tell("report")
+        report = slow.wait_said("report")
+        assert report["number"] == 30
+        assert report["seen_count"] < 30
+        assert slow.wait_end() == 0
+
+
+def test_there_is_no_other_program() -> None:
+    with pytest.raises(SystemExit):
+        main(["whale", "--node", "tcp://127.0.0.1:1", "--name", "w"])

@@ -1,0 +1,153 @@
+"""A node as it tells itself: rates, lines, and the ledger."""
+
+from __future__ import annotations
+
+from time import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.apps.top import Counts, NodeWatch, Rates, _current
+from skerry.objects.internal import internal_class
+
+TYPES = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; }")
+
+
+def told(row: Any, *, sent_s: float, heard_s: float, operation: str = "create") -> Any:
+    """An event that tells of a row."""
+    return SimpleNamespace(
+        object=row,
+        operation=operation,
+        header=SimpleNamespace(sent_time=sent_s),
+        info=SimpleNamespace(received=heard_s),
+    )
+
+
+def ledger(kind: str, name: str, **counts: int) -> Any:
+    return internal_class("SkerryLedger")(kind=kind, name=name, **counts)
+
+
+def test_rates_are_changes_by_the_time_of_who_counted() -> None:
+    rates = Rates()
+    assert rates.at("a", 0.0) == (0.0, 0.0)
+    rates.note("a", sent_s=100.0, heard_s=0.0, counts=(10, 20))
+    assert rates.at("a", 0.0) == (0.0, 0.0)
+    rates.note("a", sent_s=102.0, heard_s=0.1, counts=(14, 120))
+    assert rates.at("a", 0.2) == (2.0, 50.0)
+
+
+def test_what_is_not_told_any_more_stands_still() -> None:
+    rates = Rates()
+    rates.note("a", sent_s=1.0, heard_s=1.0, counts=(0, 0))
+    rates.note("a", sent_s=2.0, heard_s=2.0, counts=(5, 5))
+    assert rates.at("a", 3.0) == (5.0, 5.0)
+    assert rates.at("a", 60.0) == (0.0, 0.0)
+    rates.forget("a")
+    assert rates.at("a", 3.0) == (0.0, 0.0)
+
+
+def test_counters_that_begin_anew_give_no_negative_rate() -> None:
+    rates = Rates()
+    rates.note("a", sent_s=1.0, heard_s=1.0, counts=(100, 100))
+    rates.note("a", sent_s=2.0, heard_s=2.0, counts=(1, 2))
+    assert rates.at("a", 2.0) == (0.0, 0.0)
+
+
+def test_clients_are_shown_with_name_and_state(live_node: Any) -> None:
+    with skerry.connect(live_node.place, name="watcher") as space:
+        picture = NodeWatch(space).picture(time())
+    assert (picture.node, picture.state) == ("harbour", "connected")
+    (client,) = picture.clients
+    assert (client.name, client.state) == ("watcher", "connected")
+
+
+def test_ledger_gives_types_with_their_publishers_and_the_rest(live_node: Any) -> None:
+    now_s = time()
+    with (
+        skerry.connect(live_node.place, name="fleet") as fleet,
+        skerry.connect(live_node.place) as space,
+    ):
+        watch = NodeWatch(space)
+        fleet.publish(TYPES.Vessel(mmsi=1))
+        fleet.flush()
+        client = internal_class("DotsClient")(id=fleet.client_id, publishedTypes=["Vessel"])
+        fleet.publish(client)
+        fleet.flush()
+        space.flush()
+        for sent_s, accepted in ((1.0, 10), (2.0, 15)):
+            row = ledger("type", "Vessel", accepted=accepted, due=9, delivered=4, objectCount=3)
+            row.unexplained = 5
+            watch._note_ledger(told(row, sent_s=sent_s, heard_s=now_s))
+        own = ledger("client", str(fleet.client_id), due=2, delivered=2, queuedBytes=7)
+        watch._note_ledger(told(own, sent_s=2.0, heard_s=now_s))
+        picture = watch.picture(now_s)
+        vessel = next(line for line in picture.types if line.name == "Vessel")
+        assert (vessel.object_count, vessel.in_per_s) == (3, 5.0)
+        assert vessel.publishers == (f"fleet ({fleet.client_id})",)
+        assert vessel.ledger == Counts(accepted=15, due=9, delivered=4, unexplained=5)
+        assert picture.unexplained == 5
+        line = next(line for line in picture.clients if line.id == fleet.client_id)
+        assert (line.queued_bytes, line.ledger) == (7, Counts(due=2, delivered=2))
+
+
+def test_ledger_of_who_is_gone_is_forgotten(live_node: Any) -> None:
+    with skerry.connect(live_node.place) as space:
+        watch = NodeWatch(space)
+        row = ledger("type", "Gone", due=1)
+        watch._note_ledger(told(row, sent_s=1.0, heard_s=time() - 60))
+        assert "Gone" not in [line.name for line in watch.picture(time()).types]
+
+
+def test_statistics_serve_where_there_is_no_ledger(live_node: Any) -> None:
+    statistics = internal_class("DotsStatistics")
+    with skerry.connect(f"{live_node.place}?extensions=off") as space:
+        watch = NodeWatch(space)
+        for sent_s, count in ((1.0, 0), (3.0, 10)):
+            row = internal_class("DotsClientStatistics")(
+                clientId=space.client_id,
+                received=statistics(packages=count),
+                sent=statistics(packages=2 * count),
+            )
+            watch._note_statistics(told(row, sent_s=sent_s, heard_s=time()))
+        (line,) = watch.picture(time()).clients
+        assert (line.in_per_s, line.out_per_s) == (5.0, 10.0)
+        watch._note_statistics(told(row, sent_s=4.0, heard_s=time(), operation="remove"))
+        (line,) = watch.picture(time()).clients
+        assert (line.in_per_s, line.out_per_s) == (0.0, 0.0)
+
+
+@pytest.mark.slow
+def test_node_tells_its_own_status(live_node: Any) -> None:
+    with skerry.connect(live_node.place) as space:
+        watch = NodeWatch(space)
+        assert watch.wait_ledger(10.0)
+        with space.subscribe("DotsDaemonStatus") as heard:
+            assert heard.get(10) is not None
+        picture = watch.picture(time())
+    assert picture.uptime_s is not None
+    assert picture.object_count is not None
+    assert picture.unexplained == 0
+
+
+def test_node_that_tells_no_ledger_is_not_waited_for(live_node: Any) -> None:
+    with skerry.connect(f"{live_node.place}?extensions=off") as space:
+        watch = NodeWatch(space)
+        assert not watch.wait_ledger(0.01)
+        assert watch.picture(time()).unexplained is None
+
+
+def test_what_goes_while_it_is_looked_at_is_left_out() -> None:
+    class Live(dict[int, Any]):
+        def get(self, key: int, default: Any = None) -> Any:
+            return default if key == 2 else super().get(key)
+
+    assert _current(Live({1: "a", 2: "b"})) == {1: "a"}
+
+
+def test_closed_watch_hears_no_more(live_node: Any) -> None:
+    with skerry.connect(live_node.place) as space:
+        with NodeWatch(space) as watch:
+            assert len(watch.picture(time()).clients) == 1
+        assert watch.picture(time()).clients == ()

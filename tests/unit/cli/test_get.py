@@ -1,0 +1,90 @@
+"""`skerry get`, on a real node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def harbour(node: Any, types: Path) -> Any:
+    """A node with two vessels and two legs."""
+    known = skerry.load_types(types)
+    with skerry.connect(node.place, types=known) as space:
+        space.publish(known.Vessel(mmsi=1, name="Maren", lat=52.5))
+        space.publish(known.Vessel(mmsi=2, name="it's", lat=2.5))
+        space.publish(known.Leg(from_="a", kind=known.Kind.ferry, done=True))
+        space.publish(known.Leg(from_="a", kind=known.Kind.tug, done=False))
+        space.publish(known.Hail(text="ahoy"))
+        space.flush()
+    return node
+
+
+def test_objects_are_shown_without_type_files(run: Run, harbour: Any) -> None:
+    done = run("get", "Vessel")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        'Vessel{ .mmsi = 1u, .name = "Maren", .lat = 52.5 }',
+        'Vessel{ .mmsi = 2u, .name = "it\'s", .lat = 2.5 }',
+    ]
+
+
+def test_json_has_fields_by_name_and_what_is_added(run: Run, harbour: Any) -> None:
+    row = json.loads(run("get", "Vessel", "1", "--json").out)
+    assert row.pop("_age_s") >= 0
+    assert row.pop("_sender") > 1
+    assert row == {"mmsi": 1, "name": "Maren", "lat": 52.5, "_key": 1}
+
+
+def test_key_of_several_fields_is_given_in_their_order(run: Run, harbour: Any) -> None:
+    done = run("get", "Leg", "a", "tug", "--json")
+    row = json.loads(done.out)
+    assert (row["_key"], row["done"]) == (["a", "tug"], False)
+
+
+def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
+    done = run("get", "Vessel", "--where", "name like 'M%'", "--fields", "lat", "--json")
+    row = json.loads(done.out)
+    assert {k: v for k, v in row.items() if not k.startswith("_")} == {"mmsi": 1, "lat": 52.5}
+    assert run("get", "Vessel", "2", "--where", "lat > 50").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("Vessel", "3"), 1, "there is no Vessel with mmsi=3"),
+        (("Vessel", "x"), 1, "expected uint32"),
+        (("Vessel", "1", "2"), 2, "the key of Vessel is mmsi"),
+        (("Vezsel",), 1, "did you mean Vessel?"),
+        (("Something",), 1, "`skerry types list` shows those it knows"),
+        (("Hail",), 1, "`skerry sub Hail`"),
+        (("Kind",), 1, "the node knows no struct Kind"),
+        (("Vessel", "--where", "lat >"), 1, "error:"),
+    ],
+)
+def test_what_is_not_there_is_told(
+    run: Run, harbour: Any, words: tuple[str, ...], code: int, complaint: str
+) -> None:
+    done = run("get", *words)
+    assert (done.code, done.out) == (code, "")
+    assert complaint in done.err
+
+
+def test_what_the_node_says_about_itself_can_be_got(run: Run, harbour: Any) -> None:
+    rows = [json.loads(line) for line in run("get", "DotsClient", "--json").out.splitlines()]
+    assert "skerry-get" in [row["name"] for row in rows]
+
+
+def test_no_node_is_exit_code_three_with_a_hint(run: Run, types: Path) -> None:
+    done = run("get", "Vessel", "--node", f"uds:{types.parent}/none.sock")
+    assert done.code == 3
+    assert "no node answered" in done.err
+    assert "skerry node run" in done.err

@@ -1,0 +1,65 @@
+"""The options by which commands find a node, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+import skerry
+from skerry.cli.nodes import NodeChoice, node_options, struct_class, types_option
+from skerry.errors import ConfigError, ConnectFailed
+
+Run = Callable[..., Any]
+
+
+@click.command()
+@types_option
+@node_options
+@click.pass_context
+def probe(context: click.Context, /, **given: Any) -> None:
+    context.obj.update(given)
+
+
+def given(*words: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    probe.main(list(words), standalone_mode=False, obj=found)
+    return found
+
+
+def test_all_that_leads_to_a_node_comes_as_one_value() -> None:
+    found = given("--node", "tls://host", "--secret", "s", "--ca", "a", "--cert", "b", "--key", "c")
+    expected = NodeChoice(endpoint="tls://host", secret="s", ca="a", cert="b", key="c")
+    assert found == {"types": {}, "choice": expected}
+    assert given() == {"types": {}, "choice": NodeChoice()}
+
+
+def test_type_files_are_read_as_one(tmp_path: Path) -> None:
+    (tmp_path / "a.dots").write_text("struct A { 1: [key] int32 id; }")
+    (tmp_path / "b.dots").write_text("struct B { 1: A a; }")
+    found = given("--types", str(tmp_path / "a.dots"), "--types", str(tmp_path / "b.dots"))
+    assert sorted(found["types"]) == ["A", "B"]
+
+
+def test_secret_and_files_are_used(live_node: Any, tmp_path: Path) -> None:
+    with NodeChoice(endpoint=live_node.place, secret="s").connect("probe") as space:
+        assert space.node_name == "harbour"
+    with pytest.raises((ConfigError, ConnectFailed)):
+        NodeChoice(endpoint="tls://127.0.0.1:1", ca=str(tmp_path / "none.pem")).connect("probe")
+
+
+def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
+    types = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; } enum Kind { 1: a }")
+    with skerry.connect(live_node.place) as space:
+        assert struct_class(space, "Vessel", types) is types.Vessel
+        with pytest.raises(click.UsageError, match="no struct Kind in the type files"):
+            struct_class(space, "Kind", types)
+        with pytest.raises(skerry.SkerryError, match="the node knows no struct Vessel"):
+            struct_class(space, "Vessel", {})
+        space.publish(types.Vessel(mmsi=1))
+    with skerry.connect(live_node.place) as space:
+        assert struct_class(space, "Vessel", {}).descriptor == types.Vessel.descriptor
+        assert struct_class(space, "DotsClient", {}).descriptor.flags.internal

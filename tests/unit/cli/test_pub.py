@@ -1,0 +1,163 @@
+"""`skerry pub`, on a real node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.cli import pub
+from skerry.errors import WouldBlock
+
+Run = Callable[..., Any]
+Fed = Callable[[bytes], None]
+
+
+def objects(run: Run, *words: str) -> list[dict[str, Any]]:
+    done = run("get", *words, "--json")
+    assert done.code == 0, done.err
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    return [{k: v for k, v in row.items() if not k.startswith("_")} for row in rows]
+
+
+def test_fields_that_are_given_change_and_others_stay(run: Run, node: Any, types: Path) -> None:
+    assert run("pub", "Vessel", "mmsi=1", "name=Maren", "--types", types).code == 0
+    # By now the node knows the type.
+    assert run("pub", "Vessel", "mmsi=1", "lat=53", "kind=tug").code == 0
+    assert objects(run, "Vessel") == [{"mmsi": 1, "name": "Maren", "lat": 53.0, "kind": "tug"}]
+
+
+def test_text_is_taken_as_it_is_written(run: Run, node: Any, types: Path) -> None:
+    assert run("pub", "Vessel", "mmsi=1", "name=123", "--types", types).code == 0
+    assert run("pub", "Vessel", "mmsi=2", "name=", "--types", types).code == 0
+    assert run("pub", "Vessel", "mmsi=3", 'name="a" = b', "--types", types).code == 0
+    assert [vessel["name"] for vessel in objects(run, "Vessel")] == ["123", "", '"a" = b']
+
+
+def test_field_can_be_cleared(run: Run, node: Any, types: Path) -> None:
+    run("pub", "Vessel", "mmsi=1", "name=Maren", "lat=1", "--types", types)
+    assert run("pub", "Vessel", "mmsi=1", "--clear", "name").code == 0
+    assert objects(run, "Vessel") == [{"mmsi": 1, "lat": 1.0}]
+
+
+def test_object_can_be_removed(run: Run, node: Any, types: Path) -> None:
+    run("pub", "Vessel", "mmsi=1", "name=Maren", "--types", types)
+    assert run("pub", "Vessel", "mmsi=1", "--remove").code == 0
+    assert objects(run, "Vessel") == []
+
+
+def test_lines_of_json_are_published_and_null_clears(
+    run: Run, node: Any, types: Path, fed: Fed
+) -> None:
+    fed(b'{"mmsi": 1, "name": "A"}\n\n{"mmsi": 2, "lat": 3.5, "_a": 4}\n{"mmsi": 1, "name": null}')
+    assert run("pub", "Vessel", "--types", types).code == 0
+    assert objects(run, "Vessel") == [{"mmsi": 1}, {"mmsi": 2, "lat": 3.5}]
+
+
+def test_what_sub_printed_can_be_published(run: Run, node: Any, types: Path, fed: Fed) -> None:
+    fed(b'{"mmsi": 1, "_operation": "create"}\n{"mmsi": 1, "_operation": "remove"}\n{"mmsi": 2}\n')
+    assert run("pub", "Vessel", "--types", types).code == 0
+    assert objects(run, "Vessel") == [{"mmsi": 2}]
+
+
+@pytest.mark.parametrize("line", [b"{", b"[1]", b'{"mmsi": "x"}', b'{"what": 1}'])
+def test_bad_line_is_an_error_that_says_which(
+    run: Run, node: Any, types: Path, fed: Fed, line: bytes
+) -> None:
+    fed(b'{"mmsi": 1}\n' + line + b"\n")
+    done = run("pub", "Vessel", "--types", types)
+    assert done.code == 1
+    assert "line 2 of the standard input:\nerror: Vessel" in done.err
+
+
+@pytest.mark.parametrize(
+    ("data", "content"),
+    [("92.14", b"92.14"), ("hex:00ff", b"\x00\xff"), ("@price", b"9\n"), ("-", b"a\nb")],
+)
+def test_bytes_go_under_a_subject(
+    run: Run, node: Any, clean_place: Path, fed: Fed, data: str, content: bytes
+) -> None:
+    (clean_place / "price").write_bytes(b"9\n")
+    fed(b"a\nb")
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+        space.flush()
+        assert run("pub", "--subject", "/prices/X", "--data", data).code == 0
+        event = heard.get(10)
+    assert event is not None
+    assert (event.subject, event.data) == ("/prices/X", content)
+
+
+def test_each_line_is_a_message_when_there_is_no_data(run: Run, node: Any, fed: Fed) -> None:
+    fed(b"a\nb\n")
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+        space.flush()
+        assert run("pub", "--subject", "/prices/X").code == 0
+        events = [heard.get(10), heard.get(10)]
+    assert [event.data for event in events if event is not None] == [b"a", b"b"]
+
+
+def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> None:
+    with skerry.connect(node.place) as space, space.subscribe("/nav/...") as heard:
+        space.flush()
+        words = ("pub", "Vessel", "mmsi=1", "--subject", "/nav/tracks/7", "--types", types)
+        assert run(*words).code == 0
+        event = heard.get(10)
+    assert event is not None
+    assert (event.subject, event.object.mmsi) == ("/nav/tracks/7", 1)
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        ((), "name a TYPE"),
+        (("Vessel", "mmsi"), "'mmsi' is not of the form FIELD=VALUE"),
+        (("Vessel", "mmsi=1", "mmsi=2"), "mmsi is given twice"),
+        (("Vessel", "mmsi=1", "name=a", "--clear", "name"), "name is given and cleared"),
+        (("Vessel", "--clear", "name"), "--clear needs the key"),
+        (("mmsi=1", "name=a"), "stands where the name of a type should"),
+        (("Vessel", "--data", "x"), "--data is for a --subject alone"),
+        (("--subject", "/a", "--remove"), "nothing to remove"),
+        (("--subject", "/a", "--data", "hex:0"), "is not hex: and pairs of digits"),
+        (("Ship", "mmsi=1"), "there is no struct Ship in the type files"),
+    ],
+)
+def test_wrong_use_is_exit_code_two(
+    run: Run, node: Any, types: Path, words: tuple[str, ...], complaint: str
+) -> None:
+    done = run("pub", *words, "--types", types)
+    assert done.code == 2
+    assert complaint in done.err
+
+
+def test_value_that_does_not_fit_is_told(run: Run, node: Any, types: Path) -> None:
+    done = run("pub", "Vessel", "mmsi=-1", "--types", types)
+    assert done.code == 1
+    assert "Vessel.mmsi: -1 is out of the range of uint32" in done.err
+
+
+def test_no_node_is_exit_code_three_with_a_hint(run: Run, types: Path) -> None:
+    done = run("pub", "Vessel", "mmsi=1", "--types", types, "--node", f"uds:{types.parent}/none")
+    assert done.code == 3
+    assert "no node answered" in done.err
+    assert "skerry node run" in done.err
+
+
+def test_where_there_is_no_room_it_waits_for_some() -> None:
+    class Full:
+        drained_count = 0
+
+        def drain(self) -> None:
+            self.drained_count += 1
+
+    space = Full()
+
+    def publish() -> None:
+        if space.drained_count < 2:
+            raise WouldBlock("full")
+
+    pub._push(space, publish)  # type: ignore[arg-type]
+    assert space.drained_count == 2

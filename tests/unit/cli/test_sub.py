@@ -1,0 +1,176 @@
+"""`skerry sub`, on a real node."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.cli import sub as module
+
+Run = Callable[..., Any]
+
+
+@contextmanager
+def publishing(node: Any, types: Path) -> Iterator[tuple[Any, Any]]:
+    known = skerry.load_types(types)
+    with skerry.connect(node.place, types=known) as space:
+        yield space, known
+
+
+@contextmanager
+def when_joined(space: Any, group: str, act: Callable[[], object]) -> Iterator[None]:
+    """Does something as soon as another client has joined a group."""
+
+    def note(event: Any) -> None:
+        if not acted.is_set() and group in (event.object.subscribedTypes or ()):
+            acted.set()
+            act()
+
+    acted = threading.Event()
+    with space.subscribe("DotsClient", note):
+        yield
+    assert acted.is_set()
+
+
+def test_what_is_there_is_followed(run: Run, node: Any, types: Path) -> None:
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1, name="Maren", lat=53.0))
+        space.flush()
+        done = run("sub", "Vessel", "--count", "1", "--json")
+        row = json.loads(done.out)
+        assert row.pop("_age_s") >= 0
+        assert row == {
+            "mmsi": 1,
+            "name": "Maren",
+            "lat": 53.0,
+            "_operation": "create",
+            "_type": "Vessel",
+            "_key": 1,
+            "_subject": "/Vessel/1",
+            "_sender": space.client_id,
+        }
+        text = run("sub", "Vessel", "--count", "1").out
+        assert text == 'create Vessel{ .mmsi = 1u, .name = "Maren", .lat = 53.0 }\n'
+
+
+def test_condition_and_fields_choose(run: Run, node: Any, types: Path) -> None:
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1, name="A", lat=1.0))
+        space.publish(known.Vessel(mmsi=2, name="B", lat=60.0))
+        space.flush()
+        words = ("--where", "lat > 50", "--fields", "lat, kind", "--count", "1", "--json")
+        row = json.loads(run("sub", "Vessel", *words, "--types", types).out)
+    assert {k: v for k, v in row.items() if not k.startswith("_")} == {"mmsi": 2, "lat": 60.0}
+
+
+@pytest.mark.slow
+def test_only_what_is_new_is_shown_if_asked(run: Run, node: Any, types: Path) -> None:
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1))
+        space.flush()
+        later = known.Vessel(mmsi=2)
+        with when_joined(space, "Vessel", lambda: space.publish(later)):
+            done = run("sub", "Vessel", "--new", "--count", "1", "--json")
+    assert json.loads(done.out)["mmsi"] == 2
+
+
+@pytest.mark.slow
+def test_type_that_nobody_published_is_waited_for(run: Run, node: Any, types: Path) -> None:
+    with publishing(node, types) as (space, known):
+        first = known.Vessel(mmsi=7)
+        with when_joined(space, "Vessel", lambda: space.publish(first)):
+            done = run("sub", "Vessel", "--count", "1", "--json")
+    assert json.loads(done.out)["mmsi"] == 7
+    assert "the node does not know Vessel yet" in done.err
+
+
+@pytest.mark.slow
+def test_subjects_are_followed_without_what_the_node_says_about_itself(
+    run: Run, node: Any, types: Path
+) -> None:
+    def act() -> None:
+        space.publish("/prices/X", b"92.14")
+        space.publish("/prices/Y", b"\xff")
+        space.publish(known.Hail(text="ahoy"))
+
+    with publishing(node, types) as (space, known), when_joined(space, "/...", act):
+        done = run("sub", "/...", "--count", "3")
+    assert done.out.splitlines() == [
+        "/prices/X 92.14",
+        "/prices/Y ff",
+        'create Hail{ .text = "ahoy" }',
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_signal_ends_it_orderly(run: Run, node: Any, types: Path, number: signal.Signals) -> None:
+    with publishing(node, types) as (space, known):
+        space.publish(known.Vessel(mmsi=1))
+        space.flush()
+        with when_joined(space, "Vessel", lambda: os.kill(os.getpid(), number)):
+            done = run("sub", "Vessel")
+    assert done.code == 0
+    assert done.out == "create Vessel{ .mmsi = 1u }\n"
+
+
+@pytest.mark.slow
+def test_connection_that_is_lost_is_restored_and_told(run: Run, node: Any, types: Path) -> None:
+    known = skerry.load_types(types)
+
+    def restart() -> None:
+        node.stop()
+        node.start()
+        with skerry.connect(node.place, types=known) as space:
+            space.publish(known.Vessel(mmsi=9))
+            space.flush()
+
+    thread = threading.Thread(target=restart)
+    with publishing(node, types) as (space, _), when_joined(space, "Vessel", thread.start):
+        done = run("sub", "Vessel", "--count", "1", "--types", types, "--json")
+        thread.join()
+    assert json.loads(done.out)["mmsi"] == 9
+    assert "the connection is lost" in done.err
+    assert "connected again" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "complaint"),
+    [
+        (("/Vessel/*", "--where", "lat > 1"), 2, "need a type"),
+        (("Vessel", "--on-slow", "wait"), 2, "'wait' is not one of"),
+        (("Nothing", "--where", "lat > 1"), 1, "the node knows no struct Nothing"),
+        (("/" + "a" * 2000,), 1, "characters"),
+    ],
+)
+def test_wrong_use_is_told(
+    run: Run, node: Any, words: tuple[str, ...], code: int, complaint: str
+) -> None:
+    done = run("sub", *words)
+    assert done.code == code
+    assert complaint in done.err
+
+
+def test_space_that_is_closed_for_good_is_an_error() -> None:
+    class Over:
+        state = "closed"
+
+        def wait_closed(self) -> str:
+            return "the node does not let us in"
+
+        def get(self, timeout: float) -> None:
+            return None
+
+    over: Any = Over()
+    stop: Any = type("Stop", (), {"is_requested": False})()
+    with pytest.raises(skerry.SkerryError, match="does not let us in"):
+        module._follow(over, over, stop, over, None)
