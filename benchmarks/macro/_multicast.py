@@ -1,0 +1,96 @@
+"""The distributor in the side-by-side benchmark: programs in a multicast group, without a node.
+
+This is a plugin of `benchmarks/peers.py`. Two peers, which differ in how the subscriber is called:
+for each update, or with lists of them. Both have the whole protocol on: subjects, sequence numbers,
+a history to repair from, heartbeats.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from skerry import distributor
+
+if TYPE_CHECKING:
+    from benchmarks.peers import LOOP, RING, STOP, WAIT, Env, Peer, ThreadedSession, peer
+else:
+    # The harness runs as a program and is known to its plugins by this name.
+    from peers import LOOP, RING, STOP, WAIT, Peer, ThreadedSession, peer
+
+__all__ = ["BatchSession", "UpdateSession"]
+
+Callback = Callable[[Any], Any]
+
+BUFFER_BYTES = 8 * 1024 * 1024
+"""Room for all that the harness lets be under way."""
+HOLDBACK_MS = 10
+
+
+class UpdateSession(ThreadedSession):
+    """A connection whose subscriber is called for each update, by the thread that reads."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.connection = distributor.open(
+            f"239.255.77.9:{env['ports'][0]}",
+            interface=LOOP,
+            application=env["role"],
+            socket_buffer_bytes=BUFFER_BYTES,
+            holdback_delay_ms=0 if env["case"] == "latency" else HOLDBACK_MS,
+            delivery="inline",
+        )
+        self.publisher = self.connection.publisher()
+
+    def advertise(self, topic: str) -> Callable[[bytes], Any]:
+        publish, subject = self.publisher.publish, f"/{topic}"
+        return lambda payload: publish(subject, payload)
+
+    def subscribe(self, topic: str, callback: Callback) -> None:
+        subscriber = self.connection.subscriber(lambda _s, data, _t, _n: callback(data))
+        subscriber.add(f"/{topic}")
+
+    def flush(self) -> None:
+        self.publisher.flush()
+
+    def pump(self, topic: str, ring: list[bytes], gate: Callable[[int], int]) -> int:
+        publish, subject = self.publisher.publish, f"/{topic}"
+        count = 0
+        while (state := gate(count)) != STOP:
+            if state == WAIT:
+                self.flush()
+                time.sleep(0.0002)
+                continue
+            at = count % RING
+            for payload in ring[at : at + 64]:
+                publish(subject, payload)
+            count += 64
+        self.flush()
+        return count
+
+    def close(self) -> None:
+        self.connection.close(linger=False)
+
+
+class BatchSession(UpdateSession):
+    """The same with a subscriber that is called with lists of updates."""
+
+    def subscribe(self, topic: str, callback: Callback) -> None:
+        def on_batch(updates: list[tuple[str, bytes]]) -> None:
+            for _, data in updates:
+                callback(data)
+
+        self.connection.subscriber(on_batch=on_batch).add(f"/{topic}")
+
+
+@peer
+class Multicast(Peer):
+    name, session = "skerry-multicast", UpdateSession
+    note = "skerry distributor, multicast, holdback 10 ms, a callback for each update"
+
+
+@peer
+class MulticastBatch(Peer):
+    name, session = "skerry-mc-batch", BatchSession
+    note = "skerry distributor, multicast, holdback 10 ms, callbacks with lists of updates"
