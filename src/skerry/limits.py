@@ -8,6 +8,8 @@ __all__ = [
     "AUTHENTICATION_RULE_COUNT_MAX",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
+    "CARRIER_CONFLICT_COUNT_MAX",
+    "CARRIER_WAITING_BYTES_MAX",
     "CLIENT_NAME_CHAR_COUNT_MAX",
     "CONFIG_BYTES_MAX",
     "CONFIG_TABLE_COUNT_MAX",
@@ -19,11 +21,13 @@ __all__ = [
     "DISTRIBUTOR_INTERVAL_MS_MAX",
     "DISTRIBUTOR_MEMO_BYTES_MAX",
     "DISTRIBUTOR_NAK_COUNT_MAX",
+    "DISTRIBUTOR_REPLAY_COUNT_MAX",
     "DISTRIBUTOR_REQUEST_COUNT_MAX",
     "DISTRIBUTOR_RESEND_BYTES_MAX",
     "DISTRIBUTOR_RESEND_INTERVAL_NS",
     "DISTRIBUTOR_ROUTE_COUNT_MAX",
     "DISTRIBUTOR_SENDER_COUNT_MAX",
+    "DISTRIBUTOR_WAITING_COUNT_MAX",
     "DOCUMENTATION_BYTES_MAX",
     "ENUM_ELEMENT_COUNT_MAX",
     "ENUM_TAG_MAX",
@@ -36,6 +40,7 @@ __all__ = [
     "FILTER_PATTERN_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "GROUP_COUNT_MAX",
+    "GROUP_KEY_COUNT_MAX",
     "GUESS_WORK_MAX",
     "HEADER_BYTES_MAX",
     "HTTP_CONNECTION_COUNT_MAX",
@@ -52,6 +57,7 @@ __all__ = [
     "PATTERN_COUNT_MAX",
     "PATTERN_MEMO_CHAR_COUNT_MAX",
     "PATTERN_MEMO_COUNT_MAX",
+    "OWED_COUNT_MAX",
     "PAYLOAD_BYTES_MAX",
     "PERMISSION_RULE_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
@@ -62,6 +68,7 @@ __all__ = [
     "RIGHTS_COUNT_MAX",
     "RIGHTS_MEMO_COUNT_MAX",
     "ROUTE_MEMO_COUNT_MAX",
+    "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
     "SEND_SUBJECT_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
@@ -83,6 +90,7 @@ __all__ = [
     "SUBJECT_CHAR_COUNT_MAX",
     "SUBJECT_LEVEL_COUNT_MAX",
     "SUBSCRIPTION_COUNT_MAX",
+    "SWEEP_SLICE_COUNT",
     "TAG_MAX",
     "TAG_MIN",
     "TLS_HANDSHAKE_COUNT_MAX",
@@ -269,8 +277,20 @@ CONFLATED_COUNT_MAX: Final = 1_000_000
 REPLAY_SLICE_BYTES: Final = 64 * 1024
 """Bytes of cached objects that a client is told before others have their turn: a millisecond."""
 
+OWED_COUNT_MAX: Final = 10_000
+"""Questions of one client, such as echoes, that wait for their answer behind a replay or for the
+storage. An honest client waits for some answers before it asks on."""
+
+SELECT_SLICE_COUNT: Final = 2_000
+"""Cached objects on which the condition of a new view is tested before others have their turn: some
+milliseconds."""
+
+SWEEP_SLICE_COUNT: Final = 500
+"""Objects of a type that is cleared which are removed before others have their turn: some
+milliseconds."""
+
 REPLAY_SORTED_COUNT_MAX: Final = 10_000
-"""Objects of a type that are told in the order of their keys. Sorting a million keys would hold
+"""Objects of a type that are told or cleared in the order of their keys. Sorting a million keys would hold
 everybody up for a second, and nobody may rely on the order."""
 
 ROUTE_MEMO_COUNT_MAX: Final = 65_536
@@ -437,5 +457,24 @@ DISTRIBUTOR_ROUTE_COUNT_MAX: Final = 65_536
 """Subjects for which it is remembered who hears of them, and with which tags. Past it all are
 forgotten and found again as they come."""
 
+DISTRIBUTOR_WAITING_COUNT_MAX: Final = 10_000
+"""Updates that wait for bandwidth where publishing may not wait itself. Past it it raises
+WouldBlock."""
+
 DISTRIBUTOR_INTERVAL_MS_MAX: Final = 3_600_000
 """The longest time between two signs of life that is believed, and can be configured: an hour."""
+
+DISTRIBUTOR_REPLAY_COUNT_MAX: Final = 1024
+"""Counters of sealed datagrams that are remembered of each sender, once or twice over: those that
+could have been overtaken. A network that mixes up more than that loses more than this."""
+
+GROUP_KEY_COUNT_MAX: Final = 16
+"""Keys of one group. Two are in use while one takes the place of the other."""
+
+CARRIER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Objects from a group that wait in a node for the description of their type, which comes within
+one configuration interval. Past it the oldest are dropped, and counted."""
+
+CARRIER_CONFLICT_COUNT_MAX: Final = 1000
+"""Types of senders that define them otherwise, as a node remembers them. Past it the oldest is
+forgotten, and found out again."""

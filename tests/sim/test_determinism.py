@@ -43,6 +43,7 @@ def test_processes_with_different_hash_seeds_write_the_same_bytes() -> None:
         assert traces(hash_seed) == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) -> None:
     lines: list[str] = []
@@ -52,6 +53,7 @@ def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) ->
     assert len(lines) > 500
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_different_seeds_give_different_runs(name: str) -> None:
     assert len({run_scenario(name, seed).digest for seed in range(10)}) == 10

@@ -1,8 +1,10 @@
 """`make soak [ONLY=name] [MINUTES=n]`: long runs that look for what short ones do not find.
 
 A soak is another file of this folder with a function `run(minutes: float) -> dict` that gives
-`name`, `seeds` (how many were run), `faults` (injected), `inputs` (tried) and `violations` (a list
-of texts, each with what is needed to repeat it). All results go to `latest.json`.
+`name`, `seeds` (how many were run), `faults` (injected), `inputs` (tried), `violations` (a list of
+texts, each with what is needed to repeat it) and `notes`, if there is more to tell. A number
+`MINUTES` in it says how long it takes when nobody says otherwise; given minutes are shared out in
+that proportion. All results go to `latest.json`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LATEST = HERE / "latest.json"
 COUNTS = ("seeds", "faults", "inputs")
+USUAL_MINUTES = 3.0
 
 Result = dict[str, Any]
 
@@ -31,20 +34,20 @@ def main() -> int:
     parser.add_argument(
         "--minutes",
         type=float,
-        default=float(os.environ.get("MINUTES") or 10),
-        help="for all soaks together",
+        default=float(os.environ.get("MINUTES") or 0) or None,
+        help="for all soaks together; each as long as it likes if not given",
     )
     arguments = parser.parse_args()
     paths = soaks(arguments.only)
     if not paths:
         print(f"error: no soak has {arguments.only!r} in its name", file=sys.stderr)
         return 1
-    if arguments.minutes <= 0:
+    if arguments.minutes is not None and arguments.minutes <= 0:
         print("error: MINUTES must be more than 0", file=sys.stderr)
         return 1
     results: list[Result] = []
-    for path in paths:
-        results.append(run_one(path, arguments.minutes / len(paths)))
+    for path, minutes in shares(paths, arguments.minutes):
+        results.append(run_one(path, minutes))
         write_latest(results)
     violations = sum(len(result["violations"]) for result in results)
     print(f"{len(results)} soaks, {violations} violations; tests/soak/latest.json")
@@ -56,15 +59,25 @@ def soaks(only: str) -> list[Path]:
     return [path for path in paths if not path.stem.startswith("_") and only in path.stem]
 
 
+def shares(paths: list[Path], minutes: float | None) -> list[tuple[Path, float]]:
+    """How long each soak runs."""
+    usual = [float(getattr(load_module(path), "MINUTES", USUAL_MINUTES)) for path in paths]
+    scale = 1.0 if minutes is None else minutes / sum(usual)
+    return [(path, own * scale) for path, own in zip(paths, usual, strict=True)]
+
+
 def run_one(path: Path, minutes: float) -> Result:
     print(f"{path.stem}: {minutes:.3g} minutes", flush=True)
     started_s = time.monotonic()
     result = outcome(path, minutes)
     row = {"name": result["name"], **{name: result.get(name, 0) for name in COUNTS}}
     row["violations"] = [str(violation) for violation in result["violations"]]
+    row["notes"] = result.get("notes", {})
     row["seconds"] = round(time.monotonic() - started_s, 1)
     done = ", ".join(f"{row[name]} {name}" for name in COUNTS)
     print(f"{path.stem}: {done}, {len(row['violations'])} violations", flush=True)
+    for name, value in row["notes"].items():
+        print(f"  {name}: {value}", flush=True)
     for violation in row["violations"]:
         print(f"  {violation}", flush=True)
     return row

@@ -9,6 +9,7 @@ from typing import Any
 from skerry.testing import run_scenario
 from skerry.testing.scenarios import SHIPPED
 
+MINUTES = 10.0
 VIOLATION_COUNT_MAX = 20
 """Failures reported in full; a protocol that is broken fails with every other seed."""
 

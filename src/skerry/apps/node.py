@@ -72,14 +72,9 @@ async def run_node(
 
 
 def calm_collector() -> None:
-    """Have Python look less often for objects that hold each other, in a program of its own.
-
-    It would go through all cached objects again and again, of which none can be in such a ring,
-    and with a million of them everybody would wait for that. What was made so far is left out.
-    """
+    """In a program of its own: keep Python from going through all that was imported."""
     gc.collect()
     gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
 
 
 def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
@@ -167,6 +162,10 @@ async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> None:
         log.debug("metrics and health are served", extra={"url": url})
 
 
+_FROZEN_COUNT: Final = 50_000
+"""Cached objects that come before Python is told to leave them alone."""
+
+
 class _Pulse:
     """Tells the core each second what it cannot know: wall time, and what the process uses."""
 
@@ -174,6 +173,7 @@ class _Pulse:
         self._core = core
         self._loop = asyncio.get_running_loop()
         self._offset_ns = wall_ns() - monotonic_ns()
+        self._frozen_count = 0
         self._timer: asyncio.Handle = self._loop.call_soon(self._beat)
 
     def stop(self) -> None:
@@ -186,7 +186,20 @@ class _Pulse:
             self._offset_ns = offset_ns
             self._core.set_wall_offset(offset_ns, now_ns)
         self._core.tell_usage(resource_usage())
+        self._spare_collector()
         self._timer = self._loop.call_later(_PULSE_S, self._beat)
+
+    def _spare_collector(self) -> None:
+        """Keep cached objects from being gone through in search of garbage.
+
+        None of them can be in a ring of objects that hold each other, and with a million of them
+        everybody would wait for the search. What is garbage now is taken out first.
+        """
+        count = int(self._core.cache.object_count)
+        if count - self._frozen_count > _FROZEN_COUNT:
+            gc.collect()
+            gc.freeze()
+            self._frozen_count = count
 
 
 def _connections(descriptor_count: int) -> int:

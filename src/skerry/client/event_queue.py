@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from skerry.client.events import CREATE, REMOVE, UPDATE, Event
 from skerry.codec.pieces import canonical_key, cut, split_whole
 from skerry.errors import SlowConsumer
-from skerry.protocol.access.header import ABSENT, Header
+from skerry.protocol.access.header import ABSENT, copy_header
 
 __all__ = ["EventQueue", "OnSlow"]
 
@@ -31,7 +31,8 @@ class EventQueue(Generic[T]):
         self._count_max = count_max
         self._on_slow = on_slow
         self._events: deque[Event[T]] = deque()
-        self._by_object: dict[tuple[str, bytes | str], Event[T]] | None = None
+        # Ordered, as the first of a plain dict takes the longer to find the more went before it.
+        self._by_object: OrderedDict[tuple[str, bytes | str], Event[T]] | None = None
         self.failure: SlowConsumer | None = None
         """Why there will be no more events than those that wait."""
 
@@ -56,7 +57,7 @@ class EventQueue(Generic[T]):
         """The oldest event, or None."""
         if self._by_object is None:
             return self._events.popleft() if self._events else None
-        event = self._by_object.pop(next(iter(self._by_object)))
+        _, event = self._by_object.popitem(last=False)
         if not self._by_object:
             self._by_object = None
         return event
@@ -67,7 +68,7 @@ class EventQueue(Generic[T]):
 
     def _conflate_all(self) -> None:
         events, self._events = self._events, deque()
-        self._by_object = {}
+        self._by_object = OrderedDict()
         for event in events:
             self._conflate(event)
 
@@ -115,12 +116,8 @@ def _retold(event: Event[T], operation: str, attributes: int) -> Event[T]:
     pieces = split_whole(plan, entry.payload)
     attributes &= int(plan.mask)
     payload = cut(plan, pieces, attributes | int(plan.key_mask))
-    header = Header(event.header.type_name)
-    header.sent_time = event.header.sent_time
-    header.server_sent_time = event.header.server_sent_time
-    header.sender = event.header.sender
+    header = copy_header(event.header)
     header.from_cache = ABSENT
     header.remove_obj = 0
-    header.subject = event.header.subject
     header.attributes = attributes
     return event.retold(operation, header, payload)

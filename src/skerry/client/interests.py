@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from skerry.client.events import CREATE, Entry, Event, Shape
 from skerry.client.intake import Intake, Route, Target
@@ -22,6 +22,7 @@ from skerry.engine.query import compile_filter
 from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import SUBSCRIPTION_COUNT_MAX
+from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
 from skerry.protocol.access.connection import HANDSHAKE
 from skerry.protocol.access.filters import uses_like
@@ -29,12 +30,16 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import PatternHandle, covers, overlaps
 from skerry.schema.model import StructType
 
-__all__ = ["SERVICES", "Interest", "Interests", "refuse_condition"]
+__all__ = ["LEAVE_MARK", "SERVICES", "Interest", "Interests", "refuse_condition"]
 
 SERVICES = frozenset(
     {"DotsCacheInfo", "DotsEcho", "EnumDescriptorData", "SkerryRefusal", "StructDescriptorData"}
 )
 """Types that the space itself looks at."""
+
+
+LEAVE_MARK: Final = "skerry left"
+"""In an echo that follows a leave."""
 
 
 class Interest:
@@ -90,6 +95,10 @@ class Interests:
         self._connection: ClientConnection | None = None
         self._asked: dict[str, deque[Interest]] = {}
         """By group, those whose objects are on their way: the node answers in order."""
+        self._leave_count = 0
+        """Groups that we left, and of which updates may still be on their way."""
+        self._doubtful: list[Interest] = []
+        """What was asked for before these had arrived."""
 
     # -- asking
 
@@ -171,6 +180,11 @@ class Interests:
         connection = self._connection
         if connection is not None and not is_here:
             connection.leave(interest.group, now_s, subscription_id=interest.number)
+            if interest.number is None:
+                # It comes back behind the last update of what we left.
+                echo = internal_class("DotsEcho")(request=True, data=LEAVE_MARK)
+                connection.send_message(echo, now_s)
+                self._leave_count += 1
         if interest.number is None:
             self._purge(interest)
 
@@ -179,7 +193,7 @@ class Interests:
     def connected(self, connection: ClientConnection, now_s: float) -> None:
         """Ask a node for everything."""
         self._connection = connection
-        self._asked.clear()
+        self._begin_anew()
         for interest in [*self._groups.values(), *self._conditions.values()]:
             interest.is_complete = False
             self.ask(interest, now_s)
@@ -187,7 +201,23 @@ class Interests:
     def disconnected(self) -> None:
         """Nothing is asked for any more; what is here stays until we are back."""
         self._connection = None
+        self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._asked.clear()
+        self._leave_count = 0
+        self._doubtful.clear()
+
+    def left(self, now_s: float) -> None:
+        """All that the node had to say of a group that we left has arrived."""
+        self._leave_count = max(self._leave_count - 1, 0)
+        if self._leave_count:
+            return
+        doubtful, self._doubtful = self._doubtful, []
+        for interest in doubtful:
+            if self._groups.get(interest.group) is interest:
+                self._doubt(interest)
+                self.ask(interest, now_s)
 
     def ask(self, interest: Interest, now_s: float) -> None:
         """Ask the node, if there is one; else it is asked when there is."""
@@ -202,7 +232,13 @@ class Interests:
             connection.describe(type_, now_s)
         interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
         connection.join(interest.group, now_s, is_conflated=interest.is_conflated)
-        self._note_asked(interest)
+        if self._leave_count and interest.is_cached:
+            # What comes now is mixed up with what we left. It is asked for again behind that, and
+            # the answer to this question is not the one that counts.
+            self._doubtful.append(interest)
+            self._note_asked(Interest(interest.group))
+        else:
+            self._note_asked(interest)
 
     def refresh(self, interest: Interest, now_s: float) -> None:
         """Ask again where somebody came who wants more than was asked for."""
@@ -374,6 +410,18 @@ class Interests:
                 self._drop_stale(route, interest.group, now_s)
         elif interest.route is not None:
             self._drop_stale(interest.route, None, now_s)
+
+    def _doubt(self, interest: Interest) -> None:
+        """What is here of it may be what we left: only what is told again stays."""
+        if interest.is_pattern:
+            routes = list(self._intake.routes.values())
+        else:
+            routes = [] if interest.route is None else [interest.route]
+        for route in routes:
+            if route.store is not None:
+                for entry in route.store.objects.values():
+                    if not interest.is_pattern or covers(interest.group, _subject(route, entry)):
+                        entry.epoch = -1
 
     def _drop_stale(self, route: Route, pattern: str | None, now_s: float) -> None:
         """Remove what the node did not tell of on this connection."""

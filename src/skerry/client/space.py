@@ -16,7 +16,7 @@ from skerry.client.event_queue import OnSlow
 from skerry.client.events import BYTES_NAME, Shape
 from skerry.client.flushes import Flush, Flushes
 from skerry.client.intake import Intake, Target
-from skerry.client.interests import SERVICES, Interest, Interests, refuse_condition
+from skerry.client.interests import LEAVE_MARK, SERVICES, Interest, Interests, refuse_condition
 from skerry.client.known_types import KnownTypes
 from skerry.client.sending import SendBuffer, raw_payload
 from skerry.client.settings import SpaceConfig, SpaceStatistics
@@ -591,6 +591,8 @@ class SpaceCore(Outbox):
         if name == "DotsEcho":
             if message.data == _FLUSH and not message.request:
                 self._flushes.answered(message.identifier or 0)
+            elif message.data == LEAVE_MARK and not message.request:
+                self.interests.left(now_s)
         elif name == "DotsCacheInfo":
             if message.endTransmission:
                 self.interests.told_all(message.typeName or "", now_s)

@@ -14,11 +14,12 @@ from skerry.engine.admission import Origin, Rights
 from skerry.engine.lane import Lane
 from skerry.engine.meter import ClientLimits, Meter
 from skerry.engine.slots import Late, Slots
+from skerry.limits import OWED_COUNT_MAX
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 
-__all__ = ["Client", "Later", "Task", "do_at_once"]
+__all__ = ["Client", "Countdown", "Later", "Task", "do_at_once"]
 
 
 class Task(Protocol):
@@ -61,6 +62,9 @@ class Client:
         self.voice: Late | None = None
         """Tells it later of objects in the groups it joined; None before it joined one."""
         self.agenda: deque[Task] = deque()
+        self.owed_count = 0
+        """Questions of its that wait for their answer, on the agenda or for the storage."""
+        self.owed_bytes = 0
         self.groups: dict[str, None] = {}
         """Types and patterns that it joined, in order."""
         self.views: dict[tuple[str, int], None] = {}
@@ -97,6 +101,27 @@ class Client:
             self.rights is not None and self.rights.allows_all and self.meter is None and self.is_in
         )
 
+    @property
+    def asks_too_much(self) -> bool:
+        """Whether it asks on and on without taking the answers."""
+        limits = self.limits
+        task_count_max = limits.join_count_max + limits.view_count_max + OWED_COUNT_MAX
+        return (
+            self.owed_count > OWED_COUNT_MAX
+            or self.owed_bytes > limits.waiting_bytes_max
+            or len(self.agenda) > task_count_max
+        )
+
+    def asked(self, size: int) -> None:
+        """A question of so many bytes came."""
+        self.owed_count += 1
+        self.owed_bytes += size
+
+    def answered(self, size: int) -> None:
+        """And was answered."""
+        self.owed_count -= 1
+        self.owed_bytes -= size
+
     def when_caught_up(self, work: Callable[[float], None], now_s: float) -> None:
         """Do something behind all that the client asked for before."""
         if self.agenda:
@@ -131,3 +156,25 @@ class do_at_once:  # noqa: N801 - it is used like a function
         """Do it."""
         self._work(now_s)
         return True
+
+
+class Countdown:
+    """A task that is over when other things have happened, so many of them.
+
+    What is to be done then is done at once, also when the client has not come so far.
+    """
+
+    def __init__(self, count: int, work: Callable[[], None]) -> None:
+        self.count = count
+        """How many are left."""
+        self._work = work
+
+    def one_less(self) -> None:
+        """One of them happened."""
+        self.count -= 1
+        if self.count == 0:
+            self._work()
+
+    def step(self, now_s: float) -> bool:
+        """Wait."""
+        return self.count == 0

@@ -19,6 +19,7 @@ from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject
 from skerry.engine.cache import Cache, Entry, Shelf
 from skerry.engine.lane import Lane, Tally
+from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.protocol.access.header import (
     ABSENT,
@@ -41,6 +42,7 @@ __all__ = [
     "Route",
     "Router",
     "Stencil",
+    "Sweep",
     "Topic",
     "frame_for",
     "replay_header",
@@ -77,6 +79,8 @@ class Topic:
         """The same by subject, where that matters."""
         self.needs_subject: bool = False
         """Whether somebody asked for a part of the default subjects only."""
+        self.sweep: Sweep | None = None
+        """What is left to do of the removal of many of its objects."""
         self.tally: Tally = Tally()
         self.accepted: i64 = 0
         self.generation: i64 = 0
@@ -252,6 +256,15 @@ class Ear:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
+class Sweep:
+    """Objects of a topic that are removed some at a time, and yet seem to go all at once."""
+
+    def settle(self, key: bytes) -> None:
+        """An update of an object has come: if it is to go, that has to happen first."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Router:
     """Knows who is to hear what."""
 
@@ -364,7 +377,7 @@ class Hub:
         """Take an object whose header came before; false, and nothing done, if it needs more."""
         topic = stencil.topic
         plan = topic.plan
-        if self.topics.get(topic.name) is not topic:
+        if self.topics.get(topic.name) is not topic or topic.sweep is not None:
             return False
         payload = cutter.buffer[cutter.start + stencil.repeat.size : cutter.stop]
         pieces = self._pieces
@@ -493,6 +506,8 @@ class Hub:
         news.pieces = pieces
         left: str | None = None
         if topic.is_cached:
+            if topic.sweep is not None:
+                topic.sweep.settle(news.key())
             known = topic.shelf.objects.get(news.key())
             if known is not None and known.subject != subject:
                 if news.is_remove:
@@ -516,6 +531,19 @@ class Hub:
         self._tell(topic, news, route)
         if left is not None:
             self._tell_left(topic, news, left, route)
+
+    def remove(self, topic: Topic, entry: Entry, now_s: float, wall_ns: i64) -> None:
+        """Remove an object of the cache, as the node itself."""
+        plan = topic.plan
+        header = Header(topic.name)
+        header.sent_time = now_s
+        header.server_sent_time = now_s
+        header.sender = NODE_CLIENT
+        header.is_from_myself = 1
+        header.remove_obj = 1
+        header.attributes = plan.key_mask
+        pieces = split(plan, cut(plan, split(plan, entry.payload, 0), plan.key_mask), 0)
+        self.accept(None, topic, header, pieces, entry.subject, wall_ns)
 
     def _route(self, topic: Topic, subject: str, pieces: Pieces) -> Route:
         if not subject:

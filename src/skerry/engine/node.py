@@ -12,14 +12,14 @@ replay of many objects goes on piece by piece each time the node is advanced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from random import Random
 from typing import Any
 
 from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import split
 from skerry.engine.admission import INSIDE, Admission, Origin
-from skerry.engine.cache import Cache, Entry
+from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
 from skerry.engine.hub import Hub, Topic
@@ -35,6 +35,7 @@ from skerry.engine.persistence import Journal, StoredObject, StoredType
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
+from skerry.engine.sweeps import Sweeps
 from skerry.engine.types import Types
 from skerry.errors import CodecError, DecodeError, LimitExceeded, ProtocolError, SchemaError
 from skerry.ids import NODE_CLIENT
@@ -85,6 +86,7 @@ class NodeCore(Outbox):
         self._admission = admission or Admission(rng=Random(0))
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
+        self._sweeps = Sweeps(self._hub)
         self._now_ns = 0
         self._started_ns: int | None = None
         self._clients: dict[Address, Client] = {}
@@ -100,6 +102,11 @@ class NodeCore(Outbox):
         self._sent = [0, 0]
         self._refusals: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
+
+    @property
+    def now_ns(self) -> int:
+        """The time of what happens now."""
+        return self._now_ns
 
     @property
     def registry(self) -> Any:
@@ -191,6 +198,7 @@ class NodeCore(Outbox):
     def advance(self, now_ns: int) -> None:
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
+        self._sweeps.advance(now_ns + self._wall_offset_ns)
         for client in list(self._busy.values()):
             if not client.lane.is_paused:
                 self._continue(client, now_ns)
@@ -199,8 +207,8 @@ class NodeCore(Outbox):
         self._roster.advance(now_ns, self._by_id.values(), self._status, self._ledger)
 
     def deadline_ns(self) -> int | None:
-        """When to call `advance`; at once while a replay could go on."""
-        if any(not client.lane.is_paused for client in self._busy.values()):
+        """When to call `advance`; at once while a replay or a removal could go on."""
+        if self._sweeps or any(not client.lane.is_paused for client in self._busy.values()):
             return self._now_ns
         due = [self._roster.deadline_ns()]
         if self._waiting:
@@ -284,6 +292,18 @@ class NodeCore(Outbox):
         """The node ends: tell all clients, orderly."""
         for client in list(self._clients.values()):
             self._end(client, now_ns, code=0, text="")
+        # What is stored has to be without what goes with them, too.
+        self._sweeps.complete(now_ns + self._wall_offset_ns)
+
+    def carry(self, peer: Address) -> None:
+        """Let a client that was let in bring messages to other nodes, and from there to here.
+
+        It hears all messages to the site, those of types to come included. What it brings was
+        measured where it was published, so it is not held to what one client may publish.
+        """
+        client = self._clients[peer]
+        client.meter = None
+        self._routing.carry(client)
 
     # -- for the services
 
@@ -304,6 +324,12 @@ class NodeCore(Outbox):
         payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
         pieces = split(topic.plan, payload, 0)
         self._hub.accept(None, topic, header, pieces, subject, now_ns + self._wall_offset_ns)
+
+    def sweep(
+        self, topic: Topic, keys: Iterable[bytes], now_ns: int, finish: Callable[[], None]
+    ) -> None:
+        """Remove objects as the node itself; `finish` is called after the last."""
+        self._sweeps.begin(topic, keys, now_ns + self._wall_offset_ns, finish)
 
     def start(self, client: Client, task: Any, now_ns: int) -> None:
         """Put something on a client's agenda, and begin with it if it is the first."""
@@ -523,21 +549,13 @@ class NodeCore(Outbox):
 
     def _clean_up(self, client: Client, now_ns: int) -> None:
         """Remove what was to live no longer than the client that changed it last."""
+        client_id = client.client_id
         for name in client.lane.published:
             topic = self._hub.topics[name]
             if topic.type.flags.cleanup and topic.is_cached:
-                mine = [
-                    entry
-                    for entry in topic.shelf.objects.values()
-                    if entry.modified_from == client.client_id
-                ]
-                self.remove(topic, mine, now_ns)
-
-    def remove(self, topic: Topic, entries: list[Entry], now_ns: int) -> None:
-        """Remove objects as the node itself."""
-        cls = self._types.class_of(topic)
-        for entry in entries:
-            self.say(cls.decode(entry.payload), now_ns, True, entry.subject)
+                objects = topic.shelf.objects
+                mine = [key for key, entry in objects.items() if entry.modified_from == client_id]
+                self.sweep(topic, mine, now_ns, lambda: None)
 
     # -- what waits
 
@@ -546,9 +564,8 @@ class NodeCore(Outbox):
         lane, now_s = client.lane, self.wall_s(now_ns)
         bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
         client.slots.drain(bytes_max, now_s)
-        while client.agenda and lane.size < bytes_max:
-            if client.agenda[0].step(now_s):
-                client.agenda.popleft()
+        while client.agenda and lane.size < bytes_max and client.agenda[0].step(now_s):
+            client.agenda.popleft()
         if client.is_present and (client.agenda or client.slots):
             self._busy[client.client_id] = client
         else:

@@ -94,6 +94,8 @@ class Replay:
     def step(self, now_s: float) -> bool:
         """Tell the next slice; whether that was the last."""
         if self.is_cancelled:
+            # That it is over is told all the same: who counts the answers must not miss one.
+            self._finish(now_s)
             return True
         size: i64 = 0
         while self.left and size < REPLAY_SLICE_BYTES:
@@ -117,3 +119,8 @@ class Replay:
     def cancel(self) -> None:
         """The client does not want it any more."""
         self.is_cancelled = True
+        # It may stay on the agenda for a while, behind others.
+        self.left = 0
+        for _, keys in self._wanted:
+            keys.clear()
+        self._pending.clear()

@@ -11,6 +11,7 @@ from skerry.engine.clients import Client
 from skerry.engine.hub import Ear, Hub, News, Route, Router, Topic
 from skerry.engine.lane import Lane
 from skerry.engine.members import Bystander, Denied, Listener, Membership, Voice
+from skerry.engine.scopes import is_site_message
 from skerry.engine.views import View
 from skerry.errors import LimitExceeded
 from skerry.limits import GROUP_COUNT_MAX, PATTERN_MEMO_CHAR_COUNT_MAX, ROUTE_MEMO_COUNT_MAX
@@ -41,6 +42,8 @@ class Routing(Router):
         """How many patterns select a part of the default subjects of each type."""
         self._replaying: dict[Membership, None] = {}
         """Members that are being told what is there."""
+        self._carriers: dict[int, Membership] = {}
+        """Clients that bring messages to other nodes, and so hear all that go there."""
 
     def attach(self, hub: Hub) -> None:
         """Say whose routes these are."""
@@ -126,6 +129,14 @@ class Routing(Router):
             client.slots.forget(client.voice, lambda news: self._is_heard_by(client, news))
         self._forget(group)
 
+    def carry(self, client: Client) -> None:
+        """Let a client hear all messages to the site, also of types that are not known yet."""
+        assert self._hub is not None
+        if client.voice is None:
+            client.voice = Voice(client, self._hub)
+        self._carriers[client.client_id] = Membership(client, "", self._hub, is_conflating=False)
+        self._forget_messages()
+
     def replay_began(self, member: Membership) -> None:
         """From now on a member is told what is there, and has to hear of all that changes it."""
         self._replaying[member] = None
@@ -158,8 +169,7 @@ class Routing(Router):
             return
         if not views:
             del self._views[type_name]
-        if view.active_replay is not None:
-            view.active_replay.cancel()
+        view.close()
         del client.views[type_name, number]
         client.interest_count += 1
         client.slots.forget(view)
@@ -171,6 +181,8 @@ class Routing(Router):
             self.leave(client, group)
         for name, number in list(client.views):
             self.remove_view(client, name, number)
+        if self._carriers.pop(client.client_id, None) is not None:
+            self._forget_messages()
 
     def came(self, topic: Topic) -> None:
         """A topic is new: see whether parts of its subjects were asked for."""
@@ -216,6 +228,10 @@ class Routing(Router):
         found: dict[int, list[Membership]] = {}
         for member in self._groups.get(topic.name, {}).values():
             found.setdefault(member.client.client_id, []).append(member)
+        if self._carriers and is_site_message(topic.type):
+            for client_id, member in self._carriers.items():
+                if _may_join(member.client, topic.name):
+                    found.setdefault(client_id, []).append(member)
         if subject:
             selected: Iterable[object] = self._tree.match(subject)
         else:
@@ -246,6 +262,13 @@ class Routing(Router):
             if _is_partial(pattern, default_pattern(topic.plan)):
                 self._partial[topic.name] += change
                 topic.needs_subject = self._partial[topic.name] > 0
+
+    def _forget_messages(self) -> None:
+        """A carrier came or went."""
+        assert self._hub is not None
+        for topic in self._hub.topics.values():
+            if is_site_message(topic.type):
+                topic.forget_routes()
 
     def _forget(self, group: str) -> None:
         """The routes that a change of a group concerns."""
@@ -295,6 +318,12 @@ def _may_hear(client: Client, subject: str) -> bool:
     rights = client.rights
     assert rights is not None
     return rights.allows_all or rights.allows("subscribe", subject)
+
+
+def _may_join(client: Client, type_name: str) -> bool:
+    rights = client.rights
+    assert rights is not None
+    return rights.allows_all or rights.allows_group("subscribe", type_name)
 
 
 def _is_simple(memberships: list[Membership], topic: Topic) -> bool:

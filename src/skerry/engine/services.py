@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, Final
 from skerry.codec.pieces import cut, split
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.admission import Admission
-from skerry.engine.clients import Client, Later
+from skerry.engine.clients import Client, Countdown, Later
 from skerry.engine.hub import Hub, Topic
 from skerry.engine.members import Membership
 from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay
 from skerry.engine.routing import Routing
 from skerry.engine.types import SPECIAL_TYPES, Types
-from skerry.engine.views import View
+from skerry.engine.views import Selection, View
 from skerry.errors import FilterError
+from skerry.limits import REPLAY_SORTED_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import PatternTree, check_pattern, covers, overlaps
@@ -48,7 +49,7 @@ class Services:
         self._routing = routing
         self._types = types
         self._admission = admission
-        self._echoes: deque[tuple[int, Client, Any]] = deque()
+        self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
         """Answers that wait until what was published before them is stored."""
         self._services: dict[str, _Service] = {
             "DotsAuthentication": self._set_rule,
@@ -71,6 +72,9 @@ class Services:
         if service is None:
             return False
         service(client, topic, header, payload, now_ns)
+        if client.asks_too_much and client.is_present:
+            why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"
+            self._node.drop(client, now_ns, f"{topic.name}: {why}", reason="slow")
         return True
 
     def is_permitted(
@@ -107,8 +111,8 @@ class Services:
         """Answer what waited for the storage, as far as that has come."""
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
-            _, client, message = self._echoes.popleft()
-            client.connection.send_message(message, self._node.wall_s(now_ns))
+            _, _, reply = self._echoes.popleft()
+            reply(self._node.wall_s(now_ns))
 
     def forget(self, client: Client) -> None:
         """A client is gone."""
@@ -168,7 +172,8 @@ class Services:
     def _begin_replay(self, member: Membership, now_s: float) -> Replay | None:
         client = member.client
         is_member = self._routing.find(client, member.group) is member
-        wanted = self._wanted(member) if is_member else None
+        # Who left meanwhile is told nothing but that this is over, as who counts answers expects.
+        wanted = self._wanted(member) if is_member else []
         if wanted is None:
             member.replay_count -= 1
             return None
@@ -193,15 +198,15 @@ class Services:
             topic = self._types.topic(member.group)
             if topic is None or not topic.is_cached:
                 return None
-            return [(topic, self._permitted(member.client, topic))]
+            return [(topic, self._permitted(member.client, topic, "subscribe"))]
         return [
             (topic, keys)
             for topic in self._hub.topics.values()
             if topic.is_cached and (keys := _selected(topic, member.group))
         ]
 
-    def _permitted(self, client: Client, topic: Topic) -> list[bytes]:
-        """The objects of a type whose subjects the client may see."""
+    def _permitted(self, client: Client, topic: Topic, verb: str) -> list[bytes]:
+        """The objects of a type with whose subjects the client may do this."""
         rights = client.rights
         assert rights is not None
         objects = topic.shelf.objects
@@ -210,7 +215,7 @@ class Services:
         return [
             key
             for key, entry in objects.items()
-            if not entry.subject or rights.allows("subscribe", entry.subject)
+            if not entry.subject or rights.allows(verb, entry.subject)
         ]
 
     def _open_view(self, client: Client, message: Any, now_ns: int) -> None:
@@ -241,6 +246,7 @@ class Services:
             number=message.subscriptionId,
             query=query,
             is_conflating=_is_conflating(message),
+            is_replacing=not is_new,
         )
         self._routing.add_view(view)
         if topic.is_cached:
@@ -248,13 +254,9 @@ class Services:
 
     def _replay_view(self, view: View, now_ns: int) -> None:
         def finish(now_s: float) -> None:
-            view.active_replay = None
             self._tell_end(view.client, view.topic.name, now_s)
 
-        replay = Replay(view.teller, [(view.topic, view.select())], finish)
-        if replay.left:
-            view.active_replay = replay
-        self._node.start(view.client, replay, now_ns)
+        self._node.start(view.client, Selection(view, finish), now_ns)
 
     def _tell_end(self, client: Client, group: str, now_s: float) -> None:
         info = internal_class("DotsCacheInfo")(typeName=group, endTransmission=True)
@@ -294,6 +296,7 @@ class Services:
         registry = self._types.registry
 
         def answer(now_s: float) -> None:
+            client.answered(len(payload))
             for name in sorted(registry):
                 type_ = registry[name]
                 if isinstance(type_, EnumType) or type_.flags.internal:
@@ -303,6 +306,7 @@ class Services:
             info = internal_class("DotsCacheInfo")(endDescriptorRequest=True)
             client.connection.send_message(info, now_s)
 
+        client.asked(len(payload))
         client.when_caught_up(answer, self._node.wall_s(now_ns))
 
     # -- the rest
@@ -316,12 +320,17 @@ class Services:
         message.request = False
         journal, number = self._node.journal, int(client.lane.stored_number)
 
+        def reply(now_s: float) -> None:
+            client.answered(len(payload))
+            client.connection.send_message(message, now_s)
+
         def answer(now_s: float) -> None:
             if journal is not None and number > journal.stored:
-                self._echoes.append((number, client, message))
+                self._echoes.append((number, client, reply))
             else:
-                client.connection.send_message(message, now_s)
+                reply(now_s)
 
+        client.asked(len(payload))
         client.when_caught_up(answer, self._node.wall_s(now_ns))
 
     def _clear(
@@ -337,14 +346,22 @@ class Services:
             if not rights.allows_group("clear", name):
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
                 return
-        for name in message.typeNames:
+        # What is told when all are gone is what the client said, with its right to say it now.
+        told = Countdown(
+            1, lambda: self._node.take(client, topic, header, payload, self._node.now_ns)
+        )
+        for name in dict.fromkeys(message.typeNames):
             cleared = self._types.topic(name)
             if cleared is not None:
-                objects = cleared.shelf.objects
-                entries = [objects[key] for key in sorted(objects)]
-                mine = [e for e in entries if not e.subject or rights.allows("clear", e.subject)]
-                self._node.remove(cleared, mine, now_ns)
-        self._node.take(client, topic, header, payload, now_ns)
+                keys = self._permitted(client, cleared, "clear")
+                if len(keys) <= REPLAY_SORTED_COUNT_MAX:
+                    keys.sort()
+                told.count += 1
+                self._node.sweep(cleared, keys, now_ns, told.one_less)
+        told.one_less()
+        if told.count:
+            # An echo that follows has to wait for it.
+            self._node.start(client, told, now_ns)
 
     def _set_rule(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int

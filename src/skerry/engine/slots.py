@@ -6,6 +6,7 @@ the object go into its slot, and when the client has room again it hears of all 
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
@@ -44,7 +45,8 @@ class Slots:
         self._lane = lane
         self._count_max = count_max
         # Keys are those of one type; a pattern selects objects of several.
-        self._slots: dict[tuple[Late, str, bytes], tuple[Topic, Slot]] = {}
+        # Ordered, as the first of a plain dict takes the longer to find the more went before it.
+        self._slots: OrderedDict[tuple[Late, str, bytes], tuple[Topic, Slot]] = OrderedDict()
         self.waiting_count = 0
         """Updates in all of them."""
 
@@ -87,9 +89,7 @@ class Slots:
     def drain(self, bytes_max: int, now_s: float) -> None:
         """Tell of what waits, as long as not too many bytes are on the lane."""
         while self._slots and self._lane.size < bytes_max:
-            at, (topic, slot) = next(iter(self._slots.items()))
-            del self._slots[at]
-            late, _, key = at
+            (late, _, key), (topic, slot) = self._slots.popitem(last=False)
             self.waiting_count -= slot.count
             told = late.catch_up(topic, key, slot, now_s)
             topic.tally.conflated += slot.count - told

@@ -6,6 +6,8 @@ appears with all its fields; one that ceases to, or is removed, goes by a remove
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
@@ -14,9 +16,10 @@ from skerry.engine.members import is_behind
 from skerry.engine.query import Query
 from skerry.engine.replay import Replay, Teller
 from skerry.engine.slots import Slot
-from skerry.protocol.access.header import Header
+from skerry.limits import SELECT_SLICE_COUNT
+from skerry.protocol.access.header import Header, copy_header
 
-__all__ = ["View"]
+__all__ = ["Selection", "View"]
 
 
 class View(Ear):
@@ -31,6 +34,7 @@ class View(Ear):
         number: int,
         query: Query,
         is_conflating: bool,
+        is_replacing: bool = False,
     ) -> None:
         super().__init__()
         self.client = client
@@ -38,6 +42,12 @@ class View(Ear):
         self.number = number
         """By which the client knows it."""
         self.active_replay: Replay | None = None
+        self.is_closed = False
+        """Whether the client does not want it any more."""
+        self._is_selecting = False
+        """Whether it is being found out what is in it, of which the client hears afterwards."""
+        self._is_replacing = is_replacing
+        """Whether the client may know objects of it by one of the same number before it."""
         self._hub = hub
         self._query = query
         self._is_conflating = is_conflating
@@ -45,12 +55,29 @@ class View(Ear):
         self._inside: set[bytes] = set()
         """Keys of the objects that the client sees."""
 
-    def select(self) -> list[bytes]:
-        """The keys of all cached objects that are in the view, and from now on count as seen."""
-        is_wanted = self._is_wanted
+    def begin_selection(self) -> list[bytes]:
+        """From now on the view only notes what is in it; gives the keys that are to be examined."""
+        self._is_selecting = True
+        return list(self.topic.shelf.objects)
+
+    def examine(self, keys: list[bytes]) -> None:
+        """See which of these objects are in the view, as far as they are still there."""
         objects = self.topic.shelf.objects
-        self._inside = {key for key, entry in objects.items() if is_wanted(entry)}
+        for key in keys:
+            entry = objects.get(key)
+            if entry is not None and self._is_wanted(entry):
+                self._inside.add(key)
+
+    def end_selection(self) -> list[bytes]:
+        """The keys of all objects that are in the view, which is to tell of them now."""
+        self._is_selecting = False
         return list(self._inside)
+
+    def close(self) -> None:
+        """The client does not want it any more."""
+        self.is_closed = True
+        if self.active_replay is not None:
+            self.active_replay.cancel()
 
     def hear(self, news: News) -> None:
         """Tell the client what the update means for what it sees."""
@@ -61,6 +88,9 @@ class View(Ear):
             self._hear_message(news)
             return
         key, now_s = news.key(), news.header.server_sent_time
+        if self._is_selecting:
+            self._note(news, key, now_s)
+            return
         # Before anything else, since a replay must know of each object that it is still to tell.
         if self._is_taken_up(news, key, now_s):
             topic.tally.conflated += 1
@@ -86,6 +116,21 @@ class View(Ear):
         topic.tally.due += 1
         lane.tally.due += 1
         return self._send(header, entry.payload, int(entry.present), entry.subject, now_s)
+
+    def _note(self, news: News, key: bytes, now_s: float) -> None:
+        """What an update does to the objects of which the client is told afterwards."""
+        lane, topic = self.client.lane, self.topic
+        if news.entry is not None and self._is_wanted(news.entry):
+            self._inside.add(key)
+            topic.tally.conflated += 1
+            lane.tally.conflated += 1
+            return
+        self._inside.discard(key)
+        if self._is_replacing:
+            self._tell_gone(news, now_s)
+        else:
+            topic.tally.filtered += 1
+            lane.tally.filtered += 1
 
     def _is_taken_up(self, news: News, key: bytes, now_s: float) -> bool:
         """Whether a replay will tell of the object, as it is then."""
@@ -120,11 +165,15 @@ class View(Ear):
         if not was_inside:
             return 0
         self._inside.discard(key)
+        self._tell_gone(news, now_s)
+        return 1
+
+    def _tell_gone(self, news: News, now_s: float) -> None:
+        """Tell that an object is not, or not any more, in the view."""
         header = self._header(news.header)
         header.remove_obj = 1
         subject = news.subject if self._may_see(news.subject) else ""
         self._send(header, news.payload, 0, subject, now_s)
-        return 1
 
     def _is_wanted(self, entry: Entry) -> bool:
         """Whether an object is in the view as it is now."""
@@ -164,15 +213,9 @@ class View(Ear):
         self._send(self._header(news.header), news.payload, attributes, news.subject, now_s)
 
     def _header(self, base: Header) -> Header:
-        header = Header(self.topic.name)
-        header.sent_time = base.sent_time
-        header.server_sent_time = base.server_sent_time
-        header.sender = base.sender
+        header = copy_header(base)
         header.remove_obj = 0
         header.is_from_myself = 0
-        header.sequence = base.sequence
-        header.position = base.position
-        header.node = base.node
         return header
 
     def _send(
@@ -186,6 +229,38 @@ class View(Ear):
         frame = frame_for(lane, header, payload, subject)
         lane.deliver(frame, self.topic.tally)
         return len(frame)
+
+
+class Selection:
+    """Tells a client of the objects in its view, which are found first: a task of many pieces."""
+
+    def __init__(self, view: View, finish: Callable[[float], None]) -> None:
+        self._view = view
+        self._finish = finish
+        self._keys = view.begin_selection()
+        self._at = 0
+        self._replay: Replay | None = None
+
+    def step(self, now_s: float) -> bool:
+        """Examine the next slice, or tell it; whether that was the last."""
+        view = self._view
+        if self._replay is None:
+            if view.is_closed:
+                # Told all the same: who counts the answers must not miss one.
+                self._finish(now_s)
+                return True
+            start, self._at = self._at, self._at + SELECT_SLICE_COUNT
+            view.examine(self._keys[start : self._at])
+            if self._at < len(self._keys):
+                return False
+            self._keys.clear()
+            wanted = [(view.topic, view.end_selection())]
+            self._replay = view.active_replay = Replay(view.teller, wanted, self._end)
+        return self._replay.step(now_s)
+
+    def _end(self, now_s: float) -> None:
+        self._view.active_replay = None
+        self._finish(now_s)
 
 
 class _ViewTeller(Teller):

@@ -39,6 +39,7 @@ from skerry.testing.node_faults import (
     Recurring,
     Refusals,
     Restarts,
+    SlowReaders,
     StreamLosses,
 )
 from skerry.testing.packet import MULTICAST, STREAM, UNICAST, Packet
@@ -86,6 +87,7 @@ __all__ = [
     "Scenario",
     "Script",
     "Setting",
+    "SlowReaders",
     "StreamLosses",
     "Workload",
     "World",

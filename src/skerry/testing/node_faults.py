@@ -16,6 +16,7 @@ from skerry.testing.faults import Clog, Fault, LinkFault, Partition
 
 if TYPE_CHECKING:
     from skerry.testing.node import Node
+    from skerry.testing.streams import StreamEnd
     from skerry.testing.world import World
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "Recurring",
     "Refusals",
     "Restarts",
+    "SlowReaders",
     "StreamLosses",
 ]
 
@@ -265,6 +267,55 @@ class StreamLosses(Recurring):
             far_told_ns=rng.randrange(self._told_ns_max),
         )
         return True
+
+
+class SlowReaders(Recurring):
+    """Lets a node read one of its streams not at all for a while, or only so fast.
+
+    One time in two it is a pause of up to `length_ns_max`, else a rate of up to `bytes_per_s_max`
+    for as long.
+    """
+
+    def __init__(
+        self,
+        *,
+        gap_ns: int,
+        length_ns_max: int,
+        bytes_per_s_max: int,
+        nodes: Collection[str] | None = None,
+    ) -> None:
+        super().__init__(gap_ns=gap_ns, nodes=nodes)
+        assert length_ns_max > 1
+        assert bytes_per_s_max > 0
+        self._length_ns_max = length_ns_max
+        self._bytes_per_s_max = bytes_per_s_max
+        self._slow: dict[StreamEnd, int] = {}
+        """Which ends, and until when."""
+
+    def strike(self, world: World, rng: Random) -> bool:
+        ends = [end for node in self.nodes(world) for end in node.streams.values() if end.is_open]
+        if not ends:
+            return False
+        end = rng.choice(ends)
+        length_ns = rng.randrange(1, self._length_ns_max)
+        rate = rng.randrange(1, self._bytes_per_s_max + 1) if rng.random() < 0.5 else None
+        self._slow[end] = world.now_ns + length_ns
+        pause_ns = length_ns if rate is None else 0
+        world.network.streams.read_slowly(end, pause_ns=pause_ns, bytes_per_s=rate)
+        world.after(length_ns, lambda _: self._end(world, end))
+        return True
+
+    def stop(self, world: World) -> None:
+        super().stop(world)
+        for end in list(self._slow):
+            del self._slow[end]
+            world.network.streams.read_on(end)
+
+    def _end(self, world: World, end: StreamEnd) -> None:
+        # It may have been struck again, for longer.
+        if end in self._slow and self._slow[end] <= world.now_ns:
+            del self._slow[end]
+            world.network.streams.read_on(end)
 
 
 class Refusals(Fault):

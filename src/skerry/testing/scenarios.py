@@ -22,8 +22,11 @@ Play = Callable[[World, int], None]
 
 # By name and not by import: each scenario pulls in the protocol it is about.
 SHIPPED: Final[dict[str, str]] = {
+    "distributor": "skerry.testing.machines.distributor:distributor",
     "echo": "skerry.testing.machines.scenarios:echo",
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
+    "node": "skerry.testing.machines.node_scenarios:node",
+    "slow": "skerry.testing.machines.node_scenarios:slow",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
 }
 """The scenarios that come with skerry, and where each is."""

@@ -6,6 +6,10 @@ it was stopped too often the end gives up. What a machine sees is therefore: del
 streams that close. An end whose peer vanished while the network was cut notices only when it
 sends: a half-open stream, which no protocol may count on not to happen.
 
+Only so many bytes are under way or unread at a time. What does not fit waits where it was sent, and
+a machine that is `Paced` is told to pause when that becomes much, and to resume when it is out. So
+a reader that is slow, or does not read for a while, is felt by whoever writes to it.
+
 Two views of an end are kept apart. `is_open` is the kernel's: may bytes still arrive? The entry in
 `Node.streams` is the machine's: has it been told of the opening and not yet of the closing? They
 differ while the machine is paused.
@@ -25,6 +29,7 @@ from skerry.protocol.machine import (
     CloseReason,
     Connect,
     Disconnect,
+    Paced,
     StreamMachine,
     Transmit,
 )
@@ -42,6 +47,7 @@ __all__ = [
     "RETRY_COUNT_MAX",
     "RETRY_NS_FIRST",
     "RETRY_NS_MAX",
+    "WINDOW_BYTES",
     "StreamEnd",
     "Streams",
 ]
@@ -62,6 +68,10 @@ some fifteen: shorter than TCP's quarter of an hour, so that a run sees it happe
 CONNECT_NS_MAX: Final = 15_000_000_000
 """How long a stream may take to open. The one who accepts may die before its answer is out."""
 
+WINDOW_BYTES: Final = 256 * 1024
+"""Bytes under way and unread in one direction, and as many again that may wait where they were sent
+before their machine is told to pause: buffers of the size that drivers use."""
+
 
 class _Signal(enum.Enum):
     """What travels in line with the bytes."""
@@ -72,6 +82,8 @@ class _Signal(enum.Enum):
 
 
 _Piece = bytes | _Signal
+_Input = tuple[Callable[[Any], None], Any]
+"""What is handed over to a machine: by which way, and what."""
 
 
 class StreamEnd:
@@ -81,13 +93,19 @@ class StreamEnd:
         "arrival_ns",
         "far",
         "is_established",
+        "is_full",
         "is_open",
+        "is_probing",
         "is_pumping",
         "node",
         "outgoing",
         "outgoing_bytes",
         "peer",
+        "read_bytes_per_s",
+        "read_due_ns",
         "try_count",
+        "under_way_bytes",
+        "unread",
     )
 
     def __init__(self, node: Node[Any], peer: Address) -> None:
@@ -98,12 +116,23 @@ class StreamEnd:
         """Missing while nobody has accepted."""
         self.is_open = True
         self.is_established = False
+        self.is_probing = False
         self.is_pumping = False
         self.outgoing: deque[_Piece] = deque()
         self.outgoing_bytes = 0
+        self.under_way_bytes = 0
+        """Sent and not read by the far machine: what counts against the window."""
+        self.is_full = False
+        """Whether the machine was told to pause, or would have been if it were one that does."""
         self.arrival_ns = 0
         """When the last piece sent arrives; later ones must not overtake it."""
         self.try_count = 0
+        self.unread: deque[_Input] = deque()
+        """What arrived here and is not read yet, by a machine that reads slowly."""
+        self.read_due_ns = 0
+        """When the machine reads again."""
+        self.read_bytes_per_s: int | None = None
+        """How fast it reads; None as fast as it comes."""
 
     def push(self, piece: _Piece) -> None:
         """Put a piece at the end of the line."""
@@ -124,6 +153,8 @@ class Streams:
     def __init__(self, world: World, network: Network) -> None:
         self.refuses: list[Callable[[Node[Any]], bool]] = []
         """Faults that may turn away a stream to the given node."""
+        self.window_bytes = WINDOW_BYTES
+        """Lower it where a run is to reach it soon."""
         self._world = world
         self._network = network
         self._rng = world.random("streams")
@@ -141,6 +172,10 @@ class Streams:
             # The stream broke while the machine was writing: what a real socket answers to with
             # an error that the machine hears of as `stream_closed`.
             self._world.note("unsent", node, to=str(transmit.destination))
+            return
+        if isinstance(transmit, Disconnect) and transmit.is_abrupt:
+            end.shut()
+            self._send_reset(end, end.far)
             return
         if transmit.data:
             end.push(transmit.data)
@@ -166,6 +201,21 @@ class Streams:
         if far is not None and far.is_open:
             self._world.after(far_told_ns, self._report_lost, far)
             far.shut()
+
+    def read_slowly(self, end: StreamEnd, *, pause_ns: int, bytes_per_s: int | None = None) -> None:
+        """Let the machine at this end read nothing for a while, and so much from then on."""
+        assert pause_ns >= 0
+        assert bytes_per_s is None or bytes_per_s > 0
+        end.read_due_ns = max(end.read_due_ns, self._world.now_ns + pause_ns)
+        end.read_bytes_per_s = bytes_per_s
+        self._world.note("read-slowly", end.node, peer=str(end.peer), pause_ns=pause_ns)
+
+    def read_on(self, end: StreamEnd) -> None:
+        """Let the machine at this end read as fast as it can again."""
+        end.read_due_ns = 0
+        end.read_bytes_per_s = None
+        if end.unread:
+            self._world.after(0, self._read, end)
 
     def reset_all(self, node: Node[Any]) -> None:
         """The node's machine died: its kernel resets what it had open, as far as it can."""
@@ -211,9 +261,10 @@ class Streams:
         end.is_established = True
         node.streams[end.peer] = end
         self._world.note("accept", node, peer=str(end.peer))
-        self._deliver(end, _Signal.OPENED)
+        # Before the machine hears of it, which may have something to say first.
         end.push(_Signal.OPENED)
         self._pump_soon(end)
+        self._deliver(end, _Signal.OPENED)
 
     def _check_established(self, caller: StreamEnd) -> None:
         if caller.is_open and not caller.is_established:
@@ -251,7 +302,12 @@ class Streams:
                 # The far machine is paused and its window full: the bytes wait here instead.
                 self._pump_after(end, RETRY_NS_FIRST)
                 return
-            piece = self._cut(end)
+            room = self.window_bytes - end.under_way_bytes
+            if room <= 0 and isinstance(end.outgoing[0], bytes):
+                # It goes on when the far machine reads, which it may never do.
+                self._probe_later(end)
+                return
+            piece = self._cut(end, min(room, PIECE_BYTES_MAX))
             delays_ns = self._plan(end, piece)
             if not delays_ns:
                 self._retry_later(end, piece)
@@ -260,9 +316,34 @@ class Streams:
             # Copies are the same bytes at the same place, so only the first arrival counts.
             end.arrival_ns = max(end.arrival_ns, self._world.now_ns + min(delays_ns))
             self._world.after(end.arrival_ns - self._world.now_ns, self._arrive, (end, piece))
-            if piece is _Signal.ENDED:
+            if isinstance(piece, bytes):
+                end.under_way_bytes += len(piece)
+                self._note_room(end)
+            elif piece is _Signal.ENDED:
                 # All pieces are on their way and nothing can stop them now: our side is done.
                 end.is_open = False
+
+    def _probe_later(self, end: StreamEnd) -> None:
+        if not end.is_probing:
+            end.is_probing = True
+            self._world.after(RETRY_NS_MAX, self._probe, end)
+
+    def _probe(self, end: StreamEnd) -> None:
+        """Ask a far end that does not read whether it is still there, as TCP does."""
+        end.is_probing = False
+        if not end.is_open or end.under_way_bytes < self.window_bytes:
+            return
+        assert end.far is not None
+        if not self._plan(end, b""):
+            end.try_count += 1
+            if end.try_count > RETRY_COUNT_MAX:
+                self._give_up(end)
+                return
+        elif end.far.is_open:
+            end.try_count = 0
+        else:
+            self._send_reset(end.far, end)
+        self._probe_later(end)
 
     def _plan(self, end: StreamEnd, piece: _Piece) -> list[int]:
         target = end.far.node if end.far is not None else self._target(end)
@@ -272,14 +353,14 @@ class Streams:
         packet = Packet(end.node, target, data, crc32(data), STREAM, self._world.now_ns)
         return self._network.plan(packet)
 
-    def _cut(self, end: StreamEnd) -> _Piece:
+    def _cut(self, end: StreamEnd, size_max: int) -> _Piece:
         """The next piece: a signal, or some of the bytes, whatever writes they came from."""
         first = end.outgoing.popleft()
         if not isinstance(first, bytes):
             return first
         run = [first]
         run_bytes = len(first)
-        while run_bytes < PIECE_BYTES_MAX and end.outgoing:
+        while run_bytes < size_max and end.outgoing:
             following = end.outgoing[0]
             if not isinstance(following, bytes):
                 break
@@ -287,7 +368,7 @@ class Streams:
             run.append(following)
             run_bytes += len(following)
         data = b"".join(run)
-        size = self._piece_bytes(min(len(data), PIECE_BYTES_MAX))
+        size = self._piece_bytes(min(len(data), size_max))
         if size < len(data):
             end.outgoing.appendleft(data[size:])
         end.outgoing_bytes -= size
@@ -328,6 +409,21 @@ class Streams:
                 f"{end.node.name} has {end.outgoing_bytes} bytes waiting for {end.peer},"
                 f" the limit is {SIM_STREAM_BYTES_MAX}",
             )
+        if end.outgoing_bytes > self.window_bytes and not end.is_full:
+            end.is_full = True
+            self._world.note("full", end.node, peer=str(end.peer))
+            if isinstance(end.node.machine, Paced):
+                end.node.machine.pause(end.peer)
+
+    def _note_room(self, end: StreamEnd) -> None:
+        # The two marks are apart, so that a machine is not told for every piece.
+        if end.is_full and end.outgoing_bytes <= self.window_bytes // 4:
+            end.is_full = False
+            self._world.note("room", end.node, peer=str(end.peer))
+            self._world.after(0, self._tell_room, end)
+
+    def _tell_room(self, end: StreamEnd) -> None:
+        self._input(end, self._hand_over_room, end)
 
     # -- arriving
 
@@ -377,14 +473,35 @@ class Streams:
     # -- handing over to the machine
 
     def _deliver(self, end: StreamEnd, piece: _Piece) -> None:
-        self._input(end, self._hand_over, (end, piece))
+        self._in_turn(end, (self._hand_over, (end, piece)))
 
     def _deliver_close(self, end: StreamEnd, reason: CloseReason) -> None:
-        self._input(end, self._hand_over_close, (end, reason))
+        if reason is CloseReason.LOST:
+            # What a machine has not read when its stream breaks it never reads.
+            end.unread.clear()
+        self._in_turn(end, (self._hand_over_close, (end, reason)))
+
+    def _in_turn(self, end: StreamEnd, what: _Input) -> None:
+        """Hand something over behind all that is unread."""
+        is_slow = bool(end.unread) or self._world.now_ns < end.read_due_ns
+        if not is_slow or not self._is_known(end):
+            self._input(end, *what)
+            return
+        end.unread.append(what)
+        if len(end.unread) == 1:
+            self._world.after(end.read_due_ns - self._world.now_ns, self._read, end)
+
+    def _read(self, end: StreamEnd) -> None:
+        while end.unread:
+            if self._world.now_ns < end.read_due_ns:
+                self._world.after(end.read_due_ns - self._world.now_ns, self._read, end)
+                return
+            self._input(end, *end.unread.popleft())
 
     def _input(self, end: StreamEnd, hand_over: Callable[[Any], None], what: Any) -> None:
         node = end.node
         if not self._is_known(end):
+            self._forget_input(end, what)
             return
         if node.is_paused:
             node.inbox.append((hand_over, what))
@@ -398,15 +515,41 @@ class Streams:
     def _hand_over(self, what: tuple[StreamEnd, _Piece]) -> None:
         end, piece = what
         if not self._is_known(end):
+            self._forget_input(end, what)
             return
         machine = _stream_machine(end.node)
         now_ns = end.node.now_ns
         self._world.input_count += 1
         if isinstance(piece, bytes):
+            self._note_read(end, len(piece))
             machine.receive(piece, end.peer, now_ns)
         else:
             machine.stream_opened(end.peer, now_ns)
         self._world.collect(end.node)
+
+    def _hand_over_room(self, end: StreamEnd) -> None:
+        machine = end.node.machine
+        # It may have filled up again meanwhile; then it is told when there is room once more.
+        if not self._is_known(end) or end.is_full or not isinstance(machine, Paced):
+            return
+        self._world.input_count += 1
+        machine.resume(end.peer, end.node.now_ns)
+        self._world.collect(end.node)
+
+    def _forget_input(self, end: StreamEnd, what: Any) -> None:
+        """A piece for a machine that has done with the stream makes room all the same."""
+        if isinstance(what, tuple) and isinstance(what[1], bytes):
+            self._note_read(end, len(what[1]))
+
+    def _note_read(self, end: StreamEnd, size: int) -> None:
+        if end.read_bytes_per_s is not None:
+            size_ns = size * 1_000_000_000 // end.read_bytes_per_s
+            end.read_due_ns = max(end.read_due_ns, self._world.now_ns) + size_ns
+        sender = end.far
+        assert sender is not None
+        sender.under_way_bytes -= size
+        if sender.is_open and sender.outgoing:
+            self._pump_soon(sender)
 
     def _hand_over_close(self, what: tuple[StreamEnd, CloseReason]) -> None:
         end, reason = what

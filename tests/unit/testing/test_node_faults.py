@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 
 import pytest
@@ -21,6 +22,7 @@ from skerry.testing import (
     Repeat,
     Restarts,
     Setting,
+    SlowReaders,
     StreamLosses,
     World,
 )
@@ -295,3 +297,47 @@ def test_refusals_turn_away_their_share_and_stop_with_calm(world: World) -> None
         client.do(lambda machine, _: machine.connect(SERVER))
     world.run_for(SECOND)
     assert all(client.machine.opened for client in clients)
+
+
+def reading_world(seed: int, fault: SlowReaders) -> tuple[World, list[str]]:
+    """A reader, to which somebody writes all the time."""
+    lines: list[str] = []
+    world = World(seed, sink=lines.append)
+    writer, _ = world.pair(Probe, Probe)
+    writer.do(lambda machine, _: machine.connect(SERVER))
+    world.run_until(lambda: bool(writer.machine.opened))
+
+    def act(_: World, __: object) -> None:
+        writer.do(lambda machine, _: machine.send(SERVER, bytes(1000)))
+
+    world.drive(Repeat(act, gap_ns_min=10 * MS))
+    world.inject(fault)
+    return world, lines
+
+
+def test_slow_readers_read_late_or_little_and_catch_up_in_the_end() -> None:
+    gaps: list[int] = []
+    for seed in range(4):
+        fault = SlowReaders(
+            gap_ns=SECOND, length_ns_max=2 * SECOND, bytes_per_s_max=10_000, nodes=["second"]
+        )
+        world, lines = reading_world(seed, fault)
+        world.run_for(20 * SECOND)
+        world.digest()
+        assert fault.strike_count == lines_with(lines, "read-slowly")
+        assert 14 <= fault.strike_count <= 28
+        reader = world.nodes["second"].machine
+        gaps += [b - a for a, b in itertools.pairwise(reader.heard_at_ns)]
+        world.calm()
+        world.run_for(SECOND)
+        sent = world.nodes["first"].machine.statistics().sent_count
+        assert len(b"".join(reader.heard)) == 1000 * sent
+    assert max(gaps) > SECOND
+
+
+def test_slow_readers_without_streams_strike_nobody() -> None:
+    fault = SlowReaders(gap_ns=SECOND, length_ns_max=SECOND, bytes_per_s_max=1)
+    world, _ = quiet_world(2, fault)
+    world.run_for(10 * SECOND)
+    world.calm()
+    assert fault.strike_count == 0

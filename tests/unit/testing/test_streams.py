@@ -25,7 +25,7 @@ from skerry.testing import (
 )
 from skerry.testing.machines.echo import EchoServer
 from skerry.testing.machines.probe import Probe
-from skerry.testing.streams import PIECE_BYTES_MAX, Streams
+from skerry.testing.streams import PIECE_BYTES_MAX, WINDOW_BYTES, StreamEnd, Streams
 
 SERVER = Address("second", 7, is_stream=True)
 Pair = tuple[Node[Probe], Node[Probe]]
@@ -408,3 +408,167 @@ def test_streams_have_chance_of_their_own() -> None:
     world = World(3)
     assert isinstance(world.network.streams, Streams)
     assert world.random("streams").random() == World(3).random("streams").random()
+
+
+def far_end(world: World, node: Node[Probe]) -> StreamEnd:
+    """The only stream of a node, at its side."""
+    (end,) = node.streams.values()
+    return end
+
+
+def test_a_machine_may_speak_first_on_a_stream_that_was_opened_to_it(world: World) -> None:
+    class Host(Probe):
+        def stream_opened(self, peer: Address, now_ns: int) -> None:
+            super().stream_opened(peer, now_ns)
+            self.send(peer, b"welcome")
+
+    class Guest(Probe):
+        def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+            assert self.opened, "bytes of a stream that is not open yet"
+            super().receive(data, source, now_ns)
+
+    client, _ = world.pair(Guest, Host)
+    client.do(lambda machine, _: machine.connect(SERVER))
+    world.run_for(SECOND)
+    assert b"".join(client.machine.heard) == b"welcome"
+
+
+def test_only_a_window_of_bytes_is_under_way_to_a_machine_that_does_not_read(
+    world: World,
+) -> None:
+    client, server = connected(world)
+    end = far_end(world, server)
+    world.network.streams.read_slowly(end, pause_ns=5 * SECOND)
+    write(client, SERVER, bytes(3 * WINDOW_BYTES))
+    world.run_for(4 * SECOND)
+    assert server.machine.heard == []
+    near = client.streams[SERVER]
+    assert near.under_way_bytes == WINDOW_BYTES
+    assert near.outgoing_bytes == 2 * WINDOW_BYTES
+    world.run_for(2 * SECOND)
+    assert len(b"".join(server.machine.heard)) == 3 * WINDOW_BYTES
+    assert near.under_way_bytes == 0
+
+
+def test_a_machine_is_told_to_pause_and_to_resume_once_each(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
+    write(client, SERVER, bytes(WINDOW_BYTES))
+    world.run_for(10 * MS)
+    assert client.machine.paces == [], "a window waits nowhere: it is under way"
+    write(client, SERVER, bytes(WINDOW_BYTES))
+    assert client.machine.paces == [], "as much as may wait"
+    write(client, SERVER, b"x", b"y")
+    assert client.machine.paces == [("pause", SERVER)]
+    world.run_for(2 * SECOND)
+    assert client.machine.paces == [("pause", SERVER), ("resume", SERVER)]
+    assert server.machine.paces == []
+
+
+def test_a_machine_that_is_stopped_is_told_of_room_when_it_wakes(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
+    write(client, SERVER, bytes(2 * WINDOW_BYTES), b"x")
+    world.run_for(10 * MS)
+    write(client, SERVER, bytes(2 * WINDOW_BYTES))
+    world.pause(client, 3 * SECOND)
+    world.run_for(2 * SECOND)
+    assert [what for what, _ in client.machine.paces] == ["pause"]
+    world.run_for(2 * SECOND)
+    assert [what for what, _ in client.machine.paces] == ["pause", "resume"]
+
+
+def test_a_slow_reader_gets_so_many_bytes_a_second(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=0, bytes_per_s=1000)
+    for _ in range(100):
+        write(client, SERVER, bytes(100))
+        world.run_for(MS)
+    world.run_for(5 * SECOND)
+    heard = len(b"".join(server.machine.heard))
+    assert 4000 < heard < 8000
+    world.network.streams.read_on(far_end(world, server))
+    world.run_for(MS)
+    assert len(b"".join(server.machine.heard)) == 10_000
+
+
+def test_the_end_of_a_stream_waits_until_all_is_read(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
+    client.machine.send(SERVER, b"last words")
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    world.run_for(SECOND // 2)
+    assert server.machine.closed == []
+    world.run_for(SECOND)
+    assert b"".join(server.machine.heard) == b"last words"
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.ENDED]
+
+
+def test_what_is_unread_when_a_stream_breaks_is_never_read(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
+    write(client, SERVER, b"unread")
+    world.run_for(10 * MS)
+    world.crash(client)
+    world.run_for(2 * SECOND)
+    assert server.machine.heard == []
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.LOST]
+
+
+def test_an_abrupt_end_drops_what_was_not_sent(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=SECOND)
+    write(client, SERVER, bytes(2 * WINDOW_BYTES))
+    world.run_for(10 * MS)
+    client.machine.send(SERVER, b"farewell")
+    client.do(lambda machine, _: machine.disconnect(SERVER, is_abrupt=True))
+    world.run_for(2 * SECOND)
+    assert b"farewell" not in b"".join(server.machine.heard)
+    assert [reason for _, reason in server.machine.closed] == [CloseReason.LOST]
+    assert client.machine.closed == [], "who ends a stream is not told"
+
+
+def test_an_abrupt_end_of_a_stream_that_is_not_open_yet_is_the_end_of_it(world: World) -> None:
+    client, server = world.pair(Probe, Probe)
+    client.machine.connect(SERVER)
+    client.do(lambda machine, _: machine.disconnect(SERVER, is_abrupt=True))
+    world.run_for(60 * SECOND)
+    assert client.machine.opened == server.machine.opened == []
+    assert client.machine.closed == []
+
+
+def test_a_peer_that_died_with_a_full_window_is_noticed(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=60 * SECOND)
+    write(client, SERVER, bytes(2 * WINDOW_BYTES))
+    world.run_for(SECOND)
+    cut = Partition(sources=["second"], destinations=["first"])
+    world.inject(cut)
+    world.crash(server)
+    world.run_for(SECOND)
+    assert client.machine.closed == [], "its last word was lost"
+    cut.stop(world)
+    world.run_for(10 * SECOND)
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+
+
+def test_a_peer_that_cannot_be_asked_whether_it_reads_is_given_up(world: World) -> None:
+    client, server = connected(world)
+    world.network.streams.read_slowly(far_end(world, server), pause_ns=120 * SECOND)
+    write(client, SERVER, bytes(2 * WINDOW_BYTES))
+    world.run_for(SECOND)
+    world.inject(Partition(sources=["first"], destinations=["second"]))
+    world.run_for(60 * SECOND)
+    assert client.machine.closed == [(SERVER, CloseReason.LOST)]
+
+
+def test_who_ended_a_stream_makes_room_for_what_still_comes(world: World) -> None:
+    client, server = connected(world)
+    (peer,) = server.machine.opened
+    end = far_end(world, server)
+    world.inject(Partition(sources=["first"], destinations=["second"]))
+    client.do(lambda machine, _: machine.disconnect(SERVER))
+    write(server, peer, bytes(2 * WINDOW_BYTES))
+    world.run_for(SECOND)
+    assert end.under_way_bytes == 0
+    assert client.machine.heard == []

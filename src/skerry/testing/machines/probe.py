@@ -47,6 +47,8 @@ class Probe(Outbox):
         self.advanced_at_ns: list[int] = []
         self.opened: list[Address] = []
         self.closed: list[tuple[Address, CloseReason]] = []
+        self.paces: list[tuple[str, Address]] = []
+        """When it was told to pause and to resume: which of them, and for whom."""
         self.stored = b""
         """What the next life finds on its disk."""
         self.wake_ns: int | None = None
@@ -64,9 +66,9 @@ class Probe(Outbox):
         """Ask for a stream."""
         self._transmits.append(Connect(destination=destination))
 
-    def disconnect(self, destination: Address) -> None:
+    def disconnect(self, destination: Address, *, is_abrupt: bool = False) -> None:
         """End a stream."""
-        self._transmits.append(Disconnect(destination=destination))
+        self._transmits.append(Disconnect(destination=destination, is_abrupt=is_abrupt))
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         """Write it down."""
@@ -82,6 +84,14 @@ class Probe(Outbox):
     def stream_closed(self, peer: Address, reason: CloseReason, _now_ns: int) -> None:
         """Write it down."""
         self.closed.append((peer, reason))
+
+    def pause(self, peer: Address) -> None:
+        """Write it down, and go on."""
+        self.paces.append(("pause", peer))
+
+    def resume(self, peer: Address, _now_ns: int) -> None:
+        """Write it down."""
+        self.paces.append(("resume", peer))
 
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
         """Write it down."""

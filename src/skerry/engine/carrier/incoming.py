@@ -1,0 +1,205 @@
+"""From the group to the node: objects are checked as strictly as the node would, then handed over.
+
+The group has strangers on it, so nothing that comes from there may end the carrier's connection to
+its node: what the node would not take is dropped here, and counted by reason.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final
+
+from skerry.engine.carrier.door import Door
+from skerry.engine.carrier.events import DefinitionConflict, Drop
+from skerry.engine.carrier.types import CarriedTypes
+from skerry.errors import CodecError, SchemaError
+from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
+from skerry.objects.descriptors import from_description
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import header_fault
+from skerry.protocol.access.header import Header, read_header, write_header
+from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.machine import Event
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import NamedType
+from skerry.schema.registry import Conflict
+
+__all__ = ["Incoming"]
+
+_DESCRIPTORS: Final = ("StructDescriptorData", "EnumDescriptorData")
+_PATIENCE_INTERVAL_COUNT: Final = 2
+"""Who sends objects of a type describes it again each interval, so it comes within one."""
+
+_Sender = tuple[str, int, int]
+
+
+class _Waiting:
+    """Objects of one type that nobody has described yet."""
+
+    def __init__(self, due_ns: int) -> None:
+        self.due_ns = due_ns
+        self.updates: list[tuple[SenderInfo, str, bytes]] = []
+        self.size = 0
+
+
+class Incoming:
+    """Takes updates of the group, one after another."""
+
+    def __init__(
+        self,
+        registry: Mapping[str, NamedType],
+        types: CarriedTypes,
+        door: Door,
+        *,
+        interval_ns: int,
+    ) -> None:
+        self._registry = registry
+        self._types = types
+        self._door = door
+        self._patience_ns = _PATIENCE_INTERVAL_COUNT * interval_ns
+        self._learned: dict[str, bytes] = {}
+        """The description of each type as it came last, which comes again and again."""
+        self._conflicts: dict[tuple[_Sender, str], None] = {}
+        self._waiting: dict[str, _Waiting] = {}
+        self._waiting_bytes = 0
+        self.brought_count = 0
+        self.conflict_count = 0
+        self.dropped: Counter[Drop] = Counter()
+        self.events: list[Event] = []
+
+    @property
+    def waiting_count(self) -> int:
+        """Objects that wait for the description of their type."""
+        return sum(len(waiting.updates) for waiting in self._waiting.values())
+
+    def take(self, sender: SenderInfo, subject: str, data: bytes, now_ns: int) -> None:
+        """An update; it reaches the node with the next `flush` of its door."""
+        try:
+            header, at = read_header(data, 0)
+        except CodecError:
+            self.dropped[Drop.MALFORMED] += 1
+            return
+        if header_fault(header) is not None:
+            self.dropped[Drop.MALFORMED] += 1
+        elif not self._door.is_open:
+            self.dropped[Drop.ABSENT] += 1
+        elif header.type_name in _DESCRIPTORS:
+            self._learn(sender, header, data, at, now_ns)
+        else:
+            self._bring(sender, subject, header, data, at, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Give up objects that waited for too long."""
+        for name, waiting in list(self._waiting.items()):
+            if now_ns >= waiting.due_ns:
+                self._give_up(name)
+
+    def deadline_ns(self) -> int | None:
+        """When to `advance`."""
+        return min((waiting.due_ns for waiting in self._waiting.values()), default=None)
+
+    # -- objects
+
+    def _bring(
+        self, sender: SenderInfo, subject: str, header: Header, data: bytes, at: int, now_ns: int
+    ) -> None:
+        name = header.type_name
+        carried = self._types.get(name)
+        if carried is None and name not in self._registry:
+            self._wait(sender, subject, name, data, now_ns)
+        elif carried is None or not carried.is_carried:
+            self.dropped[Drop.SCOPE] += 1
+        elif self._conflicts and self._is_in_conflict(sender, carried.names):
+            self.dropped[Drop.CONFLICT] += 1
+        else:
+            try:
+                carried.check(header, data[at:])
+            except CodecError:
+                self.dropped[Drop.MALFORMED] += 1
+                return
+            chosen = "" if carried.is_default(subject) else subject
+            if header.subject != chosen:
+                header.subject = chosen
+                data = write_header(header) + data[at:]
+            self.brought_count += 1
+            self._door.put(data)
+
+    def _wait(self, sender: SenderInfo, subject: str, name: str, data: bytes, now_ns: int) -> None:
+        while self._waiting and self._waiting_bytes + len(data) > CARRIER_WAITING_BYTES_MAX:
+            self._give_up(next(iter(self._waiting)))
+        if len(data) > CARRIER_WAITING_BYTES_MAX:
+            self.dropped[Drop.UNDESCRIBED] += 1
+            return
+        waiting = self._waiting.get(name)
+        if waiting is None:
+            waiting = self._waiting[name] = _Waiting(now_ns + self._patience_ns)
+        waiting.updates.append((sender, subject, data))
+        waiting.size += len(data)
+        self._waiting_bytes += len(data)
+
+    def _give_up(self, name: str) -> None:
+        waiting = self._waiting.pop(name)
+        self._waiting_bytes -= waiting.size
+        self.dropped[Drop.UNDESCRIBED] += len(waiting.updates)
+
+    # -- descriptions
+
+    def _learn(self, sender: SenderInfo, header: Header, data: bytes, at: int, now_ns: int) -> None:
+        try:
+            message: Any = internal_class(header.type_name).decode(data[at:])
+            if message.name and self._learned.get(message.name) == data:
+                return
+            found = from_description(message, self._registry)
+        except CodecError:
+            self.dropped[Drop.MALFORMED] += 1
+            return
+        except SchemaError:
+            # Most of the time what it is made of was described while nobody here listened.
+            self.dropped[Drop.UNDESCRIBED] += 1
+            return
+        if found.name not in self._registry:
+            self._door.put(data)
+            # At once: objects of the type may follow in the same datagram.
+            self._door.flush(now_ns)
+        known = self._registry.get(found.name)
+        if known is None:
+            # Refused, as there are too many of them; the door counts that.
+            return
+        if fingerprint(known) != fingerprint(found):
+            self._note_conflict(sender, known, found)
+        else:
+            self._learned[found.name] = data
+            waiting = self._waiting.pop(found.name, None)
+            if waiting is not None:
+                self._waiting_bytes -= waiting.size
+                for update in waiting.updates:
+                    self.take(*update, now_ns)
+
+    def _note_conflict(self, sender: SenderInfo, known: NamedType, offered: NamedType) -> None:
+        key = (_sender_key(sender), known.name)
+        if key in self._conflicts:
+            return
+        if len(self._conflicts) >= CARRIER_CONFLICT_COUNT_MAX:
+            del self._conflicts[next(iter(self._conflicts))]
+        self._conflicts[key] = None
+        self.conflict_count += 1
+        who = f"{sender.application or 'unknown'} at {sender.address}, sender {sender.sender_id}"
+        self.events.append(
+            DefinitionConflict(
+                type_name=known.name,
+                sender=who,
+                detail=Conflict(
+                    known=known, known_from="this node", offered=offered, offered_from=who
+                ).difference(),
+            )
+        )
+
+    def _is_in_conflict(self, sender: SenderInfo, names: frozenset[str]) -> bool:
+        key = _sender_key(sender)
+        return any((key, name) in self._conflicts for name in names)
+
+
+def _sender_key(sender: SenderInfo) -> _Sender:
+    # The upper half of the start is only known once the sender has announced itself.
+    return sender.address, sender.sender_id, sender.start & 0xFFFFFFFF

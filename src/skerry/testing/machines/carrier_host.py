@@ -1,0 +1,195 @@
+"""A node with a carrier and some programs, all inside one machine on datagrams.
+
+The programs are clients of the node by the real protocol, without a network between: what is lost,
+late or twice is between the nodes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skerry.engine.carrier.carrier import Carrier
+from skerry.engine.carrier.events import CarrierStatistics
+from skerry.engine.node import NodeCore
+from skerry.objects.base import Struct
+from skerry.protocol.access.client import (
+    EXTENSION_SUBJECTS,
+    Accepted,
+    ClientConnection,
+)
+from skerry.protocol.access.connection import Arrival
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.machine import Address, Disconnect, Event, Transmit
+
+__all__ = ["CarrierHost", "InsideProgram", "MessageHeard"]
+
+_CARRIER: Final = Address("carrier", 0, is_stream=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MessageHeard(Event):
+    """A program got a message."""
+
+    program: str
+    type_name: str
+    subject: str
+    """Empty for the default one."""
+    sender: int
+    payload: bytes
+
+
+class InsideProgram:
+    """A client of the node that joins what it is told to, and remembers what it gets."""
+
+    def __init__(self, name: str, number: int, *, joins: tuple[str, ...]) -> None:
+        self.name = name
+        self.address = Address(name, number, is_stream=True)
+        self._joins = joins
+        self.client = ClientConnection(
+            Wire(), name=name, cnonce="", wants_preload=False, extensions=EXTENSION_SUBJECTS
+        )
+        self.heard: list[MessageHeard] = []
+        self.described: list[str] = []
+        """Names of types, in the order in which the node described them."""
+        self.refusals: list[str] = []
+
+    def receive(self, data: bytes, now_s: float) -> None:
+        """Bytes from the node."""
+        for item in self.client.receive(data, now_s):
+            if isinstance(item, Accepted):
+                for group in self._joins:
+                    self.client.join(group, now_s)
+            elif isinstance(item, Arrival):
+                self._arrived(item.header, item.payload)
+
+    def _arrived(self, header: Header, payload: bytes) -> None:
+        name = header.type_name
+        if name.endswith("DescriptorData"):
+            self.described.append(name)
+        elif name == "SkerryRefusal":
+            self.refusals.append(str(header.type_name))
+        elif not name.startswith("Dots"):
+            self.heard.append(
+                MessageHeard(
+                    program=self.name,
+                    type_name=name,
+                    subject=header.subject,
+                    sender=int(header.sender),
+                    payload=payload,
+                )
+            )
+
+
+class CarrierHost:
+    """One node of a system."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        config: DistributorConfig,
+        *,
+        now_ns: int,
+        wall_offset_ns: int = 0,
+        name: str = "node",
+        core: NodeCore | None = None,
+    ) -> None:
+        self.core = core or NodeCore(name=name, wall_offset_ns=wall_offset_ns, node_id=1)
+        self.carrier = Carrier(self.core, connection, config=config, now_ns=now_ns)
+        self.programs: dict[str, InsideProgram] = {}
+        self._events: list[Event] = []
+        self._now_ns = now_ns
+        self._open_if_due(now_ns)
+
+    # -- programs
+
+    def add_program(self, name: str, now_ns: int, *, joins: tuple[str, ...] = ()) -> InsideProgram:
+        """A program connects to the node."""
+        program = InsideProgram(name, len(self.programs) + 1, joins=joins)
+        self.programs[name] = program
+        self.core.open(program.address, program.client.wire.__class__(), now_ns)
+        self.pump(now_ns)
+        return program
+
+    def publish(self, name: str, obj: Struct, now_ns: int, *, subject: str = "") -> None:
+        """A program publishes an object."""
+        program = self.programs[name]
+        header = Header(obj.descriptor.name)
+        header.sent_time = self.core.wall_s(now_ns)
+        header.attributes = int(obj.attributes)
+        header.subject = subject
+        program.client.send(header, obj.encode(), obj.descriptor, self.core.wall_s(now_ns))
+        self.pump(now_ns)
+
+    # -- the machine's contract
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """A datagram of the group."""
+        self.carrier.receive(data, source, now_ns)
+        self.carrier.settle(now_ns)
+        self.pump(now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Do what is due."""
+        self.core.advance(now_ns)
+        self._open_if_due(now_ns)
+        self.carrier.advance(now_ns)
+        self.pump(now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When the node or the carrier has something to do."""
+        due = (self.core.deadline_ns(), self.carrier.deadline_ns())
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def take_transmits(self) -> list[Transmit]:
+        """What goes to the group."""
+        return self.carrier.take_transmits()
+
+    def take_events(self) -> list[Event]:
+        """What programs heard, and what the carrier tells."""
+        events, self._events = self._events, []
+        return events + self.carrier.take_events()
+
+    def statistics(self) -> CarrierStatistics:
+        """Those of the carrier."""
+        return self.carrier.statistics()
+
+    # -- inside
+
+    def pump(self, now_ns: int) -> None:
+        """Carry bytes between the node and its clients until nobody has any."""
+        is_quiet = False
+        while not is_quiet:
+            is_quiet = True
+            for program in self.programs.values():
+                output = program.client.take_output()
+                if output:
+                    is_quiet = False
+                    self.core.receive(output, program.address, now_ns)
+            for transmit in self.core.take_transmits():
+                is_quiet = False
+                self._hand_over(transmit, now_ns)
+            self.core.take_events()
+
+    def _hand_over(self, transmit: Transmit, now_ns: int) -> None:
+        if transmit.destination == self.carrier.address:
+            if isinstance(transmit, Disconnect):
+                self.carrier.node_closed(now_ns)
+            else:
+                self.carrier.node_said(transmit.data, now_ns)
+            return
+        program: Any = self.programs.get(transmit.destination.host)
+        if program is not None and not isinstance(transmit, Disconnect):
+            before = len(program.heard)
+            program.receive(transmit.data, self.core.wall_s(now_ns))
+            self._events += program.heard[before:]
+
+    def _open_if_due(self, now_ns: int) -> None:
+        opens_ns = self.carrier.opens_ns
+        if opens_ns is not None and now_ns >= opens_ns:
+            self.core.open(_CARRIER, Wire(), now_ns)
+            self.carrier.node_opened(_CARRIER)
+            self.pump(now_ns)

@@ -1,0 +1,398 @@
+"""What must hold for a node and its clients, whatever becomes of connections and lives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from skerry.client.states import Refusal, SpaceState, StateChanged, TypeConflict
+from skerry.engine.events import ClientRefused, ClientWent
+from skerry.engine.events import TypeConflict as NodeTypeConflict
+from skerry.limits import REPLAY_SLICE_BYTES
+from skerry.protocol.machine import Event
+from skerry.testing.checkers import Checker
+from skerry.testing.machines.node_history import (
+    CLEANUP,
+    FIELDS,
+    MESSAGE,
+    PERSISTENT,
+    TYPES,
+    History,
+    Publish,
+    Publisher,
+    matches,
+)
+from skerry.testing.machines.node_host import NodeHost
+from skerry.testing.machines.program import Doubted, Failed, Flushed, Program, Seen, Subscribed
+from skerry.testing.node import Node
+from skerry.testing.world import World
+
+__all__ = [
+    "Bounded",
+    "CleanedUp",
+    "ConfirmedIsKept",
+    "ConflatedIsNotCut",
+    "Explained",
+    "Genuine",
+    "NobodyIsBlamed",
+    "NothingLeftOut",
+    "OrderKept",
+    "Retold",
+    "SameObjects",
+    "objects_of",
+]
+
+_SILENT = "the node is silent"
+"""What a program says when it hears nothing for long, which is nobody's fault."""
+
+_State = Mapping[str, Any]
+_Listener = tuple[str, int, int]
+"""A subscription in one life of a program."""
+
+
+def objects_of(host: NodeHost, type_name: str) -> dict[str, _State]:
+    """The fields of a node's current objects of a type, by key."""
+    decode = TYPES[type_name].decode
+    objects = [decode(entry.payload) for _, entry in host.core.cache.objects(type_name)]
+    return {obj.id: _fields(obj) for obj in objects}
+
+
+class Genuine(Checker):
+    """Every value in every object that anybody sees was published for that field of that object."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if isinstance(event, Seen):
+            for name, value in event.state.items():
+                if value not in self._history.values[event.type_name, event.id, name]:
+                    what = f"{event.type_name} {event.id} with {name} {value!r}"
+                    return f"{node.name} sees {what}, which nobody published"
+        return None
+
+
+class OrderKept(Checker):
+    """Updates of one publisher come in its order; to who lets them be conflated, per object."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._last: dict[tuple[_Listener, Publisher, str], int] = {}
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        publish = _live(self._history, event)
+        if publish is None or not isinstance(event, Seen):
+            return None
+        subscription = node.machine.subscriptions.get(event.subscription)
+        is_strict = subscription is not None and subscription.on_slow == "disconnect"
+        # What waited for a program when it asked for more is told when its turn comes.
+        line = "" if is_strict and event.is_steady else f"{event.type_name}/{event.id}"
+        at = (_listener(node, event), publish.publisher, line)
+        last = self._last.get(at, 0)
+        self._last[at] = publish.number
+        if publish.number > last:
+            return None
+        who = publish.publisher[0]
+        return f"{node.name} sees publish {publish.number} of {who} after number {last}"
+
+
+class NothingLeftOut(Checker):
+    """Who listens to a type all along, and is not slow, is told every update of it."""
+
+    def __init__(self, history: History) -> None:
+        self._history = history
+        self._last: dict[tuple[_Listener, Publisher], tuple[Publish, int]] = {}
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        publish = _live(self._history, event)
+        if publish is None or not isinstance(event, Seen):
+            return None
+        subscription = node.machine.subscriptions.get(event.subscription)
+        if subscription is None or subscription.kind != "type":
+            return None
+        at = (_listener(node, event), publish.publisher)
+        last = self._last.pop(at, None)
+        is_strict = subscription.on_slow == "disconnect"
+        if event.is_steady and is_strict and _is_joined(node.machine, event):
+            self._last[at] = (publish, event.turn)
+        if last is None or last[1] != event.turn or last[0].connection != publish.connection:
+            return None
+        if publish.index == last[0].index + 1:
+            return None
+        count = publish.index - last[0].index - 1
+        return f"{node.name} was not told of {count} updates before number {publish.number}"
+
+
+class Retold(Checker):
+    """Each subscriber is told a story that makes sense: created, updated by what is named, removed.
+
+    It also keeps what each subscriber must take for current, for `SameObjects`.
+    """
+
+    def __init__(self) -> None:
+        self.told: dict[_Listener, dict[tuple[str, str], _State]] = {}
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if not isinstance(event, Seen) or event.type_name == MESSAGE:
+            return None
+        objects = self.told.setdefault(_listener(node, event), {})
+        at = (event.type_name, event.id)
+        known = objects.get(at)
+        if (known is None) != (event.operation == "create"):
+            has = "is not there" if known is None else "is there"
+            return (
+                f"{node.name} is told to {event.operation} {event.type_name} {event.id}: it {has}"
+            )
+        if event.operation == "remove":
+            expected = objects.pop(at)
+        else:
+            base = {} if known is None or event.is_from_cache else known
+            merged = {**base, **event.update}
+            expected = {name: value for name, value in merged.items() if value is not None}
+            objects[at] = event.state
+        if event.state == expected:
+            return None
+        what = f"{event.type_name} {event.id} as {event.state!r:.200}"
+        return f"{node.name} sees {what}, not as {expected!r:.200}"
+
+
+class SameObjects(Checker):
+    """Once quiet, what each subscriber has is what the node has, of what it asked for."""
+
+    def __init__(self, node_name: str, retold: Retold) -> None:
+        self._node_name = node_name
+        self._retold = retold
+
+    def liveness(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        programs = [other for other in world.nodes.values() if other is not node]
+        for other in world.nodes.values():
+            if not other.is_up:
+                return f"{other.name} is down"
+        for other in programs:
+            if not other.machine.is_steady or other.machine.space.waiting_bytes:
+                return f"{other.name} has not come back, or has not been told all"
+        current = {name: objects_of(node.machine, name) for name in TYPES if name != MESSAGE}
+        for other in programs:
+            for subscription in other.machine.subscriptions.values():
+                fault = self._difference(other, subscription, node.machine, current)
+                if fault is not None:
+                    return f"{other.name}, {subscription.kind} {subscription.what}: {fault}"
+        return None
+
+    def _difference(
+        self,
+        node: Node[Program],
+        subscription: Subscribed,
+        host: NodeHost,
+        current: Mapping[str, dict[str, _State]],
+    ) -> str | None:
+        expected = {
+            (name, key): _cut(state, subscription)
+            for name, objects in current.items()
+            for key, state in objects.items()
+            if _is_wanted(subscription, name, key, state)
+        }
+        told = self._retold.told.get((node.name, node.life, subscription.number), {})
+        if told != expected:
+            return _first_difference(told, expected)
+        route = subscription.interest.route
+        if subscription.kind != "type" or route is None or route.store is None:
+            return None
+        held = {key: entry.payload for key, entry in route.store.objects.items()}
+        if held != {
+            key: entry.payload for key, entry in host.core.cache.objects(subscription.what)
+        }:
+            return "its container has other bytes than the node"
+        return None
+
+
+class ConfirmedIsKept(Checker):
+    """A persistent object is never older than what a flush confirmed, not even after a crash.
+
+    Each of them is written by one life of one program only, so there is an order to hold to.
+    """
+
+    def __init__(self, node_name: str, history: History) -> None:
+        self._node_name = node_name
+        self._history = history
+        self._pending: dict[Publisher, list[Publish]] = {}
+        self._confirmed: dict[str, Publish] = {}
+        """The last publish of each object that is known to be stored."""
+        self._last_remove: dict[str, int] = {}
+
+    @property
+    def confirmed_count(self) -> int:
+        """Objects of which something is known to be stored."""
+        return len(self._confirmed)
+
+    def published(self, publish: Publish) -> None:
+        """A persistent object was published, or its removal."""
+        self._pending.setdefault(publish.publisher, []).append(publish)
+        if publish.is_remove:
+            self._last_remove[publish.id] = publish.number
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if not isinstance(event, (Flushed, Doubted)):
+            return None
+        pending = self._pending.get((node.name, node.life), [])
+        for publish in [item for item in pending if item.number <= event.number]:
+            pending.remove(publish)
+            if isinstance(event, Flushed):
+                self._confirmed[publish.id] = publish
+        return None
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        if not node.is_up:
+            return None
+        objects = objects_of(node.machine, PERSISTENT)
+        for key, publish in self._confirmed.items():
+            state = objects.get(key)
+            if state is not None and state["number"] >= publish.number:
+                continue
+            if state is None and self._last_remove.get(key, 0) >= publish.number:
+                continue
+            if state is not None and publish.is_remove:
+                return f"{key} is back, whose removal by number {publish.number} was confirmed"
+            found = "is gone" if state is None else f"is at number {state['number']}"
+            return f"{key} {found}, and number {publish.number} was confirmed"
+        return None
+
+
+class CleanedUp(Checker):
+    """Objects of a type that is cleaned up are of clients that are there."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node_name = node_name
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        if not node.is_up:
+            return None
+        present = {row.client_id for row in node.machine.statistics().clients}
+        for _, entry in node.machine.core.cache.objects(CLEANUP):
+            if entry.modified_from not in present:
+                return f"an object of client {entry.modified_from}, which is gone, is still there"
+        return None
+
+
+class Explained(Checker):
+    """The ledger of the node has no rest, at any time."""
+
+    def __init__(self, node_name: str) -> None:
+        self._node_name = node_name
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        if not node.is_up:
+            return None
+        statistics = node.machine.statistics()
+        if not statistics.unexplained:
+            return None
+        rows = [*statistics.clients, *statistics.types]
+        wrong = [f"{row.name}: {row.ledger}" for row in rows if row.ledger.unexplained]
+        return f"{statistics.unexplained} updates are not explained: {wrong[0]}"
+
+
+class Bounded(Checker):
+    """What waits for a client stays within the limits, at the node and at the stream."""
+
+    def __init__(self, node_name: str, waiting_bytes_max: int) -> None:
+        self._node_name = node_name
+        self._waiting_bytes_max = waiting_bytes_max
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes[self._node_name]
+        if not node.is_up:
+            return None
+        for row in node.machine.statistics().clients:
+            if row.queued_bytes > self._waiting_bytes_max:
+                return f"{row.queued_bytes} bytes wait for {row.name} at the node"
+        # A stream is given what waited, once it has room, and then a slice of a replay.
+        room = world.network.streams.window_bytes + self._waiting_bytes_max + 2 * REPLAY_SLICE_BYTES
+        for end in node.streams.values():
+            if end.outgoing_bytes > room:
+                return f"{end.outgoing_bytes} bytes wait at the stream to {end.peer.host}"
+        return None
+
+
+class ConflatedIsNotCut(Checker):
+    """Who lets all its updates be conflated is never cut for being slow."""
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if not isinstance(event, ClientWent) or event.reason != "slow":
+            return None
+        program = node.world.nodes[event.name]
+        # What it asks for now may not be what it asked for when that was sent.
+        if not program.is_up or program.machine.is_old or program.machine.was_strict:
+            return None
+        return f"{node.name} cut {event.name}: {event.detail}"
+
+
+class NobodyIsBlamed(Checker):
+    """Honest programs are refused nothing, and nobody breaks the protocol or fails."""
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if isinstance(event, ClientWent) and event.reason in ("fault", "refused", "rejected"):
+            if event.detail.endswith(_SILENT):
+                return None
+            return f"{node.name} cut {event.name}: {event.detail}"
+        if isinstance(event, ClientRefused):
+            return f"{node.name} refused {event.name} to {event.what}: {event.detail}"
+        if isinstance(event, (Failed, Refusal, TypeConflict, NodeTypeConflict)):
+            return f"{node.name}: {event}"
+        if isinstance(event, StateChanged):
+            is_blamed = event.reason.startswith(("the node broke", "the node sent what"))
+            if is_blamed or event.state is SpaceState.CLOSED:
+                return f"{node.name} is {event}"
+        return None
+
+
+def _live(history: History, event: Event) -> Publish | None:
+    """Whose update it is that somebody was just told; None where it is another kind of event."""
+    if not isinstance(event, Seen) or event.is_from_cache or event.operation == "remove":
+        return None
+    return history.publishes.get(event.update.get("number") or 0)
+
+
+def _is_joined(program: Program, event: Seen) -> bool:
+    """Whether it is told of it because it asked for the type, and for no other reason.
+
+    A node does not say when it has taken up who asked for messages. Until then there may be some
+    that come by a pattern.
+    """
+    has_pattern = any(item.kind == "pattern" for item in program.subscriptions.values())
+    return event.type_name != MESSAGE or not (has_pattern or program.has_left)
+
+
+def _listener(node: Node[Any], event: Seen) -> _Listener:
+    return node.name, node.life, event.subscription
+
+
+def _fields(obj: Any) -> _State:
+    return {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
+
+
+def _is_wanted(subscription: Subscribed, type_name: str, key: str, state: _State) -> bool:
+    if subscription.kind == "pattern":
+        return matches(subscription.what, type_name, key)
+    if subscription.what != type_name:
+        return False
+    return subscription.kind == "type" or state.get("level", 0) > subscription.level_min
+
+
+def _cut(state: _State, subscription: Subscribed) -> _State:
+    if subscription.kind != "where":
+        return state
+    return {name: value for name, value in state.items() if name in subscription.fields}
+
+
+def _first_difference(
+    told: Mapping[tuple[str, str], _State], expected: Mapping[tuple[str, str], _State]
+) -> str:
+    for at in sorted({*told, *expected}):
+        if told.get(at) != expected.get(at):
+            ours, theirs = f"{told.get(at)!r:.200}", f"{expected.get(at)!r:.200}"
+            return f"{' '.join(at)} is {ours}, at the node it is {theirs}"
+    raise AssertionError("there is no difference")

@@ -1,0 +1,157 @@
+"""A node with a simulated disk: what was written survives a crash, what was not is gone.
+
+The disk takes its time for each batch, and sometimes cannot write it. A crash in the middle of
+that leaves all of the batch or none: a node that was not told that something is written must not
+count on it, nor on the opposite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Final
+
+from skerry import cbor
+from skerry.engine.admission import Admission, AdmissionConfig
+from skerry.engine.ledger import NodeStatistics
+from skerry.engine.meter import ClientLimits
+from skerry.engine.node import NodeCore
+from skerry.engine.persistence import Batch, Journal, StoredObject, StoredType
+from skerry.protocol.access.wire import OldWire
+from skerry.protocol.machine import Address, CloseReason, Event, Transmit
+from skerry.testing.node import Setting
+
+__all__ = ["OLD_PREFIX", "WRITE_NS_MAX", "Disk", "NodeHost"]
+
+OLD_PREFIX: Final = "old-"
+"""How the names of programs begin that speak the first version of the protocol."""
+
+WRITE_NS_MAX: Final = 100_000_000
+"""What a batch takes at most: a disk that has to turn, and others who use it."""
+
+_FAILURE_RATE: Final = 0.05
+
+
+class Disk:
+    """What was written: definitions of types, objects, and small values."""
+
+    def __init__(self, data: bytes | None) -> None:
+        types, objects, meta = ({}, [], {}) if data is None else cbor.loads(data)
+        self.types: dict[str, bytes] = types
+        self.objects: dict[tuple[str, bytes], StoredObject] = {}
+        self.meta: dict[str, int] = meta
+        for row in objects:
+            stored = StoredObject(*row)
+            self.objects[stored.type_name, stored.key] = stored
+
+    def apply(self, batch: Batch) -> None:
+        """Write a batch, all of it."""
+        self.types.update((stored.name, stored.definition) for stored in batch.types)
+        self.objects.update(((stored.type_name, stored.key), stored) for stored in batch.puts)
+        for place in batch.drops:
+            self.objects.pop(place, None)
+        self.meta.update(batch.meta)
+
+    def dump(self) -> bytes:
+        """All of it, for the next life."""
+        return cbor.dumps([self.types, [list(row) for row in self.objects.values()], self.meta])
+
+    def rows(self) -> Sequence[StoredType | StoredObject]:
+        """What a node is given back: types before their objects."""
+        types = [StoredType(name=name, definition=data) for name, data in self.types.items()]
+        return [*types, *self.objects.values()]
+
+
+class NodeHost:
+    """A node on streams, and what its driver and its storage do for it."""
+
+    core_class: type[NodeCore] = NodeCore
+    """For tests that put a broken one in."""
+
+    def __init__(self, setting: Setting, *, limits: ClientLimits | None = None) -> None:
+        self._rng = setting.rng
+        self.disk = Disk(setting.disk)
+        self.journal = Journal(rng=Random(self._rng.getrandbits(64)), meta=self.disk.meta)
+        config = AdmissionConfig(limits=limits or ClientLimits())
+        self.core = self.core_class(
+            name=setting.name,
+            wall_offset_ns=setting.wall_offset_ns,
+            node_id=1,
+            admission=Admission(config, rng=Random(self._rng.getrandbits(64))),
+            journal=self.journal,
+        )
+        for row in self.disk.rows():
+            self.core.restored(row)
+        self.core.restored_meta(self.disk.meta)
+        self._batch: Batch | None = None
+        self._written_ns = 0
+
+    # -- the machine's contract
+
+    def stream_opened(self, peer: Address, now_ns: int) -> None:
+        """A program connects; which framing it speaks is told by its name."""
+        if peer.host.startswith(OLD_PREFIX):
+            self.core.open(peer, OldWire(), now_ns, extensions=False)
+        else:
+            self.core.stream_opened(peer, now_ns)
+
+    def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
+        """A program is gone."""
+        self.core.stream_closed(peer, reason, now_ns)
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Bytes from a program."""
+        self.core.receive(data, source, now_ns)
+
+    def pause(self, peer: Address) -> None:
+        """A program reads less than it is sent."""
+        self.core.pause(peer)
+
+    def resume(self, peer: Address, now_ns: int) -> None:
+        """It has read some of it."""
+        self.core.resume(peer, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Let the node do what is due, and the disk, too."""
+        if self._batch is not None and now_ns >= self._written_ns:
+            self._end_batch(self._batch, now_ns)
+        self.core.advance(now_ns)
+        if self._batch is None:
+            self._batch = self.journal.take_batch(now_ns)
+            self._written_ns = now_ns + 1 + int(self._rng.random() * WRITE_NS_MAX)
+
+    def deadline_ns(self) -> int | None:
+        """When the node or the disk has something to do."""
+        disk_ns = self.journal.deadline_ns() if self._batch is None else self._written_ns
+        due = (self.core.deadline_ns(), disk_ns)
+        return min((ns for ns in due if ns is not None), default=None)
+
+    def take_events(self) -> list[Event]:
+        """What the node tells whoever runs it."""
+        return self.core.take_events()
+
+    def take_transmits(self) -> list[Transmit]:
+        """What the node sends."""
+        return self.core.take_transmits()
+
+    def statistics(self) -> NodeStatistics:
+        """All counters of the node."""
+        return self.core.statistics()
+
+    def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
+        """Somebody set the wall clock."""
+        self.core.set_wall_offset(wall_offset_ns, now_ns)
+
+    def durable(self) -> bytes:
+        """The disk as the next life finds it."""
+        if self._batch is not None and self._rng.random() < 0.5:
+            self.disk.apply(self._batch)
+        return self.disk.dump()
+
+    def _end_batch(self, batch: Batch, now_ns: int) -> None:
+        self._batch = None
+        if self._rng.random() < _FAILURE_RATE:
+            self.journal.failed(batch.number, "the disk is full", now_ns)
+            return
+        self.disk.apply(batch)
+        self.journal.written(batch.number)

@@ -1,0 +1,344 @@
+"""Scenarios of a node and its clients: connections that break, lives that end, readers that lag.
+
+As with the small machines, the factories are arguments, so that a test can put a broken one in.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any, Final
+
+from skerry.client.event_queue import OnSlow
+from skerry.engine.meter import ClientLimits
+from skerry.errors import WouldBlock
+from skerry.testing.checkers import Checker
+from skerry.testing.faults import Jitter, Loss
+from skerry.testing.machines.node_checkers import (
+    Bounded,
+    CleanedUp,
+    ConfirmedIsKept,
+    ConflatedIsNotCut,
+    Explained,
+    Genuine,
+    NobodyIsBlamed,
+    NothingLeftOut,
+    OrderKept,
+    Retold,
+    SameObjects,
+)
+from skerry.testing.machines.node_history import (
+    CLEANUP,
+    FIELDS,
+    MESSAGE,
+    PERSISTENT,
+    PLAIN,
+    TYPES,
+    History,
+    subject_of,
+)
+from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
+from skerry.testing.machines.program import NODE, Program
+from skerry.testing.node import Factory, Node, Setting
+from skerry.testing.node_faults import (
+    ClockDrift,
+    ClockJumps,
+    Clogs,
+    Partitions,
+    Pauses,
+    Refusals,
+    Restarts,
+    SlowReaders,
+    StreamLosses,
+)
+from skerry.testing.scenarios import scenario
+from skerry.testing.workloads import Repeat
+from skerry.testing.world import MS, SECOND, World
+
+__all__ = ["SLOW_LIMITS", "node", "play_node", "play_slow", "slow", "slow_host"]
+
+_PATTERNS: Final = (
+    "/...",
+    "/fleet/...",
+    f"/fleet/{PLAIN}/*",
+    f"/{PLAIN}/*",
+    f"/{PLAIN}/b1",
+    f"/*/{PERSISTENT}/*",
+    f"/{CLEANUP}/...",
+    f"/{MESSAGE}/*",
+)
+_SUBSCRIPTION_COUNT_MIN: Final = 3
+_SUBSCRIPTION_COUNT_MAX: Final = 6
+_KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
+"""Those that begin with an s have a subject of their own."""
+
+SLOW_LIMITS: Final = ClientLimits(waiting_bytes_max=150_000)
+"""More than what waits for a conflating client before it is conflated, and reached soon."""
+_SLOW_WINDOW_BYTES: Final = 8_192
+
+
+class _Doing:
+    """What programs do: publish whole objects and parts, remove, clear, ask for this and that."""
+
+    def __init__(
+        self,
+        programs: list[Node[Program]],
+        history: History,
+        kept: ConfirmedIsKept,
+        *,
+        note_bytes_max: int,
+        rejoins: bool,
+    ) -> None:
+        self._programs = programs
+        self._history = history
+        self._kept = kept
+        self._note_bytes_max = note_bytes_max
+        self._rejoins = rejoins
+        self.manners: dict[str, OnSlow] = {}
+        """What programs choose to happen when they are slow; others choose each time."""
+
+    def act(self, _world: World, rng: Random) -> None:
+        node = rng.choice(self._programs)
+        if not node.is_running:
+            return
+        kind = rng.random()
+        if len(node.machine.subscriptions) < _SUBSCRIPTION_COUNT_MIN and self._may_join(node):
+            self._subscribe(node, rng)
+        elif kind < 0.72:
+            self._publish(node, rng)
+        elif kind < 0.81:
+            self._remove(node, rng)
+        elif kind < 0.82:
+            node.do(lambda machine, now_ns: machine.clear(PLAIN, now_ns))
+        elif kind < 0.92:
+            # What programs do that must not lose something.
+            self._publish(node, rng, PERSISTENT)
+            self._flush(node)
+        elif kind < 0.98:
+            self._subscribe(node, rng)
+        else:
+            self._unsubscribe(node, rng)
+
+    def last_act(self, rng: Random) -> None:
+        """After all faults everybody asks for something, and publishes once more."""
+        for node in self._programs:
+            if self._may_join(node):
+                self._ask(node, "type", PLAIN, on_slow=self._manner(node, rng))
+            self._publish(node, rng)
+            self._flush(node)
+
+    def subscribe_all(self, node: Node[Program]) -> None:
+        """Ask for all types and for what is under a condition."""
+        on_slow = self.manners[node.name]
+        for name in TYPES:
+            self._ask(node, "type", name, on_slow=on_slow)
+        self._ask(node, "where", PLAIN, level_min=4, on_slow=on_slow)
+
+    def _publish(self, node: Node[Program], rng: Random, type_name: str = "") -> None:
+        history = self._history
+        name, key = self._object(node, rng, type_name)
+        number = history.next_number
+        note = f"{number}:".ljust(rng.randrange(self._note_bytes_max), ".")
+        values = {"number": number, "level": rng.randrange(10), "note": note, "extra": number}
+        # A field that is named and not set is cleared.
+        only = ["number", *(field for field in FIELDS[1:] if rng.random() < 0.6)]
+        fields = {field: values[field] for field in only if rng.random() < 0.9}
+        fields["number"] = number
+        obj = TYPES[name](id=key, **fields)
+        history.announce(name, key, fields)
+        subject = subject_of(name, key)
+        try:
+            node.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", *only], subject=subject))
+        except WouldBlock:
+            return  # Too much waits already, and the program was told so.
+        self._note(node, name, key, is_remove=False)
+
+    def _remove(self, node: Node[Program], rng: Random) -> None:
+        name, key = self._object(node, rng)
+        if name == MESSAGE:
+            return
+        obj = TYPES[name](id=key)
+        subject = subject_of(name, key)
+        try:
+            node.do(lambda machine, now_ns: machine.remove(obj, now_ns, subject=subject))
+        except WouldBlock:
+            return
+        self._note(node, name, key, is_remove=True)
+
+    def _note(self, node: Node[Program], name: str, key: str, *, is_remove: bool) -> None:
+        space = node.machine.space
+        # What could not go out at once goes out on this connection or on another.
+        is_out = space.waiting_bytes == 0
+        connection = space.client_id if is_out else -self._history.next_number
+        publish = self._history.add(
+            (node.name, node.life), name, key, is_remove=is_remove, connection=connection
+        )
+        if name == PERSISTENT:
+            self._kept.published(publish)
+
+    def _flush(self, node: Node[Program]) -> None:
+        number = self._history.next_number - 1
+        node.do(lambda machine, now_ns: machine.flush(number, now_ns))
+
+    def _subscribe(self, node: Node[Program], rng: Random) -> None:
+        is_full = len(node.machine.subscriptions) >= _SUBSCRIPTION_COUNT_MAX
+        if is_full or not self._may_join(node):
+            return
+        kind = rng.choice(["type", "where", "type" if node.machine.is_old else "pattern"])
+        if kind == "pattern":
+            what = rng.choice(_PATTERNS)
+        else:
+            what = rng.choice([name for name in TYPES if kind == "type" or name != MESSAGE])
+        level_min = rng.randrange(9)
+        fields = rng.choice([FIELDS, ("number", "level"), ("number", "note")])
+        on_slow = self._manner(node, rng)
+        self._ask(node, kind, what, level_min=level_min, fields=fields, on_slow=on_slow)
+
+    def _ask(self, node: Node[Program], kind: Any, what: str, **options: Any) -> None:
+        node.do(lambda machine, now_ns: machine.subscribe(kind, what, now_ns, **options))
+
+    def _manner(self, node: Node[Program], rng: Random) -> OnSlow:
+        if node.name in self.manners:
+            return self.manners[node.name]
+        return "disconnect" if rng.random() < 0.7 else "conflate"
+
+    def _may_join(self, node: Node[Program]) -> bool:
+        return self._rejoins or not node.machine.has_left
+
+    def _unsubscribe(self, node: Node[Program], rng: Random) -> None:
+        if node.machine.subscriptions:
+            number = rng.choice(list(node.machine.subscriptions))
+            node.do(lambda machine, now_ns: machine.unsubscribe(number, now_ns))
+
+    def _object(self, node: Node[Program], rng: Random, type_name: str = "") -> tuple[str, str]:
+        name = type_name or rng.choice(list(TYPES))
+        key = rng.choice(_KEYS[2:] if node.machine.is_old else _KEYS)
+        if name == PERSISTENT:
+            # Written by one life of one program, so that there is an order to hold to.
+            key = f"{key}.{node.name}.{node.life}"
+        return name, key
+
+
+def play_node(
+    world: World,
+    node_count: int,
+    *,
+    host: Factory[Any] = NodeHost,
+    program: Factory[Any] = Program,
+    rejoins: bool = True,
+) -> None:
+    """A node and programs; connections are lost, refused and hang, and everybody dies at times."""
+    doing = _build(
+        world,
+        node_count,
+        host,
+        program,
+        limits=ClientLimits(),
+        note_bytes_max=40,
+        rejoins=rejoins,
+    )
+    world.inject(Loss(0.01))
+    world.inject(Jitter(delay_ns_max=2 * MS))
+    world.inject(StreamLosses(gap_ns=700 * MS))
+    world.inject(Refusals(0.1))
+    world.inject(Partitions(gap_ns=3 * SECOND, length_ns_max=4 * SECOND))
+    world.inject(Clogs(gap_ns=3 * SECOND, length_ns_max=SECOND))
+    world.inject(Pauses(gap_ns=2 * SECOND, length_ns_max=SECOND))
+    world.inject(Restarts(gap_ns=1500 * MS, down_ns_max=SECOND))
+    world.inject(Restarts(gap_ns=SECOND, down_ns_max=500 * MS, nodes=[NODE.host]))
+    world.inject(ClockDrift(drift_ppm_max=500))
+    world.inject(ClockJumps(gap_ns=2 * SECOND, jump_ns_max=3600 * SECOND))
+    _finish(world, doing)
+
+
+def slow_host(setting: Setting) -> NodeHost:
+    """A node that lets little wait for a client."""
+    return NodeHost(setting, limits=SLOW_LIMITS)
+
+
+def play_slow(
+    world: World,
+    node_count: int,
+    *,
+    host: Factory[Any] = slow_host,
+    program: Factory[Any] = Program,
+    rejoins: bool = True,
+) -> None:
+    """Large objects, and programs that read slowly: some are conflated, others cut, none lose."""
+    world.network.streams.window_bytes = _SLOW_WINDOW_BYTES
+    doing = _build(
+        world,
+        node_count,
+        host,
+        program,
+        limits=SLOW_LIMITS,
+        note_bytes_max=4000,
+        rejoins=rejoins,
+    )
+    names = [name for name in world.nodes if name != NODE.host]
+    for index, name in enumerate(names):
+        doing.manners[name] = "disconnect" if index % 2 else "conflate"
+        doing.subscribe_all(world.nodes[name])
+    # The last one reads all the time, and must not notice what becomes of the others.
+    world.inject(
+        SlowReaders(
+            gap_ns=200 * MS, length_ns_max=4 * SECOND, bytes_per_s_max=100_000, nodes=names[:-1]
+        )
+    )
+    world.inject(StreamLosses(gap_ns=2 * SECOND))
+    _finish(world, doing)
+
+
+def _build(
+    world: World,
+    node_count: int,
+    host: Factory[Any],
+    program: Factory[Any],
+    *,
+    limits: ClientLimits,
+    note_bytes_max: int,
+    rejoins: bool,
+) -> _Doing:
+    world.add(NODE.host, host, port=NODE.port, listens=True)
+    programs = [
+        world.add(f"{OLD_PREFIX if n % 4 == 3 else ''}program-{n}", program)
+        for n in range(1, node_count)
+    ]
+    history, retold = History(), Retold()
+    kept = ConfirmedIsKept(NODE.host, history)
+    checkers: list[Checker] = [
+        Genuine(history),
+        OrderKept(history),
+        NothingLeftOut(history),
+        retold,
+        SameObjects(NODE.host, retold),
+        kept,
+        CleanedUp(NODE.host),
+        ConflatedIsNotCut(),
+        Explained(NODE.host),
+        Bounded(NODE.host, limits.waiting_bytes_max),
+        NobodyIsBlamed(),
+    ]
+    for checker in checkers:
+        world.watch(checker)
+    doing = _Doing(programs, history, kept, note_bytes_max=note_bytes_max, rejoins=rejoins)
+    world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=15 * MS))
+    return doing
+
+
+def _finish(world: World, doing: _Doing) -> None:
+    world.run_for(5 * SECOND)
+    world.calm()
+    doing.last_act(world.random("last act"))
+    world.run(faults_ns=1, calm_ns=120 * SECOND)
+
+
+node = scenario(
+    "programs share objects by a node while connections and lives end",
+    node_count=5,
+    node_count_min=2,
+)(play_node)
+slow = scenario(
+    "a node serves programs that read slowly, and others that do not notice",
+    node_count=4,
+    node_count_min=3,
+)(play_slow)

@@ -1,0 +1,307 @@
+"""A client program for simulated systems: a space, what it asked for, and what it is told.
+
+It has no will of its own: a workload says what it does. What its callbacks are told comes out as
+events, for checkers to look at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Literal
+
+from skerry.client.event_queue import OnSlow
+from skerry.client.events import Event as Told
+from skerry.client.flushes import Flush
+from skerry.client.intake import Target
+from skerry.client.interests import Interest
+from skerry.client.space import SpaceConfig, SpaceCore, SpaceStatistics
+from skerry.client.states import CallbackFailed, SpaceState, StateChanged
+from skerry.errors import Disconnected
+from skerry.objects.base import Struct
+from skerry.objects.internal import internal_class
+from skerry.objects.times import seconds_of_ns
+from skerry.protocol.access.wire import OldWire, Wire
+from skerry.protocol.backoff import Backoff
+from skerry.protocol.machine import Address, CloseReason, Event, Transmit
+from skerry.testing.machines.node_history import FIELDS, TYPES
+from skerry.testing.machines.node_host import OLD_PREFIX
+from skerry.testing.node import Setting
+
+__all__ = ["NODE", "Doubted", "Failed", "Flushed", "Kind", "Program", "Seen", "Subscribed"]
+
+NODE: Final = Address("node", 7, is_stream=True)
+
+Kind = Literal["type", "pattern", "where"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen(Event):
+    """A subscriber was told something."""
+
+    subscription: int
+    operation: str
+    type_name: str
+    id: str
+    is_from_cache: bool
+    update: Mapping[str, Any]
+    """The fields that the update speaks of; None for one that it clears."""
+    state: Mapping[str, Any]
+    """The fields of the object that have values, as it is then; or was, if it is removed."""
+    is_steady: bool
+    """Whether nothing that the program asked for is still being told for the first time."""
+    turn: int
+    """Counts how often the program asked for something else, or had to ask again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flushed(Event):
+    """All publishes of this life up to a number have reached the node, but those in doubt."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Doubted(Event):
+    """Publishes up to a number may not have reached the node."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed(Event):
+    """A callback raised an error."""
+
+    detail: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribed:
+    """One subscription."""
+
+    number: int
+    kind: Kind
+    what: str
+    """Name of the type, or a pattern."""
+    level_min: int
+    """Of one with a condition: only objects with a higher level."""
+    fields: tuple[str, ...]
+    on_slow: OnSlow
+    interest: Interest
+    target: Target
+
+
+class Program:
+    """A space, driven from outside."""
+
+    space_class: type[SpaceCore] = SpaceCore
+    """For tests that put a broken one in."""
+
+    def __init__(self, setting: Setting, *, send_bytes_max: int = 100_000) -> None:
+        self.is_old = setting.name.startswith(OLD_PREFIX)
+        wire = OldWire if self.is_old else Wire
+        self.space = self.space_class(
+            node=NODE,
+            wire=lambda _: wire(),
+            rng=setting.rng,
+            config=SpaceConfig(
+                name=setting.name,
+                is_patient=True,
+                reconnect=Backoff(first_ns=20_000_000, delay_ns_max=1_000_000_000),
+                handshake_ns_max=3_000_000_000,
+                answer_ns_max=3_000_000_000,
+                idle_ns_max=4_000_000_000,
+                send_bytes_max=send_bytes_max,
+            ),
+            wall_offset_ns=setting.wall_offset_ns,
+        )
+        self.space.start(setting.now_ns)
+        self.subscriptions: dict[int, Subscribed] = {}
+        self.turn = 0
+        self._wall_offset_ns = setting.wall_offset_ns
+        self._next_subscription = 1
+        self.was_strict = False
+        """Whether it ever asked to be told every update."""
+        self.has_left = False
+        """Whether it left something on this connection."""
+        self._is_retold = False
+        """Whether it may be told something on this connection that it asked for in vain or twice:
+        until that is over, updates are taken up in it."""
+        self._flushes: list[tuple[Flush, int]] = []
+        self._events: list[Event] = []
+
+    # -- what it does
+
+    def publish(self, obj: Struct, now_ns: int, *, only: Iterable[str], subject: str) -> None:
+        """Publish some fields of an object."""
+        self.space.publish(obj, self._wall_s(now_ns), only, subject)
+
+    def remove(self, obj: Struct, now_ns: int, *, subject: str) -> None:
+        """Remove an object."""
+        self.space.remove(obj, self._wall_s(now_ns), subject)
+
+    def clear(self, type_name: str, now_ns: int) -> None:
+        """Remove all objects of a type."""
+        order = internal_class("DotsClearCache")(typeNames=[type_name])
+        self.space.publish(order, self._wall_s(now_ns))
+
+    def flush(self, number: int, now_ns: int) -> None:
+        """Ask whether all up to the publish of that number has reached the node."""
+        try:
+            self._flushes.append((self.space.flush(now_ns), number))
+        except Disconnected:
+            self._events.append(Doubted(number=number))
+
+    def subscribe(
+        self,
+        kind: Kind,
+        what: str,
+        now_ns: int,
+        *,
+        level_min: int = 0,
+        fields: tuple[str, ...] = FIELDS,
+        on_slow: OnSlow = "disconnect",
+    ) -> None:
+        """Ask for a type, a pattern, or a type under a condition."""
+        number = self._next_subscription
+        self._next_subscription += 1
+        self.was_strict = self.was_strict or on_slow == "disconnect"
+        self.turn += 1
+        if on_slow == "disconnect" and any(
+            item.interest.is_conflated and item.what == what for item in self.subscriptions.values()
+        ):
+            # The node is asked anew, for more, and says it all again.
+            self._is_retold = True
+        has_condition = kind == "where"
+        interest, target = self.space.subscribe(
+            what if kind == "pattern" else TYPES[what],
+            partial(self._told, number),
+            now_ns,
+            where=f"level > {level_min}" if has_condition else None,
+            fields=fields if has_condition else None,
+            on_slow=on_slow,
+        )
+        self.subscriptions[number] = Subscribed(
+            number=number,
+            kind=kind,
+            what=what,
+            level_min=level_min,
+            fields=fields,
+            on_slow=on_slow,
+            interest=interest,
+            target=target,
+        )
+
+    def unsubscribe(self, number: int, now_ns: int) -> None:
+        """Ask for no more of it."""
+        self.turn += 1
+        gone = self.subscriptions.pop(number)
+        self.has_left = True
+        self._is_retold = self._is_retold or not gone.interest.is_complete
+        self.space.unsubscribe(gone.interest, gone.target, now_ns, on_slow=gone.on_slow)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is connected, and all that it asked for was told once."""
+        return self.space.state is SpaceState.CONNECTED and all(
+            item.interest.is_complete for item in self.subscriptions.values()
+        )
+
+    @property
+    def is_told_all(self) -> bool:
+        """Whether nothing that it asked for is being told for the first time, or once more."""
+        return self.is_steady and not self._is_retold
+
+    # -- the machine's contract
+
+    def stream_opened(self, peer: Address, now_ns: int) -> None:
+        """There is a stream to the node."""
+        self.space.stream_opened(peer, now_ns)
+
+    def stream_closed(self, peer: Address, reason: CloseReason, now_ns: int) -> None:
+        """It is gone."""
+        self.space.stream_closed(peer, reason, now_ns)
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Bytes from the node."""
+        self.space.receive(data, source, now_ns)
+
+    def pause(self, _peer: Address) -> None:
+        """The node reads less than it is sent."""
+        self.space.pause()
+
+    def resume(self, _peer: Address, _now_ns: int) -> None:
+        """It has read some of it."""
+        self.space.resume()
+
+    def advance(self, now_ns: int) -> None:
+        """Do what is due."""
+        self.space.advance(now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """When the space has something to do."""
+        return self.space.deadline_ns()
+
+    def take_transmits(self) -> list[Transmit]:
+        """What the space sends."""
+        return self.space.take_transmits()
+
+    def take_events(self) -> list[Event]:
+        """What the callbacks were told, how the space stands, and which flushes are over."""
+        for event in self.space.take_events():
+            if isinstance(event, StateChanged):
+                self.turn += 1
+                self._is_retold = False
+                self.has_left = False
+            if isinstance(event, CallbackFailed):
+                event = Failed(detail=f"{type(event.error).__name__}: {event.error}")
+            self._events.append(event)
+        self._end_flushes()
+        events, self._events = self._events, []
+        return events
+
+    def statistics(self) -> SpaceStatistics:
+        """What the space did so far."""
+        return self.space.statistics()
+
+    def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
+        """Somebody set the wall clock."""
+        self._wall_offset_ns = wall_offset_ns
+        self.space.set_wall_offset(wall_offset_ns, now_ns)
+
+    # -- inside
+
+    def _told(self, number: int, event: Told[Any]) -> None:
+        if event.type_name not in TYPES:
+            return
+        obj, named = event.object, int(event.header.attributes)
+        update = {
+            field.attribute: getattr(event.update, field.attribute)
+            for field in event.shape.plan.fields
+            if named >> int(field.tag) & 1
+        }
+        state = {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
+        self._events.append(
+            Seen(
+                subscription=number,
+                operation=event.operation,
+                type_name=event.type_name,
+                id=obj.id,
+                is_from_cache=event.is_from_cache,
+                update={name: value for name, value in update.items() if name != "id"},
+                state=state,
+                is_steady=self.is_told_all,
+                turn=self.turn,
+            )
+        )
+
+    def _end_flushes(self) -> None:
+        for item in [item for item in self._flushes if item[0].is_done]:
+            self._flushes.remove(item)
+            flush, number = item
+            kind = Flushed if flush.error is None else Doubted
+            self._events.append(kind(number=number))
+
+    def _wall_s(self, now_ns: int) -> float:
+        return seconds_of_ns(now_ns + self._wall_offset_ns)

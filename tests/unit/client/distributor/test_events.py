@@ -1,0 +1,12 @@
+"""Events about subscribers that do not keep up."""
+
+from __future__ import annotations
+
+from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
+from skerry.protocol.machine import Event
+
+
+def test_events_tell_how_many_updates_were_concerned() -> None:
+    for event in (SubscriberCut(update_count=3), UpdatesDropped(update_count=3)):
+        assert isinstance(event, Event)
+        assert event.update_count == 3

@@ -1,0 +1,122 @@
+"""Updates that wait to be handed over: when they are, and when they are not."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from skerry.client.distributor.outgoing import (
+    BATCH_BYTES,
+    BATCH_COUNT_MAX,
+    BATCH_COUNT_MIN,
+    Outgoing,
+)
+
+
+class Taker(Outgoing):
+    """Takes what is handed over."""
+
+    def __init__(self) -> None:
+        super().__init__({"/a": b"A", "/b": b"B"}, 5000)
+        self.taken: list[bytes] = []
+        self.unusual: list[tuple[Any, Any]] = []
+        self.drain_count = 0
+
+    def publish_unusual(self, subject: str, data: bytes) -> None:
+        self.unusual.append((subject, data))
+
+    def drain(self) -> None:
+        self.drain_count += 1
+        count = len(self.pending)
+        self.taken += self.pending[:count]
+        del self.pending[:count]
+
+
+def test_update_is_handed_over_at_once_where_nothing_is_held() -> None:
+    taker = Taker()
+    taker.publish("/a", b"xyz")
+    assert taker.taken == [b"A", b"\0\0\0\3", b"xyz"]
+
+
+def test_update_waits_while_something_is_held_and_goes_with_many() -> None:
+    taker = Taker()
+    taker.is_held = True
+    updates = BATCH_COUNT_MIN // 3
+    for _ in range(updates - 1):
+        taker.publish("/b", b"x")
+    assert not taker.taken
+    taker.publish("/b", b"y")
+    assert len(taker.taken) == BATCH_COUNT_MIN
+    assert taker.taken[-1] == b"y"
+
+
+def test_long_updates_have_their_length() -> None:
+    taker = Taker()
+    for size in (0, 2047, 2048, 5000):
+        taker.publish("/a", bytes(size))
+    assert taker.taken[1::3] == [size.to_bytes(4, "big") for size in (0, 2047, 2048, 5000)]
+
+
+def test_new_subjects_and_large_updates_are_unusual() -> None:
+    taker = Taker()
+    taker.publish("/c", b"x")
+    taker.publish("/a", bytes(5001))
+    assert [(subject, len(data)) for subject, data in taker.unusual] == [("/c", 1), ("/a", 5001)]
+    assert not taker.drain_count
+
+
+def test_what_is_not_bytes_never_waits() -> None:
+    taker = Taker()
+    nothing: Any = 7
+    with pytest.raises(TypeError):
+        taker.publish("/a", nothing)
+    assert not taker.pending
+
+
+@pytest.mark.parametrize(
+    ("size", "count"),
+    [(60, 3 * BATCH_BYTES // 60), (1, BATCH_COUNT_MAX), (BATCH_BYTES, BATCH_COUNT_MIN)],
+)
+def test_a_batch_fills_one_call_of_the_kernel(size: int, count: int) -> None:
+    taker = Taker()
+    taker.set_batch(1, size)
+    assert taker.batch_count_max == count
+    taker.set_batch(0, 0)
+    assert taker.batch_count_max == count
+
+
+@pytest.mark.slow
+def test_many_threads_publish_without_mixing_their_pieces() -> None:
+    taker = Taker()
+    taker.is_held = True
+    taker.batch_count_max = BATCH_COUNT_MAX * 1000
+    barrier = threading.Barrier(4)
+
+    def publish(subject: str, letter: bytes) -> None:
+        barrier.wait()
+        for number in range(20_000):
+            taker.publish(subject, letter * (number % 7))
+
+    threads = [
+        threading.Thread(target=publish, args=pair)
+        for pair in (("/a", b"a"), ("/b", b"b"), ("/a", b"a"), ("/b", b"b"))
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    pieces = taker.pending
+    assert len(pieces) == 3 * 80_000
+    for head, size, data in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
+        assert int.from_bytes(size, "big") == len(data)
+        assert data == head.lower() * len(data)
+
+
+def test_the_rest_is_for_who_carries() -> None:
+    bare = Outgoing({}, 0)
+    with pytest.raises(NotImplementedError):
+        bare.publish("/a", b"")
+    with pytest.raises(NotImplementedError):
+        bare.drain()

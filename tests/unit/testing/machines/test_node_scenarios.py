@@ -1,0 +1,70 @@
+"""The scenarios of a node and its clients: they hold, and they are as hard as they claim to be."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+
+import pytest
+
+from skerry.testing import World, run_scenario
+from skerry.testing.machines.node_history import TYPES
+from skerry.testing.machines.node_scenarios import play_slow
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "node_count"), [("node", 2), ("node", 8), ("slow", 3)])
+def test_a_scenario_holds_with_few_and_many_programs(name: str, node_count: int) -> None:
+    outcome = run_scenario(name, 1, node_count=node_count)
+    assert outcome.error is None, outcome.error
+    assert outcome.fault_count > 10
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "events"),
+    [
+        (
+            "node",
+            {"crash", "closed", "refuse", "partition", "clog", "pause", "jump", "drift", "Seen"}
+            | {"Flushed", "Doubted", "StateChanged", "ClientCame", "ClientWent"},
+        ),
+        ("slow", {"full", "room", "read-slowly", "closed", "Seen", "Flushed", "ClientWent"}),
+    ],
+)
+def test_a_scenario_meets_every_fault_it_is_made_of(name: str, events: set[str]) -> None:
+    seen: set[str] = set()
+    for seed in range(4):
+        run_scenario(name, seed, sink=lambda line: seen.add(json.loads(line)["event"]))
+    assert events <= seen
+
+
+@pytest.mark.slow
+def test_programs_of_all_kinds_see_objects_of_all_types() -> None:
+    seen: Counter[tuple[str, str, str]] = Counter()
+
+    def note(line: str) -> None:
+        event = json.loads(line)
+        if event["event"] == "Seen":
+            kind = "old" if event["_node"].startswith("old-") else "new"
+            seen[kind, event["type_name"], event["operation"]] += 1
+
+    for seed in range(6):
+        run_scenario("node", seed, sink=note)
+    for kind in ("old", "new"):
+        for name in TYPES:
+            operations = ("create",) if name == "Call" else ("create", "update", "remove")
+            assert all(seen[kind, name, operation] for operation in operations), (kind, name)
+
+
+@pytest.mark.slow
+def test_slow_programs_are_conflated_and_cut() -> None:
+    conflated = slow = 0
+    for seed in range(6):
+        world = World(seed)
+        play_slow(world, 4)
+        statistics = world.nodes["node"].machine.statistics()
+        conflated += sum(row.ledger.conflated for row in statistics.types)
+        slow += statistics.ends.get("slow", 0)
+    assert conflated > 50
+    assert slow > 0

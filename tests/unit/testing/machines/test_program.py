@@ -1,0 +1,165 @@
+"""A client program: what it asks for it is told, and what it is told it tells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from skerry.client.states import SpaceState
+from skerry.protocol.machine import Paced, StreamMachine, WallClocked
+from skerry.testing import MS, SECOND, Factory, Node, World
+from skerry.testing.machines.node_history import FIELDS, PLAIN, TYPES
+from skerry.testing.machines.node_host import NodeHost
+from skerry.testing.machines.program import NODE, Doubted, Failed, Flushed, Program, Seen
+
+
+def build(world: World, *names: str) -> tuple[Node[NodeHost], list[Node[Program]]]:
+    node = world.add("node", NodeHost, port=NODE.port, listens=True)
+    programs = [world.add(name, Program) for name in names]
+    world.run_until(lambda: all(program.machine.is_steady for program in programs))
+    return node, programs
+
+
+def publish(program: Node[Program], key: str, only: list[str], **fields: Any) -> None:
+    boat = TYPES[PLAIN](id=key, **fields)
+    program.do(lambda m, now_ns: m.publish(boat, now_ns, only=["id", *only], subject=""))
+
+
+def seen(program: Node[Program]) -> list[Seen]:
+    return [event for event in program.events if isinstance(event, Seen)]
+
+
+def ask(program: Node[Program], kind: Any, what: str, **options: Any) -> None:
+    program.do(lambda machine, now_ns: machine.subscribe(kind, what, now_ns, **options))
+
+
+def test_a_program_is_a_machine_that_can_be_paced(world: World) -> None:
+    _, (program,) = build(world, "one")
+    for kind in (StreamMachine, Paced, WallClocked):
+        assert isinstance(program.machine, kind)
+
+
+def test_updates_are_seen_with_what_they_name_and_what_comes_of_them(world: World) -> None:
+    _, (one, two) = build(world, "one", "two")
+    ask(two, "type", PLAIN)
+    world.run_for(MS)
+    publish(one, "b1", ["number", "level"], number=1, level=5)
+    publish(one, "b1", ["number", "level"], number=2)
+    one.do(lambda m, now_ns: m.remove(TYPES[PLAIN](id="b1"), now_ns, subject=""))
+    world.run_for(MS)
+    created, updated, removed = seen(two)
+    assert created.operation == "create"
+    assert created.state == created.update == {"number": 1, "level": 5}
+    assert updated.update == {"number": 2, "level": None}
+    assert updated.state == {"number": 2}
+    assert removed.operation == "remove"
+    assert removed.state == {"number": 2}
+
+
+def test_a_condition_and_a_pattern_select_what_is_seen(world: World) -> None:
+    _, (one, two) = build(world, "one", "two")
+    ask(two, "where", PLAIN, level_min=4, fields=("number",))
+    ask(two, "pattern", f"/{PLAIN}/b2")
+    world.run_for(MS)
+    publish(one, "b1", list(FIELDS), number=1, level=5)
+    publish(one, "b2", list(FIELDS), number=2, level=3)
+    world.run_for(MS)
+    assert [(event.subscription, event.id, event.state) for event in seen(two)] == [
+        (1, "b1", {"number": 1}),
+        (2, "b2", {"number": 2, "level": 3}),
+    ]
+
+
+def test_an_old_program_is_told_the_same(world: World) -> None:
+    _, (one, two) = build(world, "one", "old-two")
+    ask(two, "where", PLAIN, level_min=4)
+    world.run_for(MS)
+    publish(one, "b1", ["number", "level"], number=1, level=5)
+    world.run_for(MS)
+    assert [event.state for event in seen(two)] == [{"number": 1, "level": 5}]
+
+
+def test_after_a_condition_on_a_type_that_is_here_an_old_program_is_steady(world: World) -> None:
+    _, (program,) = build(world, "old-one")
+    ask(program, "type", PLAIN)
+    world.run_for(MS)
+    ask(program, "where", PLAIN, level_min=4)
+    world.run_for(MS)
+    assert program.machine.is_steady
+
+
+def test_who_asks_for_everything_by_a_pattern_comes_back(world: World) -> None:
+    node, (program,) = build(world, "one")
+    ask(program, "pattern", "/...")
+    world.run_for(MS)
+    world.restart(node, down_ns=MS)
+    world.run_for(SECOND)
+    assert program.machine.is_steady
+    assert program.machine.statistics().connected_count == 2
+
+
+def test_what_is_left_is_seen_no_more(world: World) -> None:
+    _, (one, two) = build(world, "one", "two")
+    ask(two, "type", PLAIN)
+    world.run_for(MS)
+    two.do(lambda machine, now_ns: machine.unsubscribe(1, now_ns))
+    publish(one, "b1", ["number"], number=1)
+    world.run_for(MS)
+    assert seen(two) == []
+    assert two.machine.has_left
+
+
+def test_a_cleared_type_has_no_objects(world: World) -> None:
+    node, (program,) = build(world, "one")
+    publish(program, "b1", ["number"], number=1)
+    program.do(lambda machine, now_ns: machine.clear(PLAIN, now_ns))
+    world.run_for(MS)
+    assert node.machine.core.cache.count(PLAIN) == 0
+
+
+def test_a_flush_is_over_with_the_answer_or_in_doubt_with_the_connection(world: World) -> None:
+    node, (program,) = build(world, "one")
+    publish(program, "b1", ["number"], number=1)
+    program.do(lambda machine, now_ns: machine.flush(1, now_ns))
+    world.run_for(MS)
+    assert Flushed(number=1) in program.events
+    publish(program, "b1", ["number"], number=2)
+    program.do(lambda machine, now_ns: machine.flush(2, now_ns))
+    world.crash(node)
+    world.run_for(MS)
+    assert Doubted(number=2) in program.events
+    assert Flushed(number=2) not in program.events
+
+
+def test_what_was_lost_unasked_is_told_by_the_next_flush(world: World) -> None:
+    node, (program,) = build(world, "one")
+    publish(program, "b1", ["number"], number=1)
+    world.crash(node)
+    world.run_for(MS)
+    program.do(lambda machine, now_ns: machine.flush(1, now_ns))
+    assert program.events[-1] == Doubted(number=1)
+
+
+def test_a_callback_that_fails_is_told(world: World) -> None:
+    class Clumsy(Program):
+        def _told(self, number: int, event: Any) -> None:
+            raise ValueError("dropped it")
+
+    world.add("node", NodeHost, port=NODE.port, listens=True)
+    factory: Factory[Program] = Clumsy
+    program = world.add("one", factory)
+    ask(program, "type", PLAIN)
+    world.run_until(lambda: program.machine.is_steady)
+    publish(program, "b1", ["number"], number=1)
+    world.run_for(MS)
+    assert program.events[-1] == Failed(detail="ValueError: dropped it")
+
+
+def test_a_change_of_the_connection_or_of_what_is_asked_for_is_a_new_turn(world: World) -> None:
+    node, (program,) = build(world, "one")
+    turn = program.machine.turn
+    ask(program, "type", PLAIN)
+    assert program.machine.turn == turn + 1
+    world.restart(node, down_ns=MS)
+    world.run_for(SECOND)
+    assert program.machine.space.state is SpaceState.CONNECTED
+    assert program.machine.turn == turn + 3
