@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 from skerry import distributor
 
 if TYPE_CHECKING:
-    from benchmarks.peers import LOOP, RING, STOP, WAIT, Env, Peer, ThreadedSession, peer
+    from benchmarks.peers import LOOP, RING, STOP, WAIT, Env, Peer, Session, peer
 else:
     # The harness runs as a program and is known to its plugins by this name.
-    from peers import LOOP, RING, STOP, WAIT, Peer, ThreadedSession, peer
+    from peers import LOOP, RING, STOP, WAIT, Peer, Session, peer
 
 __all__ = ["BatchSession", "UpdateSession"]
 
@@ -26,13 +26,16 @@ Callback = Callable[[Any], Any]
 BUFFER_BYTES = 8 * 1024 * 1024
 """Room for all that the harness lets be under way."""
 HOLDBACK_MS = 10
+WAIT_S = 0.001
+"""The window that the harness allows is many times this long."""
 
 
-class UpdateSession(ThreadedSession):
-    """A connection whose subscriber is called for each update, by the thread that reads."""
+class UpdateSession(Session):
+    """A connection whose subscriber is called for each update, by whoever polls."""
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
+        self.is_polled = env["role"] == "sub" or env["case"] == "latency"
         self.connection = distributor.open(
             f"239.255.77.9:{env['ports'][0]}",
             interface=LOOP,
@@ -40,6 +43,9 @@ class UpdateSession(ThreadedSession):
             socket_buffer_bytes=BUFFER_BYTES,
             holdback_delay_ms=0 if env["case"] == "latency" else HOLDBACK_MS,
             delivery="inline",
+            hears_own=False,
+            # As the peers are: whoever waits for messages reads them.
+            is_polled=self.is_polled,
         )
         self.publisher = self.connection.publisher()
 
@@ -51,16 +57,21 @@ class UpdateSession(ThreadedSession):
         subscriber = self.connection.subscriber(lambda _s, data, _t, _n: callback(data))
         subscriber.add(f"/{topic}")
 
+    def poll(self, timeout: float) -> None:
+        self.connection.poll(timeout)
+
     def flush(self) -> None:
         self.publisher.flush()
 
     def pump(self, topic: str, ring: list[bytes], gate: Callable[[int], int]) -> int:
         publish, subject = self.publisher.publish, f"/{topic}"
-        count = 0
+        count = flushed = 0
         while (state := gate(count)) != STOP:
             if state == WAIT:
-                self.flush()
-                time.sleep(0.0002)
+                if count != flushed:
+                    self.flush()
+                    flushed = count
+                time.sleep(WAIT_S)
                 continue
             at = count % RING
             for payload in ring[at : at + 64]:

@@ -9,6 +9,7 @@ __all__ = [
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
     "CARRIER_CONFLICT_COUNT_MAX",
+    "CARRIER_SUBJECT_COUNT_MAX",
     "CARRIER_WAITING_BYTES_MAX",
     "CLIENT_NAME_CHAR_COUNT_MAX",
     "CONFIG_BYTES_MAX",
@@ -54,10 +55,10 @@ __all__ = [
     "METRIC_TYPE_COUNT_MAX",
     "NAME_BYTES_MAX",
     "NUMBER_DIGITS_MAX",
+    "OWED_COUNT_MAX",
     "PATTERN_COUNT_MAX",
     "PATTERN_MEMO_CHAR_COUNT_MAX",
     "PATTERN_MEMO_COUNT_MAX",
-    "OWED_COUNT_MAX",
     "PAYLOAD_BYTES_MAX",
     "PERMISSION_RULE_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
@@ -282,16 +283,16 @@ OWED_COUNT_MAX: Final = 10_000
 storage. An honest client waits for some answers before it asks on."""
 
 SELECT_SLICE_COUNT: Final = 2_000
-"""Cached objects on which the condition of a new view is tested before others have their turn: some
-milliseconds."""
+"""Cached objects on which the condition of a new view is tested before others have their turn:
+some milliseconds."""
 
 SWEEP_SLICE_COUNT: Final = 500
 """Objects of a type that is cleared which are removed before others have their turn: some
 milliseconds."""
 
 REPLAY_SORTED_COUNT_MAX: Final = 10_000
-"""Objects of a type that are told or cleared in the order of their keys. Sorting a million keys would hold
-everybody up for a second, and nobody may rely on the order."""
+"""Objects of a type that are told or cleared in the order of their keys. Sorting a million keys
+would hold everybody up for a second, and nobody may rely on the order."""
 
 ROUTE_MEMO_COUNT_MAX: Final = 65_536
 """Subjects of one type for which it is remembered who hears of them. Past it all are forgotten and
@@ -320,9 +321,9 @@ may be as long as a payload."""
 
 # -- doors of a node
 
-STREAM_CHUNK_BYTES_MAX: Final = 256 * 1024
-"""Bytes read from a client at once, after which the others have their turn: about a millisecond's
-work."""
+STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
+"""Bytes read from a client at once, after which the others have their turn: a fraction of a
+millisecond's work. More would leave the fast part of the memory, and cost more for each byte."""
 
 TLS_HANDSHAKE_COUNT_MAX: Final = 256
 """Connections that have not agreed on keys yet. They are no clients, so no limit of clients counts
@@ -408,7 +409,8 @@ STORAGE_INTERVAL_MS_MAX: Final = 60_000
 
 SEND_BYTES_MAX: Final = 16 * 1024 * 1024
 """Bytes that a space has published and the node has not taken: more than one of the largest frames,
-and some seconds of a fast publisher while its node restarts. Past it publishing raises WouldBlock."""
+and some seconds of a fast publisher while its node restarts. Past it publishing raises
+WouldBlock."""
 
 SEND_SUBJECT_COUNT_MAX: Final = 10_000
 """Subjects of which a space remembers that bytes may be published under them."""
@@ -474,6 +476,10 @@ GROUP_KEY_COUNT_MAX: Final = 16
 CARRIER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 """Objects from a group that wait in a node for the description of their type, which comes within
 one configuration interval. Past it the oldest are dropped, and counted."""
+
+CARRIER_SUBJECT_COUNT_MAX: Final = 1000
+"""Default subjects of one type that a node remembers by the key, as messages of few keys come again
+and again. Past it all are forgotten, and made anew as they come."""
 
 CARRIER_CONFLICT_COUNT_MAX: Final = 1000
 """Types of senders that define them otherwise, as a node remembers them. Past it the oldest is

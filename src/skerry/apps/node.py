@@ -10,10 +10,11 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
-from random import SystemRandom
+from random import Random, SystemRandom
 from typing import Any, Final
 from urllib.parse import quote
 
+from skerry.apps.node_carrier import NodeCarrier, group_of_node
 from skerry.apps.node_config import METRICS_PLACE, NodeConfig, split_place
 from skerry.apps.node_pages import node_pages
 from skerry.apps.node_storage import NodeStorage
@@ -61,8 +62,8 @@ async def run_node(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with _running(config, tell, environ) as (server, places):
-            loop.add_signal_handler(signal.SIGHUP, _reload, server)
+        async with _running(config, tell, environ) as (server, carrier, places):
+            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier)
             tell(f"node {config.name} listens at {', '.join(places)}")
             await stop.wait()
     finally:
@@ -86,7 +87,7 @@ def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
 @asynccontextmanager
 async def _running(
     config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
-) -> AsyncIterator[tuple[NodeServer, list[str]]]:
+) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str]]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
         storage: NodeStorage | None = None
@@ -115,13 +116,35 @@ async def _running(
         )
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
+        carriers: list[NodeCarrier] = []
         if config.metrics != "off":
-            pages = HealthServer(node_pages(core, partial(_faults, server, storage)))
+            pages = HealthServer(
+                node_pages(
+                    core,
+                    partial(_faults, server, storage),
+                    lambda: carriers[0].statistics() if carriers else None,
+                )
+            )
             ending.push_async_callback(pages.close)
             await _serve_pages(pages, config.metrics, tell)
         ending.push_async_callback(server.close)
         ending.callback(_Pulse(core).stop)
-        yield server, await _listen(server, config.listen, tell, environ)
+        carrier = _carrier(server, config, rng)
+        if carrier is not None:
+            carriers.append(carrier)
+            ending.push_async_callback(carrier.close)
+            carrier.start()
+            tell(f"node {config.name} carries messages by {carrier.place}")
+        yield server, carrier, await _listen(server, config.listen, tell, environ)
+
+
+def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier | None:
+    group = group_of_node(config.distributor, config.system)
+    if group is None:
+        return None
+    return NodeCarrier(
+        server, group, config.distributor, name=config.name, rng=rng, hear=note_events
+    )
 
 
 def _faults(server: NodeServer, storage: NodeStorage | None) -> list[str]:
@@ -196,6 +219,8 @@ class _Pulse:
         everybody would wait for the search. What is garbage now is taken out first.
         """
         count = int(self._core.cache.object_count)
+        # Those that take the place of objects that went are new.
+        self._frozen_count = min(self._frozen_count, count)
         if count - self._frozen_count > _FROZEN_COUNT:
             gc.collect()
             gc.freeze()
@@ -213,13 +238,18 @@ def _stored(server: NodeServer) -> None:
     server.carry()
 
 
-def _reload(server: NodeServer) -> None:
+def _reload(server: NodeServer, carrier: NodeCarrier | None = None) -> None:
     try:
         server.reload_certificates()
     except SkerryError as error:
         log.warning("certificates stay as they were", extra={"reason": str(error)})
     else:
         log.info("certificates read anew")
+    try:
+        if carrier is not None:
+            carrier.reload_keys()
+    except SkerryError as error:
+        log.warning("keys of the group stay as they were", extra={"reason": str(error)})
 
 
 def _note_fault(_loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Final
 
+from skerry.apps.node_carrier import NodeDistributorConfig
 from skerry.engine.admission import AdmissionConfig
 from skerry.observe.logs import Form, Level
 from skerry.runtime.endpoints import parse_endpoint
@@ -35,6 +36,8 @@ class NodeConfig:
 
     name: str = "skerry"
     """What the node tells its clients."""
+    system: str = ""
+    """Name of the system whose nodes find each other on the network; empty for a node alone."""
     listen: tuple[str, ...] = ()
     """Endpoints to take clients at. Any of them replaces the usual places."""
     extensions: bool = True
@@ -52,6 +55,7 @@ class NodeConfig:
     websocket: WebSocketConfig = field(default_factory=WebSocketConfig)
     storage: StorageConfig = field(default_factory=StorageConfig)
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
+    distributor: NodeDistributorConfig = field(default_factory=NodeDistributorConfig)
 
     def __post_init__(self) -> None:
         if not self.name:

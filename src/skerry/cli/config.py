@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from enum import Enum
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -93,6 +94,8 @@ def _shown(value: object) -> str:
     """A value as it would stand in the file."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, Enum):
+        return _shown(value.value)
     if isinstance(value, tuple):
         return f"[{', '.join(map(_shown, value))}]"
     return f'"{value}"' if isinstance(value, str | Path) else str(value)

@@ -93,7 +93,7 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
     for field, text in zip(fields, key_parts, strict=True):
         try:
             plain[field.name] = text if field.type.kind == Kind.STRING else json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             plain[field.name] = text
     obj: Struct = from_plain(cls, plain)
     return obj

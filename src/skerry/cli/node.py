@@ -34,6 +34,11 @@ def node() -> None:
 )
 @click.option("--name", help="What it tells its clients; skerry if not given.")
 @click.option(
+    "--system",
+    metavar="NAME",
+    help="The system it is a node of. Messages then reach all its nodes, by multicast.",
+)
+@click.option(
     "--storage",
     metavar="URL",
     help="Where persistent objects are stored: sqlite:PATH, postgresql://..., or none.",
@@ -74,6 +79,7 @@ def run(*, file: Path | None, **given: Any) -> None:
       skerry node run
       skerry node run --listen tcp://127.0.0.1:4000 --listen uds:/run/skerry/node.sock
       skerry node run --listen tls://0.0.0.0 --tls-cert node.pem --tls-key node.key
+      skerry node run --system harbour
     """
     import sys
 
@@ -100,6 +106,7 @@ _FLAGS: Final = {
     "node.metrics": "--metrics",
     "node.name": "--name",
     "node.storage.url": "--storage",
+    "node.system": "--system",
     "node.tls.ca": "--tls-ca",
     "node.tls.cert": "--tls-cert",
     "node.tls.key": "--tls-key",

@@ -143,6 +143,8 @@ def _known(name: str, types: Mapping[str, Any]) -> type[Struct] | None:
 
 
 def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
+    if name in known:
+        return SkerryError(f"{name} is an enum, and has no objects of its own")
     error = SkerryError(f"the node knows no struct {name}")
     guess = nearest(name, known)
     error.hint = (

@@ -60,6 +60,10 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "config": LazyCommand(target="skerry.cli.config:config", summary="Look at the configuration."),
     "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Take a guided tour."),
+    "distributor": LazyCommand(
+        target="skerry.cli.distributor:distributor",
+        summary="Publish and follow updates by multicast.",
+    ),
     "doctor": LazyCommand(
         target="skerry.cli.doctor:doctor", summary="Check this computer, and say what to change."
     ),
@@ -233,7 +237,7 @@ def _report(error: BaseException, output: Output) -> int:
             return USAGE
         case click.UsageError():
             path = error.ctx.command_path if error.ctx else "skerry"
-            output.error(error.format_message(), hint=f"see `{path} --help`")
+            output.error(error.format_message(), hint=_usage_hint(error, path))
             return USAGE
         case click.ClickException():
             output.error(error.format_message())
@@ -251,6 +255,12 @@ def _report(error: BaseException, output: Output) -> int:
                 hint="run `skerry --debug ...` and report what it shows",
             )
     return FAILED
+
+
+def _usage_hint(error: click.UsageError, path: str) -> str:
+    if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
+        return f"put -- before what begins with a minus: `{path} ... -- {error.option_name}`"
+    return f"see `{path} --help`"
 
 
 def _print_version(context: click.Context) -> None:

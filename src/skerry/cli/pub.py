@@ -13,7 +13,7 @@ from skerry.cli.input import input_bytes, input_lines
 from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
 from skerry.cli.output import current_output
 from skerry.cli.stopping import Stop, stop_on_signals
-from skerry.errors import DecodeError, SkerryError, WouldBlock
+from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
 
 if TYPE_CHECKING:
     from skerry.client.sync import Space
@@ -82,7 +82,7 @@ def pub(
                 for number, line in enumerate(input_lines(stop), 1):
                     with _saying_where(number):
                         sender.send_line(line, is_removal=remove)
-        space.flush()
+        _confirm(space, stop)
 
 
 class _Sender:
@@ -110,7 +110,7 @@ class _Sender:
         descriptor = self._cls.descriptor
         try:
             plain = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise DecodeError(type_name=descriptor.name, detail=f"not JSON: {error}") from None
         if not isinstance(plain, dict):
             raise DecodeError(type_name=descriptor.name, detail="not an object of JSON")
@@ -189,7 +189,7 @@ def _value(cls: type[Struct], name: str, text: str) -> Any:
         return text
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -200,6 +200,19 @@ def _push(space: Space, publish: Callable[[], None]) -> None:
             publish()
         except WouldBlock:
             space.drain()
+        else:
+            return
+
+
+def _confirm(space: Space, stop: Stop) -> None:
+    """Wait until the node has it all. Much takes long to be stored, so that is said, not failed."""
+    while True:
+        try:
+            space.flush()
+        except RequestTimedOut:
+            if stop.is_requested:
+                raise
+            current_output().note("the node has not confirmed everything yet; waiting for it")
         else:
             return
 

@@ -119,6 +119,8 @@ def _class_or_name(
     """The class of a type; where nobody has published one yet, its name serves, too."""
     if types or needs_type or name in space.request_types(name) or name in internal_types():
         return struct_class(space, name, types)
+    if not name.isidentifier():
+        raise click.UsageError(f"{name!r:.80} is no name of a type; a subject begins with /")
     output.note(f"the node does not know {name} yet; waiting for somebody to publish one")
     return name
 

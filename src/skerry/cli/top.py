@@ -28,6 +28,8 @@ _LOOK_S: Final = 0.1
 """How soon a request to stop is seen."""
 _LEDGER_S_MAX: Final = 2.5
 """How long the first picture waits for a ledger, which a node tells each second."""
+_WIDE: Final = 130
+"""Columns of a terminal in which the whole ledger has room."""
 _LEDGER_COLUMNS: Final = (
     "due",
     "delivered",
@@ -100,7 +102,8 @@ def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodePicture]
         console = output.console(sys.stdout)
         with Live(console=console, auto_refresh=False, screen=True) as live:
             yield lambda picture: live.update(
-                _rendered(picture, height=console.size.height), refresh=True
+                _rendered(picture, height=console.size.height, width=console.size.width),
+                refresh=True,
             )
 
 
@@ -181,7 +184,7 @@ def _ledger_words(ledger: Counts | None) -> list[str]:
 # -- a terminal
 
 
-def _rendered(picture: NodePicture, *, height: int) -> RenderableType:
+def _rendered(picture: NodePicture, *, height: int, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
@@ -195,29 +198,45 @@ def _rendered(picture: NodePicture, *, height: int) -> RenderableType:
     )
     type_count = min(len(types), max(room // 2, room - len(picture.clients)))
     clients = sorted(_present(picture), key=lambda line: (-line.in_per_s - line.out_per_s, line.id))
+    shown_types, shown_clients = types[:type_count], clients[: room - type_count]
+    counts = _ledger_columns([*shown_types, *shown_clients], width)
     return Group(
         head,
-        _table("types", ("name", "objects", "members"), types[:type_count], _type_cells),
-        _table("clients", ("id", "name", "state"), clients[: room - type_count], _client_cells),
+        _table("types", ("name", "objects", "members"), shown_types, _type_cells, counts),
+        _table("clients", ("id", "name", "state"), shown_clients, _client_cells, counts),
         Text("Ctrl-C ends", style="dim"),
     )
 
 
+def _ledger_columns(lines: list[Any], width: int) -> list[str]:
+    """What of the ledger is shown: all of it, or where there is no room, what is not 0."""
+    ledgers = [line.ledger for line in lines if line.ledger is not None]
+    return [
+        name
+        for name in _LEDGER_COLUMNS
+        if width >= _WIDE or any(getattr(ledger, name) for ledger in ledgers)
+    ]
+
+
 def _table(
-    title: str, columns: tuple[str, ...], lines: list[Any], cells: Callable[[Any], list[str]]
+    title: str,
+    columns: tuple[str, ...],
+    lines: list[Any],
+    cells: Callable[[Any], list[str]],
+    ledger_columns: list[str],
 ) -> RenderableType:
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=title, title_justify="left", box=box.SIMPLE, pad_edge=False)
-    for column in (*columns, "in/s", "out/s", *_LEDGER_COLUMNS):
+    for column in (*columns, "in/s", "out/s", *ledger_columns):
         is_words = column in ("name", "state")
         table.add_column(column, justify="left" if is_words else "right", no_wrap=True)
     for line in lines:
         ledger = line.ledger
         is_well = ledger is None or ledger.unexplained == 0
-        counts = ["" if ledger is None else str(getattr(ledger, name)) for name in _LEDGER_COLUMNS]
+        counts = ["" if ledger is None else str(getattr(ledger, name)) for name in ledger_columns]
         row = [*cells(line), f"{line.in_per_s:.0f}", f"{line.out_per_s:.0f}", *counts]
         table.add_row(*(Text(visible(cell)) for cell in row), style=None if is_well else "red")
     return table

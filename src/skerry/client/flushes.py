@@ -40,6 +40,8 @@ class Flushes:
         self._confirmed_count = 0
         self._doubtful_count = 0
         self._refusals: list[Refusal] = []
+        self._why = ""
+        """Why the last connection was lost."""
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -52,7 +54,7 @@ class Flushes:
         """A new one; Disconnected when it could not vouch for what was published before."""
         if self._doubtful_count:
             count, self._doubtful_count = self._doubtful_count, 0
-            raise _doubt(count)
+            raise _doubt(count, self._why)
         self._last_number += 1
         flush = Flush(self._last_number, published_count)
         self._waiting[flush.number] = flush
@@ -76,8 +78,12 @@ class Flushes:
         if len(self._refusals) < REFUSAL_COUNT_MAX:
             self._refusals.append(refusal)
 
-    def lost(self, moved_count: int) -> int:
-        """The connection is gone, after so many publishes went out: how many are in doubt."""
+    def lost(self, moved_count: int, why: str) -> int:
+        """The connection is gone, after so many publishes went out: how many are in doubt.
+
+        What was refused just before may well be the reason, and is told with it.
+        """
+        self._why = "; ".join([why, *(f"it refused {last}" for last in self._refusals[-1:])])
         before, self._confirmed_count = self._confirmed_count, moved_count
         count = moved_count - before
         if not count:
@@ -87,7 +93,7 @@ class Flushes:
             if flush.covered_count > before:
                 del self._waiting[flush.number]
                 told_count = min(flush.covered_count, moved_count) - before
-                flush.finish(_doubt(told_count))
+                flush.finish(_doubt(told_count, self._why))
         self._doubtful_count += count - told_count
         return count
 
@@ -98,9 +104,10 @@ class Flushes:
         self._waiting.clear()
 
 
-def _doubt(count: int) -> Disconnected:
+def _doubt(count: int, why: str) -> Disconnected:
+    many = "1 publish was" if count == 1 else f"{count} publishes were"
     error = Disconnected(
-        f"{count} publishes were under way when the connection was lost, and may not have arrived"
+        f"{many} under way when the connection was lost, and may not have arrived: {why}"
     )
     error.hint = "publish them again where it matters"
     return error

@@ -160,8 +160,10 @@ class Intake:
         self.is_stopped: bool = False
         self.broken: CodecError | None = None
         """What the node sent that is no object of its type."""
-        self.failures: list[tuple[Target, Exception]] = []
+        self.failures: list[tuple[Target, BaseException]] = []
         """Callbacks that failed."""
+        self.is_sheltered: bool = False
+        """Whether callbacks run on a thread of the space, which none of them may end."""
         self._repeat: Repeat | None = None
         """The last header, if the one before it was of the same type."""
         self._last_name: str = ""
@@ -301,7 +303,9 @@ class Intake:
             event = event.seen_as(shape)
         try:
             target.callback(event)
-        except Exception as error:
+        except BaseException as error:
+            if not self.is_sheltered and not isinstance(error, Exception):
+                raise  # the program wants to end, and this is its own loop
             fault = event.fault
             if fault is not None and fault is error:
                 self.broken = fault

@@ -7,7 +7,7 @@ here when the node says that it has told all.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -15,9 +15,8 @@ from skerry.client.events import CREATE, Entry, Event, Shape
 from skerry.client.intake import Intake, Route, Target
 from skerry.client.known_types import KnownTypes
 from skerry.client.views import View, told_again
-from skerry.codec.pieces import Pieces, cut, split_whole
-from skerry.codec.plans import StructPlan
-from skerry.codec.subjects import default_subject
+from skerry.codec.pieces import cut, split_whole
+from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.query import compile_filter
 from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.ids import NODE_CLIENT
@@ -64,6 +63,8 @@ class Interest:
         """Those who must not miss a state of an object."""
         self.is_complete = False
         """Whether all that was there when we asked has arrived."""
+        self.refusal = ""
+        """Why the node does not tell of it, if it does not."""
         self.is_conflated = False
         """As it was last asked for."""
 
@@ -95,6 +96,8 @@ class Interests:
         self._connection: ClientConnection | None = None
         self._asked: dict[str, deque[Interest]] = {}
         """By group, those whose objects are on their way: the node answers in order."""
+        self._selected_by: Counter[str] = Counter()
+        """How many patterns may select objects of each type that has a route."""
         self._leave_count = 0
         """Groups that we left, and of which updates may still be on their way."""
         self._doubtful: list[Interest] = []
@@ -139,7 +142,7 @@ class Interests:
         if interest.is_pattern:
             self._replay_pattern(interest, target)
             interest.targets[target] = self._intake.patterns.add(interest.group, target)
-            self._patterns_changed()
+            self._pattern_came(interest)
         else:
             if interest.route is not None:
                 self._replay(interest.route, target)
@@ -156,7 +159,7 @@ class Interests:
         handle = interest.targets.pop(target)
         if handle is not None:
             self._intake.patterns.remove(handle)
-            self._patterns_changed()
+            self._pattern_went(interest)
         if interest.route is not None:
             interest.route.targets = [item for item in interest.route.targets if item is not target]
         interest.strict_count -= is_strict
@@ -196,6 +199,7 @@ class Interests:
         self._begin_anew()
         for interest in [*self._groups.values(), *self._conditions.values()]:
             interest.is_complete = False
+            interest.refusal = ""
             self.ask(interest, now_s)
 
     def disconnected(self) -> None:
@@ -257,6 +261,15 @@ class Interests:
         if waiting:
             self._complete(waiting.popleft(), now_s)
 
+    def refused(self, group: str, number: int | None, why: str) -> None:
+        """The node does not tell of a group, or of a condition, and will give no answer."""
+        interest = self._groups.get(group) if number is None else self._conditions.get(number)
+        waiting = self._asked.get(group, deque())
+        if interest is not None:
+            interest.refusal = why
+            if interest in waiting:
+                waiting.remove(interest)
+
     def told_everything(self, now_s: float) -> None:
         """The node has told all that was asked for."""
         asked, self._asked = self._asked, {}
@@ -281,7 +294,7 @@ class Interests:
         route = self._intake.routes.get(name)
         if route is None and self._intake.pattern_count > 0:
             shape = self._types.main_shape(name)
-            if shape is not None:
+            if shape is not None and not _is_protocol(shape):
                 route = self._route(shape)
         return route
 
@@ -298,28 +311,35 @@ class Interests:
             # A pattern may select any type, also those by which the connection itself is made.
             is_service = shape.name in SERVICES or shape.name in HANDSHAKE
             route = self._intake.routes[shape.name] = Route(shape, is_service)
-            route.has_patterns = self._may_select(shape.name)
+            self._selected_by[shape.name] = sum(
+                _may_select(interest.group, shape)
+                for interest in self._groups.values()
+                if interest.is_pattern and interest.targets
+            )
+            route.has_patterns = self._selected_by[shape.name] > 0
         return route
 
-    def _patterns_changed(self) -> None:
-        """A pattern came or went. It may select objects of any type."""
+    def _pattern_came(self, interest: Interest) -> None:
+        """A pattern has a subscriber. It may select objects of any type."""
+        is_first = self._intake.pattern_count == 0
         self._intake.pattern_count = len(self._intake.patterns)
-        if self._intake.pattern_count:
+        if len(interest.targets) == 1:
+            self._count_selected(interest.group, 1)
+        if is_first:
             for name in list(self._types.registry):
-                shape = self._types.main_shape(name)
-                if shape is not None:
-                    self._route(shape)
-        for route in self._intake.routes.values():
-            route.has_patterns = self._may_select(route.shape.name)
+                self.route_of(name)
 
-    def _may_select(self, name: str) -> bool:
-        """Whether any pattern may select a default subject of the type."""
-        level = default_subject(StructPlan(name, object, [], None), Pieces(b""))
-        return any(
-            overlaps(interest.group, level) or overlaps(interest.group, f"{level}/...")
-            for interest in self._groups.values()
-            if interest.is_pattern and interest.targets
-        )
+    def _pattern_went(self, interest: Interest) -> None:
+        """A pattern has a subscriber less."""
+        self._intake.pattern_count = len(self._intake.patterns)
+        if not interest.targets:
+            self._count_selected(interest.group, -1)
+
+    def _count_selected(self, pattern: str, change: int) -> None:
+        for route in self._intake.routes.values():
+            if _may_select(pattern, route.shape):
+                self._selected_by[route.shape.name] += change
+                route.has_patterns = self._selected_by[route.shape.name] > 0
 
     def _give_route(self, interest: Interest, shape: Shape) -> None:
         route = self._route(shape)
@@ -466,13 +486,18 @@ class Interests:
             self._retell(route, entry, len(entries) - 1 - index, target)
 
     def _replay_pattern(self, interest: Interest, target: Target) -> None:
-        found = [
-            (route, entry)
-            for route in self._intake.routes.values()
-            if route.store is not None
-            for entry in route.store.objects.values()
-            if covers(interest.group, _subject(route, entry))
-        ]
+        pattern = interest.group
+        found: list[tuple[Route, Entry]] = []
+        for route in self._intake.routes.values():
+            if route.store is None:
+                continue
+            # To make the subject of every object takes long, and seldom is any of them selected.
+            is_likely = _may_select(pattern, route.shape)
+            found += [
+                (route, entry)
+                for entry in route.store.objects.values()
+                if (is_likely or entry.subject) and covers(pattern, _subject(route, entry))
+            ]
         for index, (route, entry) in enumerate(found):
             self._retell(route, entry, len(found) - 1 - index, target)
 
@@ -487,6 +512,21 @@ def refuse_condition(what: str) -> LocalProtocolError:
     error = LocalProtocolError(f"a condition needs a type, and {what} is none that is known here")
     error.hint = "name a class, or ask the node for its types first with `request_types`"
     return error
+
+
+def _is_protocol(shape: Shape) -> bool:
+    """Whether its objects are messages by which node and clients talk, and not for subscribers.
+
+    Who asks for such a type by its name gets them. Patterns select what programs publish, and what
+    is kept of the node's own.
+    """
+    flags = shape.cls.descriptor.flags
+    return flags.internal and not flags.cached and not shape.is_bytes
+
+
+def _may_select(pattern: str, shape: Shape) -> bool:
+    """Whether a pattern may select a default subject of the type."""
+    return not _is_protocol(shape) and overlaps(pattern, default_pattern(shape.plan))
 
 
 def _subject(route: Route, entry: Entry) -> str:

@@ -25,8 +25,13 @@ DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0
 _WRITE_BYTES_HIGH: Final = 256 * 1024
 """Bytes that a stream takes before it asks for a pause."""
-_READ_BYTES: Final = 256 * 1024
-"""What is read at once: some milliseconds' work."""
+_READ_BYTES: Final = 64 * 1024
+"""What is read at once: some hundred updates. More would leave the fast part of the memory."""
+_HINT: Final = "start one with `skerry node run`, or name another with --node"
+_HINT_TLS: Final = (
+    "see that a node listens there with TLS, that --ca names who signed its certificate,"
+    " and --cert ours if it asks for one"
+)
 
 
 class Stream(Protocol):
@@ -106,8 +111,10 @@ class Opener:
         """The error of a first connection that could not be made."""
         if is_met:
             return ConnectFailed(f"{self.place.text}: {why}")
-        error = ConnectFailed(f"no node answered at {self.place.text}: {why}")
-        error.hint = "start one with `skerry node run`, or name another with --node"
+        what = f"no node answered at {self.place.text}: "
+        # The WebSocket says it by itself.
+        error = ConnectFailed(what + why.removeprefix(what))
+        error.hint = _HINT_TLS if self.place.is_secure else _HINT
         return error
 
 

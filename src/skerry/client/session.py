@@ -18,8 +18,15 @@ from skerry.client.events import Shape
 from skerry.client.interests import Interest
 from skerry.client.opening import Opener, Stream
 from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import CallbackFailed, Refusal, SpaceState, StateChanged, TypeConflict
-from skerry.errors import ConnectFailed, Disconnected, RequestTimedOut
+from skerry.client.states import (
+    CallbackFailed,
+    Refusal,
+    SpaceState,
+    StateChanged,
+    TypeConflict,
+    Unreadable,
+)
+from skerry.errors import ConnectFailed, Disconnected, Refused, RequestTimedOut
 from skerry.objects.base import Struct
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 from skerry.runtime.clock import monotonic_ns, wall_ns
@@ -116,10 +123,17 @@ class Session:
         interest, shape = self.core.hold(what, monotonic_ns(), where=where, fields=fields)
         self.carry()
         try:
-            await self.wait(lambda: interest.is_complete, timeout, f"all objects of {shape.name}")
+            await self.wait(
+                lambda: interest.is_complete or bool(interest.refusal),
+                timeout,
+                f"all objects of {shape.name}",
+            )
         except BaseException:
             self.release(interest)
             raise
+        if interest.refusal:
+            self.release(interest)
+            raise Refused(f"the node refused {interest.refusal}")
         return interest, shape
 
     def release(self, interest: Interest) -> None:
@@ -282,9 +296,10 @@ class Session:
         if isinstance(event, CallbackFailed):
             log.error("a callback failed", exc_info=event.error)
         elif isinstance(event, TypeConflict):
-            log.warning(
-                "the node knows another definition of a type",
-                extra={"type": event.name, "difference": event.difference},
+            log.warning("the node knows another definition of %s: %s", event.name, event.difference)
+        elif isinstance(event, Unreadable):
+            log.error(
+                "objects of %s cannot be read, and are left out: %s", event.name, event.detail
             )
         elif isinstance(event, Refusal):
             self._call(self.refusal_listeners, event)
@@ -299,7 +314,9 @@ class Session:
         for listener in list(listeners):
             try:
                 listener(event)
-            except Exception:
+            except BaseException as error:
+                if not self.core.intake.is_sheltered and not isinstance(error, Exception):
+                    raise
                 # A mistake of the program; the space and the other listeners go on.
                 log.exception("a callback failed")
 
@@ -337,6 +354,9 @@ def _words(error: BaseException) -> str:
     """The number says it more plainly than what asyncio makes of it, which repeats the address."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not to be trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        # Its number is one of OpenSSL's, and stands for something else among those of the system.
+        return f"TLS: {error.reason or error}".lower().replace("_", " ").replace("tls", "TLS", 1)
     if isinstance(error, OSError) and error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return str(error) or type(error).__name__

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
+from skerry.errors import LimitExceeded
+from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.protocol.access.client import EXTENSION_SUBJECTS
 from skerry.protocol.backoff import Backoff
 from skerry.protocol.machine import Statistics
@@ -35,6 +36,14 @@ class SpaceConfig:
     send_bytes_max: int = SEND_BYTES_MAX
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX
 
+    def __post_init__(self) -> None:
+        if len(self.name) > CLIENT_NAME_CHAR_COUNT_MAX:
+            raise LimitExceeded(
+                what="count of characters of the client's name",
+                value=len(self.name),
+                limit=CLIENT_NAME_CHAR_COUNT_MAX,
+            )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpaceStatistics(Statistics):
@@ -44,4 +53,4 @@ class SpaceStatistics(Statistics):
     published_count: int
     waiting_bytes: int
     unknown_count: int
-    """Objects of types that the node never described, which were left out."""
+    """Objects that were left out: the node never described their type, or knows another one."""

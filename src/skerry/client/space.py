@@ -26,6 +26,7 @@ from skerry.client.states import (
     SpaceState,
     StateChanged,
     TypeConflict,
+    Unreadable,
     next_states,
 )
 from skerry.errors import (
@@ -47,7 +48,14 @@ from skerry.protocol.access.client import (
     Rejected,
     SecretMissing,
 )
-from skerry.protocol.access.connection import Arrival, Broken, Ended, Stage, decode_message
+from skerry.protocol.access.connection import (
+    ALIVE_MARK,
+    Arrival,
+    Broken,
+    Ended,
+    Stage,
+    decode_message,
+)
 from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import Wire
@@ -107,6 +115,7 @@ class SpaceCore(Outbox):
         self.config = config or SpaceConfig()
         self.types = KnownTypes()
         self.intake = Intake()
+        self.intake.is_sheltered = lock is not None
         self.interests = Interests(self.intake, self.types)
         self.state = SpaceState.CONNECTING
         self._failure: str | None = None
@@ -140,10 +149,14 @@ class SpaceCore(Outbox):
         self._attempt_count = 0
         self._connected_count = 0
         self._unknown_count = 0
+        self._unreadable_names: set[str] = set()
+        """Types of which an object could not be read, on this connection."""
         self._opened_ns = 0
         self._heard_ns = 0
         self._is_answered = True
         """Whether anything was heard since the node was asked for a sign."""
+        self._is_probed = False
+        """Whether that was the question which a node answers at once."""
         self._detail = ""
 
     # -- the machine's contract
@@ -558,7 +571,10 @@ class SpaceCore(Outbox):
         assert error is not None
         if self.types.has_conflict(header.type_name):
             # It may well be one of the type that the node knows. The program was told of that.
-            self._events.append(CallbackFailed(error=error))
+            self._unknown_count += 1
+            if header.type_name not in self._unreadable_names:
+                self._unreadable_names.add(header.type_name)
+                self._events.append(Unreadable(name=header.type_name, detail=str(error)))
             return
         detail = f"the node sent what is no {header.type_name}: {error}"
         self._leave(detail, now_ns)
@@ -577,7 +593,7 @@ class SpaceCore(Outbox):
         route = self.interests.route_of(name)
         if route is None and name not in SERVICES:
             # A host may send what it never described; that is its business, not our end.
-            self._unknown_count += 1
+            self._unknown_count += name not in self.types.registry
             return
         try:
             if name in SERVICES:
@@ -602,6 +618,8 @@ class SpaceCore(Outbox):
             refusal = Refusal(what=message.what or "", reason=message.reason or "")
             self._flushes.refused(refusal)
             self._events.append(refusal)
+            if message.groupName is not None:
+                self.interests.refused(message.groupName, message.subscriptionId, str(refusal))
         else:
             self._described(connection, message)
 
@@ -634,7 +652,7 @@ class SpaceCore(Outbox):
 
     def _lost(self, why: str, now_ns: int) -> None:
         self._forget_connection()
-        unconfirmed_count = self._flushes.lost(self.buffer.moved_count)
+        unconfirmed_count = self._flushes.lost(self.buffer.moved_count, why)
         if self.state is SpaceState.CONNECTING and not self.config.is_patient:
             self._over(why)
             return
@@ -657,6 +675,7 @@ class SpaceCore(Outbox):
 
     def _forget_connection(self) -> None:
         self._connection = None
+        self._unreadable_names.clear()
         self.interests.disconnected()
         self._deadlines.cancel("silence")
         self._deadlines.cancel("idle")
@@ -674,12 +693,31 @@ class SpaceCore(Outbox):
         """The time for an answer is over."""
         is_handshake = self.state is not SpaceState.CONNECTED
         limit_ns = self.config.handshake_ns_max if is_handshake else self.config.answer_ns_max
-        if self._is_answered and not is_handshake and not self._flushes:
+        if is_handshake:
+            if self._is_answered and self._heard_ns + limit_ns > now_ns:
+                self._deadlines.set("silence", self._heard_ns + limit_ns)
+            elif self._connection is not None:
+                self._leave("the node is silent", now_ns)
             return
-        if self._is_answered and self._heard_ns + limit_ns > now_ns:
-            self._deadlines.set("silence", self._heard_ns + limit_ns)
-        elif self._connection is not None:
+        if self._is_answered:
+            self._is_probed = False
+            if not self._flushes:
+                return
+        if self._is_answered and self._heard_ns + limit_ns // 2 > now_ns:
+            self._deadlines.set("silence", self._heard_ns + limit_ns // 2)
+        elif not self._is_probed:
+            # It may be well, and wait for its storage to answer what it was asked.
+            self._ask_sign(now_ns)
+        else:
             self._leave("the node is silent", now_ns)
+
+    def _ask_sign(self, now_ns: int) -> None:
+        assert self._connection is not None
+        self._is_probed = True
+        self._is_answered = False
+        echo = internal_class("DotsEcho")(request=True, data=ALIVE_MARK)
+        self._connection.send_message(echo, self._wall_s(now_ns))
+        self._deadlines.set("silence", now_ns + self.config.answer_ns_max // 2)
 
     def _check_idle(self, now_ns: int) -> None:
         due_ns = self._heard_ns + self.config.idle_ns_max
@@ -696,8 +734,8 @@ class SpaceCore(Outbox):
         echo = internal_class("DotsEcho")(request=True, identifier=number, data=_FLUSH)
         self._connection.send_message(echo, self._wall_s(now_ns))
         # What was heard before the question is no answer.
-        self._is_answered = False
-        self._deadlines.set("silence", now_ns + self.config.answer_ns_max)
+        self._is_answered = self._is_probed = False
+        self._deadlines.set("silence", now_ns + self.config.answer_ns_max // 2)
 
     def _send_request(self, request: TypesRequest, now_s: float) -> None:
         assert self._connection is not None

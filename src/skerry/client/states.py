@@ -13,6 +13,7 @@ __all__ = [
     "SpaceState",
     "StateChanged",
     "TypeConflict",
+    "Unreadable",
     "next_states",
 ]
 
@@ -71,7 +72,7 @@ class Refusal(Event):
 class CallbackFailed(Event):
     """A callback of the program raised an error."""
 
-    error: Exception
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,3 +81,14 @@ class TypeConflict(Event):
 
     name: str
     difference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unreadable(Event):
+    """Objects of a type with two definitions cannot be read by this program's, and are left out.
+
+    Told of the first one on a connection.
+    """
+
+    name: str
+    detail: str

@@ -13,7 +13,7 @@ from skerry.client.events import REMOVE, Entry, Event
 from skerry.client.intake import Intake, Route
 from skerry.codec.pieces import cut, split_whole
 from skerry.engine.query import Query
-from skerry.protocol.access.header import ABSENT, Header
+from skerry.protocol.access.header import ABSENT, Header, copy_header
 
 __all__ = ["View", "header_like", "told_again"]
 
@@ -69,17 +69,9 @@ class View:
 
 def header_like(header: Header, attributes: int) -> Header:
     """The same header for other fields."""
-    made = Header(header.type_name)
-    made.sent_time = header.sent_time
-    made.server_sent_time = header.server_sent_time
+    made = copy_header(header)
     made.attributes = attributes
-    made.sender = header.sender
-    made.from_cache = header.from_cache
     made.remove_obj = 0
-    made.subject = header.subject
-    made.sequence = header.sequence
-    made.position = header.position
-    made.node = header.node
     return made
 
 

@@ -206,10 +206,10 @@ class _Stream:
         """All that waits with `data` behind it, or nothing while that is too little."""
         if not self._waiting:
             return data
-        self._waiting += data
-        if len(self._waiting) < self._wanted:
+        if len(self._waiting) + len(data) < self._wanted:
+            self._waiting += data
             return b""
-        joined = bytes(self._waiting)
+        joined = b"".join((self._waiting, data))
         self._waiting.clear()
         return joined
 

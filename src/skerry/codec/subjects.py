@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from urllib.parse import quote
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes
 from uuid import UUID
 
 from skerry.codec.decoder import decode_value
-from skerry.codec.encoder import encode_value
+from skerry.codec.encoder import encode_value, head
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
+from skerry.errors import EncodeError
 from skerry.schema.model import Kind
 
-__all__ = ["default_pattern", "default_subject"]
+__all__ = ["NO_KEY", "default_pattern", "default_subject", "key_parts", "text_level"]
+
+NO_KEY: Final = b"\xff"
+"""Bytes with which no canonical key begins."""
 
 _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 
@@ -19,14 +25,50 @@ _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 def default_subject(plan: StructPlan, pieces: Pieces) -> str:
     """Where an encoded object is published when its publisher names no other subject."""
     # A name from a stranger's descriptor may have any character, and so may be no level as it is.
-    levels = ["/" + _text_level(plan.name)]
+    levels = ["/" + text_level(plan.name)]
     levels += [_level(plan, field, pieces) for field in plan.keys]
     return "/".join(levels)
 
 
 def default_pattern(plan: StructPlan) -> str:
     """The pattern of exactly the default subjects that objects of a type can have."""
-    return "/" + _text_level(plan.name) + "/*" * len(plan.keys)
+    return "/" + text_level(plan.name) + "/*" * len(plan.keys)
+
+
+def key_parts(plan: StructPlan, levels: Sequence[str | None]) -> list[bytes]:
+    """What stands in the canonical keys of all objects with these levels behind their type.
+
+    A level of None may be any. The keys begin with the first of the parts and have the others in
+    them, and so do some others. To find a few objects among many by their subjects, without making
+    those of all. NO_KEY is among them where there cannot be any such object.
+    """
+    parts = [head(0x80, len(plan.keys))]
+    is_start = True
+    for field, level in zip(plan.keys, levels, strict=False):
+        if level is None:
+            is_start = False
+            continue
+        try:
+            value = _value_of_level(plan, field, level)
+        except (EncodeError, ValueError):
+            return [NO_KEY]
+        if is_start:
+            parts[0] += value
+        else:
+            parts.append(value)
+    return parts
+
+
+def text_level(value: str) -> str:
+    """A text as one level of a subject.
+
+    Percent-encoded, since some carriers are ASCII only and wild cards are never published.
+    """
+    data = value.encode("utf-8", "surrogateescape")
+    if value == "...":
+        return "".join(f"%{byte:02X}" for byte in data)
+    # quote() leaves "~" alone, which here begins the hex form.
+    return quote(data, safe="").replace("~", "%7E")
 
 
 def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:
@@ -35,25 +77,42 @@ def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:
         # Only an object without its whole key gets here, and nobody may publish one.
         return "~f6"
     value, _ = decode_value(plan, field, raw, 0)
+    return _level_of(plan, field, value)
+
+
+def _level_of(plan: StructPlan, field: FieldPlan, value: object) -> str:
     kind = int(field.kind)
     if kind in _DECIMAL:
         return str(value)
     if kind == Kind.BOOL:
         return "true" if value else "false"
     if kind == Kind.ENUM:
-        return _text_level(value.label)  # type: ignore[attr-defined]
+        return text_level(value.label)  # type: ignore[attr-defined]
     if isinstance(value, UUID):
         return str(value)
     if kind == Kind.STRING and isinstance(value, str):
-        return _text_level(value)
+        return text_level(value)
     # The form on the wire may be another than the one that stands for the value.
     return "~" + encode_value(plan, field, value).hex()
 
 
-def _text_level(value: str) -> str:
-    """Percent-encoded, since some carriers are ASCII only and wild cards are never published."""
-    data = value.encode("utf-8", "surrogateescape")
-    if value == "...":
-        return "".join(f"%{byte:02X}" for byte in data)
-    # quote() leaves "~" alone, which here begins the hex form.
-    return quote(data, safe="").replace("~", "%7E")
+def _value_of_level(plan: StructPlan, field: FieldPlan, level: str) -> bytes:
+    """The other way round: the encoded value that has this level; ValueError if none has."""
+    kind = int(field.kind)
+    value: object
+    if kind in _DECIMAL:
+        value = int(level)
+    elif kind == Kind.BOOL:
+        value = level == "true"
+    elif kind == Kind.ENUM:
+        value = {text_level(m.label): m for m in field.value.members.values()}.get(level)
+    elif kind == Kind.UUID:
+        value = UUID(level)
+    elif kind == Kind.STRING:
+        value = unquote_to_bytes(level).decode("utf-8", "surrogateescape")
+    else:
+        return bytes.fromhex(level.removeprefix("~"))
+    # Some texts can be read that are not written: +7, 07, an address of a uuid without dashes.
+    if value is None or _level_of(plan, field, value) != level:
+        raise ValueError(level)
+    return encode_value(plan, field, value)

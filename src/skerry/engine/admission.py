@@ -68,10 +68,11 @@ class Admission:
     """The doorkeeper of one node.
 
     The random numbers are challenges that nobody must foresee: a node on a network hands in a
-    `random.SystemRandom`, a simulated one its seeded chance.
+    `random.SystemRandom`, a simulated one its seeded chance. Without them, rules with a secret are
+    refused with a LocalProtocolError.
     """
 
-    def __init__(self, config: AdmissionConfig | None = None, *, rng: Random) -> None:
+    def __init__(self, config: AdmissionConfig | None = None, *, rng: Random | None = None) -> None:
         self._config = config or AdmissionConfig()
         self._permissions = Permissions(self._config.permission)
         self._authentication = Authentication(

@@ -77,7 +77,7 @@ class Authentication:
     """All rules and policies there are, from the configuration and from permitted clients."""
 
     def __init__(
-        self, rules: Iterable[AuthenticationRule], policy: Policy | None, *, rng: Random
+        self, rules: Iterable[AuthenticationRule], policy: Policy | None, *, rng: Random | None
     ) -> None:
         self._rng = rng
         self._rules: dict[_Key, AuthenticationRule] = {}
@@ -89,6 +89,7 @@ class Authentication:
         """A random number, never 0, which the client has to answer; None if it need not."""
         if origin.kind in _UNASKED or not self._is_proof_wanted(origin):
             return None
+        assert self._rng is not None, "a rule with a secret was taken without it"
         # 0 is what a client is sent that need not prove anything.
         return self._rng.getrandbits(64) or 1
 
@@ -154,6 +155,10 @@ class Authentication:
         self._policies.pop(policy.nameSpace or "", None)
 
     def _put(self, key: _Key, rule: AuthenticationRule) -> None:
+        if rule.secret is not None and self._rng is None:
+            raise LocalProtocolError(
+                "this node has no random numbers, so it cannot ask for secrets"
+            )
         if key not in self._rules and len(self._rules) >= AUTHENTICATION_RULE_COUNT_MAX:
             raise _too_many("rules")
         self._rules[key] = rule

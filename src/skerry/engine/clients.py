@@ -14,7 +14,7 @@ from skerry.engine.admission import Origin, Rights
 from skerry.engine.lane import Lane
 from skerry.engine.meter import ClientLimits, Meter
 from skerry.engine.slots import Late, Slots
-from skerry.limits import OWED_COUNT_MAX
+from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
@@ -86,8 +86,8 @@ class Client:
 
     @property
     def name(self) -> str:
-        """What it calls itself."""
-        return self.connection.name
+        """What it calls itself; the beginning, where that is longer than any that is let in."""
+        return self.connection.name[:CLIENT_NAME_CHAR_COUNT_MAX]
 
     @property
     def is_in(self) -> bool:

@@ -53,3 +53,5 @@ class TypeAdopted(Event):
 
     type_name: str
     object_count: int
+    losses: tuple[str, ...] = ()
+    """What old values are missed or misread by it, in words."""

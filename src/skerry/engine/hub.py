@@ -298,8 +298,6 @@ class Hub:
         """Updates that were accepted."""
         self.listed: list[Lane] = []
         """Lanes that have something new."""
-        self.taken: i64 = 0
-        """Index of the object that was looked at last, for when that raised."""
         self._pieces: Pieces = Pieces(b"")
         """For one object after the other."""
         self.node: i64 = node
@@ -331,28 +329,6 @@ class Hub:
                 lane.spare_stencil = lane.stencil
                 lane.stencil = Stencil(repeat, topic, lane)
         return self.take(lane, topic, header, body[at:], now_s, wall_ns) is None
-
-    def take_run(
-        self,
-        lane: Lane,
-        arrived: list[tuple[Header, bytes]],
-        start: int,
-        now_s: float,
-        wall_ns: int,
-    ) -> int:
-        """The same for objects that came in another form than frames, read already."""
-        count: i64 = len(arrived)
-        index: i64 = start
-        while index < count:
-            self.taken = index
-            header, payload = arrived[index]
-            topic = self.topics.get(header.type_name)
-            if topic is None or topic.is_special or header.attributes < 0:
-                break
-            if self.take(lane, topic, header, payload, now_s, wall_ns) is not None:
-                break
-            index += 1
-        return index
 
     def _find(self, lane: Lane, cutter: FrameCutter) -> Stencil | None:
         stencil = lane.stencil

@@ -8,16 +8,28 @@ is not explained. It is always 0.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from skerry.engine.clients import Client
+from skerry.engine.hub import Topic
 from skerry.engine.lane import Tally
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.machine import Statistics
 
-__all__ = ["ClientRow", "LedgerRow", "NodeStatistics", "TypeRow", "ledger_object", "ledger_row"]
+__all__ = [
+    "ClientRow",
+    "LedgerRow",
+    "NodeStatistics",
+    "TypeRow",
+    "client_row",
+    "ledger_object",
+    "ledger_row",
+    "type_rows",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,3 +156,54 @@ def ledger_row(tally: Tally, queued: int) -> LedgerRow:
         refused=int(tally.refused),
         queued=queued,
     )
+
+
+def client_row(client: Client) -> ClientRow:
+    """A client as it is now."""
+    lane = client.lane
+    queued = int(lane.waiting_count) + client.slots.waiting_count
+    return ClientRow(
+        client_id=client.client_id,
+        name=client.name,
+        kind=client.origin.kind,
+        host=client.origin.host,
+        stage=client.connection.stage.name.lower(),
+        received_count=client.received_count,
+        received_bytes=client.received_bytes,
+        accepted=int(lane.sequence),
+        refused_count=client.refused_count,
+        sent_count=int(lane.sent_count),
+        sent_bytes=int(lane.sent_bytes),
+        queued_count=queued,
+        queued_bytes=int(lane.size),
+        queued_bytes_peak=int(lane.size_peak),
+        ledger=ledger_row(lane.tally, queued),
+    )
+
+
+def type_rows(
+    topics: Collection[Topic], clients: Iterable[Client], member_count: Callable[[str], int]
+) -> tuple[TypeRow, ...]:
+    """All types as they are now."""
+    queued = _queued_by_type(topics, clients)
+    return tuple(
+        TypeRow(
+            name=topic.name,
+            object_count=len(topic.shelf.objects),
+            accepted=int(topic.accepted),
+            member_count=member_count(topic.name),
+            ledger=ledger_row(topic.tally, queued[topic.name]),
+        )
+        for topic in topics
+    )
+
+
+def _queued_by_type(topics: Iterable[Topic], clients: Iterable[Client]) -> Counter[str]:
+    queued: Counter[str] = Counter()
+    names = {id(topic.tally): topic.name for topic in topics}
+    for client in clients:
+        for tally, count in client.lane.runs():
+            queued[names[id(tally)]] += count
+        for topic, count in client.slots.counts():
+            queued[topic.name] += count
+    return queued

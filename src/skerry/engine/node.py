@@ -13,39 +13,32 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from random import Random
 from typing import Any
 
-from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import split
 from skerry.engine.admission import INSIDE, Admission, Origin
+from skerry.engine.arrivals import Arrivals
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
 from skerry.engine.hub import Hub, Topic
 from skerry.engine.lane import Lane
-from skerry.engine.ledger import (
-    ClientRow,
-    NodeStatistics,
-    TypeRow,
-    ledger_object,
-    ledger_row,
-)
+from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
 from skerry.engine.persistence import Journal, StoredObject, StoredType
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
 from skerry.engine.sweeps import Sweeps
 from skerry.engine.types import Types
-from skerry.errors import CodecError, DecodeError, LimitExceeded, ProtocolError, SchemaError
+from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import PAYLOAD_BYTES_MAX, REPLAY_SLICE_BYTES
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
-from skerry.protocol.access.connection import Arrival, Broken, Ended, Stage
-from skerry.protocol.access.header import Header, read_header
-from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
+from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
@@ -83,7 +76,7 @@ class NodeCore(Outbox):
         self._hub = Hub(self.cache, self._routing, node=node_id)
         self._routing.attach(self._hub)
         self._types = Types(self._hub, self._routing, journal, self._events)
-        self._admission = admission or Admission(rng=Random(0))
+        self._admission = admission or Admission()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
         self._sweeps = Sweeps(self._hub)
@@ -98,7 +91,8 @@ class NodeCore(Outbox):
         self._next_client = _FIRST_CLIENT
         self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
         self._services = Services(self, self._hub, self._routing, self._types, self._admission)
-        self._received = [0, 0]
+        self._arrivals = Arrivals(self, self._hub, self._types, self._services)
+        self._received_bytes = 0
         self._sent = [0, 0]
         self._refusals: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
@@ -164,13 +158,10 @@ class NodeCore(Outbox):
         self._note_time(now_ns)
         self._roster.note_activity(now_ns)
         client.received_bytes += len(data)
-        self._received[1] += len(data)
+        self._received_bytes += len(data)
         if client.connection.is_over:
             return
-        if client.lane.is_framed:
-            self._take_frames(client, data, now_ns)
-        else:
-            self._take_messages(client, data, now_ns)
+        self._arrivals.take(client, data, now_ns)
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
         """A client is gone, orderly or not."""
@@ -198,7 +189,7 @@ class NodeCore(Outbox):
     def advance(self, now_ns: int) -> None:
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
-        self._sweeps.advance(now_ns + self._wall_offset_ns)
+        self._sweeps.advance(self.wall_ns(now_ns))
         for client in list(self._busy.values()):
             if not client.lane.is_paused:
                 self._continue(client, now_ns)
@@ -236,7 +227,7 @@ class NodeCore(Outbox):
 
     def statistics(self) -> NodeStatistics:
         """All counters, and the ledger."""
-        queued = self._queued_by_type()
+        topics = self._hub.topics.values()
         journal = None if self.journal is None else self.journal.statistics()
         return NodeStatistics(
             started_ns=self._started_ns or 0,
@@ -245,8 +236,8 @@ class NodeCore(Outbox):
             group_count=self._routing.group_count,
             object_count=int(self.cache.object_count),
             payload_bytes=int(self.cache.payload_bytes),
-            received_count=self._received[0],
-            received_bytes=self._received[1],
+            received_count=self._arrivals.count,
+            received_bytes=self._received_bytes,
             sent_count=self._sent[0],
             sent_bytes=self._sent[1],
             accepted_count=int(self._hub.position),
@@ -255,17 +246,8 @@ class NodeCore(Outbox):
             storage_trouble="" if journal is None else journal.trouble,
             refusals=dict(self._refusals),
             ends=dict(self._ends),
-            clients=tuple(_client_row(client) for client in self._clients.values()),
-            types=tuple(
-                TypeRow(
-                    name=topic.name,
-                    object_count=len(topic.shelf.objects),
-                    accepted=int(topic.accepted),
-                    member_count=self._routing.member_count(topic.name),
-                    ledger=ledger_row(topic.tally, queued[topic.name]),
-                )
-                for topic in self._hub.topics.values()
-            ),
+            clients=tuple(client_row(client) for client in self._clients.values()),
+            types=type_rows(topics, self._clients.values(), self._routing.member_count),
         )
 
     # -- for whoever runs it
@@ -293,7 +275,7 @@ class NodeCore(Outbox):
         for client in list(self._clients.values()):
             self._end(client, now_ns, code=0, text="")
         # What is stored has to be without what goes with them, too.
-        self._sweeps.complete(now_ns + self._wall_offset_ns)
+        self._sweeps.complete(self.wall_ns(now_ns))
 
     def carry(self, peer: Address) -> None:
         """Let a client that was let in bring messages to other nodes, and from there to here.
@@ -307,9 +289,13 @@ class NodeCore(Outbox):
 
     # -- for the services
 
+    def wall_ns(self, now_ns: int) -> int:
+        """Wall time."""
+        return now_ns + self._wall_offset_ns
+
     def wall_s(self, now_ns: int) -> float:
         """Wall time in seconds."""
-        return seconds_of_ns(now_ns + self._wall_offset_ns)
+        return seconds_of_ns(self.wall_ns(now_ns))
 
     def say(self, obj: Struct, now_ns: int, is_remove: bool = False, subject: str = "") -> None:
         """Publish something as the node itself, or remove it."""
@@ -323,13 +309,13 @@ class NodeCore(Outbox):
         header.attributes = topic.plan.key_mask if is_remove else int(obj.attributes)
         payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
         pieces = split(topic.plan, payload, 0)
-        self._hub.accept(None, topic, header, pieces, subject, now_ns + self._wall_offset_ns)
+        self._hub.accept(None, topic, header, pieces, subject, self.wall_ns(now_ns))
 
     def sweep(
         self, topic: Topic, keys: Iterable[bytes], now_ns: int, finish: Callable[[], None]
     ) -> None:
         """Remove objects as the node itself; `finish` is called after the last."""
-        self._sweeps.begin(topic, keys, now_ns + self._wall_offset_ns, finish)
+        self._sweeps.begin(topic, keys, self.wall_ns(now_ns), finish)
 
     def start(self, client: Client, task: Any, now_ns: int) -> None:
         """Put something on a client's agenda, and begin with it if it is the first."""
@@ -343,8 +329,32 @@ class NodeCore(Outbox):
         """Somebody joined the ledger, and is told of it from now on."""
         self._roster.watch_ledger(now_ns)
 
-    def refuse(self, client: Client, what: str, reason: str, now_ns: int) -> None:
-        """Tell a client that it does not get what it asked for; who cannot hear that is cut."""
+    def forget_described(self, names: Iterable[str]) -> None:
+        """Types have other definitions now, and are described anew before the next object."""
+        for name in names:
+            for client in self._clients.values():
+                client.connection.forget_described(name)
+
+    def tell_conflict(self, client: Client, conflict: SchemaMismatchError, now_ns: int) -> None:
+        """Tell the client that its definition of a type is not the one in use, and all monitors."""
+        if client.lane.has_subjects:
+            self.refuse(client, "describe", str(conflict), now_ns)
+        if self._extensions:
+            told = internal_class("SkerryConflict")(
+                typeName=conflict.name,
+                known=conflict.known,
+                offered=conflict.offered,
+                difference=conflict.difference,
+            )
+            self.say(told, now_ns)
+
+    def refuse(
+        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
+    ) -> None:
+        """Tell a client that it does not get what it asked for; who cannot hear that is cut.
+
+        `join` is the DotsMember that is refused, if it is one: the client waits for its answer.
+        """
         self._refusals[what] += 1
         client.refused_count += 1
         self._events.append(
@@ -352,6 +362,9 @@ class NodeCore(Outbox):
         )
         if client.lane.has_subjects:
             refusal = internal_class("SkerryRefusal")(what=what, reason=reason)
+            if join is not None:
+                refusal.groupName = join.groupName
+                refusal.subscriptionId = join.subscriptionId
             client.connection.send_message(refusal, self.wall_s(now_ns))
         else:
             self.drop(client, now_ns, f"{what}: {reason}", reason="refused")
@@ -362,107 +375,19 @@ class NodeCore(Outbox):
 
     # -- what clients send
 
-    def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Frames of version 2: most are passed on without being read."""
-        cutter, lane = client.connection.wire.cutter, client.lane
-        wall_ns = now_ns + self._wall_offset_ns
-        now_s = seconds_of_ns(wall_ns)
-        try:
-            cutter.load(data)
-            while True:
-                if client.is_free and self._have_all_gone(lane, cutter, now_s, wall_ns):
-                    break
-                if not client.is_free and not cutter.step():
-                    break
-                header, at = read_header(cutter.body(), 0)
-                self._take_one(client, header, cutter.body()[at:], now_ns)
-                if not client.is_present:
-                    break
-            self._count_received(client, int(cutter.frame_count))
-            if client.is_present:
-                # A fault behind whole frames is told when asked again.
-                cutter.load(b"")
-        except DecodeError as error:
-            self.drop(client, now_ns, f"{error.type_name}: {error}")
-
-    def _have_all_gone(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
-        """Whether all frames were of objects that need no look of the node; else the cutter is
-        at the first that does."""
-        try:
-            return self._hub.take_frames(lane, cutter, now_s, wall_ns)
-        except (CodecError, LimitExceeded, ProtocolError, SchemaError):
-            # Taken again by who called, where the fault is told. One of the frame itself is not.
-            if not cutter.buffer:
-                raise
-            return False
-
-    def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
-        """What comes in another form than frames of version 2."""
-        arrived, fault = client.connection.feed(data)
-        self._count_received(client, len(arrived))
-        for header, payload in arrived:
-            self._take_one(client, header, payload, now_ns)
-            if not client.is_present:
-                return
-        if fault is not None:
-            self.drop(client, now_ns, f"{fault.message}: {fault.detail}")
-
-    def _count_received(self, client: Client, count: int) -> None:
-        client.received_count += count
-        self._received[0] += count
-
-    def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
-        item = client.connection.understand(header, payload)
-        if isinstance(item, Arrival):
-            self._arrived(client, header, payload, now_ns)
-        elif isinstance(item, ConnectAsked):
-            self._introduced(client, item, now_ns)
-        elif isinstance(item, JoinsFinished):
-            client.when_caught_up(lambda _: self._joined(client), self.wall_s(now_ns))
-        elif isinstance(item, Ended):
-            if item.code == 0:
-                # It said goodbye, and hears nothing more.
-                client.connection.stage = Stage.CLOSED
-                self._end(client, now_ns, code=0, text="", reason="goodbye")
-            else:
-                self.drop(client, now_ns, f"received DOTS error: ({item.code}) {item.text}")
-        else:
-            assert isinstance(item, Broken)
-            self.drop(client, now_ns, f"{item.message}: {item.detail}")
-
-    def _arrived(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
-        """Act on an object."""
-        name = header.type_name
-        try:
-            topic = self._types.topic(name)
-            if topic is None:
-                self.drop(client, now_ns, f"there is no type {name}")
-                return
-            if topic.type.flags.substruct_only:
-                self.drop(client, now_ns, f"{name} is only for use inside other structs")
-                return
-            if not self._services.is_permitted(client, topic, header, payload, now_ns):
-                return
-            if self._services.serve(client, topic, header, payload, now_ns):
-                return
-            self.take(client, topic, header, payload, now_ns)
-        except LimitExceeded as error:
-            self.refuse(client, _verb(header), f"{name}: {error}", now_ns)
-        except (CodecError, ProtocolError, SchemaError) as error:
-            self.drop(client, now_ns, str(error))
-
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
         """Let an object of a client go its way."""
-        wall_ns = now_ns + self._wall_offset_ns
+        wall_ns = self.wall_ns(now_ns)
         fault = self._hub.take(client.lane, topic, header, payload, seconds_of_ns(wall_ns), wall_ns)
         if fault is not None:
             self.drop(client, now_ns, f"{topic.name}: {fault}")
 
     # -- clients come
 
-    def _introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
+    def introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
+        """A client said who it is: let it in, or not."""
         now_s = self.wall_s(now_ns)
         self._waiting.pop(client.client_id, None)
         if not self._admission.verdict(
@@ -489,7 +414,7 @@ class NodeCore(Outbox):
             ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
 
-    def _joined(self, client: Client) -> None:
+    def joined(self, client: Client) -> None:
         """All that a client wanted early is on its way."""
         # The state is told before the client is, as its own DotsClient is among what it may have
         # joined early.
@@ -498,6 +423,11 @@ class NodeCore(Outbox):
         client.connection.finish_preload(self.wall_s(self._now_ns))
 
     # -- and go
+
+    def goodbye(self, client: Client, now_ns: int) -> None:
+        """A client ends its connection, and hears nothing more."""
+        client.connection.stage = Stage.CLOSED
+        self._end(client, now_ns, code=0, text="", reason="goodbye")
 
     def _cut_silent(self, now_ns: int) -> None:
         for client in list(self._waiting.values()):
@@ -577,16 +507,6 @@ class NodeCore(Outbox):
         self._sent[1] += int(lane.size)
         self._transmits.append(Transmit(destination=client.address, data=lane.take()))
 
-    def _queued_by_type(self) -> Counter[str]:
-        queued: Counter[str] = Counter()
-        names = {id(topic.tally): topic.name for topic in self._hub.topics.values()}
-        for client in self._clients.values():
-            for tally, count in client.lane.runs():
-                queued[names[id(tally)]] += count
-            for topic, count in client.slots.counts():
-                queued[topic.name] += count
-        return queued
-
     def _ledger(self) -> list[Struct]:
         """The ledger as objects, if anybody looks at it."""
         if not self._routing.member_count("SkerryLedger"):
@@ -600,47 +520,11 @@ class NodeCore(Outbox):
     def _status(self) -> Mapping[str, Any]:
         return {
             "started_s": seconds_of_ns(self._started_ns or 0),
-            "received": tuple(self._received),
+            "received": (self._arrivals.count, self._received_bytes),
             "sent": tuple(self._sent),
         }
 
     def _note_time(self, now_ns: int) -> None:
         self._now_ns = now_ns
         if self._started_ns is None:
-            self._started_ns = now_ns + self._wall_offset_ns
-
-
-_VERBS = {
-    "DotsAuthentication": "administer",
-    "DotsAuthenticationPolicy": "administer",
-    "DotsMember": "subscribe",
-    "EnumDescriptorData": "describe",
-    "StructDescriptorData": "describe",
-}
-
-
-def _verb(header: Header) -> str:
-    """What a client wanted by a transmission, in one of few words."""
-    return _VERBS.get(header.type_name, "remove" if header.remove_obj == 1 else "publish")
-
-
-def _client_row(client: Client) -> ClientRow:
-    lane = client.lane
-    queued = int(lane.waiting_count) + client.slots.waiting_count
-    return ClientRow(
-        client_id=client.client_id,
-        name=client.name,
-        kind=client.origin.kind,
-        host=client.origin.host,
-        stage=client.connection.stage.name.lower(),
-        received_count=client.received_count,
-        received_bytes=client.received_bytes,
-        accepted=int(lane.sequence),
-        refused_count=client.refused_count,
-        sent_count=int(lane.sent_count),
-        sent_bytes=int(lane.sent_bytes),
-        queued_count=queued,
-        queued_bytes=int(lane.size),
-        queued_bytes_peak=int(lane.size_peak),
-        ledger=ledger_row(lane.tally, queued),
-    )
+            self._started_ns = self.wall_ns(now_ns)

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final, Literal, TypeAlias, get_args
-from urllib.parse import quote
 
+from skerry.codec.subjects import text_level
 from skerry.engine.origins import Origin, parse_place
 from skerry.errors import LocalProtocolError
 from skerry.limits import (
@@ -93,9 +93,7 @@ def group_patterns(group: str) -> list[str]:
     """The subjects of a group: a pattern itself, and for a type's name those of its objects."""
     if group.startswith("/"):
         return [check_pattern(group)]
-    # As in the default subject of an object, where such a name is one level.
-    level = quote(group.encode("utf-8", "surrogateescape"), safe="").replace("~", "%7E")
-    level = "%2E%2E%2E" if level == "..." else level
+    level = text_level(group)
     return [f"/{level}", f"/{level}/..."]
 
 

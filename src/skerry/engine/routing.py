@@ -24,7 +24,7 @@ from skerry.protocol.patterns import (
     overlaps,
 )
 
-__all__ = ["Routing"]
+__all__ = ["WILD_CARDS", "Routing", "knows_type"]
 
 
 class Routing(Router):
@@ -246,7 +246,7 @@ class Routing(Router):
             assert isinstance(value, Membership)
             found.setdefault(value.client.client_id, []).append(value)
         if topic.name.startswith(_OUR_OWN):
-            return {at: members for at, members in found.items() if _knows_our_own(members)}
+            return {at: m for at, m in found.items() if knows_type(m[0].client, topic.name)}
         return found
 
     def _is_heard_by(self, client: Client, news: News) -> bool:
@@ -288,11 +288,13 @@ _OUR_OWN = "Skerry"
 """How the names of types begin that only our own programs know."""
 
 
-_WILD_CARDS = ("*", "...", "\u2026")
+WILD_CARDS = ("*", "...", "\u2026")
+"""Levels of a pattern that stand for others."""
 
 
-def _knows_our_own(memberships: list[Membership]) -> bool:
-    return bool(memberships[0].client.lane.has_subjects)
+def knows_type(client: Client, type_name: str) -> bool:
+    """Whether a client can be told of a type: ours are not described, and not all know them."""
+    return bool(client.lane.has_subjects) or not type_name.startswith(_OUR_OWN)
 
 
 def _is_partial(pattern: str, own: str) -> bool:
@@ -310,7 +312,7 @@ def _check(subject: str, topic: Topic) -> None:
     Default subjects have whole keys in them and may be of any length: nobody chose them.
     """
     is_default = topic.needs_subject and covers(default_pattern(topic.plan), subject)
-    if not is_default or any(level in _WILD_CARDS for level in subject.split("/")):
+    if not is_default or any(level in WILD_CARDS for level in subject.split("/")):
         check_subject(subject)
 
 

@@ -10,19 +10,20 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.codec.pieces import cut, split
-from skerry.codec.subjects import default_pattern, default_subject
+from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
 from skerry.engine.admission import Admission
 from skerry.engine.clients import Client, Countdown, Later
 from skerry.engine.hub import Hub, Topic
 from skerry.engine.members import Membership
 from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay
-from skerry.engine.routing import Routing
+from skerry.engine.routing import WILD_CARDS, Routing, knows_type
 from skerry.engine.types import SPECIAL_TYPES, Types
 from skerry.engine.views import Selection, View
 from skerry.errors import FilterError
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import PatternTree, check_pattern, covers, overlaps
 from skerry.schema.model import EnumType
@@ -143,12 +144,12 @@ class Services:
         if group.startswith("/"):
             group = check_pattern(group)
         if not rights.allows_group("subscribe", group):
-            self._node.refuse(client, "subscribe", f"{group}: not permitted", now_ns)
+            self._node.refuse(client, "subscribe", f"{group}: not permitted", now_ns, join=message)
         elif message.subscriptionId is not None:
             self._open_view(client, message, now_ns)
         elif group not in client.groups and len(client.groups) >= limits.join_count_max:
             reason = f"{group}: {limits.join_count_max} groups joined already"
-            self._node.refuse(client, "subscribe", reason, now_ns)
+            self._node.refuse(client, "subscribe", reason, now_ns, join=message)
         else:
             is_conflating = _is_conflating(message)
             member = self._routing.join(client, group, is_conflating=is_conflating)
@@ -196,13 +197,14 @@ class Services:
         """The cached objects that a member is to be told; None where it is told nothing at all."""
         if not member.group.startswith("/"):
             topic = self._types.topic(member.group)
-            if topic is None or not topic.is_cached:
+            if topic is None or not topic.is_cached or not knows_type(member.client, topic.name):
                 return None
             return [(topic, self._permitted(member.client, topic, "subscribe"))]
         return [
             (topic, keys)
             for topic in self._hub.topics.values()
-            if topic.is_cached and (keys := _selected(topic, member.group))
+            if topic.is_cached and knows_type(member.client, topic.name)
+            if (keys := _selected(topic, member.group))
         ]
 
     def _permitted(self, client: Client, topic: Topic, verb: str) -> list[bytes]:
@@ -232,12 +234,12 @@ class Services:
         if topic is None or query is None:
             # Others are told nothing, as by other hosts: a client that can be told is.
             if client.lane.has_subjects:
-                self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns)
+                self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
             return
         is_new = (name, message.subscriptionId) not in client.views
         if is_new and len(client.views) >= client.limits.view_count_max:
             reason = f"{name}: {len(client.views)} filtered subscriptions already"
-            self._node.refuse(client, "subscribe", reason, now_ns)
+            self._node.refuse(client, "subscribe", reason, now_ns, join=message)
             return
         view = View(
             client,
@@ -274,12 +276,18 @@ class Services:
             self._node.refuse(client, "describe", reason, now_ns)
             return
         origin = f"client {client.client_id} ({client.name})"
-        found, conflict = self._types.learn(message, origin=origin)
+        learned = self._types.learn(message, origin=origin)
+        found = learned.type
         client.type_count += is_new
+        self._node.forget_described(learned.redefined)
         client.connection.note_described(found.name)
-        if conflict and client.lane.has_subjects:
-            self._node.refuse(client, "describe", conflict, now_ns)
+        if learned.conflict is not None:
+            self._node.tell_conflict(client, learned.conflict, now_ns)
         now_s = self._node.wall_s(now_ns)
+        if learned.conflict is not None and client.lane.has_subjects:
+            # It is told the definition in use, and can tell objects of it from broken ones.
+            client.connection.forget_described(found.name)
+            client.connection.describe(found, now_s)
         # Who follows descriptions is described the type as it is described to all, first.
         for member in self._routing.members(topic.name):
             member.client.connection.describe(found, now_s)
@@ -325,7 +333,8 @@ class Services:
             client.connection.send_message(message, now_s)
 
         def answer(now_s: float) -> None:
-            if journal is not None and number > journal.stored:
+            is_flush = message.data != ALIVE_MARK
+            if is_flush and journal is not None and number > journal.stored:
                 self._echoes.append((number, client, reply))
             else:
                 reply(now_s)
@@ -409,11 +418,13 @@ def _selected(topic: Topic, pattern: str) -> list[bytes]:
     is_whole, is_part = covers(pattern, own), overlaps(pattern, own)
     tree = PatternTree()
     tree.add(pattern, True)
+    levels = [None if level in WILD_CARDS else level for level in pattern.split("/")[2:]]
+    start, *rest = key_parts(plan, levels) if is_part else [NO_KEY]
     found: list[bytes] = []
     for key, entry in objects.items():
         if entry.subject:
             is_wanted = tree.matches_any(entry.subject)
-        elif is_whole or not is_part:
+        elif is_whole or not key.startswith(start) or not all(part in key for part in rest):
             is_wanted = is_whole
         else:
             is_wanted = tree.matches_any(default_subject(plan, split(plan, entry.payload, 0)))

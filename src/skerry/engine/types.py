@@ -8,6 +8,7 @@ brings, if the stored objects can be taken over.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from skerry.codec.pieces import split_whole
@@ -27,7 +28,7 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType, dependencies
 from skerry.schema.registry import Registry
 
-__all__ = ["SPECIAL_TYPES", "Types"]
+__all__ = ["SPECIAL_TYPES", "Learned", "Types"]
 
 SPECIAL_TYPES: Final = frozenset(
     {
@@ -43,6 +44,19 @@ SPECIAL_TYPES: Final = frozenset(
     }
 )
 """Types by which clients speak with the node itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Learned:
+    """What came of the description of a type."""
+
+    type: NamedType
+    """The definition that is in force then."""
+    conflict: SchemaMismatchError | None = None
+    """In what it differs from the one that came."""
+    redefined: tuple[str, ...] = ()
+    """Types whose stored definition gave way: what clients were told of them holds no more."""
+
 
 _STORAGE: Final = "the storage"
 
@@ -78,19 +92,23 @@ class Types:
         cls: type[Struct] = class_of(topic.type)
         return cls
 
-    def learn(self, message: Any, *, origin: str) -> tuple[NamedType, str]:
-        """The type in force after a description came, and what is wrong if that is another one."""
+    def learn(self, message: Any, *, origin: str) -> Learned:
+        """Take a description; what came of it."""
         found = from_description(message, self.registry)
+        redefined: tuple[str, ...] = ()
         if found.name in self.registry and self._stored:
-            self._adopt(found, origin)
+            redefined = self._adopt(found, origin)
         try:
             self.registry.add(found, origin=origin)
         except SchemaMismatchError as error:
             # The first definition stays; the registry keeps the other to be shown.
             self._events.append(TypeConflict(type_name=found.name, detail=str(error)))
-            return self.registry[found.name], str(error)
+            return Learned(type=self.registry[found.name], conflict=error)
+        if self.registry.origin(found.name) == _STORAGE:
+            # Somebody lives by it now, so it gives way to no other.
+            self.registry.claim(found.name, origin=origin)
         self._stored.pop(found.name, None)
-        return found, ""
+        return Learned(type=found, redefined=redefined)
 
     def restore(self, stored: StoredType | StoredObject) -> None:
         """Take back a type or, after its type, an object."""
@@ -142,20 +160,24 @@ class Types:
 
     # -- stored objects under a new definition
 
-    def _adopt(self, found: NamedType, origin: str) -> None:
-        """Let a client's definition take the place of a stored one, if all objects can follow."""
+    def _adopt(self, found: NamedType, origin: str) -> tuple[str, ...]:
+        """Let a client's definition take the place of a stored one, if all objects can follow.
+
+        Gives the names of all types that are others then.
+        """
         if fingerprint(self.registry[found.name]) == fingerprint(found):
-            return
+            return ()
         if self.registry.origin(found.name) != _STORAGE:
-            return
+            return ()
         concerned = [old for old in self._stored.values() if _uses(old, found.name)]
         plans = [plan_adoption(old, _with(old, found)) for old in concerned]
         # What has no objects is free to change: nothing can be lost by it.
         if not all(plan.is_possible or not self._has_objects(plan.old.name) for plan in plans):
-            return
+            return ()
         self.registry.replace(found, origin=origin)
         for plan in plans:
             self._take_over(plan)
+        return tuple({found.name: None} | {plan.new.name: None for plan in plans})
 
     def _take_over(self, plan: Adoption) -> None:
         name = plan.new.name
@@ -170,7 +192,13 @@ class Types:
             self._hub.cache.rewrite(entry, payload, split_whole(topic.plan, payload).present)
             if self._journal is not None:
                 self._journal.put(plan.new, key, entry)
-        self._events.append(TypeAdopted(type_name=name, object_count=len(topic.shelf.objects)))
+        self._events.append(
+            TypeAdopted(
+                type_name=name,
+                object_count=len(topic.shelf.objects),
+                losses=tuple(str(change) for change in plan.losses),
+            )
+        )
 
     def _has_objects(self, name: str) -> bool:
         return bool(self._hub.cache.shelf(name).objects)

@@ -7,12 +7,23 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
+from skerry.engine.carrier.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.events import (
     ClientCame,
     ClientRefused,
     ClientWent,
     TypeAdopted,
     TypeConflict,
+)
+from skerry.protocol.distributor.events import (
+    CommunicationFailed,
+    IdentityTaken,
+    Nagging,
+    OtherDialect,
+    SenderFound,
+    SenderRemoved,
+    SendersRefused,
+    UpdatesLost,
 )
 from skerry.protocol.machine import Event
 
@@ -48,7 +59,22 @@ def _line(event: Event) -> tuple[int, str]:
             return logging.WARNING, "client refused"
         case TypeConflict():
             return logging.WARNING, "two definitions of a type"
-        case TypeAdopted():
-            return logging.INFO, "stored objects follow a new definition of their type"
+        case TypeAdopted(losses=losses):
+            level = logging.WARNING if losses else logging.INFO
+            return level, "stored objects follow a new definition of their type"
+        case DefinitionConflict():
+            return logging.WARNING, "somebody in the group defines a type otherwise"
+        case MessagesGivenUp():
+            return logging.WARNING, "messages of a type that nobody described are dropped"
+        case UpdatesLost():
+            return logging.WARNING, "updates of the group are lost"
+        case CommunicationFailed():
+            return logging.WARNING, "the network refuses"
+        case SenderFound():
+            return logging.INFO, "a sender of the group was found"
+        case SenderRemoved():
+            return logging.INFO, "a sender of the group is gone"
+        case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused():
+            return logging.WARNING, "trouble in a multicast group"
         case _:
             return logging.DEBUG, type(event).__name__

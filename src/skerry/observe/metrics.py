@@ -14,8 +14,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from skerry import build_info
+from skerry.engine.carrier.events import GroupStatistics
 from skerry.engine.ledger import NodeStatistics, TypeRow
 from skerry.limits import METRIC_TYPE_COUNT_MAX
+from skerry.observe.group_metrics import GroupCollector
 
 __all__ = ["CONTENT_TYPE", "METRICS", "NodeCollector", "node_registry", "written"]
 
@@ -54,10 +56,14 @@ METRICS: Final[Mapping[str, str]] = {
 _OUTCOMES: Final = ("delivered", "filtered", "conflated", "expired", "refused")
 
 
-def node_registry(statistics: Callable[[], NodeStatistics]) -> CollectorRegistry:
-    """All metrics of a node and its process, of which a scrape is made."""
+def node_registry(
+    statistics: Callable[[], NodeStatistics],
+    group: Callable[[], GroupStatistics | None] = lambda: None,
+) -> CollectorRegistry:
+    """All metrics of a node, its multicast group and its process, of which a scrape is made."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(statistics))
+    registry.register(GroupCollector(group))
     ProcessCollector(registry=registry)
     return registry
 

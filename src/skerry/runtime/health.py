@@ -52,7 +52,8 @@ class HealthServer:
         self.request_s_max = request_s_max
         self._pages = dict(pages)
         self._servers: list[asyncio.Server] = []
-        self._open: set[asyncio.Transport] = set()
+        self._open: dict[asyncio.Transport, None] = {}
+        """Who is there, longest first."""
 
     async def listen(self, host: str, port: int) -> str:
         """Serve at an address; gives its URL. ConnectFailed when somebody else has it."""
@@ -76,16 +77,21 @@ class HealthServer:
         for server in self._servers:
             await server.wait_closed()
 
-    def enter(self, transport: asyncio.Transport) -> bool:
-        """Whether there is room for one more visitor."""
+    def enter(self, transport: asyncio.Transport) -> None:
+        """One more visitor; where there are too many, the one who is there longest has to go.
+
+        It had the most time to ask. Were the newest turned away, some who say nothing would keep
+        out those who look whether the node is well, and may restart it if nobody answers.
+        """
         if len(self._open) >= HTTP_CONNECTION_COUNT_MAX:
-            return False
-        self._open.add(transport)
-        return True
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.abort()
+        self._open[transport] = None
 
     def leave(self, transport: asyncio.Transport) -> None:
         """A visitor is gone."""
-        self._open.discard(transport)
+        self._open.pop(transport, None)
 
     def answer(self, request: bytes) -> bytes:
         """What to answer to a request's line and headers, status line included."""
@@ -124,9 +130,7 @@ class _Visit(asyncio.Protocol):
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
         transport = cast("asyncio.Transport", transport)
         self._transport = transport
-        if not self._server.enter(transport):
-            transport.abort()
-            return
+        self._server.enter(transport)
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(self._server.request_s_max, transport.abort)
 

@@ -383,6 +383,16 @@ struct SkerryBytes [internal, cached=false] {
 struct SkerryRefusal [internal, cached=false] {
     1: string what;
     2: string reason;
+    3: string groupName;            //< of a join that was refused
+    4: int32 subscriptionId;        //< of that join, if it had one
+}
+
+/// Addition: a program brought another definition of a known type than the one in use.
+struct SkerryConflict [internal] {
+    1: [key] string typeName;
+    2: string known;                //< where the definition in use came from
+    3: string offered;              //< where the last other one came from
+    4: string difference;           //< the first thing in which they differ
 }
 
 /// Addition: what became of the updates of a type, or of those that were due to a client. A node

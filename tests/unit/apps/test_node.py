@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import os
@@ -16,7 +17,9 @@ import pytest
 
 from skerry.apps import node
 from skerry.apps.node import DEFAULT_ENDPOINTS, run_node, usual_endpoints
+from skerry.apps.node_carrier import NodeDistributorConfig
 from skerry.apps.node_config import NodeConfig
+from skerry.engine.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.endpoints import parse_endpoint
@@ -222,6 +225,34 @@ def test_certificates_that_went_bad_leave_those_in_use(
     assert "gone" in vars(record)["reason"]
 
 
+def test_keys_of_the_group_that_went_bad_leave_those_in_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Server:
+        def reload_certificates(self) -> None:
+            return None
+
+    class Carrier:
+        def reload_keys(self) -> None:
+            raise ConfigError(key="distributor.key_file", origin="keys.toml", detail="gone")
+
+    server: Any = Server()
+    carrier: Any = Carrier()
+    node._reload(server, carrier)
+    (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
+    assert record.getMessage() == "keys of the group stay as they were"
+    assert "gone" in vars(record)["reason"]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_node_of_a_system_says_by_which_group(tmp_path: Path, loop: LoopKind) -> None:
+    options = NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=10)
+    place = f"uds:{tmp_path}/node.sock"
+    told = told_by_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
+    assert told[0] == "node harbour carries messages by 239.193.104.190:4711 on lo"
+    assert told[-1] == "node harbour ends"
+
+
 def test_complaints_of_the_loop_become_lines_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     loop: Any = None
     node._note_fault(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
@@ -242,6 +273,8 @@ def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.Monk
     told: list[str] = []
 
     class Core:
+        cache = Cache()
+
         def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
             told.append("offset")
 
@@ -258,6 +291,32 @@ def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.Monk
         pulse._beat()
         pulse.stop()
         assert told == ["usage", "offset", "usage"]
+
+    asyncio.run(scene())
+
+
+def test_many_cached_objects_are_spared_the_search_for_garbage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(gc, "collect", lambda: done.append("collect"))
+    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
+
+    class Core:
+        cache = Cache()
+
+        def tell_usage(self, usage: dict[str, float]) -> None:
+            pass
+
+    async def scene() -> None:
+        core: Any = Core()
+        pulse = node._Pulse(core)
+        pulse._timer.cancel()
+        for count, times in [(50_000, 0), (50_001, 1), (60_000, 1), (0, 1), (50_001, 2)]:
+            core.cache.object_count = count
+            pulse._beat()
+            pulse.stop()
+            assert done == ["collect", "freeze"] * times
 
     asyncio.run(scene())
 

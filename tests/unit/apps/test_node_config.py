@@ -101,3 +101,29 @@ def test_what_is_no_host_and_port_is_refused(text: str) -> None:
 @pytest.mark.parametrize("options", [{"socket_mode": "660"}, {"socket_mode": "0660"}])
 def test_mode_may_begin_with_a_zero_or_not(options: dict[str, Any]) -> None:
     assert NodeConfig(**options).socket_bits == 0o660
+
+
+def test_a_system_and_its_group_stand_in_the_file(tmp_path: Path) -> None:
+    config = from_file(
+        tmp_path,
+        """
+        [node]
+        system = "harbour"
+        [node.distributor]
+        group = "239.192.7.1:4711"
+        interface = "eth1"
+        key_file = "keys.toml"
+        bandwidth_mbit_max = 2.5
+        """,
+    )
+    assert config.system == "harbour"
+    assert config.distributor.group == "239.192.7.1:4711"
+    parameters = config.distributor.connection_config(application="bridge-1")
+    assert (parameters.interface, parameters.key_file) == ("eth1", "keys.toml")
+    assert parameters.bandwidth_bit_max == 2_500_000
+    assert parameters.application == "bridge-1"
+
+
+def test_a_group_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is not the address of a multicast group"):
+        from_file(tmp_path, '[node.distributor]\ngroup = "10.0.0.1:4711"\n')

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+from random import Random
 
 from skerry.apps.node_pages import node_pages
+from skerry.engine.carrier.carrier import Carrier
+from skerry.engine.carrier.events import GroupStatistics
 from skerry.engine.node import NodeCore
+from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.machine import Address
 
 
@@ -29,6 +35,25 @@ def test_status_has_a_row_for_each_client() -> None:
     status = json.loads(page.body)
     assert [row["client_id"] for row in status["clients"]] == [2]
     assert status["clients"][0]["ledger"]["due"] == 0
+
+
+def test_status_has_the_numbers_of_the_group_if_there_is_one() -> None:
+    alone = json.loads(node_pages(NodeCore(), list)["/status.json"]().body)
+    assert alone["distributor"] is None
+    identity = Identity(address=b"\x0a\x00\x00\x01", sender_id=1, start_ms=1, application_id=0)
+    group = Address("239.192.7.1", 4711)
+    connection = Connection(group=group, identity=identity, rng=Random(1), now_ns=1)
+    carrier = Carrier(core := NodeCore(), connection, config=DistributorConfig(), now_ns=1)
+
+    def statistics() -> GroupStatistics:
+        return GroupStatistics(carrier=carrier.statistics(), seal=None, kernel_drop_count=3)
+
+    pages = node_pages(core, list, statistics)
+    status = json.loads(pages["/status.json"]().body)
+    assert status["distributor"]["kernel_drop_count"] == 3
+    assert status["distributor"]["carrier"]["dropped"]["malformed"] == 0
+    assert status["distributor"]["carrier"]["group"]["publisher_count"] == 1
+    assert b"skerry_distributor_kernel_drops_total 3.0" in pages["/metrics"]().body
 
 
 def test_metrics_are_those_of_the_moment() -> None:

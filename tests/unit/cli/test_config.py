@@ -89,3 +89,8 @@ def test_show_gives_tables_by_index_and_hides_secrets(run: Run) -> None:
     table = run("--color", "never", "config", "show").out
     assert "sesame" not in table + done.out
     assert "node.admission.permission[0].verbs" in table
+
+
+def test_show_gives_a_choice_as_it_stands_in_the_file(run: Run) -> None:
+    (line,) = [x for x in run("config", "show").out.splitlines() if "node.storage.sync " in x]
+    assert line.split()[1] == '"commit"'

@@ -66,7 +66,7 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
         (("Vezsel",), 1, "did you mean Vessel?"),
         (("Something",), 1, "`skerry types list` shows those it knows"),
         (("Hail",), 1, "`skerry sub Hail`"),
-        (("Kind",), 1, "the node knows no struct Kind"),
+        (("Kind",), 1, "Kind is an enum, and has no objects of its own"),
         (("Vessel", "--where", "lat >"), 1, "error:"),
     ],
 )
@@ -88,3 +88,9 @@ def test_no_node_is_exit_code_three_with_a_hint(run: Run, types: Path) -> None:
     assert done.code == 3
     assert "no node answered" in done.err
     assert "skerry node run" in done.err
+
+
+def test_key_that_begins_with_a_minus_gets_a_hint(run: Run, harbour: Any) -> None:
+    done = run("get", "Vessel", "-3")
+    assert done.code == 2
+    assert "`skerry get ... -- -3`" in done.err

@@ -11,7 +11,8 @@ import pytest
 
 import skerry
 from skerry.cli import pub
-from skerry.errors import WouldBlock
+from skerry.cli.stopping import Stop
+from skerry.errors import RequestTimedOut, WouldBlock
 
 Run = Callable[..., Any]
 Fed = Callable[[bytes], None]
@@ -64,7 +65,7 @@ def test_what_sub_printed_can_be_published(run: Run, node: Any, types: Path, fed
     assert objects(run, "Vessel") == [{"mmsi": 2}]
 
 
-@pytest.mark.parametrize("line", [b"{", b"[1]", b'{"mmsi": "x"}', b'{"what": 1}'])
+@pytest.mark.parametrize("line", [b"{", b"[1]", b'{"mmsi": "x"}', b'{"what": 1}', b"[" * 9999])
 def test_bad_line_is_an_error_that_says_which(
     run: Run, node: Any, types: Path, fed: Fed, line: bytes
 ) -> None:
@@ -161,3 +162,28 @@ def test_where_there_is_no_room_it_waits_for_some() -> None:
 
     pub._push(space, publish)  # type: ignore[arg-type]
     assert space.drained_count == 2
+
+
+def test_storage_that_takes_long_is_waited_for_until_a_signal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Slow:
+        flush_count = 0
+
+        def flush(self) -> None:
+            self.flush_count += 1
+            if self.flush_count < 3:
+                raise RequestTimedOut("later")
+
+    notes: list[str] = []
+
+    class Heard:
+        note = staticmethod(notes.append)
+
+    monkeypatch.setattr(pub, "current_output", Heard)
+    space, stop = Slow(), Stop()
+    pub._confirm(space, stop)  # type: ignore[arg-type]
+    assert notes == ["the node has not confirmed everything yet; waiting for it"] * 2
+    stop.request()
+    with pytest.raises(RequestTimedOut):
+        pub._confirm(Slow(), stop)  # type: ignore[arg-type]

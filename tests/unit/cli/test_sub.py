@@ -150,6 +150,7 @@ def test_connection_that_is_lost_is_restored_and_told(run: Run, node: Any, types
         (("Vessel", "--on-slow", "wait"), 2, "'wait' is not one of"),
         (("Nothing", "--where", "lat > 1"), 1, "the node knows no struct Nothing"),
         (("/" + "a" * 2000,), 1, "characters"),
+        (("...",), 2, "a subject begins with /"),
     ],
 )
 def test_wrong_use_is_told(

@@ -79,10 +79,10 @@ def harbour(node: Any) -> Iterator[Any]:
         yield node
 
 
-def rendered(height: int) -> str:
+def rendered(height: int, *, width: int = 160) -> str:
     stream = io.StringIO()
-    console = Console(file=stream, width=160)
-    console.print(module._rendered(PICTURE, height=height))
+    console = Console(file=stream, width=width)
+    console.print(module._rendered(PICTURE, height=height, width=width))
     return stream.getvalue()
 
 
@@ -124,6 +124,14 @@ def test_table_fits_the_terminal_with_the_busiest_first(height: int) -> None:
     assert len(shown.splitlines()) <= max(height, 18)
     assert "Type29" in shown
     assert ("Type00" in shown) == (height == 60)
+
+
+def test_narrow_terminal_shows_what_is_not_0_in_full() -> None:
+    shown = rendered(60, width=80)
+    assert "delivered" in shown
+    assert "unexplained" in shown
+    assert "conflated" not in shown
+    assert "conflated" in rendered(60, width=200)
 
 
 @pytest.mark.slow

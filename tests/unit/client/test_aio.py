@@ -17,11 +17,15 @@ from skerry import aio
 from skerry.client import sync
 from skerry.client.events import Event
 from skerry.client.states import StateChanged
+from skerry.engine.admission import Admission, AdmissionConfig
+from skerry.engine.meter import ClientLimits
 from skerry.engine.node import NodeCore
+from skerry.engine.permissions import PermissionRule
 from skerry.errors import (
     ConnectFailed,
     Disconnected,
     LocalProtocolError,
+    Refused,
     RequestTimedOut,
     SlowConsumer,
     WouldBlock,
@@ -363,3 +367,47 @@ def test_twins_have_the_same_names() -> None:
     # Only who blocks needs a way to wait for a while: who has a loop has `asyncio.timeout`.
     assert public_names(aio.Subscription) | {"get"} == public_names(sync.Subscription)
     assert signature(aio.connect).parameters == signature(sync.connect).parameters
+
+
+def test_container_that_is_not_permitted_is_refused_at_once() -> None:
+    rules = (
+        PermissionRule(verbs=("subscribe",), subjects=("Only",)),
+        PermissionRule(verbs=("publish",)),
+    )
+
+    async def talk() -> None:
+        core = NodeCore(admission=Admission(AdmissionConfig(permission=rules)))
+        server = NodeServer(core)
+        place = await server.listen(parse_endpoint("tcp://127.0.0.1:0"))
+        async with await aio.connect(place, preload=[Vessel]) as space:
+            for where in (None, "mmsi = 1", None):
+                with pytest.raises(Refused, match="subscribe: Vessel: not permitted"):
+                    await space.container(Vessel, where=where, timeout=None)
+            assert dict(await space.container(Only, timeout=None)) == {}
+        await server.close()
+
+    run(talk())
+
+
+def test_condition_beyond_the_limit_is_refused_and_the_next_answer_is_not_its() -> None:
+    limits = ClientLimits(view_count_max=1)
+
+    async def talk() -> None:
+        server = NodeServer(NodeCore(admission=Admission(AdmissionConfig(limits=limits))))
+        place = await server.listen(parse_endpoint("tcp://127.0.0.1:0"))
+        async with await aio.connect(place) as space:
+            first = await space.container(Vessel, where="mmsi = 1")
+            with pytest.raises(Refused, match="1 filtered subscriptions already"):
+                await space.container(Vessel, where="mmsi = 2", timeout=None)
+            assert dict(await space.container(Vessel, timeout=None)) == dict(first) == {}
+        await server.close()
+
+    run(talk())
+
+
+def test_node_without_tls_is_not_called_a_missing_permission(node: str) -> None:
+    async def talk() -> None:
+        with pytest.raises(ConnectFailed, match=r"127\.0\.0\.1:\d+: TLS: [a-z ]+$"):
+            await aio.connect(node.replace("tcp:", "tls:"))
+
+    run(talk())

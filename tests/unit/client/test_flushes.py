@@ -18,13 +18,13 @@ def test_answered_flush_is_done() -> None:
     flushes.answered(flush.number)
     assert flush.is_done
     assert flush.error is None
-    assert flushes.lost(3) == 0, "all three were vouched for"
+    assert flushes.lost(3, "it broke") == 0, "all three were vouched for"
 
 
 def test_lost_publishes_fail_the_flush_that_covers_them() -> None:
     flushes = Flushes()
     covered = flushes.begin(2)
-    assert flushes.lost(5) == 5
+    assert flushes.lost(5, "it broke") == 5
     assert isinstance(covered.error, Disconnected)
     assert "2 publishes" in str(covered.error)
     with pytest.raises(Disconnected, match="3 publishes"):
@@ -37,9 +37,9 @@ def test_flush_with_nothing_in_doubt_waits_on() -> None:
     first = flushes.begin(2)
     flushes.answered(first.number)
     second = flushes.begin(2)
-    assert flushes.lost(2) == 0
+    assert flushes.lost(2, "it broke") == 0
     third = flushes.begin(7)
-    assert flushes.lost(2) == 0, "the five are still here"
+    assert flushes.lost(2, "it broke") == 0, "the five are still here"
     assert flushes.waiting() == [second, third]
     flushes.end(Disconnected("over"))
     assert str(third.error) == "over"
@@ -65,3 +65,14 @@ def test_refusals_are_told_once_and_not_without_end() -> None:
     again = flushes.begin(0)
     flushes.answered(again.number)
     assert again.error is None
+
+
+def test_doubt_says_why_and_what_was_refused_before() -> None:
+    flushes = Flushes()
+    flushes.refused(Refusal(what="describe", reason="two definitions of T"))
+    flush = flushes.begin(1)
+    assert flushes.lost(1, "T.x: expected text") == 1
+    assert str(flush.error) == (
+        "1 publish was under way when the connection was lost, and may not have arrived:"
+        " T.x: expected text; it refused describe: two definitions of T"
+    )

@@ -8,7 +8,7 @@ from skerry.client.interests import refuse_condition
 from skerry.client.space import SpaceCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
-from tests.unit.client.stage import Stage, Vessel, operations
+from tests.unit.client.stage import Shout, Stage, Vessel, operations
 
 
 def asked(core: SpaceCore) -> list[tuple[str, str, str | None]]:
@@ -114,3 +114,46 @@ def test_left_question_does_not_take_anothers_answer() -> None:
 def test_answer_nobody_asked_for_is_nothing() -> None:
     core: Any = Stage().space()
     core.interests.told_all("Nobody", 1.0)
+
+
+def test_patterns_select_what_programs_publish_and_no_messages_of_the_protocol() -> None:
+    stage = Stage()
+    core, other = stage.space(), stage.space()
+    by_pattern: list[Any] = []
+    by_name: list[Any] = []
+    core.subscribe("/...", by_pattern.append, stage.now_ns)
+    core.subscribe("StructDescriptorData", by_name.append, stage.now_ns)
+    stage.run()
+    core.request_types([], stage.now_ns)
+    core.flush(stage.now_ns)
+    stage.publish(other, Vessel(mmsi=1), Shout(text="a"))
+    other.publish_bytes("/a/b", b"x", 0.0)
+    stage.publish(other, internal_class("DotsClearCache")(typeNames=["Vessel"]))
+    kinds = {event.type_name for event in by_pattern}
+    assert kinds == {"DotsClient", "Vessel", "Shout", "SkerryBytes"}
+    vessels = [event for event in by_pattern if event.type_name == "Vessel"]
+    assert operations(vessels) == ["create", "remove"]
+    # Who asks for them by name gets them.
+    assert {event.object.name for event in by_name} >= {"Vessel", "Shout"}
+    assert core.statistics().unknown_count == 0
+
+
+def test_a_pattern_applies_to_a_type_as_long_as_somebody_asks_for_it() -> None:
+    stage = Stage()
+    core, other = stage.space(), stage.space()
+    core.subscribe(Vessel, print, stage.now_ns)
+    heard: list[Any] = []
+    patterns = ["/Vessel/1", "/Vessel/*", "/Vessel/*", "/prices/a"]
+    places = [core.subscribe(pattern, heard.append, stage.now_ns) for pattern in patterns]
+    stage.run()
+    route = core.intake.routes["Vessel"]
+    assert route.has_patterns
+    stage.publish(other, Vessel(mmsi=1))
+    assert len(heard) == 3
+    for place, is_asked in zip(places, [True, True, False, False], strict=True):
+        core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+        assert route.has_patterns == is_asked
+    stage.publish(other, Vessel(mmsi=1, name="a"))
+    assert len(heard) == 3
+    core.subscribe("/Vessel/2", heard.append, stage.now_ns)
+    assert route.has_patterns

@@ -57,6 +57,10 @@ def test_failure_names_the_place_and_what_to_do() -> None:
     assert str(away) == "no node answered at tcp://h:1: why"
     assert away.hint is not None
     assert str(opener.failed("why", is_met=True)) == "tcp://h:1: why"
+    again = opener.failed(str(away), is_met=False)
+    assert str(again) == str(away), "a WebSocket has said it already"
+    secure = Opener(parse_endpoint("tls://h:1")).failed("why", is_met=False)
+    assert "--ca" in str(secure.hint)
 
 
 class Ear:

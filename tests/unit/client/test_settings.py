@@ -4,8 +4,16 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
+
 from skerry.client.settings import SpaceConfig
-from skerry.limits import EVENT_QUEUE_COUNT_MAX, FRAME_BYTES_MAX, SEND_BYTES_MAX
+from skerry.errors import LimitExceeded
+from skerry.limits import (
+    CLIENT_NAME_CHAR_COUNT_MAX,
+    EVENT_QUEUE_COUNT_MAX,
+    FRAME_BYTES_MAX,
+    SEND_BYTES_MAX,
+)
 
 
 def test_buffers_have_the_usual_bounds() -> None:
@@ -24,3 +32,9 @@ def test_first_attempt_comes_soon_and_none_is_far_off() -> None:
 def test_sign_of_life_is_waited_for_less_long_than_it_takes_to_ask() -> None:
     config = SpaceConfig()
     assert config.answer_ns_max < config.idle_ns_max
+
+
+def test_name_that_no_node_takes_is_refused_here() -> None:
+    SpaceConfig(name="x" * CLIENT_NAME_CHAR_COUNT_MAX)
+    with pytest.raises(LimitExceeded, match="the client's name is 257, the limit is 256"):
+        SpaceConfig(name="x" * (CLIENT_NAME_CHAR_COUNT_MAX + 1))

@@ -11,7 +11,16 @@ import pytest
 import skerry
 from skerry.client.events import Event
 from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import CallbackFailed, Refusal, SpaceState, StateChanged, TypeConflict
+from skerry.client.states import (
+    CallbackFailed,
+    Refusal,
+    SpaceState,
+    StateChanged,
+    TypeConflict,
+    Unreadable,
+)
+from skerry.engine.node import NodeCore
+from skerry.engine.persistence import Journal
 from skerry.errors import (
     Disconnected,
     LimitExceeded,
@@ -262,6 +271,25 @@ def test_another_definition_at_the_node_is_told() -> None:
     (conflict,) = [e for e in reader.take_events() if isinstance(e, TypeConflict)]
     assert conflict.name == "Vessel"
     assert reader.state is SpaceState.CONNECTED
+
+
+def test_objects_of_another_definition_are_left_out_and_told_of_once() -> None:
+    stage = Stage()
+    other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
+    writer = stage.space()
+    stage.publish(writer, other(mmsi=1, name=1), other(mmsi=2), other(mmsi=3, name=3))
+    reader = stage.space()
+    reader.will_publish(Vessel)
+    interest, _ = reader.hold(Vessel, stage.now_ns)
+    stage.run()
+    events = reader.take_events()
+    (conflict,) = [e for e in events if isinstance(e, TypeConflict)]
+    assert "uint32 name" in conflict.difference
+    (unreadable,) = [e for e in events if isinstance(e, Unreadable)]
+    assert (unreadable.name, "expected text" in unreadable.detail) == ("Vessel", True)
+    assert interest.is_complete
+    assert reader.statistics().connected_count == 1, "it would come back to the same for ever"
+    assert reader.statistics().unknown_count == 2
 
 
 # -- subjects
@@ -526,7 +554,7 @@ def test_flush_does_not_vouch_for_what_was_under_way() -> None:
     stage.publish(core, Vessel(mmsi=1))
     stage.cut(core)
     assert [e.unconfirmed_count for e in core.take_events() if isinstance(e, StateChanged)][-1] == 1
-    with pytest.raises(Disconnected, match="1 publishes were under way"):
+    with pytest.raises(Disconnected, match="1 publish was under way"):
         core.flush(stage.now_ns)
     flush = core.flush(stage.now_ns)
     stage.run(1)
@@ -683,11 +711,30 @@ def test_node_that_does_not_answer_a_flush_is_left() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     flush = core.flush(2 * SECOND)
-    core.advance(11 * SECOND)
-    assert str(core.state) == "connected"
+    for time_s in (7, 11):
+        core.advance(time_s * SECOND)
+        assert str(core.state) == "connected"
     core.advance(12 * SECOND)
     assert str(core.state) == "disconnected"
     assert not flush.is_done, "nothing was in doubt, so it is asked again"
+
+
+def test_node_that_waits_for_its_storage_is_not_left() -> None:
+    stage = Stage()
+    journal = Journal(rng=Random(1))
+    stage.node = NodeCore(journal=journal)
+    core = stage.space()
+    kept = skerry.define_types("struct Kept [persistent] { 1: [key] uint32 id; }").Kept
+    core.publish(kept(id=1), 1.0)
+    flush = core.flush(stage.now_ns)
+    stage.run(100)
+    assert not flush.is_done
+    assert core.statistics().connected_count == 1
+    batch = journal.take_batch(stage.now_ns)
+    assert batch is not None
+    journal.written(batch.number)
+    stage.run()
+    assert (flush.is_done, flush.error) == (True, None)
 
 
 def test_skerry_node_is_asked_for_a_sign_when_it_is_silent() -> None:

@@ -290,3 +290,22 @@ def test_space_does_not_work_in_a_forked_process(node: str) -> None:
         _, status = os.waitpid(child, 0)
         assert os.waitstatus_to_exitcode(status) == 0
         space.flush()
+
+
+def test_callback_that_wants_to_exit_ends_nothing(
+    node: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with connect(node) as space:
+        told: list[str] = []
+
+        def leave(_: object) -> None:
+            raise SystemExit(3)
+
+        space.on_state(leave)
+        space.subscribe(Vessel, leave)
+        space.subscribe(Vessel, lambda event: told.append(event.object.name))
+        space.publish(Vessel(mmsi=1, name="a"))
+        space.publish(Vessel(mmsi=2, name="b"))
+        space.flush()
+        assert told == ["a", "b"]
+    assert [record.getMessage() for record in caplog.records] == ["a callback failed"] * 3

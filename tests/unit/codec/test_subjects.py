@@ -7,8 +7,9 @@ from uuid import UUID
 
 import pytest
 
-from skerry.codec.subjects import default_pattern, default_subject
+from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
 from skerry.codec.values import PropertySet, Ref
+from skerry.objects.base import key_of
 from skerry.objects.classes import class_of
 from skerry.objects.typeset import TypeSet, define_types
 from skerry.protocol.patterns import check_pattern, check_subject, covers
@@ -115,3 +116,46 @@ def test_the_default_pattern_selects_what_default_subjects_are(name: str) -> Non
     assert check_pattern(pattern) == pattern
     for value in ("x", "", "*", "...", "a/b", "\u2026"):
         assert covers(pattern, check_subject(subject(cls(id=value))))
+
+
+# -- and back
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "strange"),
+    [
+        ("uint8", [0, 7, 200], ["-1", "256", "07", "+7", "x", ""]),
+        ("int64", [-(2**63), -1, 0, 300], ["1_0", "\u0667", "7.0"]),
+        ("bool", [True, False], ["True", "1", ""]),
+        ("string", ["", "a b", "...", "~f6", "\udcff", "\u00e9", "%41"], ["a b", "%61", "~"]),
+        ("uuid", [UUID(int=0xABC)], ["abc", "00000000000000000000000000000abc"]),
+        ("float64", [0.5, -0.0], ["0.5", "~zz"]),
+    ],
+)
+def test_keys_begin_with_what_follows_from_the_levels_of_their_subjects(
+    kind: str, values: list[Any], strange: list[str]
+) -> None:
+    cls = define_types(f"struct T {{ 1: [key] {kind} a; 2: [key] uint32 b; }}").T
+    objs = [cls(a=value, b=number) for value in values for number in (1, 300)]
+    for obj in objs:
+        levels = subject(obj).split("/")[2:]
+        plan = cls._codec.plan
+        (start,) = key_parts(plan, levels[:1])
+        assert [o.a for o in objs if key_of(o).startswith(start)] == [obj.a] * 2
+        assert key_parts(plan, levels) == [key_of(obj)]
+        assert key_parts(plan, [*levels, "more"]) == [key_of(obj)]
+        start, last = key_parts(plan, [None, levels[1]])
+        assert key_of(obj).startswith(start)
+        assert key_of(obj).endswith(last)
+    for level in strange:
+        (start,) = key_parts(cls._codec.plan, [level])
+        assert not any(key_of(obj).startswith(start) for obj in objs)
+    assert not any(key_of(obj).startswith(NO_KEY) for obj in objs)
+
+
+def test_keys_are_found_by_the_names_of_elements() -> None:
+    types = define_types("enum Kind { 3: cargo, 5: tanker } struct T { 1: [key] Kind kind; }")
+    plan = types.T._codec.plan
+    assert key_parts(plan, ["tanker"]) == [key_of(types.T(kind=types.Kind.tanker))]
+    assert key_parts(plan, [None]) == [b"\x81"]
+    assert key_parts(plan, ["ferry"]) == [NO_KEY]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING
 
+import skerry
 from skerry.engine.admission import (
     INSIDE,
     Admission,
@@ -15,6 +16,8 @@ from skerry.engine.admission import (
 )
 from skerry.engine.clients import Client, Later, do_at_once
 from skerry.engine.lane import Lane
+from skerry.limits import OWED_COUNT_MAX
+from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.access.wire import Wire
@@ -22,6 +25,8 @@ from skerry.protocol.machine import Address
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
+
+Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat
 
 
 def make() -> Client:
@@ -108,3 +113,53 @@ def test_what_is_made_later_is_made_when_its_turn_comes_and_once() -> None:
 
 def test_what_there_is_nothing_to_do_for_any_more_is_done() -> None:
     assert Later(lambda: None).step(0.0)
+
+
+def test_a_client_that_asks_without_end_and_takes_no_answer_is_cut(harbour: Harbour) -> None:
+    guest, other = harbour.guest("guest"), harbour.guest("other")
+    other.publish(*(Boat(id=number, name="x" * 1000) for number in range(200)))
+    guest.join("DotsClient")
+    guest.pause()
+    guest.connection.join("Boat", 0.0)
+    for number in range(OWED_COUNT_MAX):
+        echo = internal_class("DotsEcho")(request=True, sequenceNumber=number)
+        guest.connection.send_message(echo, 0.0)
+    harbour.pump()
+    assert harbour.node.statistics().ends == {}
+    guest.echo(0)
+    assert guest.is_cut
+    assert harbour.node.statistics().ends["slow"] == 1
+    assert not other.is_cut
+
+
+def test_what_a_client_asks_may_not_take_more_memory_than_what_it_is_told(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = ClientLimits(waiting_bytes_max=1000)
+    harbour = make_harbour(admission=Admission(AdmissionConfig(limits=limits)))
+    guest = harbour.guest()
+    guest.publish(Boat(id=1, name="a"))
+    guest.pause()
+    guest.connection.join("Boat", 0.0)
+    harbour.pump()
+    for _ in range(2):
+        guest.send("DotsEcho", request=True, data="x" * 600)
+    assert guest.is_cut
+    harbour.check()
+
+
+def test_a_client_that_joins_and_leaves_without_end_is_cut_too(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = ClientLimits(join_count_max=5, view_count_max=5)
+    harbour = make_harbour(admission=Admission(AdmissionConfig(limits=limits)))
+    guest = harbour.guest()
+    guest.publish(Boat(id=1, name="a"))
+    guest.pause()
+    for _ in range(OWED_COUNT_MAX + 10):
+        guest.connection.join("Boat", 0.0)
+    harbour.pump()
+    assert harbour.node.statistics().ends == {}
+    guest.join("Boat")
+    assert guest.is_cut
+    harbour.check()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import skerry
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
 from skerry.engine.origins import INSIDE
+from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 
 if TYPE_CHECKING:
@@ -45,3 +46,9 @@ def test_what_a_client_is_not_given_is_told(harbour: Harbour) -> None:
     (refused,) = harbour.events(ClientRefused)
     assert (refused.client_id, refused.name, refused.what) == (guest.client_id, "asker", "filter")
     assert refused.detail == "Nothing: there is no such type"
+
+
+def test_a_name_that_is_too_long_is_told_in_part(harbour: Harbour) -> None:
+    harbour.guest("x" * 100_000)
+    (went,) = harbour.events(ClientWent)
+    assert (went.name, went.reason) == ("x" * CLIENT_NAME_CHAR_COUNT_MAX, "rejected")

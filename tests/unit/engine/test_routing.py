@@ -16,6 +16,7 @@ from skerry.limits import (
     SUBJECT_CHAR_COUNT_MAX,
 )
 from skerry.objects.internal import internal_class
+from skerry.protocol.machine import CloseReason
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -309,3 +310,33 @@ def test_an_object_that_moves_stays_for_who_joined_its_type(harbour: Harbour, ma
     maker.publish(Boat(id=1), subject="/yard/1")
     maker.publish(Boat(id=1))
     assert [int(i.header.remove_obj) for i in reader.items("Boat")] == [0, 0, 0]
+
+
+def test_a_carrier_hears_messages_to_the_site_and_nothing_else(
+    harbour: Harbour, maker: Guest
+) -> None:
+    carrier = harbour.guest("carrier")
+    harbour.node.carry(carrier.address)
+    publish_some(maker)
+    maker.publish(Shout(text="again"))
+    assert told(carrier) == ["Shout", "Shout"]
+
+
+def test_a_carrier_that_joined_a_type_as_well_hears_once(harbour: Harbour, maker: Guest) -> None:
+    maker.publish(Shout(text="known before"))
+    carrier = harbour.guest("carrier")
+    carrier.join("Shout")
+    harbour.node.carry(carrier.address)
+    maker.publish(Shout(text="hear"))
+    assert told(carrier) == ["Shout"]
+
+
+def test_a_carrier_that_went_is_forgotten(harbour: Harbour, maker: Guest) -> None:
+    carrier = harbour.guest("carrier")
+    harbour.node.carry(carrier.address)
+    maker.publish(Shout(text="hear"))
+    harbour.node.stream_closed(carrier.address, CloseReason.LOST, harbour.now_ns)
+    maker.publish(Shout(text="nobody"))
+    assert told(carrier) == ["Shout"]
+    rows = {row.name: row.ledger.due for row in harbour.node.statistics().types}
+    assert rows["Shout"] == 1

@@ -20,6 +20,7 @@ from skerry.engine.persistence import Journal
 from skerry.errors import LocalProtocolError
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 
 if TYPE_CHECKING:
@@ -253,6 +254,16 @@ def test_an_echo_waits_until_what_its_client_published_is_stored(
     harbour.check()
 
 
+def test_an_echo_that_asks_for_a_sign_of_life_does_not_wait_for_the_storage(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(journal=Journal(rng=Random(1)))
+    writer = harbour.guest("writer")
+    writer.publish(Log(id=1))
+    writer.send("DotsEcho", request=True, data=ALIVE_MARK)
+    assert [echo.data for echo in writer.messages("DotsEcho")] == [ALIVE_MARK]
+
+
 def test_an_echo_that_waits_is_forgotten_with_its_client(
     make_harbour: Callable[..., Harbour],
 ) -> None:
@@ -413,7 +424,8 @@ def rule(**fields: Any) -> Any:
     return Rule(nameSpace="", network=network, clientName="", priority=1, **fields)
 
 
-def test_a_secret_is_never_sent_to_anybody(harbour: Harbour) -> None:
+def test_a_secret_is_never_sent_to_anybody(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=Admission(rng=Random(1)))
     admin, watcher, all_ = harbour.guest("admin"), harbour.guest("watcher"), harbour.guest("all")
     watcher.join("DotsAuthentication")
     watcher.open_view(Rule, 1, where="accept = true")
@@ -501,3 +513,69 @@ def test_a_message_that_is_none_harms_only_its_sender(harbour: Harbour) -> None:
         guest.say(header, b"\xa1\x01\xf6")
         assert guest.is_cut
         assert guest.fault.startswith(f"{name}.")
+
+
+def test_a_node_without_random_numbers_takes_no_rule_with_a_secret(harbour: Harbour) -> None:
+    # Its challenges could be foreseen, and the answers to them kept ready.
+    admin = harbour.guest("admin")
+    admin.publish(rule(accept=True))
+    assert not admin.is_cut
+    admin.publish(rule(secret="sesame", accept=True))
+    assert "no random numbers" in admin.fault
+    assert harbour.cached(Rule) == [rule(accept=True)]
+
+
+def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
+    watcher, plain = harbour.guest("watcher"), harbour.plain("watching")
+    for guest in (watcher, plain):
+        guest.join("SkerryConflict")
+    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
+    harbour.guest("first").describe(Boat)
+    harbour.guest("second").describe(other)
+    harbour.guest("third").describe(other)
+    late = harbour.guest("late")
+    late.join("SkerryConflict")
+    for guest in (watcher, late):
+        told = guest.messages("SkerryConflict")[-1]
+        assert told.typeName == "Boat"
+        assert "(first)" in told.known
+        assert "(third)" in told.offered
+        assert told.difference == (
+            "only in one of them: field 2: string name and field 2: int32 name"
+        )
+    # Other hosts' programs do not know the type, and are not described it.
+    plain.join("SkerryConflict")
+    plain.join("/...")
+    assert plain.messages("SkerryConflict") == []
+
+
+def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(extensions=False)
+    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
+    harbour.plain("first").describe(Boat)
+    harbour.plain("second").describe(other)
+    assert harbour.node.statistics().conflict_count == 1
+    assert harbour.node.cache.count("SkerryConflict") == 0
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("/Berth/7/*", [(7, "a"), (7, "b")]),
+        ("/Berth/*/b", [(7, "b"), (8, "b")]),
+        ("/Berth/7/b", [(7, "b")]),
+        ("/*/8/...", [(8, "b")]),
+        ("/Berth/07/b", []),
+        ("/Berth/7/b/...", []),
+        ("/away/*", [(9, "a")]),
+    ],
+)
+def test_a_pattern_finds_what_it_selects_of_a_type(
+    pattern: str, found: list[tuple[int, str]], harbour: Harbour
+) -> None:
+    cls = skerry.define_types("struct Berth { 1: [key] uint32 pier; 2: [key] string name; }").Berth
+    maker, guest = harbour.guest("maker"), harbour.guest("guest")
+    maker.publish(*(cls(pier=pier, name=name) for pier, name in [(7, "a"), (7, "b"), (8, "b")]))
+    maker.publish(cls(pier=9, name="a"), subject="/away/a")
+    guest.join(pattern)
+    assert [(berth.pier, berth.name) for berth in guest.objects(cls)] == found

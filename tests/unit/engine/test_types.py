@@ -258,3 +258,46 @@ def test_a_part_that_stored_objects_cannot_follow_is_a_conflict(
     assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, place=OLD.Place(lat=1.0))]
     assert not guest.is_cut
     harbour.check()
+
+
+def test_a_stored_definition_that_a_client_lives_by_gives_way_to_no_other(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    # Car is stored, too, and nobody has described that yet.
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Car(id=7))
+    first, second = harbour.guest("first"), harbour.guest("second")
+    first.describe(OLD.Boat)
+    assert harbour.node.registry.origin("Boat") == f"client {first.client_id} (first)"
+    second.describe(GROWN.Boat)
+    assert [event.type_name for event in harbour.events(TypeConflict)] == ["Boat"]
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    assert [what for what, _ in second.refusals()] == ["describe"]
+
+
+@pytest.mark.parametrize("group", ["Boat", "/Boat/*"])
+def test_who_was_described_the_stored_definition_is_described_the_new_one(
+    group: str, make_harbour: Callable[..., Harbour]
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Car(id=7))
+    watcher = harbour.guest("watcher")
+    watcher.join(group)
+    watcher.join("Car")
+    watcher.forget()
+    maker = harbour.guest("maker")
+    maker.publish(GROWN.Boat(id=1, length=9.5))
+    maker.publish(GROWN.Boat(id=1, length=9.6))
+    assert watcher.names() == ["StructDescriptorData", "Boat", "Boat"]
+    (told,) = watcher.messages("StructDescriptorData")
+    assert [item.name for item in told.properties][-1] == "length"
+    assert "StructDescriptorData" not in maker.names()
+    harbour.check()
+
+
+def test_what_is_lost_by_a_new_definition_is_told(make_harbour: Callable[..., Harbour]) -> None:
+    old = types("struct Boat [persistent] { 1: [key] uint32 id; 3: float64 weight; }").Boat
+    new = types("struct Boat [persistent] { 1: [key] uint32 id; 3: duration trip; }").Boat
+    harbour = restored(make_harbour, old(id=1, weight=7.5))
+    harbour.guest().describe(new)
+    (adopted,) = harbour.events(TypeAdopted)
+    assert len(adopted.losses) == 1
+    assert "trip" in adopted.losses[0]

@@ -10,7 +10,7 @@ import pytest
 
 import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, PermissionRule
-from skerry.limits import CONFLATE_BYTES
+from skerry.limits import CONFLATE_BYTES, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.filters import make_filter
 
@@ -311,3 +311,78 @@ def test_a_view_shows_nothing_under_subjects_that_are_not_permitted(
     assert low.items("Shout", 2) == []
     assert not any("secret" in item.header.subject for item in low.heard)
     harbour.check()
+
+
+# -- finding out what is in a view
+
+
+COUNT = SELECT_SLICE_COUNT + 100
+
+
+def begin_view(harbour: Harbour, guest: Guest, number: int = 5) -> None:
+    """Open a view on all that is fast, and let the node do no more than it does at once."""
+    wanted = make_filter(Boat.descriptor, "speed > 10", None)
+    guest.connection.join("Boat", 0.0, subscription_id=number, filter_=wanted)
+    harbour.carry()
+
+
+@pytest.fixture
+def fleet(maker: Guest) -> Guest:
+    maker.publish(*(Boat(id=number, name="b", speed=number % 20) for number in range(COUNT)))
+    return maker
+
+
+def test_a_large_type_is_looked_through_slice_by_slice(harbour: Harbour, fleet: Guest) -> None:
+    guest = harbour.guest("reader")
+    begin_view(harbour, guest)
+    assert harbour.node.deadline_ns() == harbour.now_ns
+    harbour.carry()
+    assert told(guest) == []
+    harbour.pump()
+    fast = sum(number % 20 > 10 for number in range(COUNT))
+    assert guest.counts_down("Boat", 5) == list(reversed(range(fast)))
+    assert [m.typeName for m in guest.messages("DotsCacheInfo")] == ["Boat"]
+
+
+def test_what_changes_while_a_type_is_looked_through_is_told_as_it_is_then(
+    harbour: Harbour, fleet: Guest
+) -> None:
+    guest = harbour.guest("reader")
+    begin_view(harbour, guest)
+    first, last = 19, COUNT - 1
+    assert (first % 20, last % 20) == (19, 19)
+    fleet.post(Boat(id=first, speed=1))
+    fleet.post(Boat(id=last), is_remove=True)
+    fleet.post(Boat(id=0, speed=50))
+    fleet.post(Boat(id=COUNT - 20, name="renamed"))
+    fleet.post(Boat(id=COUNT, speed=60))
+    harbour.carry()
+    assert told(guest) == []
+    harbour.pump()
+    seen = {obj.id: obj for obj in guest.sees(Boat, 5).values()}
+    assert seen == {boat.id: boat for boat in harbour.cached(Boat) if boat.speed > 10}
+    assert guest.counts_down("Boat", 5) == list(reversed(range(len(seen))))
+
+
+def test_what_leaves_a_view_while_it_is_opened_again_is_not_left_behind(
+    harbour: Harbour, fleet: Guest
+) -> None:
+    guest = harbour.guest("reader")
+    begin_view(harbour, guest)
+    harbour.pump()
+    begin_view(harbour, guest)
+    fleet.post(Boat(id=19, speed=1))
+    fleet.post(Boat(id=39), is_remove=True)
+    harbour.pump()
+    fast = {boat.id for boat in harbour.cached(Boat) if boat.speed > 10}
+    assert {boat.id for boat in guest.sees(Boat, 5).values()} == fast
+
+
+def test_who_closes_a_view_before_it_was_told_hears_only_that_this_is_over(
+    harbour: Harbour, fleet: Guest
+) -> None:
+    guest = harbour.guest("reader")
+    begin_view(harbour, guest)
+    guest.leave("Boat", subscription_id=5)
+    assert told(guest) == []
+    assert [m.typeName for m in guest.messages("DotsCacheInfo")] == ["Boat"]

@@ -6,6 +6,7 @@ import logging
 
 import pytest
 
+from skerry.engine.carrier.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.events import (
     ClientCame,
     ClientRefused,
@@ -14,7 +15,20 @@ from skerry.engine.events import (
     TypeConflict,
 )
 from skerry.observe.events import note_events
+from skerry.protocol.distributor.events import (
+    CommunicationFailed,
+    Direction,
+    IdentityTaken,
+    LossReason,
+    RemovalReason,
+    SenderFound,
+    SenderInfo,
+    SenderRemoved,
+    UpdatesLost,
+)
 from skerry.protocol.machine import Event
+
+SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +48,46 @@ from skerry.protocol.machine import Event
             TypeAdopted(type_name="Boat", object_count=3),
             "INFO",
             "stored objects follow a new definition of their type",
+        ),
+        (
+            TypeAdopted(type_name="Boat", object_count=3, losses=("field 3 is another one",)),
+            "WARNING",
+            "stored objects follow a new definition of their type",
+        ),
+        (
+            DefinitionConflict(type_name="Boat", sender="x", detail="id"),
+            "WARNING",
+            "somebody in the group defines a type otherwise",
+        ),
+        (
+            MessagesGivenUp(type_name="Boat", message_count=3),
+            "WARNING",
+            "messages of a type that nobody described are dropped",
+        ),
+        (
+            UpdatesLost(sender=SENDER, first_seq=1, stop_seq=3, reason=LossReason.NAK),
+            "WARNING",
+            "updates of the group are lost",
+        ),
+        (
+            CommunicationFailed(group="g", port=1, direction=Direction.SEND, reason="no"),
+            "WARNING",
+            "the network refuses",
+        ),
+        (
+            SenderFound(group="g", port=1, sender=SENDER),
+            "INFO",
+            "a sender of the group was found",
+        ),
+        (
+            SenderRemoved(group="g", port=1, sender=SENDER, reason=RemovalReason.SILENT),
+            "INFO",
+            "a sender of the group is gone",
+        ),
+        (
+            IdentityTaken(group="g", port=1, sender=SENDER),
+            "WARNING",
+            "trouble in a multicast group",
         ),
         (Event(), "DEBUG", "Event"),
     ],

@@ -31,12 +31,13 @@ KEYS = {
     "DotsAuthenticationPolicy": ["nameSpace"],
     "DotsContinuousRecorderStatus": ["recorderId"],
     "DotsRecordHeader": ["name"],
+    "SkerryConflict": ["typeName"],
     "SkerryLedger": ["kind", "name"],
 }
 CACHED = {
     *("DotsClient", "DotsStatistics", "DotsCacheStatus", "DotsResourceUsage", "DotsDaemonStatus"),
     *("DotsClientStatistics", "DotsNetwork", "DotsAuthentication", "DotsAuthenticationPolicy"),
-    "DotsContinuousRecorderStatus",
+    *("DotsContinuousRecorderStatus", "SkerryConflict"),
 }
 ENUMS = {
     "DotsConnectionState": {

@@ -170,3 +170,10 @@ def test_only_what_is_known_is_replaced(registry: Registry) -> None:
     with pytest.raises(KeyError):
         registry.replace(enum_of("More"), origin="a")
     assert "More" not in registry
+
+
+def test_a_definition_can_become_somebody_elses(registry: Registry) -> None:
+    registry.claim("Vessel", origin="client 7")
+    assert registry.origin("Vessel") == "client 7"
+    with pytest.raises(SchemaMismatchError, match="the one from client 7"):
+        registry.add(enum_of("Vessel"), origin="client 8")

@@ -22,6 +22,7 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, dependencies
 
 __all__ = [
+    "ALIVE_MARK",
     "HANDSHAKE",
     "Arrival",
     "Broken",
@@ -124,6 +125,10 @@ class Connection:
         """The peer described a type."""
         self._described.add(name)
 
+    def forget_described(self, name: str) -> None:
+        """What was described is no longer so; it has to be done again."""
+        self._described.discard(name)
+
     def is_described(self, name: str) -> bool:
         """Whether either side described the type."""
         return name in self._described
@@ -184,6 +189,9 @@ class Connection:
 
 HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse", "DotsMsgError"})
 """Messages that make and end a connection; each is right at one time only."""
+
+ALIVE_MARK = "skerry-alive"
+"""In an echo that only asks for a sign of life: our node does not wait for its storage with it."""
 
 
 def decode_message(header: Header, payload: bytes) -> Any:

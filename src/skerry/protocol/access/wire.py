@@ -11,8 +11,7 @@ from skerry.codec.heads import read_argument, read_count, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.errors import DecodeError
 from skerry.limits import FRAME_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
-from skerry.protocol.access.header import NEVER, Header, read_header, write_header
-from skerry.protocol.access.repeats import Repeat
+from skerry.protocol.access.header import Header, read_header, write_header
 from skerry.schema.internal import internal_types
 
 __all__ = ["OldWire", "Wire", "frame_of"]
@@ -38,9 +37,6 @@ class Wire:
         self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
         """Version 2: gives the frames unread, to who can do without."""
         self._fault: DecodeError | None = None
-        self._repeat: Repeat | None = None
-        """The last header, if the one before it was of the same type."""
-        self._last_name: str = ""
 
     def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
         """Take bytes from the stream; give the transmissions that are whole now."""
@@ -63,25 +59,9 @@ class Wire:
         cutter = self.cutter
         cutter.load(data)
         while cutter.step():
-            repeat = self._repeat
-            start = cutter.start
-            if repeat is not None and repeat.fits(cutter.buffer, start, cutter.stop):
-                header = repeat.header_of(cutter.buffer, start)
-                arrived.append((header, cutter.buffer[start + repeat.size : cutter.stop]))
-            else:
-                body = cutter.body()
-                header, size = read_header(body, 0)
-                self._note(body, size, header)
-                arrived.append((header, body[size:]))
-
-    def _note(self, body: bytes, start: int, header: Header) -> None:
-        """Remember a header that may come again; of types that take turns it would not pay."""
-        if header.type_name != self._last_name:
-            self._last_name = header.type_name
-            return
-        repeat = Repeat(body, start, header)
-        if repeat.is_usable and header.sent_time != NEVER and header.server_sent_time != NEVER:
-            self._repeat = repeat
+            body = cutter.body()
+            header, size = read_header(body, 0)
+            arrived.append((header, body[size:]))
 
 
 def frame_of(header: Header, payload: bytes) -> bytes:

@@ -13,16 +13,14 @@ from skerry.engine.carrier.carrier import Carrier
 from skerry.engine.carrier.events import CarrierStatistics
 from skerry.engine.node import NodeCore
 from skerry.objects.base import Struct
-from skerry.protocol.access.client import (
-    EXTENSION_SUBJECTS,
-    Accepted,
-    ClientConnection,
-)
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
 from skerry.protocol.access.connection import Arrival
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.machine import Address, Disconnect, Event, Transmit
 
 __all__ = ["CarrierHost", "InsideProgram", "MessageHeard"]
@@ -55,7 +53,6 @@ class InsideProgram:
         self.heard: list[MessageHeard] = []
         self.described: list[str] = []
         """Names of types, in the order in which the node described them."""
-        self.refusals: list[str] = []
 
     def receive(self, data: bytes, now_s: float) -> None:
         """Bytes from the node."""
@@ -69,10 +66,8 @@ class InsideProgram:
     def _arrived(self, header: Header, payload: bytes) -> None:
         name = header.type_name
         if name.endswith("DescriptorData"):
-            self.described.append(name)
-        elif name == "SkerryRefusal":
-            self.refusals.append(str(header.type_name))
-        elif not name.startswith("Dots"):
+            self.described.append(internal_class(name).decode(payload).name)
+        elif not name.startswith(("Dots", "Skerry")):
             self.heard.append(
                 MessageHeard(
                     program=self.name,
@@ -98,11 +93,16 @@ class CarrierHost:
         core: NodeCore | None = None,
     ) -> None:
         self.core = core or NodeCore(name=name, wall_offset_ns=wall_offset_ns, node_id=1)
+        self._connection = connection
         self.carrier = Carrier(self.core, connection, config=config, now_ns=now_ns)
         self.programs: dict[str, InsideProgram] = {}
         self._events: list[Event] = []
-        self._now_ns = now_ns
         self._open_if_due(now_ns)
+
+    @property
+    def identity(self) -> Identity:
+        """Who the node is to the group."""
+        return self._connection.identity
 
     # -- programs
 
@@ -110,7 +110,7 @@ class CarrierHost:
         """A program connects to the node."""
         program = InsideProgram(name, len(self.programs) + 1, joins=joins)
         self.programs[name] = program
-        self.core.open(program.address, program.client.wire.__class__(), now_ns)
+        self.core.open(program.address, Wire(), now_ns)
         self.pump(now_ns)
         return program
 
@@ -151,7 +151,8 @@ class CarrierHost:
     def take_events(self) -> list[Event]:
         """What programs heard, and what the carrier tells."""
         events, self._events = self._events, []
-        return events + self.carrier.take_events()
+        # What is lost comes before what was heard after it.
+        return self.carrier.take_events() + events
 
     def statistics(self) -> CarrierStatistics:
         """Those of the carrier."""

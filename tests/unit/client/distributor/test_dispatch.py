@@ -18,7 +18,8 @@ class Known(Routes):
 
     def find(self, subject: str) -> list[object]:
         self.found.append(subject)
-        self.known[subject] = {"/a": [1, 2], "/b": []}[subject]
+        tags: list[object] = [1, 2] if subject == "/a" else []
+        self.known[subject] = tags
         return self.known[subject]
 
 

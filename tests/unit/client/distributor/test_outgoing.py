@@ -19,7 +19,7 @@ class Taker(Outgoing):
     """Takes what is handed over."""
 
     def __init__(self) -> None:
-        super().__init__({"/a": b"A", "/b": b"B"}, 5000)
+        super().__init__({"/a": b"A", "/b": b"B"}, 5001)
         self.taken: list[bytes] = []
         self.unusual: list[tuple[Any, Any]] = []
         self.drain_count = 0

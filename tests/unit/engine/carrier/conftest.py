@@ -75,14 +75,16 @@ class Site:
             wall_offset_ns=1_700_000_000 * 1_000_000_000,
             core=core,
         )
-        return self._join(host)
+        self._join(host)
+        return host
 
     def outsider(self) -> Connection:
         """Somebody in the group without a node."""
         connection = self.connection()
         connection.subscribe("/...", None)
         connection.open_publisher(self.now_ns)
-        return self._join(connection)
+        self._join(connection)
+        return connection
 
     def program(self, host: CarrierHost, name: str, *joins: str) -> InsideProgram:
         program = host.add_program(name, self.now_ns, joins=joins)
@@ -127,11 +129,10 @@ class Site:
     def events_of(self, member: Any, kind: type[Any]) -> list[Any]:
         return [event for event in self.events[id(member)] if isinstance(event, kind)]
 
-    def _join(self, member: Any) -> Any:
+    def _join(self, member: Any) -> None:
         self.members.append(member)
         self.events[id(member)] = []
         self.settle()
-        return member
 
 
 @pytest.fixture

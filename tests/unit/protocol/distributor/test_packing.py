@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.protocol.distributor.packing import LENGTH_COUNT, Packer
+from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer, fit
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
 ROOM = 100
@@ -157,3 +157,44 @@ def test_what_is_to_be_decided_is_left_to_others() -> None:
         packer.make_room(b"", b"", 0)
     with pytest.raises(NotImplementedError):
         packer.hold_or_flush(0)
+
+
+def pieces(*updates: tuple[bytes, bytes]) -> list[bytes]:
+    """Updates that were cut before."""
+    cut: list[bytes] = []
+    for subject, data in updates:
+        cut += (JAVA_WIRE.subject_head(subject), len(data).to_bytes(4, "big"), data)
+    return cut
+
+
+@given(st.lists(st.binary(max_size=120), max_size=30), st.booleans())
+def test_pieces_make_the_same_datagrams_as_updates(datas: list[bytes], is_holding: bool) -> None:
+    by_pieces, by_updates = Plain(is_holding=is_holding), Plain(is_holding=is_holding)
+    cut = pieces(*((b"/a", data) for data in datas))
+    assert by_pieces.publish_pieces(cut, 1) == len(cut)
+    assert by_updates.publish_many([("/a", data) for data in datas], 0, 1) == len(datas)
+    by_pieces.flush()
+    by_updates.flush()
+    assert by_pieces.datagrams == by_updates.datagrams
+
+
+def test_pieces_that_have_to_wait_are_not_taken() -> None:
+    packer = Plain(room=-1)
+    packer.may = False
+    assert packer.publish_pieces(pieces((b"/a", b"1")), 1) == 0
+    assert not packer.datagrams
+
+
+def test_as_many_updates_fit_as_there_is_room_for() -> None:
+    cut = pieces((b"/a", b"1"), (b"/a", b"22"), (b"/a", b"333"))
+    sizes = [len(b"".join(cut[first : first + 3])) for first in (0, 3, 6)]
+    assert fit(cut, 0, 9, sum(sizes)) == (9, sum(sizes))
+    assert fit(cut, 0, 9, sum(sizes) - 1) == (6, sum(sizes[:2]))
+    assert fit(cut, 3, 6, 1000) == (6, sizes[1])
+    assert fit(cut, 0, 9, 3) == (0, 0)
+    assert fit(cut, 0, 9, -1) == (0, 0)
+
+
+def test_lengths_are_as_on_the_wire() -> None:
+    assert len(LENGTHS) == LENGTH_COUNT
+    assert LENGTHS[258] == b"\0\0\1\2"

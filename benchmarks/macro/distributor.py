@@ -1,0 +1,149 @@
+"""The distributor beside pyzmq and zenoh: publisher and subscribers, each a process.
+
+`benchmarks/peers.py` runs them in turns, with the same load and a Python callback for each message.
+What counts is the CPU time of both sides together for one message: rates of a shared machine say
+little. Missing peers are left out and named; the rows then stand without them.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import Row
+from skerry import build_info
+
+HERE = Path(__file__).resolve().parent
+OURS, BATCH = "skerry-multicast", "skerry-mc-batch"
+ZMQ, ZMQ_BATCH, ZENOH = "zmq-tcp", "zmq-batch", "zenoh"
+PEERS = (OURS, BATCH, ZMQ, ZMQ_BATCH, ZENOH)
+GOALS = {
+    "compiled": {ZMQ: 0.25, ZMQ_BATCH: 0.6, ZENOH: 0.12},
+    "plain": {ZMQ: 0.7},
+}
+"""How much of their CPU time an update may take, by build."""
+RATES = {"compiled": 3_000_000, "plain": 1_000_000}
+"""Updates a second on two quiet cores."""
+FAN_OUT = 3.0
+ROUND_TRIP = 0.6
+LOADS = {"tput56": "56 bytes", "tput1000": "1000 bytes"}
+REPETITIONS = 3
+SECONDS = 1.0
+
+Result = dict[str, Any]
+Results = dict[str, dict[str, list[Result]]]
+"""By peer and case, one for each repetition."""
+
+
+def run() -> list[Row]:
+    """Rows for CPU time, rate, fan-out and round trip."""
+    results = measure()
+    return [*cpu_rows(results), *rate_rows(results), *other_rows(results)]
+
+
+def measure() -> Results:
+    """What the harness found."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "results.json")
+        command = [
+            *(sys.executable, str(HERE.parent / "peers.py")),
+            *("--plugin", str(HERE / "_multicast.py")),
+            *("--peers", ",".join(PEERS)),
+            *("--cases", ",".join([*LOADS, "fanout4", "latency"])),
+            *("--reps", str(REPETITIONS), "--seconds", str(SECONDS)),
+            *("--json", str(out)),
+        ]
+        subprocess.run(command, check=True)
+        results: Results = json.loads(out.read_text())["results"]
+    for ours in (OURS, BATCH):
+        for case, found in results[ours].items():
+            check(ours, case, found)
+    return results
+
+
+def check(ours: str, case: str, found: list[Result]) -> None:
+    """A figure counts only if every message came, in its place."""
+    for result in found:
+        if "error" in result:
+            raise RuntimeError(f"{ours}, {case}: {result['error']}")
+        if result.get("loss", 0) or result.get("out_of_place", 0):
+            raise RuntimeError(f"{ours}, {case}: messages were lost or came out of order: {result}")
+
+
+def cpu_rows(results: Results) -> list[Row]:
+    goals = GOALS[build_info.mode()]
+    return [
+        Row(
+            name=f"distributor, {load}, {what}, beside {peer}",
+            ours=median(results, ours, case, cpu_us),
+            theirs=median_or_none(results, peer, case, cpu_us),
+            peer=peer,
+            unit="us CPU",
+            goal=goals.get(peer) if ours == OURS and peer in results else None,
+            is_less_better=True,
+        )
+        for case, load in LOADS.items()
+        for ours, what in ((OURS, "each"), (BATCH, "in lists"))
+        for peer in (ZMQ, ZMQ_BATCH, ZENOH)
+    ]
+
+
+def cpu_us(result: Result) -> float:
+    """CPU time of both sides for one message delivered."""
+    return float(result["cpu_pub"] + result["cpu_sub"])
+
+
+def rate_rows(results: Results) -> list[Row]:
+    return [
+        Row(
+            name=f"distributor, 56 bytes, {what}, delivered",
+            ours=median(results, ours, "tput56", rate),
+            unit="1/s",
+            goal=RATES[build_info.mode()] if ours == OURS else None,
+        )
+        for ours, what in ((OURS, "each"), (BATCH, "in lists"))
+    ]
+
+
+def rate(result: Result) -> float:
+    return float(result["rate"])
+
+
+def other_rows(results: Results) -> list[Row]:
+    is_goal = build_info.mode() == "compiled" and ZMQ in results
+    return [
+        Row(
+            name="distributor, 1 to 4, delivered to all",
+            ours=median(results, OURS, "fanout4", rate),
+            theirs=median_or_none(results, ZMQ, "fanout4", rate),
+            peer=ZMQ,
+            unit="1/s",
+            goal=FAN_OUT if is_goal else None,
+        ),
+        Row(
+            name="distributor, round trip",
+            ours=median(results, OURS, "latency", lambda result: float(result["p50"])),
+            theirs=median_or_none(results, ZMQ, "latency", lambda result: float(result["p50"])),
+            peer=ZMQ,
+            unit="us",
+            goal=ROUND_TRIP if is_goal else None,
+            is_less_better=True,
+        ),
+    ]
+
+
+def median(results: Results, name: str, case: str, figure: Callable[[Result], float]) -> float:
+    return statistics.median(figure(r) for r in results[name][case] if "error" not in r)
+
+
+def median_or_none(
+    results: Results, name: str, case: str, figure: Callable[[Result], float]
+) -> float | None:
+    """The same for a peer that need not be here."""
+    return median(results, name, case, figure) if name in results else None

@@ -1,0 +1,343 @@
+"""`skerry distributor`: multicast from the shell, without a node."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from skerry.cli.input import input_bytes, input_lines
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.parameters import FiniteFloat
+from skerry.cli.stopping import Stop, stop_on_signals
+from skerry.plain import visible
+
+if TYPE_CHECKING:
+    from skerry.protocol.machine import Event
+
+__all__ = ["distributor"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+_Batch = list[tuple[str, bytes]]
+
+_WAIT_S: Final = 0.1
+"""How soon a request to stop is seen while nothing happens."""
+_BATCH_COUNT_MAX: Final = 100
+"""Batches on their way to the output; behind them the queue of the subscriber fills."""
+_BUFFER_BYTES: Final = 8 * 1024 * 1024
+_QUIET: Final = ("SenderFound", "SenderRemoved", "ConnectionClosed")
+
+
+def _group_options(command: Command) -> Command:
+    """The group, and how to get there."""
+    options = (
+        click.argument("group", metavar="GROUP"),
+        click.option(
+            "--interface",
+            default="",
+            metavar="NAME|ADDRESS",
+            help="Network interface; 127.0.0.1 stays on this computer. If not given, the one the"
+            " system chooses.",
+        ),
+        click.option(
+            "--ttl",
+            type=click.IntRange(0, 255),
+            default=1,
+            show_default=True,
+            help="How many routers may be passed, and one; 1 stays on the local network.",
+        ),
+        click.option(
+            "--dialect",
+            type=click.Choice(["java", "pycast"]),
+            default="java",
+            show_default=True,
+            help="Whose bytes are spoken in the group.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@click.group()
+def distributor() -> None:
+    """Publish and follow updates by IP multicast, without a node.
+
+    GROUP is an address and a port, 239.192.7.1:4711 or [ff15::7:1]:4711. All who use the same are
+    in one group. Programs that use the Java distributor can be in it, too.
+    """
+
+
+@distributor.command()
+@_group_options
+@click.option("--subject", required=True, metavar="S", help="Publish under this subject.")
+@click.option(
+    "--data",
+    metavar="D",
+    help="Text, @FILE, hex:DIGITS, or - for the whole standard input. If not given, each line of"
+    " the standard input is an update.",
+)
+@click.option("--name", default="skerry", show_default=True, help="What to be called in the group.")
+@click.option(
+    "--mbit", type=FiniteFloat(min=0), default=0.0, help="Publish no more than so many Mbit/s."
+)
+def pub(
+    *,
+    group: str,
+    interface: str,
+    ttl: int,
+    dialect: str,
+    subject: str,
+    data: str | None,
+    name: str,
+    mbit: float,
+) -> None:
+    """Publish one update, or each line of the standard input.
+
+    Whoever is in the group hears it; nobody keeps it for later. It ends a moment after the last
+    update, so that those who lost one can ask for it.
+
+    \b
+    Examples:
+      skerry distributor pub 239.192.7.1:4711 --subject /prices/ERIC-B --data 92.14
+      producer | skerry distributor pub 239.192.7.1:4711 --subject /log --interface eth0
+      skerry distributor pub 239.192.7.1:4711 --subject /map --data @harbour.png --mbit 10
+    """
+    from skerry import distributor as api
+
+    connection = api.open(
+        group,
+        interface=interface,
+        ttl=ttl,
+        dialect=api.Dialect(dialect),
+        application=name,
+        bandwidth_mbit_max=mbit,
+    )
+    with stop_on_signals() as stop, connection:
+        publisher = connection.publisher()
+        for content in _contents(data, stop):
+            publisher.publish(subject, content)
+
+
+@distributor.command()
+@_group_options
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
+@click.option("--statistics", is_flag=True, help="At the end, one line of JSON with all counters.")
+@json_option
+def sub(
+    *,
+    group: str,
+    interface: str,
+    ttl: int,
+    dialect: str,
+    patterns: tuple[str, ...],
+    count: int | None,
+    statistics: bool,
+    as_json: bool,
+) -> None:
+    """Follow what is published in a group, until Ctrl-C.
+
+    In a pattern, * stands for one level and ... at its end for all below; without one it is /...,
+    which is all. An update that several patterns select is shown once. What happens in the group
+    (senders that come and go, updates that were lost) is told on stderr.
+
+    With --json each line has subject and data, or hex where the data is no text; lines with _event
+    tell what happens in the group.
+
+    \b
+    Examples:
+      skerry distributor sub 239.192.7.1:4711
+      skerry distributor sub 239.192.7.1:4711 '/prices/*' /alarms/... --json
+      skerry distributor sub 239.192.7.1:4711 --interface 127.0.0.1 --count 10
+    """
+    from skerry import distributor as api
+
+    output = current_output()
+    arrived: queue.Queue[_Batch | Event] = queue.Queue(_BATCH_COUNT_MAX)
+    connection = api.open(
+        group,
+        interface=interface,
+        ttl=ttl,
+        dialect=api.Dialect(dialect),
+        socket_buffer_bytes=_BUFFER_BYTES,
+    )
+    with stop_on_signals() as stop, connection:
+        subscriber = connection.subscriber(on_event=arrived.put, on_batch=arrived.put)
+        try:
+            for pattern in patterns or ("/...",):
+                subscriber.add(pattern)
+            _show_all(arrived, stop, output, count=count, as_json=as_json)
+            if statistics:
+                output.line(connection.statistics().to_json())
+        finally:
+            # The thread that calls back may wait for room, and is waited for at the end.
+            arrived.maxsize = 0
+            _empty(arrived)
+
+
+@distributor.command()
+@click.option(
+    "--group", default="239.255.77.9:4711", show_default=True, help="A group nobody else uses."
+)
+@click.option("--interface", default="127.0.0.1", show_default=True, help="Network interface.")
+@click.option(
+    "--seconds",
+    type=FiniteFloat(min=0.05, max=3600),
+    default=1.0,
+    show_default=True,
+    help="How long.",
+)
+@click.option(
+    "--size", type=click.IntRange(0, 60_000), default=56, show_default=True, help="Bytes an update."
+)
+@click.option(
+    "--subscribers", type=click.IntRange(1, 64), default=1, show_default=True, help="How many."
+)
+@click.option("--holdback-ms", type=click.IntRange(0, 1000), default=10, show_default=True)
+@click.option("--loss", type=click.IntRange(0, 500), default=0, help="Lose so many of a thousand.")
+@click.option("--batches", is_flag=True, help="Call back with lists, and not for each update.")
+@json_option
+def bench(
+    *,
+    group: str,
+    interface: str,
+    seconds: float,
+    size: int,
+    subscribers: int,
+    holdback_ms: int,
+    loss: int,
+    batches: bool,
+    as_json: bool,
+) -> None:
+    """Measure how fast this computer is: one publisher, some subscribers, each a process.
+
+    The figure to compare is the processor time for an update; the rate depends on what else the
+    computer does. --loss loses datagrams on purpose and shows what repairing them costs.
+
+    \b
+    Examples:
+      skerry distributor bench
+      skerry distributor bench --size 1000 --subscribers 4 --json
+      skerry distributor bench --loss 50
+    """
+    from skerry.apps.distributor_bench import BenchPlan, run_bench
+    from skerry.client.distributor.config import Config
+
+    config = Config(
+        interface=interface,
+        application="bench",
+        socket_buffer_bytes=_BUFFER_BYTES,
+        holdback_delay_ms=holdback_ms,
+        fake_receive_loss_permille=loss,
+        request_timeout_ms=200,
+        cache_bytes_max=256 * 1024 * 1024,
+        nagging_window_ms=0,
+        delivery="inline",
+    )
+    plan = BenchPlan(
+        group=group,
+        config=config,
+        seconds=seconds,
+        size=size,
+        subscriber_count=subscribers,
+        in_batches=batches,
+    )
+    result = run_bench(plan)
+    row = {"rate": round(result.rate), **asdict(result)}
+    output = current_output()
+    if as_json:
+        output.json_line(row)
+        return
+    output.table(
+        ("", "value"),
+        [
+            ("updates delivered a second", f"{result.rate:,.0f}"),
+            ("published", f"{result.sent_count:,}"),
+            ("delivered to all", f"{result.received_count:,}"),
+            ("publisher, us CPU an update", f"{result.publisher_cpu_us:.3f}"),
+            ("subscriber, us CPU an update", f"{result.subscriber_cpu_us:.3f}"),
+            ("datagrams", f"{result.datagram_count:,}"),
+            ("requests for lost ones", f"{result.request_count:,}"),
+            ("datagrams sent again", f"{result.resent_count:,}"),
+            ("dropped by the kernel", f"{result.kernel_drop_count:,}"),
+        ],
+    )
+
+
+def _contents(data: str | None, stop: Stop) -> Iterator[bytes]:
+    """What is to be published: one piece, or each line of the standard input."""
+    if data is None:
+        yield from input_lines(stop)
+    elif data == "-":
+        yield input_bytes(stop)
+    elif data.startswith("@"):
+        from skerry.limits import PAYLOAD_BYTES_MAX
+        from skerry.runtime.whole_files import read_whole
+
+        yield read_whole(data[1:], bytes_max=PAYLOAD_BYTES_MAX)
+    elif data.startswith("hex:"):
+        try:
+            yield bytes.fromhex(data[4:])
+        except ValueError:
+            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
+    else:
+        yield data.encode()
+
+
+def _show_all(
+    arrived: queue.Queue[_Batch | Event],
+    stop: Stop,
+    output: Output,
+    *,
+    count: int | None,
+    as_json: bool,
+) -> None:
+    left = count
+    while not stop.is_requested and left != 0:
+        try:
+            item = arrived.get(timeout=_WAIT_S)
+        except queue.Empty:
+            continue
+        if not isinstance(item, list):
+            _show_event(item, output, as_json=as_json)
+            continue
+        shown = item if left is None else item[:left]
+        for subject, data in shown:
+            _show_update(subject, data, output, as_json=as_json)
+        if left is not None:
+            left -= len(shown)
+
+
+def _show_update(subject: str, data: bytes, output: Output, *, as_json: bool) -> None:
+    try:
+        text: str | None = data.decode()
+    except UnicodeDecodeError:
+        text = None
+    if as_json:
+        output.json_line(
+            {"subject": subject, **({"hex": data.hex()} if text is None else {"data": text})}
+        )
+    else:
+        output.line(f"{visible(subject)} {visible(data.hex() if text is None else text)}")
+
+
+def _show_event(event: Event, output: Output, *, as_json: bool) -> None:
+    name = type(event).__name__
+    if as_json:
+        output.json_line({"_event": name, **asdict(event)})
+    elif name in _QUIET:
+        output.note(visible(str(event)))
+    else:
+        output.warning(visible(str(event)))
+
+
+def _empty(arrived: queue.Queue[_Batch | Event]) -> None:
+    try:
+        while True:
+            arrived.get_nowait()
+    except queue.Empty:
+        pass

@@ -1,0 +1,146 @@
+"""The way in: what a client sends, frame by frame, and who deals with it.
+
+Most of it is ordinary objects, which the hub takes unread. What is more than that is understood
+here: a step of the handshake, a message to the node, an object that is not permitted, a fault.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skerry.codec.frame import FrameCutter
+from skerry.engine.clients import Client
+from skerry.engine.hub import Hub
+from skerry.engine.lane import Lane
+from skerry.engine.services import Services
+from skerry.engine.types import Types
+from skerry.errors import CodecError, DecodeError, LimitExceeded, ProtocolError, SchemaError
+from skerry.objects.times import seconds_of_ns
+from skerry.protocol.access.connection import Arrival, Broken, Ended
+from skerry.protocol.access.header import Header, read_header
+from skerry.protocol.access.server import ConnectAsked, JoinsFinished
+
+if TYPE_CHECKING:
+    from skerry.engine.node import NodeCore
+
+__all__ = ["Arrivals"]
+
+
+class Arrivals:
+    """Everything that clients send to a node."""
+
+    def __init__(self, node: NodeCore, hub: Hub, types: Types, services: Services) -> None:
+        self._node = node
+        self._hub = hub
+        self._types = types
+        self._services = services
+        self.count = 0
+        """Transmissions of all clients."""
+
+    def take(self, client: Client, data: bytes, now_ns: int) -> None:
+        """Bytes of a client."""
+        if client.lane.is_framed:
+            self._take_frames(client, data, now_ns)
+        else:
+            self._take_messages(client, data, now_ns)
+
+    def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
+        """Frames of version 2: most are passed on without being read."""
+        cutter, lane = client.connection.wire.cutter, client.lane
+        wall_ns = self._node.wall_ns(now_ns)
+        now_s = seconds_of_ns(wall_ns)
+        try:
+            cutter.load(data)
+            while True:
+                if client.is_free and self._have_all_gone(lane, cutter, now_s, wall_ns):
+                    break
+                if not client.is_free and not cutter.step():
+                    break
+                header, at = read_header(cutter.body(), 0)
+                self._take_one(client, header, cutter.body()[at:], now_ns)
+                if not client.is_present:
+                    break
+            self._count_received(client, int(cutter.frame_count))
+            if client.is_present:
+                # A fault behind whole frames is told when asked again.
+                cutter.load(b"")
+        except DecodeError as error:
+            self._node.drop(client, now_ns, f"{error.type_name}: {error}")
+
+    def _have_all_gone(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
+        """Whether all frames were of objects that need no look of the node; else the cutter is
+        at the first that does."""
+        try:
+            return self._hub.take_frames(lane, cutter, now_s, wall_ns)
+        except (CodecError, LimitExceeded, ProtocolError, SchemaError):
+            # Taken again by who called, where the fault is told. One of the frame itself is not.
+            if not cutter.buffer:
+                raise
+            return False
+
+    def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
+        """What comes in another form than frames of version 2."""
+        arrived, fault = client.connection.feed(data)
+        self._count_received(client, len(arrived))
+        for header, payload in arrived:
+            self._take_one(client, header, payload, now_ns)
+            if not client.is_present:
+                return
+        if fault is not None:
+            self._node.drop(client, now_ns, f"{fault.message}: {fault.detail}")
+
+    def _count_received(self, client: Client, count: int) -> None:
+        client.received_count += count
+        self.count += count
+
+    def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        item = client.connection.understand(header, payload)
+        if isinstance(item, Arrival):
+            self._arrived(client, header, payload, now_ns)
+        elif isinstance(item, ConnectAsked):
+            self._node.introduced(client, item, now_ns)
+        elif isinstance(item, JoinsFinished):
+            client.when_caught_up(lambda _: self._node.joined(client), self._node.wall_s(now_ns))
+        elif isinstance(item, Ended):
+            if item.code == 0:
+                self._node.goodbye(client, now_ns)
+            else:
+                self._node.drop(client, now_ns, f"received DOTS error: ({item.code}) {item.text}")
+        else:
+            assert isinstance(item, Broken)
+            self._node.drop(client, now_ns, f"{item.message}: {item.detail}")
+
+    def _arrived(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        """Act on an object."""
+        name = header.type_name
+        try:
+            topic = self._types.topic(name)
+            if topic is None:
+                self._node.drop(client, now_ns, f"there is no type {name}")
+                return
+            if topic.type.flags.substruct_only:
+                self._node.drop(client, now_ns, f"{name} is only for use inside other structs")
+                return
+            if not self._services.is_permitted(client, topic, header, payload, now_ns):
+                return
+            if self._services.serve(client, topic, header, payload, now_ns):
+                return
+            self._node.take(client, topic, header, payload, now_ns)
+        except LimitExceeded as error:
+            self._node.refuse(client, _verb(header), f"{name}: {error}", now_ns)
+        except (CodecError, ProtocolError, SchemaError) as error:
+            self._node.drop(client, now_ns, str(error))
+
+
+_VERBS = {
+    "DotsAuthentication": "administer",
+    "DotsAuthenticationPolicy": "administer",
+    "DotsMember": "subscribe",
+    "EnumDescriptorData": "describe",
+    "StructDescriptorData": "describe",
+}
+
+
+def _verb(header: Header) -> str:
+    """What a client wanted by a transmission, in one of few words."""
+    return _VERBS.get(header.type_name, "remove" if header.remove_obj == 1 else "publish")

@@ -1,0 +1,50 @@
+"""Key files of distributor groups: read from the disk, and watched over who else can read them."""
+
+from __future__ import annotations
+
+import logging
+import stat
+from pathlib import Path
+from typing import Final
+
+from skerry.errors import ConfigError, LimitExceeded
+from skerry.limits import CONFIG_BYTES_MAX
+from skerry.protocol.distributor.group_keys import KeyRing, parse_keys
+from skerry.protocol.distributor.sealed import GroupSeal
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.whole_files import read_whole
+
+__all__ = ["open_seal", "read_keys"]
+
+_OTHERS: Final = stat.S_IRWXO
+
+log = logging.getLogger(__name__)
+
+
+def read_keys(file: str | Path) -> KeyRing:
+    """The keys in a file; ConfigError if they cannot be used."""
+    path, origin = Path(file), f"file {file}"
+    try:
+        text = read_whole(path, bytes_max=CONFIG_BYTES_MAX).decode()
+        others_may = bool(path.stat().st_mode & _OTHERS)
+    except OSError as error:
+        raise _refusal(origin, error.strerror or str(error)) from None
+    except (LimitExceeded, UnicodeDecodeError) as error:
+        raise _refusal(origin, str(error)) from None
+    keys = parse_keys(text, origin=origin)
+    if others_may:
+        # A warning and no error: in a container there may be nobody else.
+        log.warning(
+            "everybody on this computer can read the keys of a group",
+            extra={"file": str(file), "hint": f"chmod 600 {file}"},
+        )
+    return keys
+
+
+def open_seal(file: str | Path, *, freshness_s: float = 300.0) -> GroupSeal:
+    """The seal of one connection, with the keys in a file; ConfigError if there can be none."""
+    return GroupSeal(read_keys(file), wall_ns=wall_ns, freshness_s=freshness_s)
+
+
+def _refusal(origin: str, detail: str) -> ConfigError:
+    return ConfigError(key="distributor.key_file", origin=origin, detail=detail)

@@ -1,0 +1,102 @@
+"""Real processes in a multicast group where datagrams are lost: nothing is missing in the end."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SCENARIO = Path(__file__).with_name("multicast_scenario.py")
+COUNT = 100_000
+NFT = """
+table inet loss {
+    chain incoming {
+        type filter hook input priority 0;
+        udp dport 4711 numgen random mod 100 < 5 drop
+    }
+}
+"""
+
+
+def free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def outcome(*words: str, before: list[str] | None = None) -> dict[str, Any]:
+    line = [*(before or []), sys.executable, str(SCENARIO), *words]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def in_namespace(commands: str) -> list[str]:
+    """Runs what follows in a network namespace of its own, after some commands."""
+    prefix = ["unshare", "-Urn", "sh", "-c", f'ip link set lo up && {commands} && exec "$@"', "sh"]
+    probe = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=20)
+    if probe.returncode:
+        pytest.skip(f"not permitted, or not there: {probe.stderr.strip()}")
+    return prefix
+
+
+def check(found: dict[str, Any], *, subscribers: int, count: int) -> None:
+    assert len(found["subscribers"]) == subscribers
+    for result in found["subscribers"]:
+        assert result["count"] == count, result
+        assert result["wrong"] == []
+        assert result["losses"] == []
+
+
+@pytest.mark.slow
+def test_five_percent_loss_is_repaired_for_four_subscribers() -> None:
+    found = outcome(
+        *("--group", f"239.255.77.5:{free_port()}", "--count", str(COUNT)),
+        *("--subscribers", "4", "--loss", "0.05", "--no-trains"),
+    )
+    check(found, subscribers=4, count=COUNT)
+    assert found["publisher"]["resent"] > 0
+    assert sum(result["requests"] for result in found["subscribers"]) > 0
+
+
+@pytest.mark.slow
+def test_lost_trains_are_repaired() -> None:
+    found = outcome(
+        *("--group", f"239.255.77.5:{free_port()}", "--count", "30000"),
+        *("--subscribers", "2", "--loss", "0.05"),
+    )
+    check(found, subscribers=2, count=30_000)
+
+
+@pytest.mark.slow
+def test_loss_by_nftables_is_repaired(tmp_path: Path) -> None:
+    if shutil.which("nft") is None:
+        pytest.skip("there is no nft")
+    rules = tmp_path / "rules"
+    rules.write_text(NFT)
+    before = in_namespace(f"nft -f {rules}")
+    words = ("--group", "239.255.77.5:4711", "--count", str(COUNT), "--subscribers", "4")
+    found = outcome(*words, before=before)
+    check(found, subscribers=4, count=COUNT)
+    assert found["publisher"]["resent"] > 0
+
+
+@pytest.mark.slow
+def test_groups_of_version_6_work_on_an_interface_with_a_small_mtu() -> None:
+    # The loopback interface carries no such groups, so there has to be another one.
+    before = in_namespace(
+        "ip link add v0 type veth peer name v1 && ip address add fd00::1/64 dev v0 nodad"
+        " && ip link set v1 up && ip link set v0 up"
+    )
+    words = ("--group", "[ff15::7:1]:4711", "--interface", "v0", "--count", "5000")
+    found = outcome(*words, "--subscribers", "2", before=before)
+    check(found, subscribers=2, count=5000)
+    # What fits an MTU of 1500: in datagrams of 7800 bytes they would be about 20.
+    assert found["publisher"]["datagrams"] > 60

@@ -1,0 +1,111 @@
+"""What a connection tells about itself: overviews, a page, lines in a file."""
+
+from __future__ import annotations
+
+import json
+import logging
+import select
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skerry.client.distributor.sync import Connection
+from skerry.errors import ConfigError, ConnectFailed
+from skerry.protocol.distributor.overview import Overview
+from skerry.protocol.machine import Address
+from skerry.runtime.multicast import MulticastSocket
+
+Join = Callable[..., Connection]
+
+
+def test_overviews_are_those_of_the_java_program(join: Join) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    watching = MulticastSocket(Address("239.255.77.250", port), interface="127.0.0.1", ttl=0)
+    try:
+        connection = join(
+            application="feed",
+            management_group=f"239.255.77.250:{port}",
+            management_interval_ms=20,
+            management_listen="127.0.0.1:0",
+        )
+        connection.subscriber(lambda *_: None).add("/a")
+        connection.publisher()
+        overview = _next(watching)
+        while (overview.publisher_count, overview.subscription_count) != (1, 1):
+            overview = _next(watching)
+    finally:
+        watching.close()
+    assert overview.application == "feed"
+    assert overview.address == "127.0.0.1"
+    assert overview.tcp_port == connection.management_port > 0
+    assert overview.subscriber_count == 1
+    assert overview.start_time is not None
+    assert len(overview.start_time) == len("HH:mm:ss.SSS")
+
+
+def _next(watching: MulticastSocket) -> Overview:
+    assert select.select([watching], [], [], 10)[0]
+    (datagram,), _ = watching.receive()
+    return Overview.decode(datagram)
+
+
+def test_the_page_is_the_statistics(join: Join) -> None:
+    connection = join(management_listen="127.0.0.1:0", application="feed")
+    url = f"http://127.0.0.1:{connection.management_port}"
+    with urllib.request.urlopen(url + "/", timeout=10) as answer:
+        row = json.load(answer)
+    assert row["application"] == "feed"
+    with pytest.raises(urllib.error.HTTPError, match="404") as caught:
+        urllib.request.urlopen(url + "/else", timeout=10)
+    caught.value.close()
+
+
+def test_nothing_is_told_unless_wanted(join: Join) -> None:
+    assert join().management_port == 0
+
+
+def test_statistics_go_to_a_file(join: Join, tmp_path: Path) -> None:
+    path = tmp_path / "statistics.jsonl"
+    connection = join(statistics_interval_ms=10, statistics_file=str(path), application="feed")
+    while not (path.exists() and path.read_text().count("\n") > 1):
+        assert connection.group
+    connection.close(linger=False)
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    assert {row["application"] for row in rows} == {"feed"}
+
+
+def test_statistics_go_to_the_log(join: Join, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO, logger="skerry"):
+        connection = join(statistics_interval_ms=10)
+        while "distributor statistics" not in caplog.text:
+            assert connection.group
+
+
+def test_file_that_cannot_be_written_is_told(
+    join: Join, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    connection = join(statistics_interval_ms=10, statistics_file=str(tmp_path / "no" / "file"))
+    while "statistics cannot be written" not in caplog.text:
+        assert connection.group
+
+
+@pytest.mark.parametrize("place", ["8888", "127.0.0.1:x", "127.0.0.1:70000", ":1"])
+def test_place_that_is_none_is_refused(join: Join, place: str) -> None:
+    with pytest.raises(ConfigError):
+        join(management_listen=place)
+
+
+def test_port_that_is_taken_is_told(join: Join) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConnectFailed):
+        join(management_listen=f"127.0.0.1:{taken.getsockname()[1]}")
+
+
+def test_group_that_is_none_is_refused(join: Join) -> None:
+    with pytest.raises(ConfigError):
+        join(management_group="10.0.0.1:1", management_listen="127.0.0.1:0")

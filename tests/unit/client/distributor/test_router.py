@@ -1,0 +1,172 @@
+"""Who gets what, with a machine that is fed by hand."""
+
+from __future__ import annotations
+
+import threading
+from random import Random
+
+import pytest
+
+from skerry.client.distributor import router as module
+from skerry.client.distributor.outlet import Outlet
+from skerry.client.distributor.router import Router, SubscriberRoutes, Subscription
+from skerry.errors import LocalProtocolError
+from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
+from skerry.protocol.distributor.connection import Connection as Machine
+from skerry.protocol.distributor.events import Direction, SenderFound
+from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.machine import Address, Event
+
+GROUP = Address("239.255.77.1", 4711)
+
+
+def machine(number: int) -> Machine:
+    identity = Identity(
+        address=b"\x7f\0\0\1", sender_id=number, start_ms=1_700_000_000_000, application_id=number
+    )
+    return Machine(group=GROUP, identity=identity, rng=Random(number), now_ns=0)
+
+
+class Group:
+    """A router, and a sender it hears."""
+
+    def __init__(self) -> None:
+        self.machine, self.sender = machine(1), machine(2)
+        self.router = Router(self.machine, threading.Lock())
+        self.sender.open_publisher(0)
+        self.carry()
+
+    def carry(self) -> None:
+        for datagram in self.sender.take_datagrams():
+            self.machine.receive(datagram, GROUP, 0)
+
+    def publish(self, *subjects: str) -> None:
+        for subject in subjects:
+            self.sender.publish(subject, subject.encode(), 0)
+        self.carry()
+        self.router.route()
+
+
+class Ear:
+    """A subscriber."""
+
+    def __init__(self, router: Router, *patterns: str, **options: object) -> None:
+        self.tags: list[tuple[str, object]] = []
+        self.events: list[Event] = []
+        self.routes = SubscriberRoutes(router)
+        self.outlet = Outlet(
+            name="ear",
+            on_event=self.events.append,
+            on_update=lambda subject, _data, tag, _waiting: self.tags.append((subject, tag)),
+            routes=self.routes,
+            **{"delivery": "inline", **options},  # type: ignore[arg-type]
+        )
+        router.enter_subscriber(self.routes, self.outlet)
+        self.handles = [router.subscribe(self.routes, pattern, pattern) for pattern in patterns]
+
+    def heard(self) -> list[tuple[str, object]]:
+        self.outlet.run()
+        tags, self.tags = self.tags, []
+        return tags
+
+
+@pytest.fixture
+def group() -> Group:
+    return Group()
+
+
+def test_the_only_subscriber_gets_all_that_is_wanted(group: Group) -> None:
+    ear = Ear(group.router, "/a")
+    assert ear.routes.is_single
+    group.publish("/a", "/b", "/a")
+    assert ear.heard() == [("/a", "/a"), ("/a", "/a")]
+    assert group.router.subscriber_count == 1
+    assert group.router.has_subscriptions
+
+
+def test_each_subscriber_gets_its_own_and_each_tag(group: Group) -> None:
+    first, second = Ear(group.router, "/a"), Ear(group.router, "/b", "/*", "/b")
+    group.publish("/a", "/b", "/c")
+    assert first.heard() == [("/a", "/a")]
+    assert second.heard() == [
+        ("/a", "/*"), ("/b", "/b"), ("/b", "/b"), ("/b", "/*"), ("/c", "/*"),
+    ]  # fmt: skip
+
+
+def test_what_waits_goes_by_the_subscriptions_of_now(group: Group) -> None:
+    ear = Ear(group.router, "/a", "/b")
+    group.publish("/a", "/b")
+    group.router.unsubscribe(ear.routes, ear.handles[0])
+    assert ear.heard() == [("/b", "/b")]
+
+
+def test_routes_are_forgotten_past_their_bound(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert vars(module)["DISTRIBUTOR_ROUTE_COUNT_MAX"] == DISTRIBUTOR_ROUTE_COUNT_MAX
+    monkeypatch.setattr(module, "DISTRIBUTOR_ROUTE_COUNT_MAX", 2)
+    first, second = Ear(group.router, "/...", "/x"), Ear(group.router, "/...")
+    group.publish(*(f"/{number}" for number in range(5)))
+    assert [subject for subject, _ in first.heard()] == [f"/{number}" for number in range(5)]
+    assert len(second.heard()) == 5
+    assert len(first.routes.known) <= 2
+    assert len(group.router._split) <= 2
+
+
+def test_events_go_to_all_and_who_comes_later_hears_of_senders(group: Group) -> None:
+    group.router.route()
+    ear = Ear(group.router)
+    ear.outlet.run()
+    assert [type(event) for event in ear.events] == [SenderFound]
+
+
+def test_trouble_is_logged_where_nobody_listens(
+    group: Group, caplog: pytest.LogCaptureFixture
+) -> None:
+    group.machine.failed(Direction.SEND, "broken")
+    assert not group.router.route()
+    assert "trouble in a multicast group" in caplog.text
+
+
+def test_the_end_of_all_is_told(group: Group) -> None:
+    group.router.is_closing = True
+    ear = Ear(group.router)
+    group.machine.close(1)
+    group.machine.advance(1)
+    assert group.router.route()
+    group.router.leave_subscriber(ear.routes)
+    assert group.router.subscriber_count == 0
+
+
+def test_who_was_cut_has_no_subscriptions(group: Group) -> None:
+    ear = Ear(group.router, "/a", delivery="thread", on_slow="disconnect", count_max=1)
+    try:
+        group.publish("/a", "/a")
+        assert not group.router.has_subscriptions
+        assert group.machine.statistics().subscription_count == 0
+        with pytest.raises(LocalProtocolError, match="closed"):
+            group.router.subscribe(ear.routes, "/a", None)
+    finally:
+        ear.outlet.close()
+
+
+def test_who_is_not_there_cannot_subscribe(group: Group) -> None:
+    ear = Ear(group.router, "/a")
+    with pytest.raises(LocalProtocolError, match="no subscription"):
+        group.router.unsubscribe(ear.routes, 12345)
+    group.router.leave_subscriber(ear.routes)
+    group.router.leave_subscriber(ear.routes)
+    with pytest.raises(LocalProtocolError, match="closed"):
+        group.router.subscribe(ear.routes, "/a", None)
+
+
+def test_a_full_queue_leaves_no_room(group: Group) -> None:
+    ear = Ear(group.router, "/a")
+    assert group.router.has_room
+    ear.outlet.is_full = True
+    assert not group.router.has_room
+
+
+def test_a_subscription_knows_its_tag(group: Group) -> None:
+    routes = SubscriberRoutes(group.router)
+    assert Subscription(routes, "x").tag == "x"

@@ -1,0 +1,87 @@
+"""What clients send: the order in which it counts, and who notices what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import skerry
+from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits
+from skerry.engine.cache import Cache
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import OldWire, Wire
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; }
+    struct Part [substruct_only] { 1: [key] uint32 id; }
+    """
+)
+Boat, Part = TYPES.Boat, TYPES.Part
+
+
+@pytest.fixture
+def maker(harbour: Harbour) -> Guest:
+    guest = harbour.guest("maker")
+    guest.describe(Boat)
+    return guest
+
+
+def frame_of(guest: Guest, obj: Any) -> bytes:
+    guest.post(obj)
+    return guest.connection.take_output()
+
+
+@pytest.mark.parametrize("wire", [Wire, OldWire], ids=["version 2", "version 1"])
+def test_what_came_before_a_fault_counts_and_nothing_after_it(
+    wire: type[Wire], harbour: Harbour
+) -> None:
+    maker, other = harbour.guest("maker", wire=wire), harbour.guest("other")
+    maker.describe(Boat)
+    good = [frame_of(maker, Boat(id=number)) for number in (1, 2, 3)]
+    maker.post(Boat(id=4))
+    bad = maker.connection.take_output()[:-3] + b"\xff\xff\xff"
+    maker.say_bytes(good[0] + good[1] + bad + good[2])
+    assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
+    assert maker.is_cut
+    assert not other.is_cut
+
+
+def test_a_frame_may_come_in_any_pieces(harbour: Harbour, maker: Guest) -> None:
+    data = b"".join(frame_of(maker, Boat(id=number, name="x" * 40)) for number in range(3))
+    before = harbour.node.statistics().received_count
+    for byte in data:
+        harbour.node.receive(bytes([byte]), maker.address, 0)
+    assert [boat.id for boat in harbour.cached(Boat)] == [0, 1, 2]
+    assert harbour.node.statistics().received_count == before + 3
+
+
+def test_what_is_only_a_part_of_others_cannot_be_published(harbour: Harbour, maker: Guest) -> None:
+    maker.publish(Part(id=1))
+    assert maker.fault == "Part is only for use inside other structs"
+
+
+def test_a_type_that_nobody_described_is_a_fault(harbour: Harbour, maker: Guest) -> None:
+    header = Header("Nothing")
+    header.attributes = 2
+    maker.say(header, b"\xa0")
+    assert maker.fault == "there is no type Nothing"
+
+
+def test_what_there_is_no_room_for_is_refused_in_one_of_few_words(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = ClientLimits(type_count_max=1)
+    admission = Admission(AdmissionConfig(limits=limits))
+    harbour = make_harbour(admission=admission, cache=Cache(bytes_max=200))
+    guest = harbour.guest()
+    guest.publish(Boat(id=1, name="x" * 300))
+    guest.describe(Part)
+    assert [what for what, _ in guest.refusals()] == ["publish", "describe"]
+    assert not guest.is_cut
+    harbour.check()

@@ -1,0 +1,131 @@
+"""The removal of many objects: slice by slice, and yet as if all went at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import skerry
+from skerry.engine.persistence import Journal
+from skerry.limits import SWEEP_SLICE_COUNT
+from skerry.objects.internal import internal_class
+from skerry.protocol.machine import CloseReason
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; 3: int32 speed; }
+    struct Guard [cleanup, persistent] { 1: [key] uint32 id; 2: string name; }
+    """
+)
+Boat, Guard = TYPES.Boat, TYPES.Guard
+COUNT = 2 * SWEEP_SLICE_COUNT + 10
+
+
+@pytest.fixture
+def maker(harbour: Harbour) -> Guest:
+    guest = harbour.guest("maker")
+    guest.publish(*(Boat(id=number, name="old", speed=1) for number in range(COUNT)))
+    return guest
+
+
+def clear(guest: Guest, *names: str) -> None:
+    """Ask for it, and let the node do no more than it does at once."""
+    message = internal_class("DotsClearCache")(typeNames=list(names))
+    guest.connection.send_message(message, 0.0)
+    guest.harbour.carry()
+
+
+def test_a_large_type_is_cleared_slice_by_slice(harbour: Harbour, maker: Guest) -> None:
+    clear(maker, "Boat")
+    assert len(harbour.cached(Boat)) == COUNT - SWEEP_SLICE_COUNT
+    assert harbour.node.deadline_ns() == harbour.now_ns
+    harbour.node.advance(harbour.now_ns)
+    assert len(harbour.cached(Boat)) == COUNT - 2 * SWEEP_SLICE_COUNT
+    harbour.pump()
+    assert harbour.cached(Boat) == []
+
+
+def test_what_is_published_meanwhile_is_new_for_everybody(harbour: Harbour, maker: Guest) -> None:
+    reader = harbour.guest("reader")
+    reader.join("Boat")
+    other = harbour.guest("other")
+    other.describe(Boat)
+    clear(maker, "Boat")
+    last, gone = COUNT - 1, COUNT - 2
+    other.post(Boat(id=last, speed=7))
+    other.post(Boat(id=gone), is_remove=True)
+    harbour.carry()
+    assert len(harbour.cached(Boat)) > 1
+    harbour.pump()
+    # As if it had come after all were gone: nothing of the old state is left.
+    assert harbour.cached(Boat) == [Boat(id=last, speed=7)]
+    assert list(reader.sees(Boat).values()) == [Boat(id=last, speed=7)]
+
+
+def test_an_object_made_anew_is_cleared_again_when_that_is_asked_again(
+    harbour: Harbour, maker: Guest
+) -> None:
+    clear(maker, "Boat")
+    maker.post(Boat(id=COUNT - 1, speed=7))
+    harbour.carry()
+    clear(maker, "Boat", "Boat")
+    harbour.pump()
+    assert harbour.cached(Boat) == []
+
+
+def test_who_joins_meanwhile_sees_nothing_in_the_end(harbour: Harbour, maker: Guest) -> None:
+    clear(maker, "Boat")
+    reader = harbour.guest("reader")
+    reader.connection.join("Boat", 0.0)
+    harbour.pump()
+    assert reader.sees(Boat) == {}
+
+
+def test_that_a_type_was_cleared_is_told_and_echoed_after_the_last_object(
+    harbour: Harbour, maker: Guest
+) -> None:
+    maker.join("Boat")
+    maker.join("DotsClearCache")
+    maker.forget()
+    clear(maker, "Boat")
+    maker.echo(1)
+    assert maker.names() == ["Boat"] * COUNT + ["DotsClearCache", "DotsEcho"]
+
+
+def test_a_clear_goes_on_when_its_client_is_gone(harbour: Harbour, maker: Guest) -> None:
+    reader = harbour.guest("reader")
+    reader.join("DotsClearCache")
+    clear(maker, "Boat")
+    maker.vanish()
+    assert harbour.cached(Boat) == []
+    assert reader.names()[-1] == "DotsClearCache"
+
+
+def test_what_a_client_leaves_behind_goes_slice_by_slice(harbour: Harbour) -> None:
+    guard, reader = harbour.guest("guard"), harbour.guest("reader")
+    guard.publish(*(Guard(id=number) for number in range(COUNT)))
+    reader.join("Guard")
+    harbour.node.stream_closed(guard.address, CloseReason.LOST, 0)
+    guard.is_mute = True
+    assert len(harbour.cached(Guard)) == COUNT - SWEEP_SLICE_COUNT
+    harbour.pump()
+    assert harbour.cached(Guard) == []
+    assert reader.sees(Guard) == {}
+
+
+def test_a_node_that_ends_stores_that_they_are_gone(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    journal = Journal(rng=Random(1))
+    harbour = make_harbour(journal=journal)
+    guard = harbour.guest("guard")
+    guard.publish(*(Guard(id=number) for number in range(COUNT)))
+    harbour.node.farewell(harbour.now_ns)
+    batch: Any = journal.take_batch(0)
+    assert (len(batch.puts), len(batch.drops)) == (0, COUNT)

@@ -1,0 +1,157 @@
+"""Trains of datagrams, buffers and filters: what the kernel does for us."""
+
+from __future__ import annotations
+
+import select
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+
+from skerry.runtime.datagrams import (
+    TRAIN_BYTES_MAX,
+    TRAIN_COUNT_MAX,
+    UDP_GRO,
+    Buffer,
+    cut_train,
+    drop_kinds,
+    has_segmentation,
+    kernel_drop_count,
+    segment_option,
+    set_buffers,
+    start_coalescing,
+    train_stop,
+)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """One who sends to the other."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,
+    ):
+        receiving.bind(("127.0.0.1", 0))
+        sending.connect(receiving.getsockname())
+        yield sending, receiving
+
+
+def received(made: socket.socket) -> list[bytes]:
+    found = []
+    while select.select([made], [], [], 0.05)[0]:
+        found.append(made.recv(65535))
+    return found
+
+
+def test_train_is_of_one_size_and_ends_with_a_shorter_one() -> None:
+    datagrams = [b"1", b"2", b"3", b"ab", b"ac", b"d", b"e"]
+    stops = []
+    first = 0
+    while first < len(datagrams):
+        first = train_stop([d.ljust(3) if len(d) == 1 else b"   " + d for d in datagrams], first)
+        stops.append(first)
+    assert stops[-1] == len(datagrams)
+    same = [b"x" * 10] * 4
+    assert train_stop(same, 0) == 4
+    assert train_stop([*same, b"x" * 9, b"x" * 9], 0) == 5
+    assert train_stop([*same, b"x" * 11], 0) == 4
+
+
+def test_train_has_no_more_than_a_kernel_takes() -> None:
+    assert train_stop([b"x"] * (TRAIN_COUNT_MAX + 1), 0) == TRAIN_COUNT_MAX
+    size = TRAIN_BYTES_MAX // 4
+    assert train_stop([bytes(size)] * 9, 0) == 4
+    assert train_stop([bytes(size)] * 9, 7) == 9
+
+
+def test_train_is_of_one_kind() -> None:
+    assert train_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
+
+
+def test_train_is_cut_where_the_kernel_says() -> None:
+    told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
+    assert cut_train(b"aaaabbbbcc", told) == [b"aaaa", b"bbbb", b"cc"]
+    assert cut_train(b"aaaa", told) == [b"aaaa"]
+    assert cut_train(b"aaaabb", []) == [b"aaaabb"]
+    assert cut_train(b"aaaabb", [(socket.SOL_SOCKET, 1, b"")]) == [b"aaaabb"]
+    assert cut_train(b"aa", [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 0))]) == [b"aa"]
+
+
+def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    if not has_segmentation(sending) or not start_coalescing(receiving):
+        pytest.skip("this kernel has no trains")
+    sending.sendmsg([b"aaaa", b"bbbb", b"cc"], segment_option(4))
+    data, ancillary, _, _ = receiving.recvmsg(65535, socket.CMSG_SPACE(4))
+    assert cut_train(data, ancillary) == [b"aaaa", b"bbbb", b"cc"]
+
+
+def test_who_takes_no_trains_gets_its_datagrams(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    if not has_segmentation(sending):
+        pytest.skip("this kernel has no trains")
+    sending.sendmsg([b"aaaa", b"bbbb", b"cc"], segment_option(4))
+    assert received(receiving) == [b"aaaa", b"bbbb", b"cc"]
+
+
+def test_sockets_without_udp_have_no_trains() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        assert not has_segmentation(other)
+        assert not start_coalescing(other)
+        assert kernel_drop_count(other) in (None, 0)
+
+
+def test_kinds_are_dropped_by_the_kernel(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    assert drop_kinds(receiving, [1, 2])
+    for kind in range(4):
+        sending.send(bytes((9, 9, kind)))
+    assert received(receiving) == [b"\t\t\0", b"\t\t\3"]
+    assert drop_kinds(receiving, [])
+    sending.send(b"\t\t\1")
+    assert received(receiving) == [b"\t\t\1"]
+
+
+def test_kinds_of_one_sender_are_dropped(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    ours = b"123456789abc"
+    assert drop_kinds(receiving, [1, 2], ours)
+    others = [
+        b"\1\0\3\0" + ours,
+        b"\1\0\1\0" + b"x23456789abc",
+        b"\1\0\1\0" + b"1234x6789abc",
+        b"\1\0\1\0" + b"12345678xabc",
+        b"\1\0\2\0" + b"123456789abx",
+    ]
+    for datagram in (b"\1\0\1\0" + ours, *others, b"\1\0\2\0" + ours + b"more"):
+        sending.send(datagram)
+    assert received(receiving) == others
+
+
+def test_filter_that_was_never_set_cannot_be_taken_away() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        assert not drop_kinds(made, [])
+
+
+def test_buffers_are_as_large_as_was_asked_or_say_so() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        receive, send = set_buffers(made, 100_000)
+        assert receive.bytes >= 100_000
+        assert not receive.is_clipped
+        assert not send.is_clipped
+        assert receive.sysctl == "net.core.rmem_max"
+        assert send.sysctl == "net.core.wmem_max"
+    assert Buffer(asked_bytes=10, bytes=9, sysctl="x").is_clipped
+
+
+def test_what_does_not_fit_the_buffer_is_counted(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    sending, receiving = pair
+    set_buffers(receiving, 4096)
+    for _ in range(100):
+        sending.send(bytes(1000))
+    kept = len(received(receiving))
+    assert 0 < kept < 100
+    assert kernel_drop_count(receiving) == 100 - kept
