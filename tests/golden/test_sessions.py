@@ -131,9 +131,16 @@ class Play:
         self.node.advance(self.now_ns)
         self.pump()
 
+    def next_client(self, frames: list[dict[str, Any]]) -> None:
+        """Let the next client have the number that it had then: it speaks of itself by that."""
+        answers = [frame.get("payload") or {} for frame in frames]
+        number = next((answer["clientId"] for answer in answers if "clientId" in answer), 0)
+        self.node._next_client = max(self.node._next_client, number)
+
     def captured_guest(self, name: str) -> None:
         """Another guest does what the client of another captured session did."""
         address = Address(name, 200, is_stream=True)
+        self.next_client(json.loads((VECTORS / f"{name}.json").read_text())["frames"])
         self._guests[address] = ClientConnection(Wire(), name=name, cnonce="")
         self.node.open(address, Wire(), self.now_ns, origin=HERE)
         self.node.take_transmits()
@@ -157,6 +164,7 @@ def play(
     if before is not None:
         before(stage)
     stage.heard.clear()
+    stage.next_client(session["frames"])
     stage.open()
     for frame in session["frames"]:
         if step := (meanwhile or {}).get(frame.get("n", -1)):

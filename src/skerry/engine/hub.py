@@ -504,9 +504,10 @@ class Hub:
             header.sequence = lane.sequence
             if lane.topic_name is not topic.name:
                 lane.note_published(topic.name)
-        self._tell(topic, news, route)
-        if left is not None:
-            self._tell_left(topic, news, left, route)
+        if left is None:
+            self._tell(topic, news, route)
+        else:
+            self._tell_moved(topic, news, left, route)
 
     def remove(self, topic: Topic, entry: Entry, now_s: float, wall_ns: i64) -> None:
         """Remove an object of the cache, as the node itself."""
@@ -576,28 +577,43 @@ class Hub:
         for ear in route.ears:
             ear.hear(news)
 
-    def _tell_left(self, topic: Topic, news: News, left: str, route: Route) -> None:
-        """An object has a new subject: for who hears of the old one only, it is gone."""
+    def _tell_moved(self, topic: Topic, news: News, left: str, route: Route) -> None:
+        """An object has a new subject: for who hears of that only, it is new and told whole; for
+        who hears of the old one only, it is gone."""
         assert news.pieces is not None
-        staying: set[int] = set()
+        assert news.entry is not None
+        former = self._route(topic, left, news.pieces)
+        were, are = _clients_on(former), _clients_on(route)
+        whole = self._whole(topic, news, news.entry)
+        topic.tally.due += len(route.lanes)
         for lane in route.lanes:
-            staying.add(int(lane.client_id))
+            lane.tally.due += 1
+            told = news if int(lane.client_id) in were else whole
+            lane.deliver(told.frame(lane), topic.tally)
         for ear in route.ears:
-            staying.add(int(ear.client_id))
+            is_new = ear.client_id != 0 and int(ear.client_id) not in were
+            ear.hear(whole if is_new else news)
         header = copy_header(news.header)
         header.remove_obj = 1
         header.attributes = topic.plan.key_mask
-        payload = cut(topic.plan, news.pieces, topic.plan.key_mask)
-        gone = News(topic, header, payload, left)
-        former = self._route(topic, left, news.pieces)
+        gone = News(topic, header, cut(topic.plan, news.pieces, topic.plan.key_mask), left)
         for lane in former.lanes:
-            if int(lane.client_id) not in staying:
+            if int(lane.client_id) not in are:
                 topic.tally.due += 1
                 lane.tally.due += 1
                 lane.deliver(gone.frame(lane), topic.tally)
         for ear in former.ears:
-            if ear.client_id and int(ear.client_id) not in staying:
+            if ear.client_id and int(ear.client_id) not in are:
                 ear.leave(gone)
+
+    def _whole(self, topic: Topic, news: News, entry: Entry) -> News:
+        """The same update, as if all fields of its object had been published with it."""
+        header = copy_header(news.header)
+        header.attributes = entry.present
+        whole = News(topic, header, entry.payload, news.subject)
+        whole.before = news.before
+        whole.entry = entry
+        return whole
 
 
 def _ns_of_seconds(seconds: float) -> i64:
@@ -606,6 +622,16 @@ def _ns_of_seconds(seconds: float) -> i64:
     if whole > seconds:
         whole -= 1
     return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
+
+
+def _clients_on(route: Route) -> set[int]:
+    """The clients that are on a route for what it is, by their numbers."""
+    found: set[int] = set()
+    for lane in route.lanes:
+        found.add(int(lane.client_id))
+    for ear in route.ears:
+        found.add(int(ear.client_id))
+    return found
 
 
 def frame_for(lane: Lane, header: Header, payload: bytes, subject: str) -> bytes:

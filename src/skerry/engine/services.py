@@ -56,11 +56,16 @@ class Services:
             "DotsAuthentication": self._set_rule,
             "DotsAuthenticationPolicy": self._set_rule,
             "DotsClearCache": self._clear,
+            "DotsClient": self._client,
+            "DotsClientStatistics": self._only_ours,
+            "DotsDaemonStatus": self._only_ours,
             "DotsDescriptorRequest": self._descriptor_request,
             "DotsEcho": self._echo,
             "DotsMember": self._member,
             "EnumDescriptorData": self._describe,
-            "SkerryRefusal": self._refusal,
+            "SkerryConflict": self._only_ours,
+            "SkerryLedger": self._only_ours,
+            "SkerryRefusal": self._only_ours,
             "StructDescriptorData": self._describe,
         }
         assert set(self._services) == SPECIAL_TYPES
@@ -103,7 +108,7 @@ class Services:
             allowed = rights.allows(verb, chosen)
         elif chosen:
             allowed = allowed and rights.allows(verb, chosen)
-        if allowed or _is_about_itself(client, topic, payload):
+        if allowed:
             return True
         self._node.refuse(client, verb, f"{chosen or topic.name}: not permitted", now_ns)
         return False
@@ -393,7 +398,17 @@ class Services:
             header.attributes &= ~_SECRET_BIT
         self._node.take(client, topic, header, payload, now_ns)
 
-    def _refusal(
+    def _client(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        """What a client says of itself; of others, and of who is there, only the node speaks."""
+        message: Any = self._types.class_of(topic).decode(payload)
+        if message.id != client.client_id or header.remove_obj == 1:
+            self._node.refuse(client, "publish", "DotsClient: of another than itself", now_ns)
+            return
+        self._node.take(client, topic, header, payload, now_ns)
+
+    def _only_ours(
         self, client: Client, topic: Topic, _header: Header, _payload: bytes, now_ns: int
     ) -> None:
         self._node.drop(client, now_ns, f"{topic.name}: only a node says this")
@@ -401,14 +416,6 @@ class Services:
 
 def _is_conflating(message: Any) -> bool:
     return message.slow is not None and message.slow.label == "conflate"
-
-
-def _is_about_itself(client: Client, topic: Topic, payload: bytes) -> bool:
-    """Whether a client says something about itself, which every DOTS program does."""
-    if topic.name != "DotsClient":
-        return False
-    message: Any = internal_class("DotsClient").decode(payload)
-    return bool(message.id == client.client_id)
 
 
 def _selected(topic: Topic, pattern: str) -> list[bytes]:

@@ -35,15 +35,20 @@ SPECIAL_TYPES: Final = frozenset(
         "DotsAuthentication",
         "DotsAuthenticationPolicy",
         "DotsClearCache",
+        "DotsClient",
+        "DotsClientStatistics",
+        "DotsDaemonStatus",
         "DotsDescriptorRequest",
         "DotsEcho",
         "DotsMember",
         "EnumDescriptorData",
+        "SkerryConflict",
+        "SkerryLedger",
         "SkerryRefusal",
         "StructDescriptorData",
     }
 )
-"""Types by which clients speak with the node itself."""
+"""Types by which clients speak with the node itself, and by which it speaks of itself and them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -579,3 +579,35 @@ def test_a_pattern_finds_what_it_selects_of_a_type(
     maker.publish(cls(pier=9, name="a"), subject="/away/a")
     guest.join(pattern)
     assert [(berth.pier, berth.name) for berth in guest.objects(cls)] == found
+
+
+@pytest.mark.parametrize("is_remove", [False, True])
+def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
+    reader, forger = harbour.guest("reader"), harbour.guest("forger")
+    reader.join("DotsClient")
+    reader.forget()
+    other = internal_class("DotsClient")(id=1 if not is_remove else reader.client_id)
+    if is_remove:
+        forger.remove(other)
+    else:
+        forger.publish(other)
+    assert not forger.is_cut
+    assert [message.what for message in forger.messages("SkerryRefusal")] == ["publish"]
+    assert reader.items("DotsClient") == []
+
+
+@pytest.mark.parametrize(
+    ("name", "fields"),
+    [
+        ("DotsDaemonStatus", {"serverName": "me"}),
+        ("DotsClientStatistics", {"clientId": 7}),
+        ("SkerryLedger", {"kind": "type", "name": "Boat"}),
+    ],
+)
+def test_what_a_node_says_of_itself_nobody_else_says(
+    harbour: Harbour, name: str, fields: dict[str, object]
+) -> None:
+    forger = harbour.guest("forger")
+    forger.publish(internal_class(name)(**fields))
+    assert forger.is_cut
+    assert "only a node says this" in forger.fault
