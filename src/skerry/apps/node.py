@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
+from ipaddress import ip_address
 from random import Random, SystemRandom
 from typing import Any, Final
 from urllib.parse import quote
@@ -65,6 +66,11 @@ async def run_node(
         async with _running(config, tell, environ) as (server, carrier, places):
             loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier)
             tell(f"node {config.name} listens at {', '.join(places)}")
+            if not config.admission.permission and any(map(_is_open, config.listen)):
+                tell(
+                    "programs of other computers may connect, and do nothing: there are no"
+                    " permissions (see node.admission.permission)"
+                )
             await stop.wait()
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -145,6 +151,18 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier
     return NodeCarrier(
         server, group, config.distributor, name=config.name, rng=rng, hear=note_events
     )
+
+
+def _is_open(listen: str) -> bool:
+    """Whether other computers reach a place to listen at."""
+    endpoint = parse_endpoint(listen)
+    if endpoint.kind == "unix" or endpoint.host == "localhost":
+        return False
+    try:
+        return not ip_address(endpoint.host).is_loopback
+    except ValueError:
+        # A name of this computer, which others know it by.
+        return True
 
 
 def _faults(server: NodeServer, storage: NodeStorage | None) -> list[str]:

@@ -326,3 +326,20 @@ def test_endpoints_are_read_with_their_options(tmp_path: Path) -> None:
     assert not parse_endpoint(text).extensions
     told = told_by_node(tmp_path, text)
     assert told[0] == f"node harbour listens at uds:{tmp_path}/node.sock"
+
+
+@pytest.mark.parametrize(
+    ("listen", "is_open"),
+    [
+        ("tcp://0.0.0.0", True),
+        ("tcp://[::]:11235", True),
+        ("tls://10.1.2.3", True),
+        ("tcp://harbour.example", True),
+        ("tcp://127.0.0.1", False),
+        ("tcp://[::1]", False),
+        ("tcp-v1://localhost", False),
+        ("uds:/run/skerry/node.sock", False),
+    ],
+)
+def test_places_that_other_computers_reach_are_known(listen: str, is_open: bool) -> None:
+    assert node._is_open(listen) == is_open
