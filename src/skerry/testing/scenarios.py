@@ -22,6 +22,7 @@ Play = Callable[[World, int], None]
 
 # By name and not by import: each scenario pulls in the protocol it is about.
 SHIPPED: Final[dict[str, str]] = {
+    "carrier": "skerry.testing.machines.carrier:carrier",
     "distributor": "skerry.testing.machines.distributor:distributor",
     "echo": "skerry.testing.machines.scenarios:echo",
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",

@@ -22,13 +22,20 @@ from skerry.engine.node import NodeCore
 from skerry.ids import hash64
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection
-from skerry.protocol.distributor.events import Delivered, SenderInfo
+from skerry.protocol.distributor.events import (
+    Delivered,
+    SenderFound,
+    SenderInfo,
+    SenderRemoved,
+    UpdatesLost,
+)
 from skerry.protocol.machine import Address, Event, Transmit
 
 __all__ = ["SYSTEM_PORT", "Carrier", "system_group"]
 
 SYSTEM_PORT: Final = 4711
 _MS: Final = 1_000_000
+_OF_SENDERS: Final = (Delivered, SenderFound, SenderRemoved, UpdatesLost)
 _REOPEN_NS: Final = 1_000_000_000
 """After the node cut the carrier. Its reason, a limit most likely, will hold for a while."""
 
@@ -113,11 +120,14 @@ class Carrier:
     def settle(self, now_ns: int) -> None:
         """Hand the node what came with all that was received since the last time."""
         for event in self._connection.take_events():
-            if not isinstance(event, Delivered):
-                self._events.append(event)
-            elif not self._is_own(event.sender):
+            # A connection hears itself, too.
+            if isinstance(event, _OF_SENDERS) and self._is_own(event.sender):
+                continue
+            if isinstance(event, Delivered):
                 for subject, data in event.updates:
                     self._incoming.take(event.sender, subject, data, now_ns)
+            else:
+                self._events.append(event)
         self._door.flush(now_ns)
         self._events += self._incoming.events
         self._incoming.events.clear()

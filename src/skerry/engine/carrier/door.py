@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from skerry.codec.frame import frame
+from skerry.engine.carrier.headers import HeaderReader
 from skerry.engine.node import NodeCore
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
 from skerry.protocol.access.connection import Arrival, Stage
-from skerry.protocol.access.header import Header, read_header
+from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.schema.internal import internal_types
@@ -26,6 +27,7 @@ class Door:
         self._core = core
         self._name = name
         self._client: ClientConnection | None = None
+        self._headers = HeaderReader()
         self._out: list[bytes] = []
         self.address: Address | None = None
         """By which the node knows the carrier; None while it is not connected."""
@@ -68,7 +70,7 @@ class Door:
         cutter.load(data)
         while cutter.step():
             body = cutter.body()
-            header, at = read_header(body, 0)
+            header, at = self._headers.read(body)
             if header.type_name not in internal_types():
                 yield header, body, at
             elif self._client is client:

@@ -7,9 +7,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skerry.protocol.distributor.events import DistributorStatistics
+from skerry.protocol.distributor.sealed import SealStatistics
 from skerry.protocol.machine import Event, Statistics
 
-__all__ = ["CarrierStatistics", "DefinitionConflict", "Drop"]
+__all__ = [
+    "CarrierStatistics",
+    "DefinitionConflict",
+    "Drop",
+    "GroupStatistics",
+    "MessagesGivenUp",
+]
 
 
 class Drop(enum.Enum):
@@ -44,6 +51,14 @@ class DefinitionConflict(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MessagesGivenUp(Event):
+    """Messages were dropped that waited for the description of their type."""
+
+    type_name: str
+    message_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CarrierStatistics(Statistics):
     """Counters of a carrier since it was made, and what it holds now."""
 
@@ -64,3 +79,14 @@ class CarrierStatistics(Statistics):
     """Messages that wait for the description of their type, or for bandwidth."""
     is_connected: bool
     group: DistributorStatistics
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupStatistics(Statistics):
+    """All numbers of a node's group at one instant."""
+
+    carrier: CarrierStatistics
+    seal: SealStatistics | None
+    """None for a group without keys."""
+    kernel_drop_count: int | None
+    """None if the system does not tell."""

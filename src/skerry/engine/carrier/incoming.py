@@ -11,14 +11,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from skerry.engine.carrier.door import Door
-from skerry.engine.carrier.events import DefinitionConflict, Drop
+from skerry.engine.carrier.events import DefinitionConflict, Drop, MessagesGivenUp
+from skerry.engine.carrier.headers import HeaderReader
 from skerry.engine.carrier.types import CarriedTypes
 from skerry.errors import CodecError, SchemaError
 from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import header_fault
-from skerry.protocol.access.header import Header, read_header, write_header
+from skerry.protocol.access.header import Header, copy_header, write_header
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.machine import Event
 from skerry.schema.fingerprint import fingerprint
@@ -30,6 +31,9 @@ __all__ = ["Incoming"]
 _DESCRIPTORS: Final = ("StructDescriptorData", "EnumDescriptorData")
 _PATIENCE_INTERVAL_COUNT: Final = 2
 """Who sends objects of a type describes it again each interval, so it comes within one."""
+
+_ENTRY_BYTES: Final = 512
+"""What keeping an object takes besides its bytes; strangers may send many that are small."""
 
 _Sender = tuple[str, int, int]
 
@@ -58,8 +62,9 @@ class Incoming:
         self._types = types
         self._door = door
         self._patience_ns = _PATIENCE_INTERVAL_COUNT * interval_ns
-        self._learned: dict[str, bytes] = {}
-        """The description of each type as it came last, which comes again and again."""
+        self._headers = HeaderReader()
+        self._learned: dict[str, tuple[bytes, NamedType]] = {}
+        """The last description of each type, which comes again and again, and what it was."""
         self._conflicts: dict[tuple[_Sender, str], None] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._waiting_bytes = 0
@@ -76,7 +81,7 @@ class Incoming:
     def take(self, sender: SenderInfo, subject: str, data: bytes, now_ns: int) -> None:
         """An update; it reaches the node with the next `flush` of its door."""
         try:
-            header, at = read_header(data, 0)
+            header, at = self._headers.read(data)
         except CodecError:
             self.dropped[Drop.MALFORMED] += 1
             return
@@ -92,7 +97,9 @@ class Incoming:
     def advance(self, now_ns: int) -> None:
         """Give up objects that waited for too long."""
         for name, waiting in list(self._waiting.items()):
-            if now_ns >= waiting.due_ns:
+            if name in self._registry:
+                self._release(name, now_ns)
+            elif now_ns >= waiting.due_ns:
                 self._give_up(name)
 
     def deadline_ns(self) -> int | None:
@@ -106,6 +113,11 @@ class Incoming:
     ) -> None:
         name = header.type_name
         carried = self._types.get(name)
+        if name in self._waiting and name in self._registry:
+            # A client of this node described it meanwhile.
+            self._release(name, now_ns)
+            # The header was good until another one was read.
+            header, at = self._headers.read(data)
         if carried is None and name not in self._registry:
             self._wait(sender, subject, name, data, now_ns)
         elif carried is None or not carried.is_carried:
@@ -120,35 +132,48 @@ class Incoming:
                 return
             chosen = "" if carried.is_default(subject) else subject
             if header.subject != chosen:
+                header = copy_header(header)
                 header.subject = chosen
                 data = write_header(header) + data[at:]
             self.brought_count += 1
             self._door.put(data)
 
     def _wait(self, sender: SenderInfo, subject: str, name: str, data: bytes, now_ns: int) -> None:
-        while self._waiting and self._waiting_bytes + len(data) > CARRIER_WAITING_BYTES_MAX:
+        size = len(data) + _ENTRY_BYTES
+        while self._waiting and self._waiting_bytes + size > CARRIER_WAITING_BYTES_MAX:
             self._give_up(next(iter(self._waiting)))
-        if len(data) > CARRIER_WAITING_BYTES_MAX:
+        if size > CARRIER_WAITING_BYTES_MAX:
             self.dropped[Drop.UNDESCRIBED] += 1
             return
         waiting = self._waiting.get(name)
         if waiting is None:
             waiting = self._waiting[name] = _Waiting(now_ns + self._patience_ns)
         waiting.updates.append((sender, subject, data))
-        waiting.size += len(data)
-        self._waiting_bytes += len(data)
+        waiting.size += size
+        self._waiting_bytes += size
+
+    def _release(self, name: str, now_ns: int) -> None:
+        """The type is known: bring what waited for it, before all that comes later."""
+        waiting = self._waiting.pop(name, None)
+        if waiting is not None:
+            self._waiting_bytes -= waiting.size
+            for update in waiting.updates:
+                self.take(*update, now_ns)
 
     def _give_up(self, name: str) -> None:
         waiting = self._waiting.pop(name)
         self._waiting_bytes -= waiting.size
-        self.dropped[Drop.UNDESCRIBED] += len(waiting.updates)
+        count = len(waiting.updates)
+        self.dropped[Drop.UNDESCRIBED] += count
+        self.events.append(MessagesGivenUp(type_name=name, message_count=count))
 
     # -- descriptions
 
     def _learn(self, sender: SenderInfo, header: Header, data: bytes, at: int, now_ns: int) -> None:
         try:
             message: Any = internal_class(header.type_name).decode(data[at:])
-            if message.name and self._learned.get(message.name) == data:
+            name = message.name or ""
+            if self._learned.get(name) == (data, self._registry.get(name)):
                 return
             found = from_description(message, self._registry)
         except CodecError:
@@ -169,12 +194,8 @@ class Incoming:
         if fingerprint(known) != fingerprint(found):
             self._note_conflict(sender, known, found)
         else:
-            self._learned[found.name] = data
-            waiting = self._waiting.pop(found.name, None)
-            if waiting is not None:
-                self._waiting_bytes -= waiting.size
-                for update in waiting.updates:
-                    self.take(*update, now_ns)
+            self._learned[found.name] = (data, known)
+            self._release(found.name, now_ns)
 
     def _note_conflict(self, sender: SenderInfo, known: NamedType, offered: NamedType) -> None:
         key = (_sender_key(sender), known.name)

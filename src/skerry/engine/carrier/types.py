@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from skerry.codec.pieces import split
+from skerry.codec.pieces import canonical_key, split
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.hub import TIME_S_MAX
 from skerry.engine.scopes import is_site_message
 from skerry.errors import DecodeError
+from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import describe
@@ -35,6 +36,7 @@ class CarriedType:
         self._prefix = own.partition("*")[0]
         self._slash_count = own.count("/")
         self._has_key = bool(self.plan.keys)
+        self._subjects: dict[bytes, str] = {}
 
     @cached_property
     def descriptions(self) -> list[tuple[str, bytes]]:
@@ -48,7 +50,14 @@ class CarriedType:
             return header.subject
         if not self._has_key:
             return self._own
-        return default_subject(self.plan, split(self.plan, payload, 0))
+        pieces = split(self.plan, payload, 0)
+        key = canonical_key(self.plan, pieces)
+        subject = self._subjects.get(key)
+        if subject is None:
+            if len(self._subjects) >= CARRIER_SUBJECT_COUNT_MAX:
+                self._subjects.clear()
+            subject = self._subjects[key] = default_subject(self.plan, pieces)
+        return subject
 
     def is_default(self, subject: str) -> bool:
         """Whether it is of the form of the default subjects, which nobody chose."""

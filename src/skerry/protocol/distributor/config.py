@@ -65,6 +65,13 @@ class DistributorConfig:
     sender_id_first: int = 61_234
     """Where the search for a free number begins."""
 
+    # -- who is heard
+    key_file: str = ""
+    """File with the keys of the group. With one, all that is sent is encrypted, and nothing is
+    heard but what is sealed with a key of it; empty for a group anybody can read and write."""
+    freshness_s: int = 300
+    """How far from now the time of a sealed datagram may be; 0 for any, where clocks are apart."""
+
     # -- bytes
     dialect: Dialect = Dialect.JAVA
     """Whose bytes are spoken."""
@@ -171,6 +178,7 @@ _RANGES: Final[tuple[tuple[str, float, float], ...]] = (
     ("read_thread_count", 1, 64),
     ("sender_id", 0, 2**31 - 1),
     ("sender_id_first", 1, 65_535),
+    ("freshness_s", 0, 86_400),
     ("segment_bytes", _SEGMENT_BYTES_MIN, DATAGRAM_BYTES_MAX),
     ("control_bytes", _CONTROL_BYTES_MIN, DATAGRAM_BYTES_MAX),
     ("update_bytes_max", DATAGRAM_BYTES_MAX, PAYLOAD_BYTES_MAX),

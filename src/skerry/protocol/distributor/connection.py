@@ -12,7 +12,7 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
-from skerry.errors import DecodeError
+from skerry.errors import ConfigError, DecodeError
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import (
@@ -83,6 +83,14 @@ class Connection:
         self._group = group
         self._group_bytes = address_bytes(group.host)
         self._config = config = config or DistributorConfig()
+        if config.key_file and seal is None:
+            # Whoever makes the seal must not be able to forget it: all would be in clear.
+            raise ConfigError(
+                key="distributor.key_file",
+                origin=config.key_file,
+                detail="there are keys, and no seal was made of them",
+                hint="hand in skerry.runtime.key_files.open_seal(...)",
+            )
         self._rng = rng
         self._seal = seal
         self._tracer = tracer
@@ -130,6 +138,8 @@ class Connection:
         a publisher, WouldBlock while the bandwidth is used up, LimitExceeded for too much."""
         self.publish_many = self._sender.publish_many
         """`publish_many(updates, first, now_ns)`: how many were taken, from place `first` on."""
+        self.publish_pieces = self._sender.publish_pieces
+        """`publish_pieces(pieces, now_ns)`: the same for updates that were cut before."""
 
     # -- for the application
 

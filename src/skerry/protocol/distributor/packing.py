@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
 
-__all__ = ["LENGTH_COUNT", "Packer"]
+__all__ = ["LENGTHS", "LENGTH_COUNT", "Packer", "fit"]
 
 LENGTH_COUNT: Final = 2048
 """Lengths whose bytes are kept ready; longer updates are few in a datagram."""
 
-_LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
+LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
+"""How a length stands on the wire."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -50,7 +51,7 @@ class Packer:
             size = self.size + len(head) + 4 + length
         pieces = self.pieces
         pieces.append(head)
-        pieces.append(_LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
+        pieces.append(LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
         pieces.append(data)
         self.size = size
         self.count += 1
@@ -90,13 +91,45 @@ class Packer:
                     taken += 1
                     continue
             pieces.append(head)
-            pieces.append(_LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
+            pieces.append(LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
             pieces.append(data)
             size += len(head) + 4 + length
             count += 1
             taken += 1
         self.size, self.count = size, count
         return taken - first
+
+    def publish_pieces(self, pieces: list[bytes], now_ns: int) -> int:
+        """Publish updates that were cut before: head, length and data of each, one after another.
+
+        How many pieces were taken: all, unless an update has to wait. The list may grow meanwhile.
+        """
+        try:
+            return self._put_pieces(pieces, now_ns)
+        finally:
+            if self.count and now_ns >= self.hold_until_ns:
+                self.hold_or_flush(now_ns)
+
+    def _put_pieces(self, pieces: list[bytes], now_ns: int) -> int:
+        first = 0
+        stop = len(pieces)
+        while first < stop:
+            fitting, size = self.fit(pieces, first, stop, self.room - self.size)
+            if fitting > first:
+                self.pieces.extend(pieces[first:fitting])
+                self.size += size
+                self.count += (fitting - first) // 3
+                first = fitting
+                continue
+            if self.room < 0 and not self.may_publish(now_ns):
+                break
+            if self.make_room(pieces[first], pieces[first + 2], now_ns):
+                first += 3
+        return first
+
+    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
+        """See the function of this name."""
+        return fit(pieces, first, stop, room)
 
     def take(self, header: bytes) -> bytes:
         """The open datagram behind this header; the next one is open then."""
@@ -126,3 +159,18 @@ class Packer:
     def hold_or_flush(self, now_ns: int) -> None:
         """Decide on the open datagram, which was not held until now or was for long enough."""
         raise NotImplementedError
+
+
+def fit(pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
+    """Up to where the updates from `first` on fit into so much room, and how much they take."""
+    pos: i64 = first
+    end: i64 = stop
+    left: i64 = room
+    taken: i64 = 0
+    while pos < end:
+        size: i64 = len(pieces[pos]) + 4 + len(pieces[pos + 2])
+        if taken + size > left:
+            break
+        taken += size
+        pos += 3
+    return pos, taken

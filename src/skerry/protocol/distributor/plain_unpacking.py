@@ -14,6 +14,7 @@ Unpack = Callable[[bytes, int, dict[bytes, str], Resolver, list[tuple[str, bytes
 
 _TEXT_HEAD: Final = {2: struct.Struct(">BH"), 4: struct.Struct(">BI")}
 _DATA_HEAD: Final = struct.Struct(">BI")
+_PREFIX_TRIES: Final = 8
 
 
 def plain_unpack(
@@ -30,10 +31,23 @@ def plain_unpack(
     data_head = _DATA_HEAD.unpack_from
     find = memo.get
     add = updates.append
+    begins_with = data.startswith
     size = len(data)
     pos = 28
+    # Often many updates in a row have one subject and one length, so all before their data is the
+    # same. Where that is not so, looking for it is given up.
+    prefix, prefix_bytes, subject, length, tries = b"", 0, "", 0, _PREFIX_TRIES
     try:
         for _ in range(int.from_bytes(data[24:28], "big")):
+            if prefix and begins_with(prefix, pos):
+                start = pos + prefix_bytes
+                pos = start + length
+                if pos > size:
+                    break
+                tries = _PREFIX_TRIES
+                add((subject, data[start:pos]))
+                continue
+            begin = pos
             has_text, length = text_head(data, pos)
             pos += text_head_bytes
             stop = pos + length
@@ -43,11 +57,14 @@ def plain_unpack(
             pos = start + length
             if pos > size or has_text != 1 or has_data != 1:
                 break
-            subject = find(raw)
-            if subject is None:
-                subject = resolver.resolve(raw)
+            found = find(raw)
+            subject = resolver.resolve(raw) if found is None else found
             if subject:
                 add((subject, data[start:pos]))
+            # One that is told nobody is not looked for: it may have to be counted each time.
+            prefix = data[begin:start] if subject and tries > 0 else b""
+            prefix_bytes = start - begin
+            tries -= 1
         else:
             return pos == size
     except struct.error:

@@ -33,6 +33,7 @@ from skerry.protocol.distributor.messages import (
     Request,
 )
 from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.plain_packing import fit_for_this_build
 from skerry.protocol.distributor.segments import cut
 from skerry.protocol.distributor.serving import Server
 from skerry.protocol.distributor.wire import wire_of
@@ -42,6 +43,7 @@ __all__ = ["Sender", "earliest"]
 
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
+_fit: Final = fit_for_this_build()
 _HEAD_ENTRY_BYTES: Final = 200
 
 
@@ -242,6 +244,9 @@ class Sender(Packer):
             application=self._config.application,
         )
         return self._wire.encode(request)
+
+    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
+        return _fit(pieces, first, stop, room)
 
     # -- time
 

@@ -44,6 +44,9 @@ def unpack(
     count_last: i64 = data[27]
     left: i64 = ((count_high * 256 + count_next) * 256 + count_low) * 256 + count_last
     pos: i64 = _BODY
+    subject: str | None = None
+    known_start: i64 = 0
+    known_stop: i64 = -1
     while left > 0:
         left -= 1
         start: i64 = pos + 3 + skipped
@@ -56,10 +59,19 @@ def unpack(
         stop: i64 = start + high * 256 + low
         if stop >= size:
             return False
-        raw = data[start:stop]
-        subject = memo.get(raw)
-        if subject is None:
-            subject = resolver.resolve(raw)
+        # Often many updates in a row have one subject, and comparing is quicker than looking up.
+        length: i64 = stop - start
+        at: i64 = length if length == known_stop - known_start else -1
+        while at > 0 and data[start + at - 1] == data[known_start + at - 1]:
+            at -= 1
+        if at != 0:
+            raw = data[start:stop]
+            subject = memo.get(raw)
+            if subject is None:
+                subject = resolver.resolve(raw)
+            # An empty one may be resolved anew each time, to be counted.
+            known_start = start if subject else 0
+            known_stop = stop if subject else -1
         if data[stop] == 0:
             # No data at all is told from empty data on the wire, and not here.
             pos = stop + 1

@@ -167,6 +167,31 @@ def test_what_waited_comes_first_also_when_a_client_here_describes_the_type(
     assert [one.payload for one in hearer.heard] == [far[0].encode(), far[1].encode()]
 
 
+def test_what_waited_does_not_lend_its_time_to_what_follows(
+    site: Any, host: Any, stranger: Any
+) -> None:
+    far = site.make("Far", number=1)
+    for number in range(4):
+        site.say(stranger, "/Far", data_of(far, sent_time=float(number)))
+    host.programs["q"].client.describe(far.descriptor, 0.0)
+    host.pump(site.now_ns)
+    known, other = struct.pack(">d", 7.5), struct.pack(">d", float("nan"))
+    site.say(stranger, "/Far", data_of(far, sent_time=7.5).replace(known, other))
+    assert host.statistics().brought_count == 4
+    assert dropped(host) == {"malformed": 1}
+    assert host.statistics().cut_count == 0
+
+
+def test_small_objects_that_wait_are_bounded_too(site: Any, host: Any, stranger: Any) -> None:
+    count = CARRIER_WAITING_BYTES_MAX // 512
+    data = data_of(site.make("Far", number=1))
+    for number in range(count):
+        stranger.publish("/x", data.replace(b"Far", f"F{number:x}".encode()[:3]), site.now_ns)
+    site.settle()
+    assert host.statistics().waiting_count < count
+    assert host.statistics().dropped["undescribed"] > 0
+
+
 def test_what_waited_is_not_given_up_if_its_type_became_known(
     site: Any, host: Any, stranger: Any
 ) -> None:
@@ -182,7 +207,7 @@ def test_what_waited_is_not_given_up_if_its_type_became_known(
 def test_objects_wait_for_their_type_up_to_a_bound(site: Any, host: Any, stranger: Any) -> None:
     size = CARRIER_WAITING_BYTES_MAX // 4
     text = "struct Large [cached=false] { 1: string text; }"
-    data = data_of(site.make("Large", text, text="x" * (size - 40)))
+    data = data_of(site.make("Large", text, text="x" * (size - 600)))
     for _ in range(4):
         site.say(stranger, "/Large", data)
     assert host.statistics().waiting_count == 4

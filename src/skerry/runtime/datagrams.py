@@ -1,0 +1,171 @@
+"""What the kernel does for sockets of datagrams: large buffers, and many datagrams in one call.
+
+With UDP_SEGMENT one call sends a train of datagrams, all of one size but for the last, which may be
+shorter. With UDP_GRO one call receives such a train. A kernel that has neither is asked for one
+datagram at a time; nothing else differs. A filter of the kernel sees only the beginning of a train,
+so all datagrams of a train are of one kind, by which filters tell them.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import socket
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+__all__ = [
+    "TRAIN_BYTES_MAX",
+    "TRAIN_COUNT_MAX",
+    "UDP_GRO",
+    "UDP_SEGMENT",
+    "Buffer",
+    "cut_train",
+    "drop_kinds",
+    "has_segmentation",
+    "kernel_drop_count",
+    "segment_option",
+    "set_buffers",
+    "start_coalescing",
+    "train_stop",
+]
+
+UDP_SEGMENT: Final = 103
+UDP_GRO: Final = 104
+TRAIN_BYTES_MAX: Final = 65_000
+"""A train is one datagram to most of the kernel, so it has to be no longer than one can be."""
+TRAIN_COUNT_MAX: Final = 64
+"""More segments are refused by the kernels that came first with this."""
+
+_SO_ATTACH_FILTER: Final = 26
+_SO_DETACH_FILTER: Final = 27
+_LOAD_BYTE: Final = 0x30
+_LOAD_WORD: Final = 0x20
+_JUMP_IF_EQUAL: Final = 0x15
+_RETURN: Final = 0x06
+_ALL: Final = 0xFFFFFFFF
+_SO_SNDBUFFORCE: Final = 32
+_SO_RCVBUFFORCE: Final = 33
+_SO_MEMINFO: Final = 55
+_MEMINFO_DROPS: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buffer:
+    """A buffer of a socket, as it was asked for and as the kernel made it."""
+
+    asked_bytes: int
+    bytes: int
+    sysctl: str
+    """The setting of the kernel that bounds it."""
+
+    @property
+    def is_clipped(self) -> bool:
+        """Whether it is smaller than was asked for."""
+        return self.bytes < self.asked_bytes
+
+
+def set_buffers(made: socket.socket, size: int) -> tuple[Buffer, Buffer]:
+    """Make the receive and the send buffer this large, past the limit of the system if we may."""
+    receive = _set_buffer(made, socket.SO_RCVBUF, _SO_RCVBUFFORCE, size, "net.core.rmem_max")
+    send = _set_buffer(made, socket.SO_SNDBUF, _SO_SNDBUFFORCE, size, "net.core.wmem_max")
+    return receive, send
+
+
+def has_segmentation(made: socket.socket) -> bool:
+    """Whether the kernel sends trains."""
+    try:
+        made.getsockopt(socket.IPPROTO_UDP, UDP_SEGMENT)
+    except OSError:
+        return False
+    return True
+
+
+def start_coalescing(made: socket.socket) -> bool:
+    """Receive trains as such from now on; False if the kernel cannot."""
+    try:
+        made.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+    except OSError:
+        return False
+    return True
+
+
+def segment_option(size: int) -> list[tuple[int, int, bytes]]:
+    """What tells the kernel the size of the datagrams in a train."""
+    return [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", size))]
+
+
+def train_stop(datagrams: Sequence[bytes], first: int) -> int:
+    """Up to where the datagrams from `first` on make a train."""
+    size = total = len(datagrams[first])
+    kind = datagrams[first][:3]
+    stop = first + 1
+    count_max = min(len(datagrams), first + TRAIN_COUNT_MAX)
+    while stop < count_max:
+        length = len(datagrams[stop])
+        total += length
+        if length > size or total > TRAIN_BYTES_MAX or datagrams[stop][:3] != kind:
+            break
+        stop += 1
+        if length < size:
+            break
+    return stop
+
+
+def cut_train(data: bytes, ancillary: Sequence[tuple[int, int, bytes]]) -> list[bytes]:
+    """The datagrams in what was received at once."""
+    for level, kind, value in ancillary:
+        if level == socket.IPPROTO_UDP and kind == UDP_GRO:
+            (size,) = struct.unpack_from("=i", value)
+            if 0 < size < len(data):
+                return [data[pos : pos + size] for pos in range(0, len(data), size)]
+    return [data]
+
+
+def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -> bool:
+    """Let the kernel drop datagrams whose third byte is one of these; False if it cannot.
+
+    With `sender` only those that have these twelve bytes from the fifth one on. No kinds lets
+    everything through again.
+    """
+    try:
+        if not kinds:
+            made.setsockopt(socket.SOL_SOCKET, _SO_DETACH_FILTER, 0)
+            return True
+        # Positions count from the UDP header, which has 8 bytes; jumps count from the next step.
+        steps = [(_LOAD_BYTE, 0, 0, 8 + 2)]
+        steps += [(_JUMP_IF_EQUAL, len(kinds) - n, 0, kind) for n, kind in enumerate(kinds)]
+        steps.append((_RETURN, 0, 0, _ALL))
+        words = struct.unpack(f">{len(sender) // 4}I", sender)
+        for n, word in enumerate(words):
+            steps.append((_LOAD_WORD, 0, 0, 8 + 4 + 4 * n))
+            steps.append((_JUMP_IF_EQUAL, 0, 2 * (len(words) - n) - 1, word))
+        steps += [(_RETURN, 0, 0, 0), (_RETURN, 0, 0, _ALL)]
+        program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *s) for s in steps))
+        pointer = struct.pack("@HP", len(steps), ctypes.addressof(program))
+        made.setsockopt(socket.SOL_SOCKET, _SO_ATTACH_FILTER, pointer)
+    except OSError:
+        return False
+    return True
+
+
+def kernel_drop_count(made: socket.socket) -> int | None:
+    """Datagrams the kernel had no room for in this socket's buffer; None if it does not tell."""
+    try:
+        raw = made.getsockopt(socket.SOL_SOCKET, _SO_MEMINFO, 4 * (_MEMINFO_DROPS + 1))
+    except OSError:
+        return None
+    if len(raw) < 4 * (_MEMINFO_DROPS + 1):
+        return None
+    return int(struct.unpack_from("=I", raw, 4 * _MEMINFO_DROPS)[0])
+
+
+def _set_buffer(made: socket.socket, usual: int, force: int, size: int, sysctl: str) -> Buffer:
+    try:
+        made.setsockopt(socket.SOL_SOCKET, force, size)
+    except OSError:
+        made.setsockopt(socket.SOL_SOCKET, usual, size)
+    # Linux doubles what it is asked for, as room for its own notes.
+    got = made.getsockopt(socket.SOL_SOCKET, usual) // 2
+    return Buffer(asked_bytes=size, bytes=got, sysctl=sysctl)

@@ -1,0 +1,210 @@
+"""A socket in a multicast group: joined on one interface, for sending and receiving."""
+
+from __future__ import annotations
+
+import errno
+import logging
+import socket
+import struct
+from typing import Final
+
+from skerry.errors import ConnectFailed, LimitExceeded
+from skerry.protocol.machine import Address
+from skerry.runtime.datagrams import (
+    Buffer,
+    cut_train,
+    drop_kinds,
+    has_segmentation,
+    kernel_drop_count,
+    segment_option,
+    set_buffers,
+    start_coalescing,
+    train_stop,
+)
+from skerry.runtime.interfaces import Interface, find_interface
+
+__all__ = ["MulticastSocket", "SenderNumber"]
+
+_RECEIVE_BYTES: Final = 65_535
+"""Any datagram fits: a Java program may send longer ones than it was told to."""
+_ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
+_HEADS_V4: Final = 20 + 8
+_HEADS_V6: Final = 40 + 8
+_LOOPBACK_V4: Final = "127.0.0.1"
+
+log = logging.getLogger(__name__)
+
+
+class MulticastSocket:
+    """Sends to a group and receives from it, many datagrams in one call where the kernel can."""
+
+    def __init__(
+        self,
+        group: Address,
+        *,
+        interface: str = "",
+        ttl: int = 1,
+        loopback: bool = True,
+        buffer_bytes: int = 128_000,
+        trains: bool = True,
+    ) -> None:
+        """ConnectFailed if the group cannot be joined; `trains` False does without them."""
+        self.group = group
+        self.interface = find_interface(interface, group=group.host, port=group.port)
+        self._is_v6 = ":" in group.host
+        self._made = socket.socket(
+            socket.AF_INET6 if self._is_v6 else socket.AF_INET, socket.SOCK_DGRAM
+        )
+        try:
+            self._join(ttl=ttl, loopback=loopback)
+            self.receive_buffer, self.send_buffer = set_buffers(self._made, buffer_bytes)
+        except OSError as error:
+            self._made.close()
+            raise _failure(group, self.interface, error) from None
+        except BaseException:
+            self._made.close()
+            raise
+        self._warn_if_clipped(self.receive_buffer)
+        self._to = (group.host, group.port, 0, self.interface.index)[: 4 if self._is_v6 else 2]
+        self.sends_trains = trains and has_segmentation(self._made)
+        """Whether one call sends many datagrams."""
+        self.receives_trains = trains and start_coalescing(self._made)
+        """Whether one call receives many."""
+
+    @property
+    def datagram_bytes_max(self) -> int:
+        """The largest datagram that needs no cutting by the network layer."""
+        return self.interface.mtu - (_HEADS_V6 if self._is_v6 else _HEADS_V4)
+
+    @property
+    def drop_count(self) -> int | None:
+        """Datagrams that came while the receive buffer was full; None if nobody tells."""
+        return kernel_drop_count(self._made)
+
+    def fileno(self) -> int:
+        """The number to wait with."""
+        return self._made.fileno()
+
+    def drop_kinds(self, *kinds: int, sender: bytes = b"") -> bool:
+        """Do not even receive datagrams whose third byte is one of these, if the kernel can.
+
+        With `sender` only those that have these twelve bytes from the fifth one on. Each call
+        replaces the one before; without kinds everything is received.
+        """
+        return drop_kinds(self._made, kinds, sender)
+
+    def send_all(self, datagrams: list[bytes]) -> None:
+        """Send datagrams in order; OSError for what cannot be sent, the rest is sent all the same.
+
+        It waits while the network takes no more.
+        """
+        failure: OSError | None = None
+        first, count = 0, len(datagrams)
+        while first < count:
+            stop = train_stop(datagrams, first) if self.sends_trains else first + 1
+            try:
+                self._send(datagrams[first:stop])
+            except OSError as error:
+                if stop > first + 1 and error.errno in (errno.EINVAL, errno.EIO, errno.EMSGSIZE):
+                    # The way there takes no trains: datagrams above its MTU, or no checksums.
+                    self.sends_trains = False
+                    continue
+                failure = error
+            first = stop
+        if failure is not None:
+            raise failure
+
+    def receive(self) -> tuple[list[bytes], Address]:
+        """Datagrams that are there, and who sent them; BlockingIOError if there are none."""
+        if self.receives_trains:
+            data, ancillary, _, source = self._made.recvmsg(
+                _RECEIVE_BYTES, _ANCILLARY_BYTES, socket.MSG_DONTWAIT
+            )
+            datagrams = cut_train(data, ancillary) if ancillary else [data]
+        else:
+            data, source = self._made.recvfrom(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            datagrams = [data]
+        return datagrams, Address(source[0], source[1])
+
+    def close(self) -> None:
+        """Leave the group."""
+        self._made.close()
+
+    # -- inside
+
+    def _send(self, train: list[bytes]) -> None:
+        if len(train) == 1:
+            self._made.sendto(train[0], self._to)
+        else:
+            self._made.sendmsg(train, segment_option(len(train[0])), 0, self._to)
+
+    def _join(self, *, ttl: int, loopback: bool) -> None:
+        made, group = self._made, self.group
+        # Any number of programs on a computer may be in a group, and each gets all of it.
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if self._is_v6:
+            index = struct.pack("=I", self.interface.index)
+            packed = socket.inet_pton(socket.AF_INET6, group.host)
+            # Bound to the group and not to all addresses, what is sent to others is not heard.
+            made.bind((group.host, group.port, 0, self.interface.index))
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + index)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, self.interface.index)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, loopback)
+            return
+        address = self.interface.address
+        place = (socket.inet_aton(address) if address else bytes(4)) + struct.pack(
+            "=i", self.interface.index
+        )
+        made.bind((group.host, group.port))
+        joined = socket.inet_aton(group.host) + place
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, bytes(4) + place)
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, loopback)
+
+    def _warn_if_clipped(self, buffer: Buffer) -> None:
+        if buffer.is_clipped:
+            log.warning(
+                "the receive buffer is smaller than was asked for",
+                extra={
+                    "group": str(self.group),
+                    "asked_bytes": buffer.asked_bytes,
+                    "bytes": buffer.bytes,
+                    "hint": f"sysctl -w {buffer.sysctl}={buffer.asked_bytes}",
+                },
+            )
+
+
+class SenderNumber:
+    """A number that no other sender on this computer has: that of a TCP port, kept taken."""
+
+    def __init__(self, first: int) -> None:
+        """The first free one at or above `first`; LimitExceeded if there is none."""
+        for port in range(first, 65_536):
+            made = socket.socket()
+            try:
+                # It never listens; being bound is enough that nobody else gets it.
+                made.bind((_LOOPBACK_V4, port))
+            except OSError:
+                made.close()
+                continue
+            self.value = port
+            self._made = made
+            return
+        raise LimitExceeded(what="the number for a sender", value=65_536, limit=65_535)
+
+    def close(self) -> None:
+        """Let others have it."""
+        self._made.close()
+
+
+def _failure(group: Address, interface: Interface, error: OSError) -> ConnectFailed:
+    where = f" on {interface.name}" if interface.name else ""
+    text = f"cannot join {group.host}:{group.port}{where}: {error.strerror or error}"
+    failure = ConnectFailed(text)
+    if error.errno == errno.EADDRINUSE:
+        failure.hint = "a program has this port without sharing it; choose another one"
+    elif error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
+        failure.hint = "this interface carries no multicast of that kind; name another"
+    return failure
