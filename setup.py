@@ -18,6 +18,7 @@ from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HOT_MODULES = (
+    "src/skerry/client/distributor/outgoing.py",
     "src/skerry/client/events.py",
     "src/skerry/client/intake.py",
     "src/skerry/client/sending.py",
@@ -40,9 +41,14 @@ HOT_MODULES = (
     "src/skerry/protocol/access/outgoing.py",
     "src/skerry/protocol/access/repeats.py",
     "src/skerry/protocol/access/wire.py",
+    "src/skerry/protocol/distributor/connection.py",
     "src/skerry/protocol/distributor/deliveries.py",
+    "src/skerry/protocol/distributor/flow.py",
+    "src/skerry/protocol/distributor/history.py",
     "src/skerry/protocol/distributor/packing.py",
     "src/skerry/protocol/distributor/receiver.py",
+    "src/skerry/protocol/distributor/sender.py",
+    "src/skerry/protocol/distributor/subjects.py",
     "src/skerry/protocol/distributor/unpacking.py",
     "src/skerry/protocol/patterns.py",
 )

@@ -18,6 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BOTH_WAYS = (
     "tests/golden",
     "tests/properties",
+    "tests/unit/client",
     "tests/unit/codec",
     "tests/unit/engine",
     "tests/unit/objects",

@@ -25,7 +25,7 @@ _CONNECT_S_MAX: Final = 3.0
 @node_options
 @json_option
 def doctor(*, choice: NodeChoice, as_json: bool) -> None:
-    """Check this computer: build, folders, limits, clock, the node and its ports.
+    """Check this computer: build, folders, limits, clock, the node and its ports, multicast.
 
     Each check is ok, a warning, or a failure, with what to change. It ends with 1 if one failed.
     That no node answers is a failure only if one was named by --node.
@@ -37,8 +37,10 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
       skerry doctor --json
     """
     import os
+    from itertools import chain
 
     from skerry.apps.doctor import Patient, examine
+    from skerry.apps.doctor_multicast import examine_multicast
 
     output = current_output()
     patient = Patient(
@@ -47,7 +49,7 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
         connect=lambda: choice.connect("skerry-doctor", timeout_s=_CONNECT_S_MAX),
     )
     counts: Counter[str] = Counter()
-    for finding in examine(patient):
+    for finding in chain(examine(patient), examine_multicast()):
         counts[finding.verdict] += 1
         _show(output, finding, as_json=as_json)
     if not as_json:

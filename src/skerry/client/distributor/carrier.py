@@ -7,7 +7,6 @@ asyncio) reads, and does what is due.
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import threading
@@ -17,78 +16,34 @@ from random import Random
 from typing import Final
 
 from skerry.client.distributor.config import Config
-from skerry.client.distributor.dispatch import Routes
 from skerry.client.distributor.outgoing import Outgoing
 from skerry.client.distributor.outlet import Outlet
+from skerry.client.distributor.router import Router, SubscriberRoutes
 from skerry.errors import LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection as Machine
-from skerry.protocol.distributor.events import (
-    CommunicationFailed,
-    ConnectionClosed,
-    Delivered,
-    Direction,
-    IdentityTaken,
-    Nagging,
-    SendersRefused,
-    UpdatesLost,
+from skerry.protocol.distributor.events import Direction
+from skerry.protocol.distributor.identity import Identity, address_bytes, draw_identity
+from skerry.protocol.distributor.messages import (
+    RETRANSMISSION,
+    UPDATE,
+    UPDATE_HEADER_BYTES,
+    Header,
 )
-from skerry.protocol.distributor.identity import address_bytes, draw_identity
-from skerry.protocol.distributor.messages import RETRANSMISSION, UPDATE, UPDATE_HEADER_BYTES
 from skerry.protocol.distributor.sealing import Seal
-from skerry.protocol.machine import Address, Event
-from skerry.protocol.patterns import PatternHandle
+from skerry.protocol.distributor.wire import wire_of
+from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
 
-__all__ = ["Carrier", "SubscriberRoutes", "Subscription"]
+__all__ = ["Carrier"]
 
 _READ_COUNT_MAX: Final = 16
 """Calls of the kernel in one go; a few hundred datagrams, before others have their turn."""
 _MS: Final = 1_000_000
+_DATA: Final = (UPDATE, RETRANSMISSION)
 _FOREVER_NS: Final = 1 << 62
-_NOTABLE: Final = (CommunicationFailed, IdentityTaken, Nagging, SendersRefused, UpdatesLost)
-"""Events that must not go unheard."""
-
-log = logging.getLogger(__name__)
-
-
-class Subscription:
-    """A pattern of one subscriber, with the tag its updates are delivered with."""
-
-    def __init__(self, routes: SubscriberRoutes, tag: object) -> None:
-        self.routes = routes
-        self.tag = tag
-
-
-class SubscriberRoutes(Routes):
-    """The subscriptions of one subscriber."""
-
-    def __init__(self, carrier: Carrier) -> None:
-        super().__init__()
-        self._carrier = carrier
-        self.handles: dict[int, PatternHandle] = {}
-        self.outlet: Outlet | None = None
-
-    def find(self, subject: str) -> list[object]:
-        with self._carrier.lock:
-            tags = [s.tag for s in self._carrier.subscriptions(subject) if s.routes is self]
-            if len(self.known) >= DISTRIBUTOR_ROUTE_COUNT_MAX:
-                self.known.clear()
-            self.known[subject] = tags
-        return tags
-
-    def changed(self) -> None:
-        """Subscriptions came or went."""
-        self.known.clear()
-        subscriptions = [handle.value for handle in self.handles.values()]
-        self.is_single = len(subscriptions) == 1
-        if self.is_single:
-            (only,) = subscriptions
-            assert isinstance(only, Subscription)
-            self.tag = only.tag
 
 
 class Carrier(Outgoing):
@@ -107,6 +62,11 @@ class Carrier(Outgoing):
 
         With `may_wait` False publishing never waits, and `is_waiting` tells when it should.
         """
+        if seal is None and config.key_file:
+            # Only who seals pays for the library.
+            from skerry.runtime.key_files import open_seal
+
+            seal = open_seal(config.key_file, freshness_s=config.freshness_s)
         self.group = Address(*parse_group(group))
         self.socket = MulticastSocket(
             self.group,
@@ -126,7 +86,7 @@ class Carrier(Outgoing):
         self.machine = Machine(
             group=self.group,
             identity=draw_identity(
-                address=address_bytes(self.socket.interface.address or "0.0.0.0"),
+                address=_address(self.socket),
                 sender_id=self._number.value if self._number else config.sender_id,
                 process_id=os.getpid(),
                 wall_ms=wall_ns() // _MS,
@@ -137,18 +97,19 @@ class Carrier(Outgoing):
             config=self.config,
             seal=seal,
         )
-        overhead = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 1024 + 16
-        super().__init__({}, max(0, self.config.segment_bytes - overhead))
+        # Between head and data of an update stands its length.
+        overhead = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4
+        super().__init__({}, self.config.segment_bytes - overhead)
         self.lock = threading.Lock()
         self.wake: Callable[[], None] = lambda: None
         """Makes whoever drives look again; may be called by any thread, with the lock held."""
-        self.outlets: list[Outlet] = []
-        self._subscribers: list[SubscriberRoutes] = []
-        self._split: dict[str, list[SubscriberRoutes]] = {}
+        self.router = Router(self.machine, self.lock)
         self._may_wait = may_wait
         self._failures: dict[Direction, str] = {}
-        self._hears_data = True
-        self._update_hearing()
+        self._own: tuple[Identity | None, bytes] = None, b""
+        self._dropped: tuple[bytes, ...] = ()
+        self.name = f"distributor {self.group.host}:{self.group.port}"
+        """For threads and statistics."""
         self.deadline_ns = 0
         """When `turn` has something to do, at the latest."""
         self.is_waiting = False
@@ -157,6 +118,7 @@ class Carrier(Outgoing):
         self.is_over = False
         """The machine is done; the socket may be closed."""
         self.publisher_count = 0
+        self._update_hearing()
 
     # -- publishing
 
@@ -186,9 +148,18 @@ class Carrier(Outgoing):
                 is_done = self._take_pending(now_ns)
                 ready_ns = now_ns if is_done else self.machine.ready_ns(now_ns)
                 self._after_publishing(now_ns)
-            if is_done or not self._may_wait:
+            if is_done:
+                return
+            if not self._may_wait:
+                # Whoever drives will hand it over.
+                self.wake()
                 return
             self._wait_until(ready_ns)
+
+    def ready_ns(self) -> int:
+        """When there is bandwidth again."""
+        with self.lock:
+            return self.machine.ready_ns(monotonic_ns())
 
     def flush(self) -> None:
         """Send what is held back."""
@@ -205,22 +176,26 @@ class Carrier(Outgoing):
             self.publisher_count += 1
             self.checked = self.machine.checked_subjects
             self.machine.open_publisher(monotonic_ns())
-            self._enter(outlet)
+            self._update_hearing()
+            self.router.enter(outlet)
+            self._send_ready()
+            self.wake()
 
     def close_publisher(self, outlet: Outlet) -> None:
         """One publisher less; what it published is sent."""
         self.drain()
         with self.lock:
-            if outlet not in self.outlets:
+            if outlet not in self.router.outlets:
                 return
-            self.outlets.remove(outlet)
+            self.router.outlets.remove(outlet)
             self.publisher_count -= 1
             if not self.publisher_count:
                 # From now on each update is an unusual case, and is refused.
                 self.checked = {}
-            self.machine.close_publisher(monotonic_ns())
-            self._send_ready()
-            self.wake()
+            if not self.is_closing:
+                self.machine.close_publisher(monotonic_ns())
+                self._send_ready()
+                self.wake()
 
     # -- subscribing
 
@@ -228,47 +203,37 @@ class Carrier(Outgoing):
         """One subscriber more."""
         with self.lock:
             self._check_open()
-            routes.outlet = outlet
-            self._subscribers.append(routes)
-            self._enter(outlet)
+            self.router.enter_subscriber(routes, outlet)
+            self.wake()
 
     def close_subscriber(self, routes: SubscriberRoutes) -> None:
         """One subscriber less."""
         with self.lock:
-            for handle in routes.handles.values():
-                self.machine.unsubscribe(handle)
-            routes.handles.clear()
-            if routes in self._subscribers:
-                assert routes.outlet is not None
-                self._subscribers.remove(routes)
-                self.outlets.remove(routes.outlet)
-            self._subscriptions_changed(routes)
+            self.router.leave_subscriber(routes)
+            self._update_hearing()
+            self.wake()
 
     def subscribe(self, routes: SubscriberRoutes, pattern: str, tag: object) -> int:
         """A subscription more; gives its handle."""
         with self.lock:
             self._check_open()
-            if routes not in self._subscribers:
-                raise LocalProtocolError("the subscriber is closed")
-            handle = self.machine.subscribe(pattern, Subscription(routes, tag))
-            routes.handles[handle.number] = handle
-            self._subscriptions_changed(routes)
-            return handle.number
+            number = self.router.subscribe(routes, pattern, tag)
+            self._update_hearing()
+            self.wake()
+            return number
 
     def unsubscribe(self, routes: SubscriberRoutes, number: int) -> None:
         """A subscription less."""
         with self.lock:
-            handle = routes.handles.pop(number, None)
-            if handle is None:
-                raise LocalProtocolError(f"there is no subscription {number}")
-            self.machine.unsubscribe(handle)
-            self._subscriptions_changed(routes)
-
-    def subscriptions(self, subject: str) -> list[Subscription]:
-        """Those that select a subject; call it with the lock held."""
-        return [s for s in self.machine.match(subject) if isinstance(s, Subscription)]
+            self.router.unsubscribe(routes, number)
+            self._update_hearing()
+            self.wake()
 
     # -- for who drives it
+
+    def wake_up(self) -> None:
+        """`wake`, whatever that is by then."""
+        self.wake()
 
     def turn(self) -> None:
         """Read what is there, do what is due, and put what comes of it into the outlets."""
@@ -277,25 +242,29 @@ class Carrier(Outgoing):
                 return
             now_ns = monotonic_ns()
             self._take_pending(now_ns)
-            if not any(outlet.is_full for outlet in self.outlets):
+            if self.router.has_room:
                 self._read(now_ns)
             self.machine.advance(now_ns)
             self._after_publishing(now_ns)
-            self._route()
+            self.is_over = self.router.route()
             self.deadline_ns = self._deadline_ns(now_ns)
 
     def run_inline(self) -> None:
         """Deliver to those who are called by whoever drives; to be called by nobody else."""
-        for outlet in tuple(self.outlets):
+        for outlet in tuple(self.router.outlets):
             if outlet.is_inline and not outlet.is_empty:
                 outlet.run()
 
     def read_for_outlet(self) -> None:
         """A `turn` by the thread of an outlet, if nobody is at it already."""
         # Outlets without a thread have their order from the one who drives.
-        if not self.deadline_ns or any(outlet.is_inline for outlet in self.outlets):
+        if not self.deadline_ns or any(outlet.is_inline for outlet in self.router.outlets):
             return
+        before_ns = self.deadline_ns
         self.turn()
+        if self.deadline_ns < before_ns or self.is_over:
+            # Whoever drives sleeps until then, and has not seen what was read here.
+            self.wake()
 
     def close(self) -> None:
         """Begin to end: nothing more is taken; `is_over` tells when the last request is served."""
@@ -304,7 +273,7 @@ class Carrier(Outgoing):
                 return
             now_ns = monotonic_ns()
             self._take_pending(now_ns)
-            self.is_closing = True
+            self.is_closing = self.router.is_closing = True
             self.checked = {}
             self.machine.close(now_ns)
             self._send_ready()
@@ -313,7 +282,7 @@ class Carrier(Outgoing):
     def end(self) -> None:
         """Leave the group."""
         with self.lock:
-            self.is_closing = self.is_over = True
+            self.is_closing = self.is_over = self.router.is_closing = True
             self.checked = {}
             self.socket.close()
             if self._number is not None:
@@ -336,7 +305,9 @@ class Carrier(Outgoing):
             # Published by somebody who was just closing.
             del self.pending[:count]
             return True
-        taken = self.machine.publish_many(self.pending, 0, now_ns)
+        head, _, data = self.pending[:3]
+        self.set_batch(1, len(head) + 4 + len(data))
+        taken = self.machine.publish_pieces(self.pending, now_ns)
         del self.pending[:taken]
         self.is_waiting = taken < count
         return not self.is_waiting
@@ -350,7 +321,7 @@ class Carrier(Outgoing):
 
     def _send_ready(self) -> None:
         datagrams = self.machine.take_datagrams()
-        if not datagrams:
+        if not datagrams or self.is_over:
             return
         try:
             self.socket.send_all(datagrams)
@@ -361,10 +332,13 @@ class Carrier(Outgoing):
 
     def _read(self, now_ns: int) -> None:
         receive, take = self.socket.receive, self.machine.receive
+        own = b"" if self.config.hears_own else self._own_bytes()
         try:
             for _ in range(_READ_COUNT_MAX):
                 datagrams, source = receive()
                 for datagram in datagrams:
+                    if own and datagram[4:16] == own and datagram[2] in _DATA:
+                        continue
                     take(datagram, source, now_ns)
         except BlockingIOError:
             self._failures.pop(Direction.RECEIVE, None)
@@ -390,89 +364,44 @@ class Carrier(Outgoing):
             raise WouldBlock("the bandwidth is used up; wait for `drain`")
         _pause((ready_ns - monotonic_ns()) / 1e9)
 
-    # -- to the outlets
-
-    def _enter(self, outlet: Outlet) -> None:
-        self._route()
-        self.outlets.append(outlet)
-        for found in self.machine.known_senders():
-            outlet.put_event(found)
-        self._send_ready()
-        self.wake()
-
-    def _route(self) -> None:
-        for event in self.machine.take_events():
-            if isinstance(event, Delivered):
-                self._route_updates(event.updates)
-            else:
-                if isinstance(event, ConnectionClosed):
-                    self.is_over = True
-                self._route_event(event)
-
-    def _route_event(self, event: Event) -> None:
-        is_heard = False
-        for outlet in self.outlets:
-            outlet.put_event(event)
-            is_heard = is_heard or outlet.on_event is not None
-        if isinstance(event, _NOTABLE) and not is_heard:
-            log.warning("trouble in a multicast group", extra={"event": repr(event)})
-
-    def _route_updates(self, updates: list[tuple[str, bytes]]) -> None:
-        if len(self._subscribers) == 1:
-            self._give(self._subscribers[0], updates)
-            return
-        shares: dict[SubscriberRoutes, list[tuple[str, bytes]]] = {}
-        for update in updates:
-            subscribers = self._split.get(update[0])
-            if subscribers is None:
-                subscribers = self._find_subscribers(update[0])
-            for routes in subscribers:
-                share = shares.get(routes)
-                if share is None:
-                    share = shares[routes] = []
-                share.append(update)
-        for routes, share in shares.items():
-            self._give(routes, share)
-
-    def _find_subscribers(self, subject: str) -> list[SubscriberRoutes]:
-        if len(self._split) >= DISTRIBUTOR_ROUTE_COUNT_MAX:
-            self._split.clear()
-        found = list(dict.fromkeys(s.routes for s in self.subscriptions(subject)))
-        self._split[subject] = found
-        return found
-
-    def _give(self, routes: SubscriberRoutes, updates: list[tuple[str, bytes]]) -> None:
-        outlet = routes.outlet
-        assert outlet is not None
-        outlet.put_updates(updates)
-        if outlet.is_cut and routes.handles:
-            for handle in routes.handles.values():
-                self.machine.unsubscribe(handle)
-            routes.handles.clear()
-            self._subscriptions_changed(routes)
-
-    def _subscriptions_changed(self, routes: SubscriberRoutes) -> None:
-        # Updates that were read and not yet routed are for those who were there.
-        self._route()
-        routes.changed()
-        self._split.clear()
-        self._update_hearing()
-        self.wake()
-
     def _update_hearing(self) -> None:
-        """Where nobody listens, data is dropped by the kernel: mostly our own, which comes back."""
-        hears_data = any(routes.handles for routes in self._subscribers)
-        if hears_data != self._hears_data:
-            self._hears_data = hears_data
-            self.socket.drop_kinds(*(() if hears_data else (UPDATE, RETRANSMISSION)))
+        """Data that nobody wants is dropped by the kernel: mostly our own, which comes back."""
+        if not self.router.has_subscriptions:
+            dropped: tuple[bytes, ...] = (b"",)
+        else:
+            dropped = () if self.config.hears_own else (self._own_bytes(),)
+        if dropped != self._dropped and not self.is_over:
+            self._dropped = dropped
+            self.socket.drop_kinds(*(_DATA if dropped else ()), sender=b"".join(dropped))
+
+    def _own_bytes(self) -> bytes:
+        """By what a datagram is told as one of ours."""
+        mine = self.machine.identity
+        if self._own[0] is mine:
+            return self._own[1]
+        start = mine.start(self.config.dialect)
+        header = Header(
+            kind=UPDATE,
+            address=mine.address,
+            sender_id=mine.sender_id,
+            start=start,
+            application_id=mine.application_id,
+        )
+        self._own = mine, wire_of(self.config.dialect).header(header)[4:16]
+        return self._own[1]
+
+
+def _address(made: MulticastSocket) -> bytes:
+    address = made.interface.address
+    return address_bytes(address) if address else bytes(4)
 
 
 def _fitted(config: Config, made: MulticastSocket) -> Config:
     """The configuration with what depends on this computer."""
     default = DistributorConfig()
     if config.host == default.host:
-        name = socket.gethostname()
-        config = replace(config, host=name.encode()[: config.control_bytes // 4].decode("ascii", "ignore") or default.host)
+        name = socket.gethostname().encode("ascii", "ignore")[: config.control_bytes // 4]
+        config = replace(config, host=name.decode() or default.host)
     if config.segment_bytes == default.segment_bytes and made.sends_trains:
         # In trains small datagrams cost no more, and a lost frame costs one and not all.
         config = replace(config, segment_bytes=min(config.segment_bytes, made.datagram_bytes_max))

@@ -28,6 +28,8 @@ class Config(DistributorConfig):
     """Who calls the callbacks of a subscriber, unless it says otherwise itself."""
     on_slow: OnSlow = "drop-oldest"
     """What becomes of a subscriber that does not keep up, unless it says otherwise itself."""
+    hears_own: bool = True
+    """Whether what this connection publishes comes back to its own subscribers."""
     trains: bool = True
     """Let the kernel send and receive many datagrams in one call, where it can."""
     management_group: str = ""

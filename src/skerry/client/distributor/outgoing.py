@@ -15,12 +15,17 @@ from typing import Final
 
 from mypy_extensions import mypyc_attr
 
+from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS
+
 __all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "Outgoing"]
 
 BATCH_BYTES: Final = 60_000
 """About as much is handed over at once as one call of the kernel takes."""
-BATCH_COUNT_MIN: Final = 8
-BATCH_COUNT_MAX: Final = 2048
+BATCH_COUNT_MIN: Final = 3 * 8
+BATCH_COUNT_MAX: Final = 3 * 2048
+"""Pieces, of which an update has three."""
+
+_IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -31,30 +36,38 @@ class Outgoing:
         self.checked: dict[str, bytes] = checked
         """Subjects that need no check; empty while nothing may be published."""
         self.small_bytes_max: int = small_bytes_max
-        """Larger updates need several datagrams, and are handed over by themselves."""
-        self.pending: list[tuple[str, bytes]] = []
+        """Head and data together; larger updates need several datagrams, and are handed over by
+        themselves."""
+        self.pending: list[bytes] = []
+        """Head, length and data of each update, put there in one step."""
         self.is_held: bool = False
         """Somebody will look at `pending` in time."""
         self.batch_count_max: int = BATCH_COUNT_MIN
 
     def publish(self, subject: str, data: bytes) -> None:
         """Publish an update."""
-        if (
-            type(data) is not bytes
-            or len(data) > self.small_bytes_max
-            or subject not in self.checked
-        ):
+        head = self.checked.get(subject)
+        length = len(data)
+        if head is None or len(head) + length > self.small_bytes_max or type(data) is not bytes:
             self.publish_unusual(subject, data)
             return
         pending = self.pending
-        pending.append((subject, data))
+        size = LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big")
+        # In one step: other threads must not come between. Compiled code is not interrupted here,
+        # and saves the tuple.
+        if _IS_COMPILED:
+            pending.append(head)
+            pending.append(size)
+            pending.append(data)
+        else:
+            pending.extend((head, size, data))
         if not self.is_held or len(pending) >= self.batch_count_max:
             self.drain()
 
     def set_batch(self, update_count: int, byte_count: int) -> None:
         """So many updates made so many bytes: look after as many as make a full call."""
         if update_count > 0 and byte_count > 0:
-            count = BATCH_BYTES * update_count // byte_count
+            count = 3 * (BATCH_BYTES * update_count // byte_count)
             self.batch_count_max = min(max(count, BATCH_COUNT_MIN), BATCH_COUNT_MAX)
 
     def publish_unusual(self, subject: str, data: bytes) -> None:

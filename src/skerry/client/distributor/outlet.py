@@ -11,6 +11,7 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from operator import length_hint
 from typing import TypeVar
 
 from skerry.client.distributor.config import Delivery, OnSlow
@@ -188,23 +189,23 @@ class Outlet:
     def _deliver_each(self, updates: list[tuple[str, bytes]], on_update: OnUpdate) -> None:
         left = iter(updates)
         while True:
-            waiting = left.__length_hint__() + self.count
+            waiting = length_hint(left) + self.count
             try:
                 call_each(left, on_update, self._routes, waiting)
-            except Exception:  # a fault of the application must not end the connection
-                self._failed(on_update)
+            except Exception as error:  # a fault of the application must not end the connection
+                self._failed(on_update, error)
             else:
                 return
 
     def _guarded(self, callback: Callable[[A], object], argument: A) -> None:
         try:
             callback(argument)
-        except Exception:  # a fault of the application must not end the connection
-            self._failed(callback)
+        except Exception as error:  # a fault of the application must not end the connection
+            self._failed(callback, error)
 
-    def _failed(self, callback: object) -> None:
+    def _failed(self, callback: object, error: Exception) -> None:
         self.error_count += 1
-        log.exception("a callback failed", extra={"callback": repr(callback)})
+        log.error("a callback failed", extra={"callback": repr(callback)}, exc_info=error)
 
     def _overflow(self) -> None:
         if self._on_slow == "block":

@@ -83,7 +83,8 @@ def test_callbacks_may_publish(join: Join, heard: Any, delivery: str) -> None:
 
 
 def test_lost_datagrams_are_asked_for_and_come(join: Join, heard: Any) -> None:
-    near, far = join(), join(fake_receive_loss_permille=300)
+    # That the last one is lost is found out by a heartbeat.
+    near, far = join(heartbeat_interval_ms=20), join(fake_receive_loss_permille=300)
     far.subscriber(heard.on_update, heard.on_event).add("/a")
     publisher = near.publisher()
     heard.event(SenderFound)

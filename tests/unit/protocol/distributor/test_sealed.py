@@ -16,6 +16,7 @@ from skerry.protocol.distributor.group_keys import KEY_BYTES, Cipher, GroupKey, 
 from skerry.protocol.distributor.messages import RETRANSMISSION, Fault
 from skerry.protocol.distributor.sealed import SEAL_OVERHEAD_BYTES, GroupSeal, Refusal
 from skerry.protocol.distributor.sealing import Seal
+from skerry.protocol.machine import Address
 
 S = 1_000_000_000
 WALL_NS = 1_794_726_418 * S
@@ -339,7 +340,7 @@ def test_a_recording_that_is_played_to_the_group_changes_nothing(bus: Any) -> No
     bus.publish(publisher, "/1", "/2", "/3")
     before = len(bus.sent)
     for _, data in list(bus.sent):
-        subscriber.receive(data, bus.sent[0][0], bus.now_ns)
+        subscriber.receive(data, Address("127.0.0.9", 9), bus.now_ns)
     bus.settle()
     assert bus.subjects(subscriber) == ["/1", "/2", "/3"]
     assert subscriber.statistics().faults[Fault.SEAL.value] == before

@@ -1,0 +1,252 @@
+"""The asyncio twin of the distributor: the same names, and all callbacks on the loop.
+
+There is no thread. The loop reads when there is something to read, and callbacks are plain
+functions that it calls, so they have to be as quick as any other callback of a loop. Publishing
+never waits: where the bandwidth limit is used up, it raises WouldBlock, and `drain` waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from types import TracebackType
+from typing import Any, Final, Self
+
+from skerry.client.distributor.carrier import Carrier
+from skerry.client.distributor.config import Config, with_fields
+from skerry.client.distributor.dispatch import OnUpdate
+from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
+from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
+from skerry.client.distributor.management import Management
+from skerry.client.distributor.outlet import OnBatch, OnEvent
+from skerry.client.distributor.report import ConnectionStatistics
+from skerry.errors import LocalProtocolError, WouldBlock
+from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
+from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.distributor.sealing import Seal
+from skerry.runtime.clock import monotonic_ns
+
+__all__ = [
+    "Config",
+    "Connection",
+    "ConnectionStatistics",
+    "Publisher",
+    "Subscriber",
+    "SubscriberCut",
+    "UpdatesDropped",
+    "open",
+]
+
+_SLEEP_S_MAX: Final = 1.0
+
+
+async def open(  # noqa: A001 - its public name
+    group: str, *, config: Config | None = None, seal: Seal | None = None, **fields: Any
+) -> Connection:
+    """Join a group, `239.192.7.1:4711` or `[ff15::7:1]:4711`; use it with `async with`.
+
+    Parameters are those of `config`, or its defaults, replaced by what is given by name.
+    """
+    return Connection(group, with_fields(config, fields), seal=seal)
+
+
+class Publisher(PublisherEnd):
+    """Publishes updates to the group."""
+
+    def __init__(self, carrier: Carrier, on_event: OnEvent | None) -> None:
+        super().__init__(carrier, on_event, "inline")
+
+    def publish(self, subject: str, data: bytes) -> None:
+        """Send an update, at once or with others in one datagram.
+
+        WouldBlock while too many wait for bandwidth; `drain` waits until they are sent.
+        """
+        carrier = self._carrier
+        if self.is_closed:
+            raise LocalProtocolError(
+                f"the publisher is closed; nothing is published under {subject}"
+            )
+        if carrier.is_waiting and len(carrier.pending) >= 3 * DISTRIBUTOR_WAITING_COUNT_MAX:
+            raise WouldBlock("the bandwidth is used up; wait for `drain`")
+        carrier.publish(subject, data)
+
+    async def drain(self) -> None:
+        """Wait until nothing waits for bandwidth."""
+        while self._carrier.is_waiting:
+            ready_ns = self._carrier.ready_ns()
+            await asyncio.sleep(max((ready_ns - monotonic_ns()) / 1e9, 0.001))
+            self._carrier.drain()
+
+    def flush(self) -> None:
+        """Send what is held back."""
+        self._carrier.flush()
+
+    def close(self) -> None:
+        """Publish nothing more. After the last publisher the group is told goodbye."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Subscriber(SubscriberEnd):
+    """Is told of updates that its patterns select, by its callbacks."""
+
+    def close(self) -> None:
+        """Be told nothing more."""
+        self._close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Connection:
+    """A group that was joined, on the loop that is running."""
+
+    def __init__(self, group: str, config: Config, *, seal: Seal | None = None) -> None:
+        """See `open`."""
+        self._loop = asyncio.get_running_loop()
+        self._carrier = carrier = Carrier(group, config, seal=seal, may_wait=False)
+        try:
+            self._management = Management(carrier)
+        except BaseException:
+            carrier.end()
+            raise
+        self._timer: asyncio.TimerHandle | None = None
+        self._closed = self._loop.create_future()
+        self._is_turn_coming = False
+        carrier.wake = self._wake
+        self._loop.add_reader(carrier.socket.fileno(), self._turn)
+        self._turn()
+
+    @property
+    def group(self) -> str:
+        """The address of the group."""
+        return self._carrier.group.host
+
+    @property
+    def port(self) -> int:
+        """Its port."""
+        return self._carrier.group.port
+
+    @property
+    def config(self) -> Config:
+        """The parameters in use, with what was fitted to this computer."""
+        return self._carrier.config
+
+    @property
+    def management_port(self) -> int:
+        """The port of the page with statistics; 0 if there is none."""
+        return self._management.page_port
+
+    def publisher(self, on_event: OnEvent | None = None) -> Publisher:
+        """One who publishes; the group is told of it."""
+        return Publisher(self._carrier, on_event)
+
+    def subscriber(
+        self,
+        on_update: OnUpdate | None = None,
+        on_event: OnEvent | None = None,
+        *,
+        on_batch: OnBatch | None = None,
+    ) -> Subscriber:
+        """One who is told of updates, once it has added a subscription.
+
+        `on_update(subject, data, tag, queue_length)` is called for each update, or `on_batch` with
+        a list of (subject, data).
+        """
+        return Subscriber(
+            self._carrier,
+            on_update=on_update,
+            on_event=on_event,
+            on_batch=on_batch,
+            delivery="inline",
+            on_slow="block",
+            read=None,
+        )
+
+    def statistics(self) -> ConnectionStatistics:
+        """Counters, rates and queues."""
+        return self._management.reporter.statistics()
+
+    def senders(self) -> list[SenderInfo]:
+        """The senders of the group that announced themselves, this one included."""
+        return list(self.statistics().senders)
+
+    def flush(self) -> None:
+        """Send what is held back."""
+        self._carrier.flush()
+
+    async def close(self, *, linger: bool = True) -> None:
+        """Leave the group. What was published is sent, and one who published stays for a moment to
+        send again what others lost; without `linger` it does not.
+        """
+        self._carrier.close()
+        if not linger:
+            self._end()
+        # Several may wait for it, and one that is cancelled must not cancel it for the others.
+        await asyncio.shield(self._closed)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close(linger=error is None)
+
+    # -- on the loop
+
+    def _wake(self) -> None:
+        # Not at once: whoever wakes is in the middle of something.
+        if not self._is_turn_coming and not self._closed.done():
+            self._is_turn_coming = True
+            self._loop.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_turn_coming = False
+        if self._closed.done():
+            return
+        carrier, management = self._carrier, self._management
+        carrier.turn()
+        carrier.run_inline()
+        now_ns = monotonic_ns()
+        if now_ns >= management.due_ns:
+            management.advance(now_ns)
+        if carrier.is_over:
+            self._end()
+            return
+        if self._timer is not None:
+            self._timer.cancel()
+        due_ns = min(carrier.deadline_ns, management.due_ns)
+        sleep_s = min(max((due_ns - now_ns) / 1e9, 0.0), _SLEEP_S_MAX)
+        self._timer = self._loop.call_later(sleep_s, self._turn)
+
+    def _end(self) -> None:
+        if self._closed.done():
+            return
+        self._loop.remove_reader(self._carrier.socket.fileno())
+        if self._timer is not None:
+            self._timer.cancel()
+        self._carrier.run_inline()
+        self._carrier.end()
+        self._management.close()
+        self._closed.set_result(None)

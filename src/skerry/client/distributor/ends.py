@@ -1,0 +1,87 @@
+"""Publishers and subscribers as the application has them, in threads and in asyncio alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from skerry.client.distributor.carrier import Carrier
+from skerry.client.distributor.config import Delivery, OnSlow
+from skerry.client.distributor.dispatch import OnUpdate
+from skerry.client.distributor.outlet import OnBatch, OnEvent, Outlet
+from skerry.client.distributor.router import SubscriberRoutes
+from skerry.errors import LocalProtocolError
+
+__all__ = ["PublisherEnd", "SubscriberEnd"]
+
+
+class PublisherEnd:
+    """What publishers have in common."""
+
+    def __init__(self, carrier: Carrier, on_event: OnEvent | None, delivery: Delivery) -> None:
+        self._carrier = carrier
+        self._outlet = Outlet(
+            name=f"{carrier.name} publisher", on_event=on_event, delivery=delivery
+        )
+        carrier.open_publisher(self._outlet)
+        self.is_closed = False
+
+    def _close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._carrier.close_publisher(self._outlet)
+            self._outlet.close()
+
+
+class SubscriberEnd:
+    """What subscribers have in common."""
+
+    def __init__(
+        self,
+        carrier: Carrier,
+        *,
+        on_update: OnUpdate | None,
+        on_event: OnEvent | None,
+        on_batch: OnBatch | None,
+        delivery: Delivery,
+        on_slow: OnSlow,
+        read: Callable[[], None] | None,
+    ) -> None:
+        if (on_update is None) == (on_batch is None):
+            raise LocalProtocolError("a subscriber has either on_update or on_batch")
+        self._carrier = carrier
+        self._routes = SubscriberRoutes(carrier.router)
+        self._outlet = Outlet(
+            name=f"{carrier.name} subscriber",
+            on_event=on_event,
+            on_update=on_update,
+            on_batch=on_batch,
+            routes=self._routes,
+            delivery=delivery,
+            on_slow=on_slow,
+            count_max=carrier.config.delivery_queue_count_max,
+            read=read,
+            resume=carrier.wake_up,
+        )
+        carrier.open_subscriber(self._routes, self._outlet)
+
+    @property
+    def queue_length(self) -> int:
+        """Updates that wait to be delivered."""
+        return self._outlet.count
+
+    def add(self, pattern: str, tag: object = None) -> int:
+        """Subscribe to what a pattern selects, from now on; gives a handle for `remove`.
+
+        In a pattern, the level `*` stands for any one level, and `...` at its end for all the rest.
+        The callback gets the tag with each update. An update that several subscriptions select is
+        delivered for each of them; in a batch it stands once.
+        """
+        return self._carrier.subscribe(self._routes, pattern, tag)
+
+    def remove(self, handle: int) -> None:
+        """Undo an `add`. Updates that wait for this subscription alone are not delivered."""
+        self._carrier.unsubscribe(self._routes, handle)
+
+    def _close(self) -> None:
+        self._carrier.close_subscriber(self._routes)
+        self._outlet.close()
