@@ -160,7 +160,7 @@ class Connection:
 
     @property
     def checked_subjects(self) -> dict[str, bytes]:
-        """Subjects that need no check, with their heads; always the same object, not to be changed."""
+        """Subjects that need no check, with their heads; always one object, not to be changed."""
         return self._sender.heads
 
     @property
