@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -60,7 +61,7 @@ def run(block: Any) -> None:
         subprocess.run([sys.executable, "-W", "error", "page.py"], check=True, timeout=60)
         return
     for command, expected in SNIPPETS["commands"](block.text):
-        words = command.replace("skerry ", f"{sys.executable} -m skerry ", 1)
+        words = command.replace("skerry ", f"{shlex.quote(sys.executable)} -m skerry ", 1)
         done = subprocess.run(
             words,
             shell=True,

@@ -12,6 +12,8 @@ from dataclasses import replace
 from random import Random
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from skerry.errors import ConfigError, DecodeError
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries
@@ -64,6 +66,7 @@ _DROP_REASONS: Final = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Connection:
     """One multicast group and port: all that is published to it and heard from it."""
 
