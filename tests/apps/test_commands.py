@@ -179,3 +179,14 @@ def test_secret_opens_a_node_that_asks_for_one(shell: Shell) -> None:
         shell.run(*there, code=3)
         shell.run(*there, "--secret", "wrong", code=3)
         shell.run(*there, "--secret", "open sesame")
+
+
+def test_following_what_is_not_permitted_ends_with_the_reason(shell: Shell) -> None:
+    (shell.folder / "skerry.toml").write_text(
+        '[[node.admission.permission]]\nverbs = ["publish"]\nsubjects = ["Vessel"]\n'
+    )
+    with shell.node("--listen", "tcp://127.0.0.1:0"):
+        there = ("--node", shell.place)
+        shell.run("pub", "Vessel", "mmsi=1", "--types", "fleet.dots", *there)
+        shell.run("sub", "Vessel", "--types", "fleet.dots", *there, code=1)
+        shell.run("sub", "/Vessel/*", *there, code=1)

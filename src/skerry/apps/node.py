@@ -54,7 +54,8 @@ async def run_node(
 ) -> None:
     """Run until SIGINT or SIGTERM. Without endpoints, at the usual places of this computer.
 
-    A usual place that is taken is passed over with a word; a named one is ConnectFailed.
+    A usual place that is taken is passed over with a word; a named one is ConnectFailed. As for
+    hosts of DOTS, DOTS_ENDPOINT names places, too.
     """
     environ = os.environ if environ is None else environ
     stop = asyncio.Event()
@@ -66,7 +67,7 @@ async def run_node(
         async with _running(config, tell, environ) as (server, carrier, places):
             loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier)
             tell(f"node {config.name} listens at {', '.join(places)}")
-            if not config.admission.permission and any(map(_is_open, config.listen)):
+            if not config.admission.permission and any(map(_is_open, _named(config, environ))):
                 tell(
                     "programs of other computers may connect, and do nothing: there are no"
                     " permissions (see node.admission.permission)"
@@ -141,7 +142,7 @@ async def _running(
             ending.push_async_callback(carrier.close)
             carrier.start()
             tell(f"node {config.name} carries messages by {carrier.place}")
-        yield server, carrier, await _listen(server, config.listen, tell, environ)
+        yield server, carrier, await _listen(server, _named(config, environ), tell, environ)
 
 
 def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier | None:
@@ -151,6 +152,11 @@ def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier
     return NodeCarrier(
         server, group, config.distributor, name=config.name, rng=rng, hear=note_events
     )
+
+
+def _named(config: NodeConfig, environ: Mapping[str, str]) -> Sequence[str]:
+    """The places to listen at that somebody named, and it was not DOTS if we were told, too."""
+    return config.listen or environ.get("DOTS_ENDPOINT", "").split()
 
 
 def _is_open(listen: str) -> bool:

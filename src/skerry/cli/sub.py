@@ -11,11 +11,12 @@ import click
 from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.stopping import Stop, stop_on_signals
-from skerry.errors import Disconnected
+from skerry.errors import Disconnected, Refused
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:
     from skerry.client.events import Event
+    from skerry.client.states import Refusal
     from skerry.client.sync import Space, Subscription
 
 __all__ = ["sub"]
@@ -75,7 +76,7 @@ def sub(
     if is_subject and (where or fields):
         raise click.UsageError("--where and --fields need a type, and not a subject")
     with stop_on_signals() as stop, choice.connect("skerry-sub", types=types) as space:
-        _tell_states(space, output)
+        refusals = _tell_states(space, output)
         names = [name.strip() for name in fields.split(",")] if fields else None
         what: Any = type_name
         if not is_subject:
@@ -84,7 +85,7 @@ def sub(
             printer = _Printer(
                 output, as_json=as_json, is_new=new, has_internal=not _WILD.match(type_name)
             )
-            _follow(space, subscription, stop, printer, count)
+            _follow(space, subscription, stop, printer, count, refusals)
 
 
 class _Printer:
@@ -126,10 +127,18 @@ def _class_or_name(
 
 
 def _follow(
-    space: Space, events: Subscription[Any], stop: Stop, printer: _Printer, count: int | None
+    space: Space,
+    events: Subscription[Any],
+    stop: Stop,
+    printer: _Printer,
+    count: int | None,
+    refusals: list[Refusal],
 ) -> None:
     shown = 0
     while not stop.is_requested and shown != count:
+        if refusals:
+            # All that was asked of the node is this subscription: nothing will ever come.
+            raise Refused(f"the node does not permit {refusals[0]}")
         event = events.get(timeout=_WAIT_S)
         if event is not None:
             shown += printer.show(event)
@@ -137,8 +146,11 @@ def _follow(
             raise Disconnected(space.wait_closed() or "the node ended the connection")
 
 
-def _tell_states(space: Space, output: Output) -> None:
-    """People hear what becomes of the connection; what they read is not to be a riddle."""
+def _tell_states(space: Space, output: Output) -> list[Refusal]:
+    """People hear what becomes of the connection; what they read is not to be a riddle.
+
+    What the node refuses is gathered in the list.
+    """
     from skerry.client.states import SpaceState, StateChanged
 
     def tell(change: StateChanged) -> None:
@@ -148,4 +160,6 @@ def _tell_states(space: Space, output: Output) -> None:
             output.note("connected again")
 
     space.on_state(tell)
-    space.on_refused(lambda refusal: output.warning(f"the node does not permit {refusal}"))
+    refusals: list[Refusal] = []
+    space.on_refused(refusals.append)
+    return refusals

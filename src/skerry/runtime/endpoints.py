@@ -9,7 +9,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from skerry.errors import ConfigError
 
-__all__ = ["Endpoint", "Kind", "parse_endpoint", "parse_endpoints"]
+__all__ = ["Endpoint", "Kind", "parse_endpoint"]
 
 Kind = Literal["tcp", "tls", "unix", "websocket"]
 """How bytes are carried; also what a node calls the origin of a client."""
@@ -92,11 +92,6 @@ def parse_endpoint(text: str) -> Endpoint:
         key=_file(options, "key"),
         ca=_file(options, "ca"),
     )
-
-
-def parse_endpoints(text: str) -> list[Endpoint]:
-    """A list of endpoints in one text, with blanks between them."""
-    return [parse_endpoint(part) for part in text.split()]
 
 
 def _unix(text: str, parts: SplitResult) -> Endpoint:

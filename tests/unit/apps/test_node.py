@@ -35,11 +35,16 @@ def told_by_node(
     *listen: str,
     loop: LoopKind = "asyncio",
     visit: Callable[[], object] | None = None,
+    dots_endpoint: str = "",
     **options: Any,
 ) -> list[str]:
     """What a node tells that is asked to end as soon as it listens, or after a visit."""
     told: list[str] = []
-    environ = {"SKERRY_RUNTIME_DIR": str(folder / "run"), "SKERRY_STATE_DIR": str(folder / "state")}
+    environ = {
+        "DOTS_ENDPOINT": dots_endpoint,
+        "SKERRY_RUNTIME_DIR": str(folder / "run"),
+        "SKERRY_STATE_DIR": str(folder / "state"),
+    }
 
     def tell(text: str) -> None:
         told.append(text)
@@ -110,6 +115,17 @@ def test_usual_places_are_of_this_computer_and_for_both_framings(tmp_path: Path)
         ("127.0.0.1", 11234, 1),
     ]
     assert [place.text for place in places[1:]] == list(DEFAULT_ENDPOINTS)
+
+
+def test_places_that_a_host_of_dots_would_take_are_taken(tmp_path: Path) -> None:
+    places = [f"uds:{tmp_path}/a.sock", f"uds-v1:{tmp_path}/b.sock"]
+    told = told_by_node(tmp_path, dots_endpoint="  ".join(places))
+    assert told[0] == f"node harbour listens at {', '.join(places)}"
+
+
+def test_places_that_the_node_is_told_replace_those_of_dots(tmp_path: Path) -> None:
+    told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", dots_endpoint="no place at all")
+    assert told[0] == f"node harbour listens at uds:{tmp_path}/a.sock"
 
 
 def test_usual_place_that_is_taken_is_passed_over(

@@ -174,4 +174,4 @@ def test_space_that_is_closed_for_good_is_an_error() -> None:
     over: Any = Over()
     stop: Any = type("Stop", (), {"is_requested": False})()
     with pytest.raises(skerry.SkerryError, match="does not let us in"):
-        module._follow(over, over, stop, over, None)
+        module._follow(over, over, stop, over, None, [])

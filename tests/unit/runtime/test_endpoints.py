@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.runtime.endpoints import Endpoint, parse_endpoint, parse_endpoints
+from skerry.runtime.endpoints import Endpoint, parse_endpoint
 
 
 @pytest.mark.parametrize(
@@ -84,12 +84,6 @@ def test_files_for_tls_are_options() -> None:
     assert place.key == Path("node.key")
     assert place.ca == Path("/etc/ca.pem")
     assert place.text == "tls://ship:11236"
-
-
-def test_several_endpoints_have_blanks_between_them() -> None:
-    places = parse_endpoints(" tcp://ship  uds:/run/a.sock ")
-    assert [place.text for place in places] == ["tcp://ship:11235", "uds:/run/a.sock"]
-    assert parse_endpoints(" ") == []
 
 
 def test_path_of_three_slashes_is_the_same() -> None:
