@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -16,6 +17,16 @@ settings.register_profile(
     "skerry", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("skerry")
+
+
+SPARK = Path(__file__).parent / "spark"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Files stay together, so that what a module sets up is set up once; all of Spark does."""
+    for item in items:
+        group = SPARK if SPARK in item.path.parents else item.path
+        item.add_marker(pytest.mark.xdist_group(str(group)))
 
 
 def pytest_report_header() -> str:

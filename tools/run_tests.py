@@ -61,8 +61,8 @@ def run(mode: str, source: Path | None, paths: list[str], options: list[str]) ->
 
 
 def parallel() -> list[str]:
-    # Files stay together, so that what a module sets up is set up once.
-    return ["-n", str(JOBS), "--dist", "loadfile"] if JOBS > 1 else []
+    # The groups are made in tests/conftest.py.
+    return ["-n", str(JOBS), "--dist", "loadgroup"] if JOBS > 1 else []
 
 
 def environment(mode: str, source: Path | None) -> dict[str, str]:
