@@ -14,10 +14,10 @@ export ONLY MINUTES
 # Targets share .venv and two cores; running them side by side gains nothing.
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format sim bench soak docs clean
+.PHONY: help venv demo test spark-test check format sim bench soak docs clean
 
 help:  ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' Makefile
 
 venv:  ## set up .venv with all that is needed (also done by the other targets)
 	@python=$$(tools/find_python.sh) && "$$python" tools/bootstrap.py
@@ -27,6 +27,9 @@ demo: venv  ## a guided tour [DEMO_ARGS=...]
 
 test: venv  ## all tests, compiled and plain [ARGS="pytest arguments"]
 	@$(PY) tools/run_tests.py $(ARGS)
+
+spark-test: venv  ## the tests of the pipeline alone
+	@$(PY) tools/run_tests.py tests/spark tests/unit/spark
 
 check: venv  ## format, lint, types, imports, tidiness
 	@$(PY) tools/run_checks.py
