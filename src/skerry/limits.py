@@ -62,6 +62,21 @@ __all__ = [
     "PAYLOAD_BYTES_MAX",
     "PERMISSION_RULE_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
+    "RECORDER_OBJECT_COUNT_MAX",
+    "RECORDER_QUEUE_BYTES_MAX",
+    "RECORDER_SUBJECT_COUNT_MAX",
+    "RECORDER_WAITING_BYTES_MAX",
+    "RECORDING_BATCH_BYTES",
+    "RECORDING_BATCH_COUNT_MAX",
+    "RECORDING_BATCH_MS_MAX",
+    "RECORDING_BATCH_ROW_COUNT_MAX",
+    "RECORDING_CHANNEL_COUNT_MAX",
+    "RECORDING_FINDING_COUNT_MAX",
+    "RECORDING_FOLLOWER_COUNT_MAX",
+    "RECORDING_LINE_BYTES_MAX",
+    "RECORDING_ROWS_BYTES_MAX",
+    "RECORDING_SEEN_RANGE_COUNT_MAX",
+    "RECORDING_SEGMENT_BYTES_MAX",
     "REFUSAL_COUNT_MAX",
     "RENAME_WORK_MAX",
     "REPLAY_SLICE_BYTES",
@@ -404,6 +419,62 @@ JOURNAL_BYTES_MAX: Final = 128 * 1024 * 1024
 
 STORAGE_INTERVAL_MS_MAX: Final = 60_000
 """Time from one sync of the storage to the next. Whoever flushes waits that long."""
+
+# -- recordings
+
+RECORDING_BATCH_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of rows that make a batch full before it has all its rows: more than the largest object,
+and what a reader has to hold at a time."""
+
+RECORDING_BATCH_ROW_COUNT_MAX: Final = 1_000_000
+"""Rows of one batch, which is what a damaged byte costs and what a reader holds at a time."""
+
+RECORDING_BATCH_MS_MAX: Final = 60_000
+"""Time that rows wait for their batch to fill up. It is what a crash can take."""
+
+RECORDING_BATCH_COUNT_MAX: Final = 16_384
+"""Batches of one segment, all of which stand in one line of the manifest. Past it the segment is
+sealed, however small it is."""
+
+RECORDING_SEGMENT_BYTES_MAX: Final = 4 * 1024 * 1024 * 1024
+"""Bytes after which a segment is sealed. Whoever follows sees sealed ones only, and retention drops
+whole ones."""
+
+RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
+"""Bytes of rows that wait to be written. Only who appends and never flushes comes there, and a
+batch of two gigabytes could not be written any more: its columns have offsets of 31 bits."""
+
+RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""One line of a manifest: more than the index of the largest number of batches takes."""
+
+RECORDING_FOLLOWER_COUNT_MAX: Final = 1000
+"""Files that are looked at to find one who follows. Each is someone who was there once."""
+
+RECORDER_OBJECT_COUNT_MAX: Final = CACHE_OBJECT_COUNT_MAX
+"""Objects that a recorder remembers to tell a create from an update: as many as the node can have.
+Past it an object that is not remembered is recorded as updated."""
+
+RECORDER_SUBJECT_COUNT_MAX: Final = 10_000
+"""Default subjects of messages of one type that a recorder remembers by the key. Past it all are
+forgotten, and made anew as they come."""
+
+RECORDER_QUEUE_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Bytes of rows that wait for the disk: some seconds of the fastest space. Past it rows are left out
+and a gap stands in their place, since the space must not wait for a disk."""
+
+RECORDER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Objects of a group that wait in a recorder for the description of their type, which comes within
+one configuration interval. Past it the oldest are recorded without it."""
+
+RECORDING_SEEN_RANGE_COUNT_MAX: Final = 1_000_000
+"""Ranges of numbers by which updates of several recordings are known to be the same: some hundred
+megabytes. Past it the oldest are forgotten, and what is doubled with them stays."""
+
+RECORDING_FINDING_COUNT_MAX: Final = 1000
+"""Faults, gaps and senders of a recording that are told one by one; the rest is counted."""
+
+RECORDING_CHANNEL_COUNT_MAX: Final = 65_535
+"""Channels of one MCAP file, which numbers them with 16 bits."""
 
 # -- a client and its node
 

@@ -1,0 +1,70 @@
+"""Descriptions of types as rows, and types from such rows.
+
+Each struct is described together with all it is made of, those first, so a reader never has to
+look for a part, and two structs that use different enums of one name do not disturb each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from skerry.codec.envelope import INTERNAL, SNAPSHOT, Update
+from skerry.codec.subjects import default_subject
+from skerry.errors import CodecError, SchemaError
+from skerry.objects.base import codec_of, key_of
+from skerry.objects.descriptors import describe, from_description
+from skerry.objects.internal import internal_class
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import NamedType, dependencies
+
+__all__ = ["described_types", "description_updates"]
+
+
+def description_updates(type_: NamedType, *, space: str, time_ns: int) -> list[Update]:
+    """The rows that describe a type: what it is made of, and then itself."""
+    return [
+        _description_update(part, space=space, time_ns=time_ns)
+        for part in (*dependencies(type_), type_)
+    ]
+
+
+def described_types(rows: Iterable[tuple[str, int, bytes]]) -> dict[int, NamedType]:
+    """Types by fingerprint, from type, fingerprint and payload of rows in their order.
+
+    A description that is none, or is one of something else than its row says, is left out: a
+    recording keeps what was sent, and not all that is sent is right.
+    """
+    known: dict[str, NamedType] = {}
+    found: dict[int, NamedType] = {}
+    for type_name, number, payload in rows:
+        type_ = _described(type_name, payload, known)
+        if type_ is not None and fingerprint(type_) == number:
+            known[type_.name] = type_
+            found[number] = type_
+    return found
+
+
+def _described(type_name: str, payload: bytes, known: dict[str, NamedType]) -> NamedType | None:
+    try:
+        return from_description(internal_class(type_name).decode(payload), known)
+    except (CodecError, SchemaError):
+        return None
+
+
+def _description_update(type_: NamedType, *, space: str, time_ns: int) -> Update:
+    obj: Any = describe(type_, with_documentation=True)
+    codec = codec_of(type(obj))
+    payload = obj.encode()
+    return Update(
+        type_name=obj.descriptor.name,
+        subject=default_subject(codec.plan, codec.split(payload)),
+        operation=SNAPSHOT,
+        present=int(obj.attributes),
+        key=key_of(obj),
+        payload=payload,
+        space=space,
+        fingerprint=fingerprint(type_),
+        time_ns=time_ns,
+        source=INTERNAL,
+    )

@@ -1,0 +1,240 @@
+"""How rows become bytes of a segment, and bytes rows again.
+
+A segment is an Arrow IPC stream: the schema, then **blocks**, then the mark of the end. A block is
+one record batch together with its own dictionaries, so that it can be read with nothing but the
+schema before it: whatever is damaged elsewhere, it stays readable. In the metadata of each block's
+record batch, and of the schema, stands a line of text under the name `skerry`:
+
+    crc32=1d0a93f4 recording=5b1f... segment=12 batch=3 rows=8192
+
+The CRC-32 is over all bytes of the block, metadata and padding included, with the eight digits
+themselves taken as zeros.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.errors import RecordingError
+from skerry.recording.columns import SCHEMA
+from skerry.recording.messages import (
+    DICTIONARY,
+    END_OF_STREAM,
+    RECORD_BATCH,
+    SCHEMA_MESSAGE,
+    Message,
+    message_at,
+)
+from skerry.recording.rows import NO_SENT_TIME, Columns
+
+__all__ = [
+    "FORMAT_VERSION",
+    "Block",
+    "block_at",
+    "decode_block",
+    "encode_block",
+    "encode_head",
+    "head_at",
+    "head_size",
+    "to_record_batch",
+]
+
+FORMAT_VERSION: Final = 1
+
+_ZEROS: Final = b"00000000"
+_LABEL: Final = re.compile(
+    rb"crc32=([0-9a-f]{8}) recording=([0-9a-f]{16}) segment=(\d{1,10}) batch=(\d{1,10})"
+    rb" rows=(\d{1,10})"
+)
+_LABEL_KEY: Final = "skerry"
+_BLOCK_MESSAGE_COUNT_MAX: Final = 8
+"""Messages of a block: a dictionary for each column that has one, and the record batch."""
+
+_PLAIN_HEAD: Final[bytes] = SCHEMA.serialize().to_pybytes()
+"""The schema as the reader of a block wants it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Where a whole, undamaged block lies, and what it says of itself."""
+
+    start: int
+    stop: int
+    crc: int
+    recording: str
+    segment: int
+    batch: int
+    rows: int
+
+
+def encode_head(recording: str, segment: int) -> bytes:
+    """The bytes with which a segment begins: the schema, and whose it is."""
+    schema = SCHEMA.with_metadata({_LABEL_KEY: _label(recording, segment, 0, 0)})
+    head = bytearray(schema.serialize().to_pybytes())
+    _put_crc(head)
+    return bytes(head)
+
+
+def encode_block(
+    batch: pa.RecordBatch, *, recording: str, segment: int, number: int
+) -> tuple[bytearray, int]:
+    """The bytes of one batch, which is the `number`th of its segment, and their CRC."""
+    label = {_LABEL_KEY: _label(recording, segment, number, batch.num_rows)}
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, SCHEMA) as writer:
+        writer.write_batch(batch, custom_metadata=label)
+    stream = memoryview(sink.getvalue())
+    start, stop = head_size(stream), len(stream) - len(END_OF_STREAM)
+    block = bytearray(stream[start:stop])
+    return block, _put_crc(block)
+
+
+def decode_block(block: memoryview | bytes, *, is_checked: bool = True) -> pa.RecordBatch:
+    """The batch of a block whose CRC is right, without a copy of its buffers.
+
+    Of a block that is not known from a manifest (`is_checked=False`) every value is looked at too:
+    anybody can compute a CRC, and Arrow believes what the buffers say of each other.
+    """
+    try:
+        batch = pa.ipc.open_stream(_Pieces(_PLAIN_HEAD, block)).read_next_batch()
+        if not is_checked:
+            batch.validate(full=True)
+    except (pa.ArrowException, StopIteration) as error:
+        raise RecordingError(f"a batch cannot be read: {error}") from error
+    return batch
+
+
+def head_size(data: memoryview) -> int:
+    """Bytes of the schema at the start of a segment; 0 if there is none."""
+    message = message_at(data, 0)
+    return message.stop if message is not None and message.kind == SCHEMA_MESSAGE else 0
+
+
+def block_at(data: memoryview, start: int) -> Block | None:
+    """The whole, undamaged block that begins at `start`; None where there is none."""
+    return _labelled(data, start, RECORD_BATCH)
+
+
+def head_at(data: memoryview) -> Block | None:
+    """The undamaged head of a segment; None where there is none."""
+    return _labelled(data, 0, SCHEMA_MESSAGE)
+
+
+def to_record_batch(columns: Columns) -> pa.RecordBatch:
+    """The rows as Arrow has them; no row is touched."""
+    count = columns.count
+
+    def numbers(type_: pa.DataType, data: bytes) -> pa.Array:
+        return pa.Array.from_buffers(type_, count, [None, pa.py_buffer(data)])
+
+    def names(data: bytes, values: list[str]) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(
+            numbers(pa.int32(), data), pa.array(values, pa.string()), safe=False
+        )
+
+    def runs(type_: pa.DataType, offsets: bytes, data: bytes) -> pa.Array:
+        return pa.Array.from_buffers(
+            type_, count, [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+        )
+
+    return pa.RecordBatch.from_arrays(
+        [
+            numbers(pa.int64(), columns.time_ns),
+            _nullable(columns.sent_ns, count),
+            names(columns.space, columns.spaces),
+            runs(pa.string(), columns.subject_offsets, columns.subject),
+            names(columns.type, columns.types),
+            numbers(pa.int64(), columns.fingerprint),
+            numbers(pa.int8(), columns.operation),
+            numbers(pa.uint32(), columns.present),
+            runs(pa.binary(), columns.key_offsets, columns.key),
+            numbers(pa.int64(), columns.sender),
+            numbers(pa.int64(), columns.node),
+            numbers(pa.int64(), columns.sequence),
+            numbers(pa.int64(), columns.position),
+            names(columns.source, columns.sources),
+            runs(pa.binary(), columns.payload_offsets, columns.payload),
+        ],
+        schema=SCHEMA,
+    )
+
+
+def _nullable(data: bytes, count: int) -> pa.Array:
+    is_there = np.frombuffer(data, np.int64) != NO_SENT_TIME
+    mask = None
+    if not is_there.all():
+        mask = pa.py_buffer(np.packbits(is_there, bitorder="little").tobytes())
+    return pa.Array.from_buffers(pa.int64(), count, [mask, pa.py_buffer(data)])
+
+
+def _label(recording: str, segment: int, batch: int, rows: int) -> str:
+    return f"crc32=00000000 recording={recording} segment={segment} batch={batch} rows={rows}"
+
+
+def _put_crc(data: bytearray) -> int:
+    """Put the CRC into the place of the zeros."""
+    view = memoryview(data)
+    message = _last_message(view, 0)
+    assert message is not None
+    found = _LABEL.search(view, message.start, message.body)
+    assert found is not None
+    place = found.start(1)
+    crc = zlib.crc32(data)
+    view[place : place + 8] = b"%08x" % crc
+    return crc
+
+
+def _last_message(data: memoryview, start: int) -> Message | None:
+    """The message with the label: the first that is not a dictionary."""
+    for _ in range(_BLOCK_MESSAGE_COUNT_MAX):
+        message = message_at(data, start)
+        if message is None or message.kind != DICTIONARY:
+            return message
+        start = message.stop
+    return None
+
+
+def _labelled(data: memoryview, start: int, kind: int) -> Block | None:
+    message = _last_message(data, start)
+    if message is None or message.kind != kind:
+        return None
+    found = _LABEL.search(data, message.start, message.body)
+    if found is None:
+        return None
+    place = found.start(1)
+    crc = zlib.crc32(_ZEROS, zlib.crc32(data[start:place]))
+    crc = zlib.crc32(data[place + 8 : message.stop], crc)
+    if crc != int(found[1], 16):
+        return None
+    _, recording, segment, batch, rows = found.groups()
+    return Block(start, message.stop, crc, recording.decode(), int(segment), int(batch), int(rows))
+
+
+class _Pieces:
+    """Bytes that lie in several places, as one file for Arrow, which takes them without a copy."""
+
+    closed = False
+
+    def __init__(self, *pieces: memoryview | bytes) -> None:
+        self._pieces = [memoryview(piece) for piece in pieces]
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int) -> memoryview:
+        if not self._pieces:
+            return memoryview(b"")
+        piece = self._pieces[0]
+        if len(piece) <= size:
+            return self._pieces.pop(0)
+        self._pieces[0] = piece[size:]
+        return piece[:size]
+
+    def close(self) -> None:
+        self.closed = True

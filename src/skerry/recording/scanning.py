@@ -1,0 +1,114 @@
+"""Going through the bytes of a segment to find its batches, where nothing else tells them.
+
+What lies between two whole batches is damaged, and becomes a batch without a CRC. Every batch says
+which one of which segment it is, so nothing else is taken for one, and a missing one is noticed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from skerry.errors import RecordingError
+from skerry.recording.format import Block, block_at, decode_block, head_at
+from skerry.recording.index import Content, batch_of_rows, damaged_content
+from skerry.recording.messages import END_OF_STREAM, MARK
+
+__all__ = ["Scan", "scan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scan:
+    """What was found by going through the bytes of a segment."""
+
+    recording: str
+    """Empty if nothing in it says whose it is."""
+    number: int
+    contents: tuple[Content, ...]
+    """In their order, damaged ones among them."""
+    stop: int
+    """Where the last whole batch ends."""
+    tail: int
+    """Bytes after that, the mark of the end not counted."""
+    has_end: bool
+    """Whether the bytes end with that mark."""
+    is_head_whole: bool
+
+
+def scan(data: memoryview) -> Scan:
+    """Go through the bytes of a segment, and say which batches are whole."""
+    head = head_at(data)
+    owner = None if head is None else (head.recording, head.segment)
+    # What a damaged head says of its size is nothing to rely on.
+    stop = 0 if head is None else head.stop
+    has_end = len(data) % 8 == 0 and bytes(data[-len(END_OF_STREAM) :]) == END_OF_STREAM
+    end = len(data) - len(END_OF_STREAM) if has_end else len(data)
+    found: list[Content] = []
+    number = 0
+    while (block := _next_block(data[:end], stop, owner)) is not None:
+        if block.batch > number:
+            found.append(damaged_content(stop, block.start))
+        owner, number = (block.recording, block.segment), block.batch + 1
+        found.append(_content(data, block))
+        stop = block.stop
+    recording, segment = owner if owner is not None else ("", 0)
+    return Scan(
+        recording=recording,
+        number=segment,
+        contents=tuple(found),
+        stop=stop,
+        tail=max(0, end - stop),
+        has_end=has_end,
+        is_head_whole=head is not None,
+    )
+
+
+_MARK_BITS: Final = np.uint64(int.from_bytes(MARK, "little"))
+_METADATA_BYTES_MAX: Final = 65536
+"""Metadata of one message. A batch of ours has a kilobyte of it."""
+_SEARCH_WORDS: Final = 131_072
+"""How much is looked at in one go: a megabyte."""
+
+
+def _next_block(data: memoryview, start: int, owner: tuple[str, int] | None) -> Block | None:
+    """The first whole block of this segment at `start` or behind it."""
+    block = block_at(data, start)
+    if block is not None and _belongs(block, owner):
+        return block
+    for offset in _likely_starts(data, start + 1):
+        block = block_at(data, offset)
+        # A payload may be a recording, too; only blocks of this very one count.
+        if block is not None and _belongs(block, owner):
+            return block
+    return None
+
+
+def _likely_starts(data: memoryview, start: int) -> Iterator[int]:
+    """Where a message may begin: a mark at a multiple of eight, and a size that could be one."""
+    offset = -(-start // 8) * 8
+    while len(data) - offset >= 8:
+        count = min(_SEARCH_WORDS, (len(data) - offset) // 8)
+        words = np.frombuffer(data, np.uint64, count, offset)
+        sizes = words >> np.uint64(32)
+        is_likely = (
+            (words & _MARK_BITS == _MARK_BITS) & (sizes >= 8) & (sizes <= _METADATA_BYTES_MAX)
+        )
+        for index in np.flatnonzero(is_likely).tolist():
+            yield offset + 8 * index
+        offset += 8 * count
+
+
+def _belongs(block: Block, owner: tuple[str, int] | None) -> bool:
+    return owner is None or (block.recording, block.segment) == owner
+
+
+def _content(data: memoryview, block: Block) -> Content:
+    try:
+        rows = decode_block(data[block.start : block.stop], is_checked=False)
+    except RecordingError:
+        # Whole, and still no batch of ours: it was not made by a recorder.
+        return damaged_content(block.start, block.stop)
+    return batch_of_rows(rows, offset=block.start, size=block.stop - block.start, crc=block.crc)

@@ -1,0 +1,87 @@
+"""Which updates were there before: for recordings of one space by several recorders.
+
+An update is known by its node, its sender and the number it has there; one that came by multicast
+has the same sender and number wherever it was heard. Numbers are dense, so they are kept as ranges.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TypeAlias
+
+from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
+from skerry.limits import RECORDING_SEEN_RANGE_COUNT_MAX
+
+__all__ = ["Seen"]
+
+_Origin: TypeAlias = tuple[int, int, bool]
+
+
+class Seen:
+    """The updates that were given to `is_new` so far."""
+
+    def __init__(self, *, range_count_max: int = RECORDING_SEEN_RANGE_COUNT_MAX) -> None:
+        self.duplicate_count = 0
+        self._range_count_max = range_count_max
+        self._range_count = 0
+        self._ranges: dict[_Origin, _Ranges] = {}
+
+    def is_new(self, update: Update) -> bool:
+        """Whether it is seen for the first time; one without a number always is."""
+        if update.sequence <= 0:
+            return True
+        node = 0 if update.source == DISTRIBUTOR else update.node
+        # A snapshot has the number of the last change, but says more than that.
+        origin = (node, update.sender, update.operation == SNAPSHOT)
+        ranges = self._ranges.get(origin)
+        if ranges is None:
+            ranges = self._ranges[origin] = _Ranges()
+        before = len(ranges.starts)
+        if not ranges.add(update.sequence):
+            self.duplicate_count += 1
+            return False
+        self._range_count += len(ranges.starts) - before
+        if self._range_count > self._range_count_max:
+            self._forget(origin)
+        return True
+
+    def _forget(self, origin: _Origin) -> None:
+        """Make room: the sender that came first goes, or the older half of the only one."""
+        oldest = next(iter(self._ranges))
+        if oldest == origin:
+            self._range_count -= self._ranges[origin].forget_half()
+        else:
+            self._range_count -= len(self._ranges.pop(oldest).starts)
+
+
+class _Ranges:
+    """Numbers as ranges that do not touch, in order."""
+
+    def __init__(self) -> None:
+        self.starts: list[int] = []
+        self.stops: list[int] = []
+
+    def add(self, number: int) -> bool:
+        """Whether the number is new."""
+        index = bisect_right(self.starts, number)
+        if index and number < self.stops[index - 1]:
+            return False
+        joins_left = index > 0 and self.stops[index - 1] == number
+        joins_right = index < len(self.starts) and self.starts[index] == number + 1
+        if joins_left and joins_right:
+            self.stops[index - 1] = self.stops[index]
+            del self.starts[index], self.stops[index]
+        elif joins_left:
+            self.stops[index - 1] = number + 1
+        elif joins_right:
+            self.starts[index] = number
+        else:
+            self.starts.insert(index, number)
+            self.stops.insert(index, number + 1)
+        return True
+
+    def forget_half(self) -> int:
+        """Forget the lower half of the ranges; how many that were."""
+        count = max(1, len(self.starts) // 2)
+        del self.starts[:count], self.stops[:count]
+        return count

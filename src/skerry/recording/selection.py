@@ -1,0 +1,92 @@
+"""Which rows somebody asks for: by time, type and subject."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP
+from skerry.protocol.patterns import PatternTree
+from skerry.recording.index import NO_CRC, Batch
+
+__all__ = ["Selection", "selection_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """What is asked for. Gaps in the time asked for always are, since they concern everything."""
+
+    from_ns: int | None = None
+    to_ns: int | None = None
+    """The first instant that is not asked for any more."""
+    types: frozenset[str] | None = None
+    subjects: tuple[str, ...] | None = None
+    """Patterns."""
+    _tree: PatternTree | None = field(default=None, repr=False, compare=False)
+
+    def may_have(self, batch: Batch) -> bool:
+        """Whether a batch may have such a row; a damaged one may."""
+        if batch.crc == NO_CRC:
+            return True
+        if self.from_ns is not None and batch.time_max_ns < self.from_ns:
+            return False
+        if self.to_ns is not None and batch.time_min_ns >= self.to_ns:
+            return False
+        types = self.types
+        return types is None or "" in batch.types or not types.isdisjoint(batch.types)
+
+    def rows_of(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that are asked for."""
+        times = rows.column("time_ns")
+        is_chosen = pa.scalar(True)
+        if self.types is not None:
+            is_type = pc.is_in(_texts(rows, "type"), pa.array(sorted(self.types), pa.string()))
+            is_chosen = pc.and_(is_chosen, is_type)
+        if self._tree is not None:
+            is_chosen = pc.and_(is_chosen, self._is_under(rows.column("subject")))
+        is_gap = pc.equal(rows.column("operation"), GAP)
+        is_chosen = pc.or_(is_chosen, is_gap)
+        # A gap that nobody could date may be anywhere.
+        is_undated = pc.and_(is_gap, pc.equal(times, 0))
+        if self.from_ns is not None:
+            is_late = pc.or_(pc.greater_equal(times, self.from_ns), is_undated)
+            is_chosen = pc.and_(is_chosen, is_late)
+        if self.to_ns is not None:
+            is_chosen = pc.and_(is_chosen, pc.less(times, self.to_ns))
+        return rows.filter(is_chosen)
+
+    def _is_under(self, subjects: pa.Array) -> pa.Array:
+        assert self._tree is not None
+        found = pc.unique(subjects).to_pylist()
+        chosen = [subject for subject in found if self._tree.matches_any(subject)]
+        return pc.is_in(subjects, pa.array(chosen, pa.string()))
+
+
+def selection_of(
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    types: Iterable[str] | None = None,
+    subjects: Iterable[str] | None = None,
+) -> Selection:
+    """A selection; LocalProtocolError for what is no pattern."""
+    patterns = None if subjects is None else tuple(subjects)
+    tree = None
+    if patterns is not None:
+        tree = PatternTree()
+        for pattern in patterns:
+            tree.add(pattern, pattern)
+    return Selection(
+        from_ns=from_ns,
+        to_ns=to_ns,
+        types=None if types is None else frozenset(types),
+        subjects=patterns,
+        _tree=tree,
+    )
+
+
+def _texts(rows: pa.RecordBatch, name: str) -> pa.Array:
+    return rows.column(name).cast(pa.string())

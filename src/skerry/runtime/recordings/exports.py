@@ -1,0 +1,180 @@
+"""Recordings for other tools: as JSON lines, and as MCAP for viewers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, Literal
+
+from skerry.codec.envelope import GAP, Update
+from skerry.errors import LimitExceeded, RecordingError
+from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
+from skerry.recording.json_schema import json_schema
+from skerry.recording.plain_rows import plain_row
+from skerry.recording.updates import is_description
+from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
+from skerry.schema.model import StructType
+
+__all__ = ["ChannelsBy", "export_json_lines", "export_mcap", "json_lines"]
+
+ChannelsBy = Literal["type", "subject"]
+
+
+def json_lines(
+    recordings: Sequence[Recording],
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    types: Iterable[str] | None = None,
+    subjects: Iterable[str] | None = None,
+    on_progress: Progress | None = None,
+) -> Iterator[str]:
+    """A line of JSON for each update and gap."""
+    known = read_all_types(recordings)
+    for update in read_updates(
+        recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
+    ):
+        if not is_description(update):
+            yield json.dumps(plain_row(update, known.get(update.fingerprint)), allow_nan=False)
+
+
+def export_json_lines(
+    recordings: Sequence[Recording],
+    target: Path,
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    types: Iterable[str] | None = None,
+    subjects: Iterable[str] | None = None,
+    on_progress: Progress | None = None,
+) -> int:
+    """Write a file with a line for each update and gap; how many those are."""
+    count = 0
+    with _new_file(target) as file:
+        for line in json_lines(
+            recordings,
+            from_ns=from_ns,
+            to_ns=to_ns,
+            types=types,
+            subjects=subjects,
+            on_progress=on_progress,
+        ):
+            file.write(line.encode() + b"\n")
+            count += 1
+    return count
+
+
+def export_mcap(
+    recordings: Sequence[Recording],
+    target: Path,
+    *,
+    channels_by: ChannelsBy = "type",
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    types: Iterable[str] | None = None,
+    subjects: Iterable[str] | None = None,
+    on_progress: Progress | None = None,
+) -> int:
+    """Write an MCAP file with a message for each update and gap; how many those are.
+
+    Messages are JSON with a JSON schema, which common viewers show. There is a channel for each
+    type, or for each subject.
+    """
+    try:
+        from mcap.writer import Writer
+    except ImportError as error:
+        missing = RecordingError("the mcap package is not installed")
+        missing.hint = "install skerry[recording]"
+        raise missing from error
+    count = 0
+    known = read_all_types(recordings)
+    with _new_file(target) as file:
+        writer: Any = Writer(file)
+        writer.start(profile="", library="skerry")
+        channels = _Channels(writer, channels_by)
+        for update in read_updates(
+            recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
+        ):
+            if is_description(update):
+                continue
+            type_ = known.get(update.fingerprint)
+            channels.add_message(update, type_)
+            count += 1
+        writer.finish()
+    return count
+
+
+class _Channels:
+    """Channels of an MCAP file, each made when its first message comes."""
+
+    def __init__(self, writer: Any, channels_by: ChannelsBy) -> None:
+        self._writer = writer
+        self._by_subject = channels_by == "subject"
+        self._schemas: dict[int, int] = {}
+        self._channels: dict[tuple[str, int], int] = {}
+
+    def add_message(self, update: Update, type_: StructType | None) -> None:
+        # A time before the epoch is no time to MCAP.
+        time_ns = max(update.time_ns, 0)
+        self._writer.add_message(
+            channel_id=self._channel(update, type_),
+            log_time=time_ns,
+            publish_time=max(update.sent_ns, 0) if update.sent_ns != -1 else time_ns,
+            sequence=update.sequence & 0xFFFFFFFF,
+            data=json.dumps(plain_row(update, type_), allow_nan=False).encode(),
+        )
+
+    def _channel(self, update: Update, type_: StructType | None) -> int:
+        topic = self._topic(update)
+        number = update.fingerprint if type_ is not None else 0
+        known = self._channels.get((topic, number))
+        if known is not None:
+            return known
+        if len(self._channels) >= RECORDING_CHANNEL_COUNT_MAX:
+            error = LimitExceeded(
+                what="count of channels of an MCAP file",
+                value=len(self._channels) + 1,
+                limit=RECORDING_CHANNEL_COUNT_MAX,
+            )
+            error.hint = "make a channel of each type, or choose fewer subjects"
+            raise error
+        schema = 0 if type_ is None else self._schema(number, type_)
+        made: int = self._writer.register_channel(
+            topic=topic, message_encoding="json", schema_id=schema
+        )
+        self._channels[topic, number] = made
+        return made
+
+    def _topic(self, update: Update) -> str:
+        if update.operation == GAP:
+            return "/gaps"
+        if self._by_subject:
+            return update.subject
+        return f"/{update.type_name}"
+
+    def _schema(self, number: int, type_: StructType) -> int:
+        known = self._schemas.get(number)
+        if known is None:
+            known = self._schemas[number] = self._writer.register_schema(
+                name=type_.name,
+                encoding="jsonschema",
+                data=json.dumps(json_schema(type_)).encode(),
+            )
+        return known
+
+
+@contextmanager
+def _new_file(target: Path) -> Iterator[IO[bytes]]:
+    """A file that takes its name when it is whole, and is not there otherwise."""
+    part = target.with_name(f".{target.name[:100]}.part")
+    try:
+        with part.open("wb") as file:
+            yield file
+        part.replace(target)
+    except OSError as error:
+        raise RecordingError(f"cannot write {target}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)

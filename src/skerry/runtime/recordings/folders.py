@@ -1,0 +1,183 @@
+"""The folder of a recording: whose it is, what lies in it, and who may write.
+
+recording.json              identity; written once
+manifest.jsonl              what is sealed, dropped and repaired, in order
+<id>-<number>.arrow         sealed segments
+<id>-<number>.arrow.open    the one that is being written
+followers/                  a file of each who follows
+recorder.lock               held by who writes
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from skerry.errors import RecordingError
+from skerry.recording.format import FORMAT_VERSION
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.whole_files import read_whole, replace_files
+
+__all__ = [
+    "IDENTITY_NAME",
+    "OPEN_SUFFIX",
+    "SEALED_SUFFIX",
+    "Identity",
+    "create_identity",
+    "find_recordings",
+    "is_being_written",
+    "is_recording",
+    "open_names",
+    "read_identity",
+    "sealed_names",
+    "segment_name",
+    "segment_number",
+    "sync_folder",
+    "writer_lock",
+]
+
+IDENTITY_NAME: Final = "recording.json"
+SEALED_SUFFIX: Final = ".arrow"
+OPEN_SUFFIX: Final = ".arrow.open"
+
+_LOCK_NAME: Final = "recorder.lock"
+_NAME: Final = re.compile(r"([\w-]{1,40})-(\d{10})\.arrow(\.open)?")
+_IDENTITY_BYTES_MAX: Final = 65536
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What never changes about a recording."""
+
+    id: str
+    """16 hexadecimal digits."""
+    space: str
+    created_ns: int
+
+
+def is_recording(folder: Path) -> bool:
+    """Whether a folder is one of a recording."""
+    return (folder / IDENTITY_NAME).is_file()
+
+
+def find_recordings(path: Path) -> list[Path]:
+    """The folder itself, or those directly in it that are recordings, by name."""
+    if is_recording(path):
+        return [path]
+    if not path.is_dir():
+        error = RecordingError(f"there is no folder {path}")
+        error.hint = "make a recording with `skerry record --to DIR`"
+        raise error
+    found = sorted(folder for folder in path.iterdir() if is_recording(folder))
+    if not found:
+        error = RecordingError(f"{path} is no recording, and there is none in it")
+        error.hint = f"a recording is a folder with a file {IDENTITY_NAME}"
+        raise error
+    return found
+
+
+def create_identity(folder: Path, *, space: str) -> Identity:
+    """Make a folder the one of a new recording, or go on with the one that it is already."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if is_recording(folder):
+        known = read_identity(folder)
+        if known.space != space:
+            error = RecordingError(f"{folder} is a recording of {known.space}, not of {space}")
+            error.hint = "record each space to a folder of its own"
+            raise error
+        return known
+    identity = Identity(id=secrets.token_hex(8), space=space, created_ns=wall_ns())
+    plain = {
+        "format": FORMAT_VERSION,
+        "id": identity.id,
+        "space": identity.space,
+        "created_ns": identity.created_ns,
+    }
+    replace_files({folder / IDENTITY_NAME: (json.dumps(plain, indent=2) + "\n").encode()})
+    return identity
+
+
+def read_identity(folder: Path) -> Identity:
+    """Whose recording a folder is; RecordingError if that cannot be told."""
+    path = folder / IDENTITY_NAME
+    try:
+        plain: Any = json.loads(read_whole(path, bytes_max=_IDENTITY_BYTES_MAX))
+        version, name = plain["format"], plain["id"]
+        space, created_ns = plain["space"], plain["created_ns"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordingError(f"{path} does not tell what recording this is: {error}") from error
+    if version != FORMAT_VERSION:
+        raise RecordingError(f"{folder} has format {version}; this version reads {FORMAT_VERSION}")
+    if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{16}", name):
+        raise RecordingError(f"{path} does not tell what recording this is: {name!r} is no id")
+    if not isinstance(space, str) or type(created_ns) is not int:
+        raise RecordingError(f"{path} does not tell the space of this recording and its beginning")
+    return Identity(id=name, space=space, created_ns=created_ns)
+
+
+def segment_name(recording: str, number: int) -> str:
+    """The file of a sealed segment."""
+    return f"{recording[:8]}-{number:010d}{SEALED_SUFFIX}"
+
+
+def segment_number(recording: str, name: str) -> int:
+    """The number of a segment of this recording; -1 if it is one of another."""
+    match = _NAME.fullmatch(name)
+    return int(match[2]) if match is not None and match[1] == recording[:8] else -1
+
+
+def sealed_names(folder: Path) -> list[str]:
+    """Files that are, or look like, sealed segments, by name."""
+    return sorted(path.name for path in folder.iterdir() if _is_segment(path.name, SEALED_SUFFIX))
+
+
+def open_names(folder: Path) -> list[str]:
+    """Files of segments that are being written, or that a crash left, by name."""
+    return sorted(path.name for path in folder.iterdir() if _is_segment(path.name, OPEN_SUFFIX))
+
+
+@contextmanager
+def writer_lock(folder: Path) -> Iterator[None]:
+    """Be the only one who writes; RecordingError if another does."""
+    import fcntl  # not everywhere
+
+    with (folder / _LOCK_NAME).open("a+b") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            error = RecordingError(f"another recorder writes to {folder}")
+            error.hint = "stop that one, or record to another folder"
+            raise error from None
+        yield
+
+
+def is_being_written(folder: Path) -> bool:
+    """Whether a recorder writes to it now."""
+    if not (folder / _LOCK_NAME).exists() or not os.access(folder, os.W_OK):
+        return False
+    try:
+        with writer_lock(folder):
+            return False
+    except RecordingError:
+        return True
+
+
+def sync_folder(folder: Path) -> None:
+    """Let names that were given or taken in a folder be on the disk."""
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _is_segment(name: str, suffix: str) -> bool:
+    match = _NAME.fullmatch(name)
+    return match is not None and name.endswith(suffix)

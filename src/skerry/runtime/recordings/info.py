@@ -1,0 +1,152 @@
+"""What is in a recording."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP
+from skerry.errors import RecordingError
+from skerry.limits import RECORDING_FINDING_COUNT_MAX
+from skerry.recording.gaps import Gap, gap_of
+from skerry.recording.index import Segment
+from skerry.runtime.recordings.folders import is_being_written
+from skerry.runtime.recordings.manifest import Repair
+from skerry.runtime.recordings.reader import Recording, read_batch
+from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.updates import Progress
+
+__all__ = ["RecordingInfo", "SenderInfo", "inspect_recording"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SenderInfo:
+    """Who sent rows, and how many."""
+
+    node: int
+    sender: int
+    source: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordingInfo:
+    """What is in a recording."""
+
+    id: str
+    space: str
+    created_ns: int
+    is_being_written: bool
+    segment_count: int
+    """Sealed ones, and the one that is being written."""
+    batch_count: int
+    row_count: int
+    byte_count: int
+    time_min_ns: int
+    time_max_ns: int
+    types: dict[str, int]
+    """Rows by type."""
+    fingerprints: dict[str, tuple[int, ...]]
+    """Definitions by type."""
+    dropped: dict[str, str]
+    """Segments that are gone by intention, and why."""
+    repairs: tuple[Repair, ...]
+    """What crashes have taken."""
+    gaps: tuple[Gap, ...]
+    """What is missing; only the first ones. Damaged batches are gaps."""
+    gap_count: int
+    senders: tuple[SenderInfo, ...]
+    """Those with most rows first; only so many."""
+    sender_count: int
+
+
+def inspect_recording(
+    recording: Recording, *, on_progress: Progress | None = None
+) -> RecordingInfo:
+    """Read through a recording, the segment that is being written included."""
+    segments = recording.segments(include_open=True)
+    found = _Found()
+    total = sum(segment.rows for segment in segments)
+    done = 0
+    for segment in segments:
+        data = map_file(segment.path)
+        for batch in segment.batches:
+            found.take(read_batch(data, batch))
+            done += batch.rows
+            if on_progress is not None:
+                on_progress(done, total)
+    filled = [segment for segment in segments if segment.rows]
+    return RecordingInfo(
+        id=recording.id,
+        space=recording.space,
+        created_ns=recording.identity.created_ns,
+        is_being_written=is_being_written(recording.folder),
+        segment_count=len(segments),
+        batch_count=sum(len(segment.batches) for segment in segments),
+        row_count=total,
+        byte_count=sum(segment.byte_count for segment in segments),
+        time_min_ns=min((segment.time_min_ns for segment in filled), default=0),
+        time_max_ns=max((segment.time_max_ns for segment in filled), default=0),
+        types=_types(segments),
+        fingerprints=_fingerprints(segments),
+        dropped=recording.dropped,
+        repairs=recording.repairs,
+        gaps=tuple(found.gaps),
+        gap_count=found.gap_count,
+        senders=found.senders(),
+        sender_count=len(found.row_counts),
+    )
+
+
+class _Found:
+    """What only the rows tell."""
+
+    def __init__(self) -> None:
+        self.gaps: list[Gap] = []
+        self.gap_count = 0
+        self.row_counts: Counter[tuple[int, int, str]] = Counter()
+
+    def take(self, rows: pa.RecordBatch) -> None:
+        names = ["node", "sender", "source"]
+        columns = [rows.column("node"), rows.column("sender"), rows.column("source").cast("string")]
+        groups = pa.table(columns, names).group_by(names).aggregate([([], "count_all")])
+        for row in groups.to_pylist():
+            origin = (row["node"], row["sender"], row["source"])
+            self.row_counts[origin] += row["count_all"]
+        gaps = rows.filter(pc.equal(rows.column("operation"), GAP)).column("payload")
+        self.gap_count += len(gaps)
+        for payload in gaps.slice(0, RECORDING_FINDING_COUNT_MAX - len(self.gaps)).to_pylist():
+            self.gaps.append(_gap(payload))
+
+    def senders(self) -> tuple[SenderInfo, ...]:
+        most = self.row_counts.most_common(RECORDING_FINDING_COUNT_MAX)
+        return tuple(
+            SenderInfo(node=node, sender=sender, source=source, rows=rows)
+            for (node, sender, source), rows in most
+        )
+
+
+def _gap(payload: bytes) -> Gap:
+    try:
+        return gap_of(payload)
+    except RecordingError as error:
+        return Gap(count=0, reason=str(error))
+
+
+def _types(segments: Sequence[Segment]) -> dict[str, int]:
+    counts: Counter[str] = Counter()
+    for segment in segments:
+        counts.update(segment.types)
+    return dict(sorted(counts.items()))
+
+
+def _fingerprints(segments: Sequence[Segment]) -> dict[str, tuple[int, ...]]:
+    found: dict[str, set[int]] = {}
+    for segment in segments:
+        for name, numbers in segment.fingerprints.items():
+            found.setdefault(name, set()).update(numbers)
+    return {name: tuple(sorted(numbers)) for name, numbers in sorted(found.items())}

@@ -1,0 +1,229 @@
+"""Reads recordings: which there are, their segments, and the batches in those.
+
+Every batch is checked before it is looked at. One that is damaged becomes a batch of one gap row,
+which says how many rows are missing and from when to when.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.errors import RecordingError
+from skerry.recording.columns import DESCRIPTOR_TYPES
+from skerry.recording.descriptions import described_types
+from skerry.recording.format import block_at, decode_block, to_record_batch
+from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.index import NO_CRC, Batch, Segment, segment_of
+from skerry.recording.rows import Rows
+from skerry.recording.scanning import scan
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.folders import find_recordings, open_names, read_identity
+from skerry.runtime.recordings.followers import touch_follower
+from skerry.runtime.recordings.manifest import Manifest, Repair
+from skerry.runtime.recordings.repairs import adopt_strays, index_file, stray_names
+from skerry.runtime.recordings.segment_files import map_file, read_open
+from skerry.schema.model import StructType
+
+__all__ = [
+    "Batch",
+    "Recording",
+    "Segment",
+    "is_selected",
+    "open_recordings",
+    "read_batch",
+    "read_batches",
+    "read_types",
+    "touch_follower",
+]
+
+_QUIET_NS: Final = 1_000_000_000
+
+
+def open_recordings(path: str | os.PathLike[str]) -> list[Recording]:
+    """The recording that a folder is, or those in it; RecordingError if there is none."""
+    return [Recording(folder) for folder in find_recordings(Path(path))]
+
+
+class Recording:
+    """One recording, which may still grow."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.identity = read_identity(folder)
+        self._manifest = Manifest(folder)
+        self._listed_ns = -1
+        """When the folder had last changed at the last look for strays."""
+        self._strays: list[Segment] = []
+        self.unindexed: tuple[str, ...] = ()
+        """Files that are named like segments and are none, or are still being copied."""
+
+    @property
+    def id(self) -> str:
+        """16 hexadecimal digits."""
+        return self.identity.id
+
+    @property
+    def space(self) -> str:
+        """What was recorded."""
+        return self.identity.space
+
+    @property
+    def line_count(self) -> int:
+        """Lines of the manifest at the last look: how far the recording has come."""
+        return self._manifest.line_count
+
+    @property
+    def repairs(self) -> tuple[Repair, ...]:
+        """What crashes have taken."""
+        return tuple(self._manifest.repairs)
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """Segments that are gone by intention, and why: age or size."""
+        return dict(self._manifest.dropped)
+
+    @property
+    def unreadable_lines(self) -> tuple[int, ...]:
+        """Lines of the manifest that say nothing, counted from 0."""
+        return tuple(self._manifest.unreadable)
+
+    def segments(self, *, include_open: bool = False) -> list[Segment]:
+        """Sealed segments in the order of the manifest, and the one being written if asked for.
+
+        Segments without a line in the manifest get one, or come last where one may not write.
+        """
+        self._look_for_strays()
+        known = self._manifest.segments
+        # One that was just being sealed when the folder was listed has its line by now.
+        strays = [segment for segment in self._strays if segment.name not in known]
+        found = [*known.values(), *strays]
+        if include_open:
+            found += self._open_segments(len(strays))
+        return found
+
+    def _look_for_strays(self) -> None:
+        changed_ns = self.folder.stat().st_mtime_ns
+        self._manifest.refresh()
+        if changed_ns == self._listed_ns:
+            return
+        names = stray_names(self.folder, self._manifest)
+        if names and os.access(self.folder, os.W_OK):
+            # Where one may not write after all, or there is no room, they come last as well.
+            with suppress(OSError):
+                adopt_strays(self.folder, self._manifest)
+            names = stray_names(self.folder, self._manifest)
+        self._strays = self._indexed(names)
+        self.unindexed = tuple(sorted(set(names) - {segment.name for segment in self._strays}))
+        # What changes twice in a moment has the same time after both, so a folder is looked at
+        # again until it has been quiet for a while; and one with a half copied segment, too.
+        is_quiet = wall_ns() - changed_ns > _QUIET_NS and not self.unindexed
+        self._listed_ns = changed_ns if is_quiet else -1
+
+    def _indexed(self, names: list[str]) -> list[Segment]:
+        first = self._manifest.line_count
+        found = (
+            index_file(self.folder, name, line=first + number) for number, name in enumerate(names)
+        )
+        return [segment for segment in found if segment is not None]
+
+    def _open_segments(self, stray_count: int) -> list[Segment]:
+        line = self._manifest.line_count + stray_count
+        found: list[Segment] = []
+        for name in open_names(self.folder):
+            try:
+                data = read_open(self.folder / name)
+            except RecordingError:
+                continue  # it was sealed this moment
+            contents = scan(data).contents
+            found.append(
+                segment_of(contents, folder=self.folder, name=name, line=line, byte_count=len(data))
+            )
+        return found
+
+
+def read_batches(
+    segment: Segment,
+    first: int = 0,
+    stop: int | None = None,
+    *,
+    types: Collection[str] | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Batches `first` to `stop` of a segment, without those that have no row that is asked for.
+
+    They are given whole, so rows that were not asked for are among them. `to_ns` is not included.
+    """
+    chosen = segment.batches[first:stop]
+    if not any(is_selected(batch, types=types, from_ns=from_ns, to_ns=to_ns) for batch in chosen):
+        return
+    data = map_file(segment.path)
+    for batch in chosen:
+        if is_selected(batch, types=types, from_ns=from_ns, to_ns=to_ns):
+            yield read_batch(data, batch)
+
+
+def is_selected(
+    batch: Batch,
+    *,
+    types: Collection[str] | None = None,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> bool:
+    """Whether a batch may have a row that is asked for; a damaged one may."""
+    if batch.crc == NO_CRC:
+        return True
+    if from_ns is not None and batch.time_max_ns < from_ns:
+        return False
+    if to_ns is not None and batch.time_min_ns >= to_ns:
+        return False
+    # Gaps concern every type.
+    return types is None or "" in batch.types or not set(batch.types).isdisjoint(types)
+
+
+def read_batch(data: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
+    """The rows of a batch, or a gap row if it is damaged."""
+    found = block_at(data[: batch.stop], batch.offset) if batch.stop <= len(data) else None
+    if found is None or found.crc != batch.crc or found.stop != batch.stop:
+        return _gap_batch(batch, space)
+    return decode_block(data[batch.offset : batch.stop])
+
+
+def read_types(segment: Segment) -> dict[int, StructType]:
+    """Structs that the segment describes, by fingerprint; only batches that do so are read."""
+    data = map_file(segment.path)
+    rows = (
+        row
+        for batch in segment.batches
+        if batch.has_descriptors
+        for row in _descriptions(read_batch(data, batch))
+    )
+    found = described_types(rows)
+    return {number: type_ for number, type_ in found.items() if isinstance(type_, StructType)}
+
+
+def _descriptions(rows: pa.RecordBatch) -> Iterator[tuple[str, int, bytes]]:
+    facts = (rows.column(name).to_pylist() for name in ("type", "fingerprint", "payload"))
+    for type_name, number, payload in zip(*facts, strict=True):
+        if type_name in DESCRIPTOR_TYPES:
+            yield type_name, number, payload
+
+
+def _gap_batch(batch: Batch, space: str) -> pa.RecordBatch:
+    gap = Gap(
+        count=batch.rows,
+        first=batch.position_min,
+        stop=batch.position_max + 1 if batch.position_max else 0,
+        reason="the batch is damaged",
+        first_ns=batch.time_min_ns,
+        last_ns=batch.time_max_ns,
+    )
+    rows = Rows()
+    rows.append_update(gap_update(gap, space=space))
+    return to_record_batch(rows.take())

@@ -1,0 +1,123 @@
+"""Segments that a crash left behind, and segments that came from elsewhere.
+
+What is still called open when nobody writes was being written when its recorder died: it is cut
+behind its last whole batch and sealed. A sealed segment without a line in the manifest was copied
+into the folder, or its recorder died between the two: it gets its line.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+from skerry.recording.index import NO_CRC, Content, Segment, damaged_content, segment_of
+from skerry.recording.messages import END_OF_STREAM
+from skerry.recording.scanning import Scan, scan
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.folders import (
+    OPEN_SUFFIX,
+    SEALED_SUFFIX,
+    open_names,
+    sealed_names,
+    sync_folder,
+)
+from skerry.runtime.recordings.manifest import Manifest, Repair
+from skerry.runtime.recordings.segment_files import map_file, write_all
+
+__all__ = ["adopt_strays", "index_file", "repair_open", "stray_names"]
+
+_COPIED_NS: Final = 60_000_000_000
+"""Time for which a file without its end must not have changed to count as all there will be."""
+
+
+def repair_open(folder: Path, manifest: Manifest) -> list[Repair]:
+    """Seal what was being written when its recorder died; for who holds the lock of the writer."""
+    return [_repair(folder, name, manifest) for name in open_names(folder)]
+
+
+def adopt_strays(folder: Path, manifest: Manifest) -> list[Segment]:
+    """Give segments without a line in the manifest one. Somebody may be writing meanwhile."""
+    with manifest.locked():
+        # Under the lock, so that a segment just sealed is not taken for a stray.
+        names = stray_names(folder, manifest)
+    # Looking through a large file takes time in which a recorder must be able to seal.
+    found = [segment for name in names if (segment := index_file(folder, name)) is not None]
+    if not found:
+        return []
+    with manifest.locked():
+        return [
+            manifest.add_sealed(segment, sync=True)
+            for segment in found
+            if segment.name not in manifest.segments
+        ]
+
+
+def stray_names(folder: Path, manifest: Manifest) -> list[str]:
+    """Sealed segments of which the manifest does not know."""
+    known = manifest.segments.keys() | manifest.dropped.keys()
+    return [name for name in sealed_names(folder) if name not in known]
+
+
+def index_file(folder: Path, name: str, *, line: int = -1) -> Segment | None:
+    """What is in a segment, found by reading it; None for no segment or half a copied one."""
+    path = folder / name
+    data = map_file(path)
+    found = scan(data)
+    is_whole = found.has_end and not found.tail
+    if not is_whole and wall_ns() - path.stat().st_mtime_ns < _COPIED_NS:
+        return None
+    if not found.recording:
+        return None
+    contents = list(found.contents)
+    if found.tail:
+        contents.append(damaged_content(found.stop, found.stop + found.tail))
+    return segment_of(contents, folder=folder, name=name, line=line, byte_count=len(data))
+
+
+def _repair(folder: Path, name: str, manifest: Manifest) -> Repair:
+    path = folder / name
+    found = scan(map_file(path))
+    repair = _repair_of(name, found)
+    if any(content.batch.crc != NO_CRC for content in found.contents):
+        _finish(path, found)
+        sealed = name.removesuffix(OPEN_SUFFIX) + SEALED_SUFFIX
+        with manifest.locked():
+            path.rename(folder / sealed)
+            sync_folder(folder)
+            size = found.stop + len(END_OF_STREAM)
+            segment = segment_of(
+                found.contents, folder=folder, name=sealed, line=-1, byte_count=size
+            )
+            manifest.add_sealed(segment, sync=True)
+            manifest.add_repaired(repair, sync=True)
+    else:
+        with manifest.locked():
+            manifest.add_repaired(repair, sync=True)
+            path.unlink()
+    return repair
+
+
+def _repair_of(name: str, found: Scan) -> Repair:
+    whole = [content.batch for content in found.contents if content.batch.crc != NO_CRC]
+    return Repair(
+        name=name,
+        kept_batches=len(whole),
+        kept_rows=sum(batch.rows for batch in whole),
+        lost_bytes=found.tail + sum(_lost(content) for content in found.contents),
+    )
+
+
+def _lost(content: Content) -> int:
+    return content.batch.size if content.batch.crc == NO_CRC else 0
+
+
+def _finish(path: Path, found: Scan) -> None:
+    """Cut the file behind its last whole batch, and put the mark of the end there."""
+    handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+    try:
+        os.ftruncate(handle, found.stop)
+        write_all(handle, END_OF_STREAM)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,54 @@
+"""Which segments a recording may lose, by age and by size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from skerry.recording.index import Segment
+from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.manifest import Manifest
+
+__all__ = ["drop_segments", "due_segments", "remove_dropped"]
+
+
+def due_segments(
+    segments: Sequence[Segment], config: RecordingConfig, *, now_ns: int
+) -> list[tuple[Segment, str]]:
+    """What is to be dropped, in the order of the manifest, and why. `now_ns` is wall time."""
+    due: list[tuple[Segment, str]] = []
+    kept: list[Segment] = []
+    for segment in segments:
+        if config.keep_s and segment.time_max_ns < now_ns - int(config.keep_s * 1e9):
+            due.append((segment, "age"))
+        else:
+            kept.append(segment)
+    excess = sum(segment.byte_count for segment in kept) - config.keep_bytes
+    if config.keep_bytes:
+        for segment in kept:
+            if excess <= 0:
+                break
+            due.append((segment, "size"))
+            excess -= segment.byte_count
+    return due
+
+
+def drop_segments(
+    folder: Path, manifest: Manifest, config: RecordingConfig, *, now_ns: int
+) -> list[str]:
+    """Drop what is due; the names of what is gone."""
+    if not due_segments(list(manifest.segments.values()), config, now_ns=now_ns):
+        return []
+    with manifest.locked():
+        due = due_segments(list(manifest.segments.values()), config, now_ns=now_ns)
+        for segment, reason in due:
+            # The line first: who finds a line without its file knows why.
+            manifest.add_dropped(segment.name, reason, sync=False)
+            (folder / segment.name).unlink(missing_ok=True)
+    return [segment.name for segment, _ in due]
+
+
+def remove_dropped(folder: Path, manifest: Manifest) -> None:
+    """Remove what a crash left of segments that were just being dropped."""
+    for name in manifest.dropped:
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,130 @@
+"""The file of the segment that is being written, and segments as they lie in files."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+
+import pyarrow as pa
+
+from skerry.errors import RecordingError
+from skerry.recording.format import encode_block, encode_head, to_record_batch
+from skerry.recording.index import Content, Segment, batch_of_columns, batch_of_rows, segment_of
+from skerry.recording.messages import END_OF_STREAM
+from skerry.recording.rows import Columns
+from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX, segment_name
+
+__all__ = ["SegmentFile", "map_file", "read_open", "write_all"]
+
+
+class SegmentFile:
+    """A new segment. Whatever fails, the file ends with a whole batch, and one can go on."""
+
+    def __init__(self, folder: Path, *, recording: str, number: int) -> None:
+        self.contents: list[Content] = []
+        self.number = number
+        self._folder = folder
+        self._recording = recording
+        self._name = segment_name(recording, number)
+        self._path = folder / (self._name.removesuffix(SEALED_SUFFIX) + OPEN_SUFFIX)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        self._handle = os.open(self._path, flags, 0o666)
+        self.size = 0
+        """Bytes up to the end of the last whole batch."""
+        try:
+            self._append(encode_head(recording, number))
+        except OSError:
+            self.discard()
+            raise
+
+    def write(self, columns: Columns) -> Content:
+        """A batch of rows more."""
+        offset, size, crc = self._write(to_record_batch(columns))
+        return self._note(batch_of_columns(columns, offset=offset, size=size, crc=crc))
+
+    def write_batch(self, rows: pa.RecordBatch) -> Content:
+        """The same for rows that are a batch already."""
+        offset, size, crc = self._write(rows)
+        return self._note(batch_of_rows(rows, offset=offset, size=size, crc=crc))
+
+    def sync(self) -> None:
+        """Let what was written be on the disk."""
+        os.fdatasync(self._handle)
+
+    def seal(self, *, sync: bool) -> Segment:
+        """Finish the file and give it its final name."""
+        whole = self.size
+        self._append(END_OF_STREAM)
+        try:
+            if sync:
+                self.sync()
+            self._path.rename(self._folder / self._name)
+        except OSError:
+            # One can go on writing, and so the end is none yet.
+            os.ftruncate(self._handle, whole)
+            self.size = whole
+            raise
+        self.close()
+        return segment_of(
+            self.contents, folder=self._folder, name=self._name, line=-1, byte_count=self.size
+        )
+
+    def discard(self) -> None:
+        """Close the file and leave nothing of it."""
+        self.close()
+        self._path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Close the file as it is; the next who writes will seal it."""
+        if self._handle >= 0:
+            os.close(self._handle)
+            self._handle = -1
+
+    def _write(self, rows: pa.RecordBatch) -> tuple[int, int, int]:
+        """Where the block of a batch was written, its size and its CRC."""
+        block, crc = encode_block(
+            rows, recording=self._recording, segment=self.number, number=len(self.contents)
+        )
+        offset = self.size
+        self._append(block)
+        return offset, len(block), crc
+
+    def _append(self, data: bytes | bytearray) -> None:
+        try:
+            write_all(self._handle, data)
+        except OSError:
+            # Half a batch must not stand where the next one goes.
+            os.ftruncate(self._handle, self.size)
+            raise
+        self.size += len(data)
+
+    def _note(self, content: Content) -> Content:
+        self.contents.append(content)
+        return content
+
+
+def write_all(handle: int, data: bytes | bytearray) -> None:
+    """Write all of it; OSError if not all of it could be written."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+
+
+def map_file(path: Path) -> memoryview:
+    """The content of a file, which is read as it is looked at."""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                return memoryview(b"")
+            return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+
+
+def read_open(path: Path) -> memoryview:
+    """The content of a file that is being written: a map of it could lose its ground."""
+    try:
+        return memoryview(path.read_bytes())
+    except OSError as error:
+        raise RecordingError(f"cannot read {path}: {error.strerror}") from error

@@ -1,0 +1,111 @@
+"""Updates of recordings, in the order in which they happened."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
+
+from skerry.codec.envelope import Update
+from skerry.recording.index import Segment
+from skerry.recording.seen import Seen
+from skerry.recording.selection import Selection, selection_of
+from skerry.recording.updates import updates_of
+from skerry.runtime.recordings.reader import Recording, read_batch, read_types
+from skerry.runtime.recordings.segment_files import map_file
+from skerry.schema.model import StructType
+
+__all__ = ["Progress", "read_all_types", "read_updates", "row_total", "selected_updates"]
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Told how many rows are done, and of how many."""
+
+
+def read_updates(
+    recordings: Sequence[Recording],
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+    types: Iterable[str] | None = None,
+    subjects: Iterable[str] | None = None,
+    *,
+    on_progress: Progress | None = None,
+) -> Iterator[Update]:
+    """Updates from `from_ns` up to `to_ns`, of these types, under these patterns.
+
+    Each recorder's rows come in the order in which it wrote them; those of several are merged by
+    time, node and position, and an update that more than one of them has comes once. Descriptions
+    of types and gaps are among them.
+    """
+    selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
+    return selected_updates(recordings, selection, on_progress=on_progress)
+
+
+def selected_updates(
+    recordings: Sequence[Recording],
+    selection: Selection,
+    *,
+    seen: Seen | None = None,
+    on_progress: Progress | None = None,
+) -> Iterator[Update]:
+    """The same for a selection; `seen` counts what was left out because it was there before."""
+    streams = [stream for recording in recordings for stream in _streams(recording)]
+    count = _Count(sum(s.rows for stream in streams for s in stream), on_progress)
+    merged = heapq.merge(*(_updates(stream, selection, count) for stream in streams), key=_order)
+    if len(streams) == 1:
+        return merged
+    seen = Seen() if seen is None else seen
+    return filter(seen.is_new, merged)
+
+
+def row_total(recordings: Sequence[Recording]) -> int:
+    """Rows of all sealed segments."""
+    return sum(segment.rows for recording in recordings for segment in recording.segments())
+
+
+def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
+    """All structs that the recordings describe, by fingerprint."""
+    found: dict[int, StructType] = {}
+    for recording in recordings:
+        for segment in recording.segments():
+            needed = {number for numbers in segment.fingerprints.values() for number in numbers}
+            if not needed <= found.keys():
+                found.update(read_types(segment))
+    return found
+
+
+def _streams(recording: Recording) -> list[list[Segment]]:
+    """Segments of each recorder, in order: those that were copied here are streams of their own."""
+    streams: dict[str, list[Segment]] = {}
+    for segment in recording.segments():
+        streams.setdefault(segment.name.rpartition("-")[0], []).append(segment)
+    return [sorted(found, key=lambda segment: segment.name) for found in streams.values()]
+
+
+def _updates(segments: list[Segment], selection: Selection, count: _Count) -> Iterator[Update]:
+    for segment in segments:
+        if any(map(selection.may_have, segment.batches)):
+            data = map_file(segment.path)
+            for batch in segment.batches:
+                if selection.may_have(batch):
+                    yield from updates_of(selection.rows_of(read_batch(data, batch)))
+                count.add(batch.rows)
+        else:
+            count.add(segment.rows)
+
+
+def _order(update: Update) -> tuple[int, int, int]:
+    return update.time_ns, update.node, update.position
+
+
+class _Count:
+    """Rows that are done."""
+
+    def __init__(self, total: int, on_progress: Progress | None) -> None:
+        self._total = total
+        self._done = 0
+        self._on_progress = on_progress
+
+    def add(self, count: int) -> None:
+        self._done += count
+        if self._on_progress is not None:
+            self._on_progress(self._done, self._total)

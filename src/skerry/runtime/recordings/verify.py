@@ -1,0 +1,246 @@
+"""Whether a recording is what its manifest says, byte by byte.
+
+A **fault** is something that is lost or wrong: a damaged batch, a file that is gone. A **note** is
+what a reader may want to know and what can be right: a type that nobody described, rows of a node
+that are not in its order, what a crash took.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.codec.envelope import GAP, SNAPSHOT
+from skerry.errors import RecordingError
+from skerry.limits import RECORDING_FINDING_COUNT_MAX
+from skerry.recording.columns import DESCRIPTOR_TYPES
+from skerry.recording.descriptions import described_types
+from skerry.recording.format import block_at, decode_block, head_at
+from skerry.recording.index import NO_CRC, Batch, Segment, batch_of_rows
+from skerry.recording.messages import END_OF_STREAM
+from skerry.recording.scanning import scan
+from skerry.runtime.recordings.folders import is_being_written, open_names
+from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.segment_files import map_file, read_open
+from skerry.runtime.recordings.updates import Progress
+
+__all__ = ["Finding", "VerifyReport", "verify_recording"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that is not as it should be."""
+
+    is_fault: bool
+    segment: str
+    """Its name; empty if it concerns the recording."""
+    batch: int
+    """Which one of the segment, counted from 0; -1 if it concerns the segment."""
+    rows: int
+    """How many are lost; 0 if none is, or if nobody knows."""
+    detail: str
+
+    def __str__(self) -> str:
+        place = f"{self.segment}: " if self.segment else ""
+        place += f"batch {self.batch}: " if self.batch >= 0 else ""
+        lost = f" ({self.rows} rows are lost)" if self.rows else ""
+        return f"{place}{self.detail}{lost}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What a look at every byte gave."""
+
+    segment_count: int
+    batch_count: int
+    row_count: int
+    """Rows that can be read."""
+    byte_count: int
+    lost_row_count: int
+    findings: tuple[Finding, ...]
+    """The first ones of them."""
+    finding_count: int
+    fault_count: int
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is lost or wrong."""
+        return self.fault_count == 0
+
+
+def verify_recording(recording: Recording, *, on_progress: Progress | None = None) -> VerifyReport:
+    """Check every byte of the sealed segments, and how far the open one can be read."""
+    found = _Findings()
+    segments = recording.segments()
+    for line in recording.unreadable_lines:
+        found.fault(f"line {line + 1} of the manifest says nothing that can be understood")
+    for repair in recording.repairs:
+        found.note(
+            f"a crash left it open; {repair.kept_batches} batches with {repair.kept_rows} rows"
+            f" were kept and {repair.lost_bytes} bytes behind them cut off",
+            segment=repair.name,
+        )
+    for name in recording.unindexed:
+        found.fault("it is no segment, or is still being copied", segment=name)
+    order = _Order()
+    done, total = 0, sum(segment.byte_count for segment in segments)
+    for segment in segments:
+        _Check(segment, found, order).run()
+        done += segment.byte_count
+        if on_progress is not None:
+            on_progress(done, total)
+    _check_open(recording, found)
+    return VerifyReport(
+        segment_count=len(segments),
+        batch_count=sum(len(segment.batches) for segment in segments),
+        row_count=found.row_count,
+        byte_count=total,
+        lost_row_count=found.lost_row_count,
+        findings=tuple(found.items),
+        finding_count=found.count,
+        fault_count=found.fault_count,
+    )
+
+
+class _Findings:
+    def __init__(self) -> None:
+        self.items: list[Finding] = []
+        self.count = 0
+        self.fault_count = 0
+        self.row_count = 0
+        self.lost_row_count = 0
+
+    def fault(self, detail: str, *, segment: str = "", batch: int = -1, rows: int = 0) -> None:
+        self.fault_count += 1
+        self.lost_row_count += rows
+        self._add(Finding(is_fault=True, segment=segment, batch=batch, rows=rows, detail=detail))
+
+    def note(self, detail: str, *, segment: str = "", batch: int = -1) -> None:
+        self._add(Finding(is_fault=False, segment=segment, batch=batch, rows=0, detail=detail))
+
+    def _add(self, finding: Finding) -> None:
+        self.count += 1
+        if len(self.items) < RECORDING_FINDING_COUNT_MAX:
+            self.items.append(finding)
+
+
+class _Order:
+    """Positions of the rows of each node, which only grow in what one recorder wrote."""
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[str, int], int] = {}
+
+    def fault(self, recorder: str, rows: pa.RecordBatch) -> str | None:
+        """What is out of order in these rows, if anything is."""
+        operations = rows.column("operation").to_numpy()
+        positions = rows.column("position").to_numpy()
+        nodes = rows.column("node").to_numpy()
+        is_placed = (operations != GAP) & (operations != SNAPSHOT) & (positions > 0)
+        for node in np.unique(nodes[is_placed]).tolist():
+            own = positions[is_placed & (nodes == node)]
+            last = self._last.get((recorder, node), 0)
+            self._last[recorder, node] = max(last, int(own.max()))
+            steps = np.diff(own, prepend=last)
+            if (steps <= 0).any():
+                at = int(own[int(np.argmax(steps <= 0))])
+                return f"position {at} of node {node} stands behind a higher one, or stands twice"
+        return None
+
+
+class _Check:
+    """The check of one segment."""
+
+    def __init__(self, segment: Segment, found: _Findings, order: _Order) -> None:
+        self._segment = segment
+        self._found = found
+        self._order = order
+        self._described: set[int] = set()
+        self._missing: set[tuple[str, int]] = set()
+
+    def run(self) -> None:
+        name = self._segment.name
+        try:
+            data = map_file(self._segment.path)
+        except RecordingError as error:
+            self._found.fault(str(error), segment=name, rows=self._segment.rows)
+            return
+        self._check_frame(data)
+        for index, batch in enumerate(self._segment.batches):
+            self._check_batch(data, index, batch)
+        for type_name, number in sorted(self._missing):
+            self._found.note(
+                f"{type_name} with fingerprint {number} is not described before its first row",
+                segment=name,
+            )
+
+    def _check_frame(self, data: memoryview) -> None:
+        """All that is not in a batch."""
+        segment = self._segment
+        head = head_at(data)
+        if head is None:
+            self._found.fault("the head is damaged; the batches are not", segment=segment.name)
+        if len(data) != segment.byte_count:
+            self._found.fault(
+                f"it has {len(data)} bytes; the manifest says {segment.byte_count}",
+                segment=segment.name,
+            )
+        stop = head.stop if head is not None else None
+        for index, batch in enumerate(segment.batches):
+            if stop is not None and batch.offset != stop:
+                self._found.fault(
+                    f"there are {batch.offset - stop} bytes before it that are no batch",
+                    segment=segment.name,
+                    batch=index,
+                )
+            stop = batch.stop
+        if stop is not None and bytes(data[stop:]) != END_OF_STREAM:
+            self._found.fault("its end is not the one of a segment", segment=segment.name)
+
+    def _check_batch(self, data: memoryview, index: int, batch: Batch) -> None:
+        name = self._segment.name
+        block = block_at(data[: batch.stop], batch.offset)
+        if batch.crc == NO_CRC or block is None or block.crc != batch.crc:
+            self._found.fault("it is damaged", segment=name, batch=index, rows=batch.rows)
+            return
+        try:
+            rows = decode_block(data[batch.offset : batch.stop], is_checked=False)
+        except RecordingError as error:
+            self._found.fault(str(error), segment=name, batch=index, rows=batch.rows)
+            return
+        self._found.row_count += rows.num_rows
+        content = batch_of_rows(rows, offset=batch.offset, size=batch.size, crc=batch.crc)
+        if content.batch != batch:
+            self._found.fault(
+                "the manifest says other things of it than it has", segment=name, batch=index
+            )
+        if batch.has_descriptors:
+            self._described |= described_types(_descriptions(rows)).keys()
+        self._missing |= {
+            pair for pair in content.definitions if pair[1] not in self._described and pair[1]
+        }
+        if fault := self._order.fault(name.rpartition("-")[0], rows):
+            self._found.note(fault, segment=name, batch=index)
+
+
+def _descriptions(rows: pa.RecordBatch) -> Iterator[tuple[str, int, bytes]]:
+    facts = (rows.column(name).to_pylist() for name in ("type", "fingerprint", "payload"))
+    for type_name, number, payload in zip(*facts, strict=True):
+        if type_name in DESCRIPTOR_TYPES:
+            yield type_name, number, payload
+
+
+def _check_open(recording: Recording, found: _Findings) -> None:
+    if is_being_written(recording.folder):
+        return
+    for name in open_names(recording.folder):
+        looked = scan(read_open(recording.folder / name))
+        whole = sum(content.batch.crc != NO_CRC for content in looked.contents)
+        rows = sum(content.batch.rows for content in looked.contents)
+        found.fault(
+            f"its recorder did not end orderly: {whole} batches with {rows} rows are whole,"
+            f" {looked.tail} bytes behind them are not; the next recorder seals it",
+            segment=name,
+        )

@@ -1,0 +1,353 @@
+"""Writes a recording: rows to batches, batches to a segment, segments to the manifest."""
+
+from __future__ import annotations
+
+import errno
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+import pyarrow as pa
+
+from skerry.codec.envelope import Update
+from skerry.errors import LimitExceeded, RecordingError
+from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
+from skerry.recording.descriptions import description_updates
+from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.index import Content, batch_of_rows
+from skerry.recording.rows import Columns, Rows
+from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.recordings.config import Durability, RecordingConfig
+from skerry.runtime.recordings.folders import (
+    create_identity,
+    open_names,
+    sealed_names,
+    segment_number,
+    sync_folder,
+    writer_lock,
+)
+from skerry.runtime.recordings.followers import forget_gone, is_followed
+from skerry.runtime.recordings.manifest import Manifest, Repair
+from skerry.runtime.recordings.repairs import adopt_strays, repair_open
+from skerry.runtime.recordings.retention import drop_segments, remove_dropped
+from skerry.runtime.recordings.segment_files import SegmentFile
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import NamedType
+
+__all__ = ["RecordingWriter"]
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+class RecordingWriter:
+    """The one writer of a folder; not for several threads at once.
+
+    Rows are appended, by `append` or to `rows` directly, and `flush_if_due` is called now and then.
+    When the disk is full or fails, that raises RecordingError, and the rows concerned are gone; the
+    writer can be used on, and as soon as it works again, a gap row says what is missing.
+    """
+
+    def __init__(self, folder: Path, config: RecordingConfig | None = None, *, space: str) -> None:
+        self.folder = folder
+        self.config = config if config is not None else RecordingConfig()
+        self.rows = Rows()
+        self.row_count = 0
+        """Rows that were written, descriptions among them."""
+        self.byte_count = 0
+        self.lost_row_count = 0
+        """Rows that could not be written; gap rows tell of them."""
+        self.dropped_count = 0
+        """Segments that were dropped, being too old or too many."""
+        self._types: dict[int, NamedType] = {}
+        self._described: set[int] = set()
+        """Fingerprints of what is described in the segment that is being written."""
+        self._segment: SegmentFile | None = None
+        self._gap: Gap | None = None
+        self._rows_since_ns: int | None = None
+        self._segment_since_ns = 0
+        self._synced_ns = 0
+        self._is_unsynced = False
+        self._looked_ns = 0
+        self._is_followed = False
+        self._has_strays = False
+        with ExitStack() as stack:
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(writer_lock(folder))
+                self.identity = create_identity(folder, space=space)
+                self._manifest = Manifest(folder, has_batches=False)
+                self.repairs: tuple[Repair, ...] = tuple(repair_open(folder, self._manifest))
+                """Segments that a crash had left, and what was lost with it."""
+                adopt_strays(folder, self._manifest)
+                remove_dropped(folder, self._manifest)
+                forget_gone(folder)
+                self._next_number = self._first_free_number()
+            except OSError as error:
+                raise self._failure("open", error) from error
+            self._closing = stack.pop_all()
+
+    @property
+    def space(self) -> str:
+        """The space that is recorded."""
+        return self.identity.space
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the rows that wait are enough for a batch."""
+        rows = self.rows
+        return rows.count >= self.config.batch_rows or rows.byte_count >= RECORDING_BATCH_BYTES
+
+    def append(self, update: Update) -> None:
+        """One row more; it is written with its batch."""
+        self.rows.append_update(update)
+
+    def append_gap(self, gap: Gap, *, type_name: str = "", sender: int = 0, node: int = 0) -> None:
+        """Say that updates are missing here."""
+        self.append(
+            gap_update(gap, space=self.space, type_name=type_name, sender=sender, node=node)
+        )
+
+    def append_columns(self, columns: Columns) -> None:
+        """Many rows more, which were gathered elsewhere, as a batch that is written at once."""
+        try:
+            self.flush()
+        except RecordingError:
+            self._miss(columns, (columns.time_min_ns, columns.time_max_ns))
+            raise
+        if columns.count:
+            self._write_columns(columns)
+
+    def append_batch(self, batch: pa.RecordBatch) -> None:
+        """The same for rows that are a batch of Arrow already."""
+        content = batch_of_rows(batch, offset=0, size=0, crc=0)
+        times = (content.batch.time_min_ns, content.batch.time_max_ns)
+        try:
+            self.flush()
+        except RecordingError:
+            self._miss(batch, times)
+            raise
+        if batch.num_rows:
+            self._write(batch, {number for _, number in content.definitions}, times)
+
+    def describe(self, type_: NamedType) -> None:
+        """Know a type, of which rows may come from now on; those are told by their fingerprint.
+
+        Its description is written before the first row of the type, in each segment anew.
+        """
+        number = fingerprint(type_)
+        if number not in self._types and len(self._types) >= TYPE_COUNT_MAX:
+            raise LimitExceeded(
+                what="count of types", value=len(self._types) + 1, limit=TYPE_COUNT_MAX
+            )
+        self._types[number] = type_
+
+    def flush_if_due(self, now_ns: int) -> None:
+        """Do what is due at this moment of monotonic time; call it at `deadline_ns` or before."""
+        if self.rows.count:
+            if self._rows_since_ns is None:
+                self._rows_since_ns = now_ns
+            if self.is_full or now_ns - self._rows_since_ns >= self.config.batch_ms * 1_000_000:
+                self.flush()
+        if self._segment is None:
+            return
+        if self._is_seal_due(now_ns):
+            self.seal()
+        elif self._is_sync_due(now_ns):
+            self._sync(now_ns)
+
+    def deadline_ns(self) -> int | None:
+        """Monotonic time at which `flush_if_due` has something to do; None if never."""
+        due: list[int] = []
+        if self.rows.count:
+            since_ns = self._rows_since_ns
+            due.append(0 if since_ns is None else since_ns + self.config.batch_ms * 1_000_000)
+        if self._segment is not None:
+            # Whether somebody follows is looked up each second.
+            due.append(min(self._seal_due_ns(), self._looked_ns + _SECOND_NS))
+            if self._is_unsynced and self.config.durability == Durability.INTERVAL:
+                due.append(self._sync_due_ns())
+        return min(due, default=None)
+
+    def flush(self) -> None:
+        """Write the rows that wait as one batch."""
+        if not self.rows.count:
+            return
+        self._rows_since_ns = None
+        self._write_columns(self.rows.take())
+
+    def seal(self) -> None:
+        """Finish the segment, which is seen by those who follow from then on."""
+        self.flush()
+        segment = self._segment
+        if segment is None:
+            return
+        if not segment.contents:
+            # Not even its first batch could be written.
+            segment.discard()
+            self._segment = None
+            return
+        sync = self.config.durability != Durability.NONE
+        try:
+            if self._has_strays:
+                adopt_strays(self.folder, self._manifest)
+            with self._manifest.locked():
+                sealed = segment.seal(sync=sync)
+                self._segment = None
+                self._described.clear()
+                self._is_unsynced = False
+                self._has_strays = True
+                if sync:
+                    sync_folder(self.folder)
+                self._manifest.add_sealed(sealed, sync=sync)
+                self._has_strays = False
+            dropped = drop_segments(self.folder, self._manifest, self.config, now_ns=wall_ns())
+        except OSError as error:
+            raise self._failure("seal a segment in", error) from error
+        self.dropped_count += len(dropped)
+
+    def close(self) -> None:
+        """Seal what there is and let others write."""
+        try:
+            if self._gap is not None:
+                self._tell_gap()
+            self.seal()
+        finally:
+            if self._segment is not None:
+                self._segment.close()
+            self._closing.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write_columns(self, columns: Columns) -> None:
+        definitions = {number for _, number in columns.definitions}
+        self._write(columns, definitions, (columns.time_min_ns, columns.time_max_ns))
+
+    def _write(
+        self, rows: Columns | pa.RecordBatch, definitions: set[int], times: tuple[int, int]
+    ) -> None:
+        """Write a batch, and before it what its reader has to know."""
+        try:
+            segment = self._open_segment()
+            self._introduce(segment, definitions, times[0])
+            if isinstance(rows, Columns):
+                self._count(segment.write(rows))
+            else:
+                self._count(segment.write_batch(rows))
+        except OSError as error:
+            self._miss(rows, times)
+            raise self._failure("write to", error) from error
+        if self.config.durability == Durability.BATCH:
+            self._sync(monotonic_ns())
+
+    def _tell_gap(self) -> None:
+        """Say what is missing though nothing follows it."""
+        assert self._gap is not None
+        try:
+            self._introduce(self._open_segment(), set(), self._gap.first_ns)
+        except OSError as error:
+            raise self._failure("write to", error) from error
+
+    def _open_segment(self) -> SegmentFile:
+        if self._segment is None:
+            self._segment = SegmentFile(
+                self.folder, recording=self.identity.id, number=self._next_number
+            )
+            self._next_number += 1
+            self._segment_since_ns = monotonic_ns()
+        return self._segment
+
+    def _introduce(self, segment: SegmentFile, definitions: set[int], time_ns: int) -> None:
+        """A batch of what is missing before this one, and of types that it is the first to have."""
+        due = sorted((definitions & self._types.keys()) - self._described)
+        if self._gap is None and not due:
+            return
+        rows = Rows()
+        if self._gap is not None:
+            rows.append_update(gap_update(self._gap, space=self.space))
+        for number in due:
+            for update in description_updates(
+                self._types[number], space=self.space, time_ns=time_ns
+            ):
+                rows.append_update(update)
+        self._count(segment.write(rows.take()))
+        self._gap = None
+        self._described.update(due)
+
+    def _count(self, content: Content) -> None:
+        self.row_count += content.batch.rows
+        self.byte_count += content.batch.size
+        self._is_unsynced = True
+
+    def _miss(self, rows: Columns | pa.RecordBatch, times: tuple[int, int]) -> None:
+        count, first, last = (
+            (rows.count, rows.position_min, rows.position_max)
+            if isinstance(rows, Columns)
+            else (rows.num_rows, 0, 0)
+        )
+        gap = Gap(
+            count=count,
+            first=first,
+            stop=last + 1 if last else 0,
+            reason="they could not be written",
+            first_ns=times[0],
+            last_ns=times[1],
+        )
+        self.lost_row_count += count
+        self._gap = gap if self._gap is None else self._gap.joined(gap)
+
+    def _is_seal_due(self, now_ns: int) -> bool:
+        segment = self._segment
+        assert segment is not None
+        if segment.size >= self.config.segment_bytes:
+            return True
+        if len(segment.contents) >= RECORDING_BATCH_COUNT_MAX:
+            return True
+        if now_ns - self._looked_ns >= _SECOND_NS:
+            self._looked_ns = now_ns
+            self._is_followed = is_followed(self.folder)
+        return now_ns >= self._seal_due_ns()
+
+    def _seal_due_ns(self) -> int:
+        age_s = self.config.seal_followed_s if self._is_followed else self.config.seal_s
+        return self._segment_since_ns + int(age_s * _SECOND_NS)
+
+    def _sync_due_ns(self) -> int:
+        return self._synced_ns + int(self.config.sync_interval_s * _SECOND_NS)
+
+    def _is_sync_due(self, now_ns: int) -> bool:
+        if not self._is_unsynced or self.config.durability != Durability.INTERVAL:
+            return False
+        return now_ns >= self._sync_due_ns()
+
+    def _sync(self, now_ns: int) -> None:
+        assert self._segment is not None
+        try:
+            self._segment.sync()
+        except OSError as error:
+            raise self._failure("sync", error) from error
+        self._synced_ns = now_ns
+        self._is_unsynced = False
+
+    def _first_free_number(self) -> int:
+        names = {*sealed_names(self.folder), *open_names(self.folder)}
+        names |= self._manifest.segments.keys() | self._manifest.dropped.keys()
+        return 1 + max((segment_number(self.identity.id, name) for name in names), default=0)
+
+    def _failure(self, verb: str, error: OSError) -> RecordingError:
+        failure = RecordingError(f"cannot {verb} {self.folder}: {error.strerror or error}")
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            failure.hint = (
+                "make room, or bound what is kept by age or size;"
+                " recording goes on by itself when there is room"
+            )
+        return failure

@@ -1,0 +1,142 @@
+"""Rows on their way to a batch: what goes in comes out as columns, and nothing is left behind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from skerry.codec.envelope import DISTRIBUTOR, Update
+from skerry.errors import LimitExceeded
+from skerry.limits import RECORDING_ROWS_BYTES_MAX
+from skerry.recording.format import to_record_batch
+from skerry.recording.rows import NO_SENT_TIME, ROW_BYTES, Rows
+from skerry.recording.updates import updates_of
+
+UpdateOf = Callable[..., Update]
+
+
+def test_updates_come_back_as_they_went_in(update_of: UpdateOf) -> None:
+    updates = [update_of(number) for number in range(1, 20)]
+    rows = Rows()
+    for update in updates:
+        rows.append_update(update)
+    assert list(updates_of(to_record_batch(rows.take()))) == updates
+
+
+def test_counts_and_ranges_are_those_of_the_rows(update_of: UpdateOf) -> None:
+    rows = Rows()
+    rows.append_update(update_of(5))
+    rows.append_update(update_of(2))
+    rows.append_update(update_of(9, position=0, time_ns=3000))
+    assert (rows.count, rows.time_min_ns, rows.time_max_ns) == (3, 1002, 3000)
+    assert (rows.position_min, rows.position_max) == (2, 5)
+    columns = rows.take()
+    assert (columns.count, columns.position_min, columns.position_max) == (3, 2, 5)
+
+
+def test_size_is_about_that_of_the_batch(update_of: UpdateOf) -> None:
+    rows = Rows()
+    for number in range(1000):
+        rows.append_update(update_of(number))
+    told = int(rows.byte_count)
+    assert abs(to_record_batch(rows.take()).nbytes - told) < 0.05 * told
+    assert told >= 1000 * ROW_BYTES
+
+
+def test_taking_leaves_nothing(update_of: UpdateOf) -> None:
+    rows = Rows()
+    rows.append_update(update_of(1, type_name="Port", fingerprint=5))
+    rows.take()
+    assert (rows.count, rows.byte_count, rows.time_max_ns, rows.position_max) == (0, 0, 0, 0)
+    rows.append_update(update_of(2))
+    columns = rows.take()
+    assert (columns.types, columns.definitions) == (["Vessel"], {("Vessel", 77)})
+
+
+def test_large_payload_does_not_stay_in_memory_and_the_next_one_fits(update_of: UpdateOf) -> None:
+    rows = Rows()
+    large = update_of(1, payload=bytes(10_000_000))
+    rows.append_update(large)
+    assert list(updates_of(to_record_batch(rows.take()))) == [large]
+    rows.append_update(update_of(2))
+    assert list(updates_of(to_record_batch(rows.take()))) == [update_of(2)]
+
+
+def test_definitions_tell_each_fingerprint_of_each_type(update_of: UpdateOf) -> None:
+    rows = Rows()
+    for name, number in [("A", 1), ("B", 1), ("A", 2), ("A", 1), ("A", 2)]:
+        rows.append_update(update_of(type_name=name, fingerprint=number))
+    assert rows.take().definitions == {("A", 1), ("A", 2), ("B", 1)}
+
+
+def test_property_set_uses_all_32_bits(update_of: UpdateOf) -> None:
+    masks = [0, 1, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF]
+    rows = Rows()
+    for mask in masks:
+        rows.append_update(update_of(present=mask))
+    assert to_record_batch(rows.take()).column("present").to_pylist() == masks
+
+
+@pytest.mark.parametrize("name", ["time_ns", "node", "sender", "fingerprint", "position"])
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1])
+def test_number_that_fits_no_column_changes_nothing(
+    update_of: UpdateOf, name: str, value: int
+) -> None:
+    rows = Rows()
+    rows.append_update(update_of(1))
+    with pytest.raises((ValueError, OverflowError)):
+        rows.append_update(update_of(2, **{name: value}))
+    rows.append_update(update_of(3))
+    batch = to_record_batch(rows.take())
+    batch.validate(full=True)
+    assert list(updates_of(batch)) == [update_of(1), update_of(3)]
+
+
+@pytest.mark.parametrize("value", [2**63 - 1, -(2**63)])
+def test_numbers_at_the_edge_fit(update_of: UpdateOf, value: int) -> None:
+    names = ["time_ns", "node", "sender", "fingerprint", "sequence", "sent_ns"]
+    update = update_of(1, **dict.fromkeys(names, value))
+    rows = Rows()
+    rows.append_update(update)
+    assert list(updates_of(to_record_batch(rows.take()))) == [update]
+
+
+def test_text_that_is_none_is_shown(update_of: UpdateOf) -> None:
+    rows = Rows()
+    rows.append_update(update_of(subject="/a\udcff", type_name="T\udcff"))
+    (update,) = updates_of(to_record_batch(rows.take()))
+    assert (update.subject, update.type_name) == ("/a\\udcff", "T\\udcff")
+
+
+def test_run_of_one_datagram_counts_on(update_of: UpdateOf) -> None:
+    rows = Rows()
+    contents = [("/a", b"1"), ("/b", b"22"), ("/a", b"")]
+    common: Any = ("SkerryBytes", 2, 2, "local", 7, 5, -9, 65536, 40, NO_SENT_TIME, 1000)
+    rows.append_run(contents, *(*common, DISTRIBUTOR))
+    found = list(updates_of(to_record_batch(rows.take())))
+    assert [(u.subject, u.payload) for u in found] == contents
+    assert [u.sequence for u in found] == [65536, 65537, 65538]
+    assert [u.position for u in found] == [40, 41, 42]
+    assert {u.source for u in found} == {DISTRIBUTOR}
+    assert {u.key for u in found} == {b""}
+
+
+def test_run_without_positions_has_none(update_of: UpdateOf) -> None:
+    rows = Rows()
+    rows.append_run([("/a", b"1"), ("/b", b"2")], "T", 2, 2, "s", 7, 5, -9, 1, 0, -1, 1, "link")
+    assert np.frombuffer(rows.take().position, np.int64).tolist() == [0, 0]
+
+
+@pytest.mark.slow
+def test_rows_that_nobody_writes_are_bounded(update_of: UpdateOf) -> None:
+    rows = Rows()
+    payload = bytes(10_000_000)
+    count = RECORDING_ROWS_BYTES_MAX // (len(payload) + ROW_BYTES + 20)
+    for _ in range(count):
+        rows.append_update(update_of(payload=payload))
+    with pytest.raises(LimitExceeded, match="rows that wait"):
+        rows.append_update(update_of(payload=bytes(20_000_000)))
+    assert rows.count == count

@@ -1,0 +1,180 @@
+"""Recordings for other tools."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcap.reader import make_reader
+from mcap.writer import Writer
+
+from skerry.codec.envelope import GAP, Update
+from skerry.errors import LimitExceeded, RecordingError
+from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
+from skerry.recording.gaps import Gap, gap_update
+from skerry.runtime.recordings import exports
+from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
+from skerry.runtime.recordings.reader import Recording
+
+Recorded = Callable[..., Recording]
+UpdateOf = Callable[..., Update]
+
+
+@pytest.fixture
+def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Recording:
+    updates = [
+        *(update_of(n, sent_ns=n * 10) for n in range(1, 6)),
+        gap_update(Gap(count=2, first_ns=update_of(6).time_ns), space="local"),
+        update_of(8, type_name="Unknown", fingerprint=5, subject="/x"),
+    ]
+    return recorded(tmp_path / "r", updates)
+
+
+def messages(path: Path) -> list[tuple[Any, Any, Any, dict[str, Any]]]:
+    with path.open("rb") as file:
+        return [
+            (schema, channel, message, json.loads(message.data))
+            for schema, channel, message in make_reader(file).iter_messages()
+        ]
+
+
+def test_lines_have_fields_by_name_and_no_descriptions(recording: Recording) -> None:
+    lines = [json.loads(line) for line in json_lines([recording])]
+    assert [line["_operation"] for line in lines] == ["update"] * 5 + ["gap", "update"]
+    assert (lines[0]["mmsi"], lines[0]["lat"], lines[0]["_subject"]) == (1, 1.0, "/Vessel/1")
+    assert lines[5]["_count"] == 2
+    assert lines[6]["_payload"]
+
+
+def test_file_of_lines_has_what_was_asked_for(
+    recording: Recording, tmp_path: Path, update_of: UpdateOf
+) -> None:
+    target = tmp_path / "out.jsonl"
+    told: list[tuple[int, int]] = []
+    count = export_json_lines(
+        [recording],
+        target,
+        from_ns=update_of(2).time_ns,
+        to_ns=update_of(5).time_ns,
+        types=["Vessel"],
+        subjects=["/Vessel/...", "/x"],
+        on_progress=lambda *now: told.append(now),
+    )
+    lines = [json.loads(line) for line in target.read_text().splitlines()]
+    assert count == 3
+    assert [line["_key"] for line in lines] == [2, 3, 4]
+    assert told[-1][0] == told[-1][1]
+
+
+def test_mcap_has_a_channel_for_each_type(
+    recording: Recording, tmp_path: Path, update_of: UpdateOf
+) -> None:
+    target = tmp_path / "out.mcap"
+    assert export_mcap([recording], target) == 7
+    found = messages(target)
+    assert [channel.topic for _, channel, _, _ in found] == [
+        *["/Vessel"] * 5,
+        "/gaps",
+        "/Unknown",
+    ]
+    schema, channel, message, content = found[1]
+    assert (channel.message_encoding, schema.encoding, schema.name) == (
+        "json",
+        "jsonschema",
+        "Vessel",
+    )
+    assert json.loads(schema.data)["properties"]["lat"] == {"type": "number"}
+    assert (message.log_time, message.publish_time) == (update_of(2).time_ns, 20)
+    assert content["mmsi"] == 2
+    assert found[5][0] is None, "a gap has no schema"
+
+
+def test_mcap_has_a_channel_for_each_subject_if_one_wants(
+    recording: Recording, tmp_path: Path
+) -> None:
+    target = tmp_path / "out.mcap"
+    export_mcap([recording], target, channels_by="subject", types=["Vessel"])
+    assert [channel.topic for _, channel, _, _ in messages(target)] == [
+        *(f"/Vessel/{n}" for n in range(1, 6)),
+        "/gaps",
+    ]
+    with target.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    assert len(summary.schemas) == 1
+
+
+def test_mcap_of_nothing_is_a_file_that_can_be_opened(recording: Recording, tmp_path: Path) -> None:
+    target = tmp_path / "out.mcap"
+    assert export_mcap([recording], target, to_ns=5) == 0
+    assert messages(target) == []
+
+
+def test_times_that_mcap_does_not_have_are_the_first_one(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    recording = recorded(tmp_path / "r", [update_of(1, time_ns=-5, sent_ns=-7)])
+    export_mcap([recording], tmp_path / "out.mcap")
+    ((_, _, message, content),) = messages(tmp_path / "out.mcap")
+    assert (message.log_time, message.publish_time) == (0, 0)
+    assert content["_time_ns"] == -5
+
+
+@pytest.mark.slow
+def test_more_channels_than_mcap_can_number_are_refused(update_of: UpdateOf) -> None:
+    writer = Writer(BytesIO())
+    writer.start()
+    channels = exports._Channels(writer, "subject")
+    update = update_of(1)
+    for number in range(RECORDING_CHANNEL_COUNT_MAX):
+        update.subject = f"/x/{number}"
+        assert channels._channel(update, None) == number + 1
+    channels.add_message(update, None)
+    update.subject = "/one/more"
+    with pytest.raises(LimitExceeded, match="channels") as caught:
+        channels.add_message(update, None)
+    assert caught.value.hint
+
+
+def test_export_that_fails_leaves_nothing(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exports, "RECORDING_CHANNEL_COUNT_MAX", 5)
+    with pytest.raises(LimitExceeded):
+        export_mcap([recording], tmp_path / "out.mcap", channels_by="subject")
+    assert list(tmp_path.glob("*out*")) == []
+
+
+def test_disk_that_is_full_leaves_the_old_file(
+    recording: Recording,
+    tmp_path: Path,
+    file_size_limit: Callable[[int], AbstractContextManager[None]],
+) -> None:
+    target = tmp_path / "out.jsonl"
+    target.write_text("old")
+    with file_size_limit(500), pytest.raises(RecordingError, match="cannot write"):
+        export_json_lines([recording], target)
+    assert target.read_text() == "old"
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["out.jsonl"]
+
+
+def test_missing_package_is_named(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcap.writer", None)
+    with pytest.raises(RecordingError, match="mcap") as caught:
+        export_mcap([recording], tmp_path / "out.mcap")
+    assert caught.value.hint == "install skerry[recording]"
+
+
+def test_gap_keeps_its_operation(recording: Recording, tmp_path: Path) -> None:
+    export_mcap([recording], tmp_path / "out.mcap", types=[])
+    ((_, _, _, content),) = messages(tmp_path / "out.mcap")
+    assert content["_operation"] == "gap"
+    assert GAP == 4

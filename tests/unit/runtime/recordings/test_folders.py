@@ -1,0 +1,106 @@
+"""The folder of a recording."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import RecordingError
+from skerry.runtime.recordings.folders import (
+    IDENTITY_NAME,
+    create_identity,
+    find_recordings,
+    is_being_written,
+    is_recording,
+    open_names,
+    read_identity,
+    sealed_names,
+    segment_name,
+    segment_number,
+    sync_folder,
+    writer_lock,
+)
+
+
+def test_identity_stays_what_it_was(tmp_path: Path) -> None:
+    folder = tmp_path / "a" / "b"
+    made = create_identity(folder, space="fleet")
+    assert read_identity(folder) == made == create_identity(folder, space="fleet")
+    assert len(made.id) == 16
+    assert json.loads((folder / IDENTITY_NAME).read_text())["format"] == 1
+
+
+def test_recording_of_another_space_is_not_gone_on_with(tmp_path: Path) -> None:
+    create_identity(tmp_path, space="fleet")
+    with pytest.raises(RecordingError, match="recording of fleet, not of local") as caught:
+        create_identity(tmp_path, space="local")
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        "{}",
+        '{"format": 2, "id": "0123456789abcdef", "space": "a", "created_ns": 1}',
+        '{"format": 1, "id": "../../../etc/xxx", "space": "a", "created_ns": 1}',
+        '{"format": 1, "id": 7, "space": "a", "created_ns": 1}',
+        '{"format": 1, "id": "0123456789abcdef", "space": 3, "created_ns": 1}',
+        '{"format": 1, "id": "0123456789abcdef", "space": "a", "created_ns": "x"}',
+    ],
+)
+def test_identity_that_cannot_be_used_is_an_error(tmp_path: Path, text: str) -> None:
+    (tmp_path / IDENTITY_NAME).write_text(text)
+    with pytest.raises(RecordingError):
+        read_identity(tmp_path)
+
+
+def test_recordings_are_the_folder_or_those_in_it(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        create_identity(tmp_path / name, space="local")
+    (tmp_path / "other").mkdir()
+    assert find_recordings(tmp_path) == [tmp_path / "a", tmp_path / "b"]
+    assert find_recordings(tmp_path / "a") == [tmp_path / "a"]
+    assert is_recording(tmp_path / "a")
+    assert not is_recording(tmp_path)
+
+
+def test_where_there_is_no_recording_one_is_told(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="is no recording") as caught:
+        find_recordings(tmp_path)
+    assert caught.value.hint
+    with pytest.raises(RecordingError, match="no folder"):
+        find_recordings(tmp_path / "missing")
+
+
+def test_names_tell_the_number_of_their_own_recording_only() -> None:
+    name = segment_name("0123456789abcdef", 12)
+    assert name == "01234567-0000000012.arrow"
+    assert segment_number("0123456789abcdef", name) == 12
+    assert segment_number("0123456789abcdef", name + ".open") == 12
+    assert segment_number("ffff456789abcdef", name) == -1
+    assert segment_number("0123456789abcdef", "notes.txt") == -1
+
+
+def test_only_segments_are_listed(tmp_path: Path) -> None:
+    for name in ("a-0000000002.arrow", "a-0000000001.arrow", "a-0000000003.arrow.open", "x.arrow"):
+        (tmp_path / name).touch()
+    assert sealed_names(tmp_path) == ["a-0000000001.arrow", "a-0000000002.arrow"]
+    assert open_names(tmp_path) == ["a-0000000003.arrow.open"]
+
+
+def test_one_writes_at_a_time(tmp_path: Path) -> None:
+    assert not is_being_written(tmp_path)
+    with writer_lock(tmp_path):
+        assert is_being_written(tmp_path)
+        with (
+            pytest.raises(RecordingError, match="another recorder") as caught,
+            writer_lock(tmp_path),
+        ):
+            pass
+        assert caught.value.hint
+    assert not is_being_written(tmp_path)
+    sync_folder(tmp_path)

@@ -1,0 +1,86 @@
+"""Who follows a recording."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import RecordingError
+from skerry.limits import RECORDING_FOLLOWER_COUNT_MAX
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.followers import (
+    FOLLOWED_NS,
+    FOLLOWERS_NAME,
+    forget_follower,
+    forget_gone,
+    is_followed,
+    touch_follower,
+)
+
+
+def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -> None:
+    assert not is_followed(tmp_path)
+    touch_follower(tmp_path, "spark-1")
+    now_ns = (tmp_path / FOLLOWERS_NAME / "spark-1").stat().st_mtime_ns
+    assert is_followed(tmp_path)
+    assert is_followed(tmp_path, now_ns=now_ns + FOLLOWED_NS)
+    assert not is_followed(tmp_path, now_ns=now_ns + FOLLOWED_NS + 1)
+
+
+def test_who_goes_can_say_so(tmp_path: Path) -> None:
+    touch_follower(tmp_path, "a")
+    touch_follower(tmp_path, "b")
+    forget_follower(tmp_path, "a")
+    assert is_followed(tmp_path)
+    forget_follower(tmp_path, "b")
+    forget_follower(tmp_path, "b")
+    assert not is_followed(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 200])
+def test_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RecordingError, match="name of a file"):
+        touch_follower(tmp_path, name)
+
+
+def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / FOLLOWERS_NAME).write_text("not a folder")
+    with pytest.raises(RecordingError, match="follows"):
+        touch_follower(tmp_path, "a")
+
+
+def test_files_of_those_long_gone_are_removed(tmp_path: Path) -> None:
+    touch_follower(tmp_path, "old")
+    touch_follower(tmp_path, "new")
+    hours_ago = wall_ns() / 1e9 - 2 * 3600
+    os.utime(tmp_path / FOLLOWERS_NAME / "old", (hours_ago, hours_ago))
+    forget_gone(tmp_path)
+    assert [path.name for path in (tmp_path / FOLLOWERS_NAME).iterdir()] == ["new"]
+    forget_gone(tmp_path / "nothing")
+
+
+def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / FOLLOWERS_NAME
+    folder.mkdir()
+    for number in range(RECORDING_FOLLOWER_COUNT_MAX + 50):
+        (folder / f"f{number}").touch()
+        os.utime(folder / f"f{number}", (0, 0))
+    looked: list[str] = []
+    scandir = os.scandir
+
+    def look(entry: os.DirEntry[str]) -> os.DirEntry[str]:
+        looked.append(entry.name)
+        return entry
+
+    @contextmanager
+    def noted(path: Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with scandir(path) as entries:
+            yield map(look, entries)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    assert not is_followed(tmp_path)
+    assert len(looked) == RECORDING_FOLLOWER_COUNT_MAX

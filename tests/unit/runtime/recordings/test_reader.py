@@ -1,0 +1,248 @@
+"""Reading recordings: segments in order, batches that are whole, gaps for those that are not."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars
+import pyarrow as pa
+import pytest
+
+from skerry.codec.envelope import GAP, Update
+from skerry.errors import RecordingError
+from skerry.recording.gaps import gap_of
+from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.reader import (
+    Recording,
+    is_selected,
+    open_recordings,
+    read_batch,
+    read_batches,
+    read_types,
+)
+from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.model import StructType
+
+Recorded = Callable[..., Recording]
+UpdateOf = Callable[..., Update]
+SECOND = 1_000_000_000
+
+
+@pytest.fixture
+def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Recording:
+    """Two segments, each of a batch of descriptions and two of ten rows."""
+    updates = [update_of(number) for number in range(1, 41)]
+    return recorded(tmp_path / "r", updates, batches_per_segment=2)
+
+
+def positions(batches: Any) -> list[int]:
+    return [p for batch in batches for p in batch.column("position").to_pylist() if p]
+
+
+def test_recordings_are_opened_by_their_folder_or_the_one_around(recording: Recording) -> None:
+    for path in (recording.folder, recording.folder.parent, str(recording.folder)):
+        (found,) = open_recordings(path)
+        assert (found.id, found.space) == (recording.id, "local")
+    with pytest.raises(RecordingError):
+        open_recordings(recording.folder / "missing")
+
+
+def test_segments_tell_what_is_in_them(recording: Recording) -> None:
+    first, second = recording.segments()
+    assert (first.rows, first.types["Vessel"], first.line, second.line) == (22, 20, 0, 1)
+    assert first.byte_count == first.path.stat().st_size
+    assert second.time_min_ns - first.time_max_ns == SECOND
+    assert [batch.rows for batch in first.batches] == [2, 10, 10]
+    assert pickle.loads(pickle.dumps(first)) == first
+    assert recording.line_count == 2
+
+
+def test_batches_are_read_from_anywhere(recording: Recording) -> None:
+    first, _ = recording.segments()
+    assert positions(read_batches(first)) == list(range(1, 21))
+    assert positions(read_batches(first, 2)) == list(range(11, 21))
+    assert positions(read_batches(first, 1, 2)) == list(range(1, 11))
+    assert positions(read_batches(first, 3)) == []
+
+
+def test_batches_that_have_nothing_asked_for_are_not_read(recording: Recording) -> None:
+    first, _ = recording.segments()
+    noted = first.batches[2]
+    assert positions(read_batches(first, from_ns=noted.time_min_ns)) == list(range(11, 21))
+    assert positions(read_batches(first, to_ns=noted.time_min_ns)) == list(range(1, 11))
+    assert list(read_batches(first, types=["Port"])) == []
+    assert positions(read_batches(first, types={"Vessel"})) == list(range(1, 21))
+    first.path.unlink()
+    assert list(read_batches(first, types=["Port"])) == [], "the file is not even opened"
+    with pytest.raises(RecordingError, match="cannot read"):
+        list(read_batches(first))
+
+
+def test_edges_of_a_time_are_right(recording: Recording) -> None:
+    noted = recording.segments()[0].batches[1]
+    assert is_selected(noted, from_ns=noted.time_max_ns)
+    assert not is_selected(noted, from_ns=noted.time_max_ns + 1)
+    assert is_selected(noted, to_ns=noted.time_min_ns + 1)
+    assert not is_selected(noted, to_ns=noted.time_min_ns)
+
+
+def test_types_are_found_by_fingerprint(recording: Recording) -> None:
+    segment = recording.segments()[1]
+    (number,) = segment.fingerprints["Vessel"]
+    found = read_types(segment)
+    assert isinstance(found[number], StructType)
+    assert [field.name for field in found[number].fields] == ["mmsi", "lat", "color"]
+
+
+def test_damaged_batch_is_a_gap_and_the_rest_is_read(
+    recording: Recording, damaged: Callable[..., None]
+) -> None:
+    segment = recording.segments()[0]
+    noted = segment.batches[1]
+    damaged(segment.path, noted.offset + noted.size // 2)
+    batches = list(read_batches(segment))
+    assert positions(batches) == list(range(11, 21))
+    gap_batch = batches[1]
+    assert gap_batch.column("operation").to_pylist() == [GAP]
+    assert gap_batch.column("time_ns").to_pylist() == [noted.time_min_ns]
+    gap = gap_of(gap_batch.column("payload")[0].as_py())
+    assert (gap.count, gap.first, gap.stop) == (10, 1, 11)
+    assert (gap.first_ns, gap.last_ns) == (noted.time_min_ns, noted.time_max_ns)
+
+
+def test_batch_of_another_segment_in_its_place_is_damage(recording: Recording) -> None:
+    first, second = recording.segments()
+    (first.path).write_bytes(second.path.read_bytes())
+    assert [batch.column("operation").to_pylist() for batch in read_batches(first)] == [[GAP]] * 3
+
+
+def test_shortened_file_is_damage_and_no_crash(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    os.truncate(segment.path, segment.batches[1].stop + 5)
+    batches = list(read_batches(segment))
+    assert [batch.num_rows for batch in batches] == [2, 10, 1]
+    os.truncate(segment.path, 0)
+    assert [batch.num_rows for batch in read_batches(segment)] == [1, 1, 1]
+
+
+def test_gap_of_a_damaged_batch_can_name_the_space(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    data = bytearray(map_file(segment.path))
+    data[segment.batches[1].offset] ^= 1
+    batch = read_batch(memoryview(data), segment.batches[1], space="local")
+    assert batch.column("space").to_pylist() == ["local"]
+
+
+def test_segment_that_is_being_written_is_read_up_to_its_last_whole_batch(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        recording = Recording(tmp_path)
+        assert recording.segments() == []
+        (segment,) = recording.segments(include_open=True)
+        assert positions(read_batches(segment)) == [1]
+        with segment.path.open("ab") as file:
+            file.write(b"half a batch")
+        (segment,) = recording.segments(include_open=True)
+        assert positions(read_batches(segment)) == [1]
+        os.truncate(segment.path, segment.byte_count - len(b"half a batch"))
+
+
+def test_growing_recording_shows_what_was_sealed_since(tmp_path: Path, update_of: UpdateOf) -> None:
+    with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
+        recording = Recording(tmp_path)
+        for number in (1, 2, 3):
+            writer.append(update_of(number))
+            writer.seal()
+            assert len(recording.segments()) == number == recording.line_count
+
+
+def test_where_one_may_not_write_strays_come_last(
+    recording: Recording, recorded: Recorded, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = recorded(recording.folder.parent / "o", [update_of(90, node=4)])
+    (theirs,) = other.segments()
+    (recording.folder / theirs.name).write_bytes(theirs.path.read_bytes())
+    # Root may write everywhere, so the question itself is answered for it.
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    read_only = Recording(recording.folder)
+    assert [segment.line for segment in read_only.segments()] == [0, 1, 2]
+    assert read_only.line_count == 2
+    assert positions(read_batches(read_only.segments()[2])) == [90]
+    monkeypatch.undo()
+    assert [segment.line for segment in Recording(recording.folder).segments()] == [0, 1, 2]
+
+
+def test_half_copied_segment_appears_when_it_is_whole(
+    recording: Recording, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    other = recorded(recording.folder.parent / "o", [update_of(90, node=4)])
+    (theirs,) = other.segments()
+    content = theirs.path.read_bytes()
+    target = recording.folder / theirs.name
+    target.write_bytes(content[:1500])
+    assert len(recording.segments()) == 2
+    assert list(recording.unindexed) == [theirs.name]
+    target.write_bytes(content)
+    assert len(recording.segments()) == 3
+    assert list(recording.unindexed) == []
+
+
+def test_segment_sealed_while_the_folder_was_looked_at_comes_once(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    manifest = recording.folder / "manifest.jsonl"
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text(lines[0])
+    reader = Recording(recording.folder)
+    assert [segment.line for segment in reader.segments()] == [0, 1]
+    manifest.write_text("".join(lines))
+    assert [segment.line for segment in reader.segments()] == [0, 1]
+
+
+def test_folder_that_has_been_quiet_is_not_listed_again(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.utime(recording.folder, (1, 1))
+    assert len(recording.segments()) == 2
+    monkeypatch.setattr(Path, "iterdir", lambda _: pytest.fail("it was listed"))
+    assert len(recording.segments()) == 2
+
+
+# -- other tools
+
+
+def test_pyarrow_alone_reads_a_segment(recording: Recording) -> None:
+    with pa.ipc.open_stream(recording.segments()[0].path) as reader:
+        table = reader.read_all()
+    assert [p for p in table.column("position").to_pylist() if p] == list(range(1, 21))
+
+
+def test_polars_reads_a_segment(recording: Recording) -> None:
+    frame = polars.read_ipc_stream(recording.segments()[0].path)
+    vessels = frame.filter(polars.col("type").cast(polars.String) == "Vessel")
+    assert vessels["position"].to_list() == list(range(1, 21))
+    assert frame["type"].cast(polars.String).to_list()[:2] == [
+        "EnumDescriptorData",
+        "StructDescriptorData",
+    ]
+
+
+def test_duckdb_reads_a_segment(recording: Recording) -> None:
+    with pa.ipc.open_stream(recording.segments()[0].path) as rows, duckdb.connect() as base:
+        base.register("rows", rows)
+        query = "SELECT type, count(*), max(position) FROM rows GROUP BY type ORDER BY type"
+        assert base.sql(query).fetchall() == [
+            ("EnumDescriptorData", 1, 0),
+            ("StructDescriptorData", 1, 0),
+            ("Vessel", 20, 20),
+        ]

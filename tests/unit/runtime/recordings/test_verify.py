@@ -1,0 +1,174 @@
+"""Whether a recording is what its manifest says."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skerry.codec.envelope import Update
+from skerry.limits import RECORDING_FINDING_COUNT_MAX
+from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
+from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.verify import verify_recording
+from skerry.runtime.recordings.writer import RecordingWriter
+
+Recorded = Callable[..., Recording]
+UpdateOf = Callable[..., Update]
+Damaged = Callable[..., None]
+
+
+@pytest.fixture
+def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Recording:
+    updates = [update_of(number) for number in range(1, 41)]
+    return recorded(tmp_path / "r", updates, batches_per_segment=2)
+
+
+def texts(recording: Recording) -> list[str]:
+    return [str(finding) for finding in verify_recording(recording).findings]
+
+
+def test_sound_recording_has_no_findings(recording: Recording) -> None:
+    told: list[tuple[int, int]] = []
+    report = verify_recording(recording, on_progress=lambda *now: told.append(now))
+    assert report.is_sound
+    assert report.findings == ()
+    assert (report.segment_count, report.batch_count, report.row_count) == (2, 6, 44)
+    assert told[-1] == (report.byte_count, report.byte_count)
+
+
+def test_damaged_batch_is_named_with_its_rows(recording: Recording, damaged: Damaged) -> None:
+    segment = recording.segments()[1]
+    damaged(segment.path, segment.batches[2].offset + 500)
+    report = verify_recording(recording)
+    assert not report.is_sound
+    assert (report.lost_row_count, report.row_count) == (10, 34)
+    (finding,) = report.findings
+    assert (finding.segment, finding.batch, finding.rows) == (segment.name, 2, 10)
+    assert str(finding) == f"{segment.name}: batch 2: it is damaged (10 rows are lost)"
+
+
+@pytest.mark.slow
+def test_every_flipped_byte_is_found(recording: Recording, damaged: Damaged) -> None:
+    segment = recording.segments()[0]
+    whole = segment.path.read_bytes()
+    chance = random.Random(2)
+    places = {0, 4, 600, len(whole) - 1, len(whole) - 5}
+    places |= {chance.randrange(len(whole)) for _ in range(150)}
+    for place in sorted(places):
+        damaged(segment.path, place, 1 << chance.randrange(8))
+        report = verify_recording(Recording(recording.folder))
+        assert not report.is_sound, place
+        assert report.lost_row_count <= 10
+        segment.path.write_bytes(whole)
+
+
+def test_file_that_is_gone_is_found(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    segment.path.unlink()
+    report = verify_recording(recording)
+    assert report.lost_row_count == segment.rows
+    assert report.fault_count == 1
+    assert "cannot read" in str(report.findings[0])
+
+
+def test_file_that_is_longer_or_shorter_is_found(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    with segment.path.open("ab") as file:
+        file.write(b"more")
+    assert any("the manifest says" in text for text in texts(recording))
+    os.truncate(segment.path, segment.byte_count - 8)
+    assert any("its end" in text for text in texts(recording))
+
+
+def test_manifest_that_says_other_things_is_found(recording: Recording) -> None:
+    recording.segments()
+    path = recording.folder / MANIFEST_NAME
+    first, second = path.read_text().splitlines()
+    plain = json.loads(first)
+    plain["sealed"]["batches"]["rows"][1] = 11
+    path.write_text(json.dumps(plain) + "\n" + second + "\nnothing\n")
+    found = texts(Recording(recording.folder))
+    assert any("says other things" in text for text in found)
+    assert any("line 3 of the manifest" in text for text in found)
+
+
+def test_bytes_between_batches_are_found(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    path = recording.folder / MANIFEST_NAME
+    plain, second = map(json.loads, path.read_text().splitlines())
+    columns = plain["sealed"]["batches"]
+    for name in columns:
+        if name != "has_descriptors":
+            del columns[name][1]
+    path.write_text(json.dumps(plain) + "\n" + json.dumps(second) + "\n")
+    found = texts(Recording(recording.folder))
+    assert f"{segment.name}: batch 1: there are {segment.batches[1].size} bytes" in found[0]
+
+
+def test_type_that_nobody_described_is_a_note(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    report = verify_recording(recorded(tmp_path, [update_of(1)], is_described=False))
+    assert report.is_sound
+    (note,) = report.findings
+    assert not note.is_fault
+    assert "Vessel with fingerprint" in str(note)
+
+
+def test_rows_out_of_the_order_of_their_node_are_a_note(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    order = [1, 2, 4, 3, 5]
+    recording = recorded(tmp_path / "a", [update_of(n) for n in order])
+    report = verify_recording(recording)
+    assert report.is_sound
+    assert "position 3 of node -9" in str(report.findings[0])
+    twice = recorded(tmp_path / "b", [update_of(1), update_of(2), update_of(2)], rows_per_batch=2)
+    assert "position 2 of node -9" in texts(twice)[0]
+    apart = [update_of(n, node=n % 2) for n in (1, 2, 3, 4)]
+    assert texts(recorded(tmp_path / "c", apart)) == []
+
+
+def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording) -> None:
+    segment = recording.segments()[1]
+    lines = (recording.folder / MANIFEST_NAME).read_text().splitlines()
+    (recording.folder / MANIFEST_NAME).write_text(lines[0] + "\n")
+    path = segment.path.with_name(segment.name.removesuffix(SEALED_SUFFIX) + OPEN_SUFFIX)
+    segment.path.rename(path)
+    os.truncate(path, segment.batches[1].stop + 40)
+    report = verify_recording(Recording(recording.folder))
+    assert not report.is_sound
+    assert "2 batches with 12 rows are whole, 40 bytes" in str(report.findings[0])
+    RecordingWriter(recording.folder, space="local").close()
+    report = verify_recording(Recording(recording.folder))
+    assert report.is_sound
+    assert "12 rows were kept and 40 bytes" in str(report.findings[0])
+
+
+def test_segment_that_is_being_written_is_no_fault(tmp_path: Path, update_of: UpdateOf) -> None:
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        assert verify_recording(Recording(tmp_path)).findings == ()
+
+
+def test_file_that_is_no_segment_is_found(recording: Recording) -> None:
+    path = recording.folder / "notes-0000000001.arrow"
+    path.write_text("notes")
+    os.utime(path, (0, 0))
+    assert texts(recording) == [f"{path.name}: it is no segment, or is still being copied"]
+
+
+def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> None:
+    recording.segments()
+    with (recording.folder / MANIFEST_NAME).open("ab") as file:
+        file.write(b"nothing\n" * (RECORDING_FINDING_COUNT_MAX + 5))
+    report = verify_recording(Recording(recording.folder))
+    assert len(report.findings) == RECORDING_FINDING_COUNT_MAX
+    assert report.finding_count == report.fault_count == RECORDING_FINDING_COUNT_MAX + 5
