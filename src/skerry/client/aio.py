@@ -7,20 +7,17 @@ import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from time import time
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client import container
 from skerry.client.event_queue import OnSlow
 from skerry.client.events import Event
+from skerry.client.face import SpaceFace
 from skerry.client.opening import Opener, default_endpoint
-from skerry.client.sending import Publishing
 from skerry.client.session import Session
 from skerry.client.space import SpaceConfig
-from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.client.subscription import SubscriptionBase
-from skerry.errors import LocalProtocolError
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
@@ -139,17 +136,6 @@ class Subscription(SubscriptionBase[T], Generic[T]):
         self.end()
         self._arrived.set()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
-
     def __aiter__(self) -> Self:
         self._check_iterable()
         return self
@@ -175,13 +161,11 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
 
-class Space(Publishing):
+class Space(SpaceFace):
     """One space of typed objects, shared with all clients of its node."""
 
     def __init__(self, session: Session) -> None:
-        super().__init__(session.core.buffer, self._publish_first, self._carry_soon)
-        self._session = session
-        self._core = session.core
+        super().__init__(session)
         self._is_closed = False
 
     async def __aenter__(self) -> Self:
@@ -202,22 +186,7 @@ class Space(Publishing):
     # -- publishing
 
     def _carry_soon(self) -> None:
-        self._session.loop.call_soon(self._session.carry)
-
-    def _publish_first(
-        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
-    ) -> bool:
-        """What is published for the first time, or in an unusual way."""
-        if not isinstance(what, str):
-            return self._core.publish(what, time(), only, subject)
-        if data is None:
-            raise LocalProtocolError(f"there are no bytes to publish under {what:.60}")
-        return self._core.publish_bytes(what, data, time())
-
-    def remove(self, obj: Struct, *, subject: str = "") -> None:
-        """Remove the object that has this key."""
-        if self._core.remove(obj, time(), subject):
-            self._session.loop.call_soon(self._session.carry)
+        self._session.carry_soon()
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Wait until at most half of what may wait to be sent does."""
@@ -315,38 +284,10 @@ class Space(Publishing):
 
     # -- the node
 
-    @property
-    def state(self) -> SpaceState:
-        """How the space stands with its node."""
-        return self._core.state
-
-    @property
-    def client_id(self) -> int:
-        """What the node calls us."""
-        return self._core.client_id
-
-    @property
-    def node_name(self) -> str:
-        """What the node calls itself."""
-        return self._core.server_name
-
-    @property
-    def types(self) -> Mapping[str, Any]:
-        """The classes of all types that are known here, by name."""
-        return self._core.types.classes()
-
     async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
         """Ask the node for its types, or for those with these names; gives all that are known."""
         await self._session.request_types(names, timeout)
         return self.types
-
-    def on_state(self, callback: Callable[[StateChanged], object]) -> None:
-        """Be told when the connection is lost, is back, or ends for good."""
-        self._session.state_listeners.append(callback)
-
-    def on_refused(self, callback: Callable[[Refusal], object]) -> None:
-        """Be told when the node does not permit something."""
-        self._session.refusal_listeners.append(callback)
 
     async def wait_closed(self) -> str:
         """Wait until the space is closed, by us or for good; gives the reason."""

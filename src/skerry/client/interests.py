@@ -11,22 +11,19 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, Final
 
-from skerry.client.events import CREATE, Entry, Event, Shape
+from skerry.client.events import Event, Shape
 from skerry.client.intake import Intake, Route, Target
 from skerry.client.known_types import KnownTypes
+from skerry.client.stores import Stores, is_protocol, may_select
 from skerry.client.views import View, told_again
-from skerry.codec.pieces import cut, split_whole
-from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.query import compile_filter
 from skerry.errors import LimitExceeded, LocalProtocolError
-from skerry.ids import NODE_CLIENT
 from skerry.limits import SUBSCRIPTION_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
 from skerry.protocol.access.connection import HANDSHAKE
 from skerry.protocol.access.filters import uses_like
-from skerry.protocol.access.header import Header
-from skerry.protocol.patterns import PatternHandle, covers, overlaps
+from skerry.protocol.patterns import PatternHandle
 from skerry.schema.model import StructType
 
 __all__ = ["LEAVE_MARK", "SERVICES", "Interest", "Interests", "refuse_condition"]
@@ -57,6 +54,8 @@ class Interest:
         self.base: Interest | None = None
         """Of such a condition: all objects of the type."""
         self.targets: dict[Target, PatternHandle | None] = {}
+        self.last_handle: PatternHandle | None = None
+        """Of a pattern that is being left: it selects until the node has heard of that."""
         self.holder_count = 0
         """Containers, views and the space itself, for whom it stays without subscribers."""
         self.strict_count = 0
@@ -89,17 +88,20 @@ class Interests:
 
     def __init__(self, intake: Intake, types: KnownTypes) -> None:
         self._intake = intake
+        self._stores = Stores(intake)
         self._types = types
         self._groups: dict[str, Interest] = {}
         self._conditions: dict[int, Interest] = {}
         self._next_number = 1
         self._connection: ClientConnection | None = None
-        self._asked: dict[str, deque[Interest]] = {}
-        """By group, those whose objects are on their way: the node answers in order."""
+        self._asked: dict[str, deque[Interest | None]] = {}
+        """By group, those whose objects are on their way: the node answers in order. None stands
+        for one whose answer does not count any more."""
         self._selected_by: Counter[str] = Counter()
         """How many patterns may select objects of each type that has a route."""
-        self._leave_count = 0
-        """Groups that we left, and of which updates may still be on their way."""
+        self._leaving: deque[Interest] = deque()
+        """Groups that we left, and of which the node may still tell. Until it has heard that, what
+        it tells is taken as before, and nobody is told: it counts on what we know."""
         self._doubtful: list[Interest] = []
         """What was asked for before these had arrived."""
 
@@ -140,12 +142,12 @@ class Interests:
         """One more subscriber, who first hears of what is here already."""
         target = Target(callback, shape)
         if interest.is_pattern:
-            self._replay_pattern(interest, target)
+            self._stores.replay_pattern(interest.group, target)
             interest.targets[target] = self._intake.patterns.add(interest.group, target)
             self._pattern_came(interest)
         else:
             if interest.route is not None:
-                self._replay(interest.route, target)
+                self._stores.replay(interest.route, target)
                 interest.route.targets = [*interest.route.targets, target]
             interest.targets[target] = None
         interest.strict_count += is_strict
@@ -157,9 +159,10 @@ class Interests:
             return
         target.is_open = False
         handle = interest.targets.pop(target)
-        if handle is not None:
-            self._intake.patterns.remove(handle)
-            self._pattern_went(interest)
+        if interest.is_used:
+            self._unselect(handle)
+        else:
+            interest.last_handle = handle
         if interest.route is not None:
             interest.route.targets = [item for item in interest.route.targets if item is not target]
         interest.strict_count -= is_strict
@@ -187,9 +190,10 @@ class Interests:
                 # It comes back behind the last update of what we left.
                 echo = internal_class("DotsEcho")(request=True, data=LEAVE_MARK)
                 connection.send_message(echo, now_s)
-                self._leave_count += 1
+                self._leaving.append(interest)
+                return
         if interest.number is None:
-            self._purge(interest)
+            self._forget(interest)
 
     # -- the connection
 
@@ -209,18 +213,20 @@ class Interests:
 
     def _begin_anew(self) -> None:
         self._asked.clear()
-        self._leave_count = 0
+        while self._leaving:
+            self._forget(self._leaving.popleft())
         self._doubtful.clear()
 
     def left(self, now_s: float) -> None:
         """All that the node had to say of a group that we left has arrived."""
-        self._leave_count = max(self._leave_count - 1, 0)
-        if self._leave_count:
+        if self._leaving:
+            self._forget(self._leaving.popleft())
+        if self._leaving:
             return
         doubtful, self._doubtful = self._doubtful, []
         for interest in doubtful:
             if self._groups.get(interest.group) is interest:
-                self._doubt(interest)
+                self._stores.doubt(*self._part(interest))
                 self.ask(interest, now_s)
 
     def ask(self, interest: Interest, now_s: float) -> None:
@@ -236,11 +242,11 @@ class Interests:
             connection.describe(type_, now_s)
         interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
         connection.join(interest.group, now_s, is_conflated=interest.is_conflated)
-        if self._leave_count and interest.is_cached:
+        if self._leaving and interest.is_cached:
             # What comes now is mixed up with what we left. It is asked for again behind that, and
             # the answer to this question is not the one that counts.
             self._doubtful.append(interest)
-            self._note_asked(Interest(interest.group))
+            self._asked.setdefault(interest.group, deque()).append(None)
         else:
             self._note_asked(interest)
 
@@ -294,7 +300,7 @@ class Interests:
         route = self._intake.routes.get(name)
         if route is None and self._intake.pattern_count > 0:
             shape = self._types.main_shape(name)
-            if shape is not None and not _is_protocol(shape):
+            if shape is not None and not is_protocol(shape):
                 route = self._route(shape)
         return route
 
@@ -312,9 +318,9 @@ class Interests:
             is_service = shape.name in SERVICES or shape.name in HANDSHAKE
             route = self._intake.routes[shape.name] = Route(shape, is_service)
             self._selected_by[shape.name] = sum(
-                _may_select(interest.group, shape)
-                for interest in self._groups.values()
-                if interest.is_pattern and interest.targets
+                may_select(interest.group, shape)
+                for interest in (*self._groups.values(), *self._leaving)
+                if interest.is_pattern and (interest.targets or interest.last_handle is not None)
             )
             route.has_patterns = self._selected_by[shape.name] > 0
         return route
@@ -329,15 +335,15 @@ class Interests:
             for name in list(self._types.registry):
                 self.route_of(name)
 
-    def _pattern_went(self, interest: Interest) -> None:
+    def _unselect(self, handle: PatternHandle | None) -> None:
         """A pattern has a subscriber less."""
-        self._intake.pattern_count = len(self._intake.patterns)
-        if not interest.targets:
-            self._count_selected(interest.group, -1)
+        if handle is not None:
+            self._intake.patterns.remove(handle)
+            self._intake.pattern_count = len(self._intake.patterns)
 
     def _count_selected(self, pattern: str, change: int) -> None:
         for route in self._intake.routes.values():
-            if _may_select(pattern, route.shape):
+            if may_select(pattern, route.shape):
                 self._selected_by[route.shape.name] += change
                 route.has_patterns = self._selected_by[route.shape.name] > 0
 
@@ -418,93 +424,37 @@ class Interests:
         """Its place in the row of answers stays, as the answer will come all the same."""
         waiting = self._asked.get(interest.group)
         if waiting and interest in waiting:
-            waiting[waiting.index(interest)] = Interest(interest.group)
+            waiting[waiting.index(interest)] = None
 
-    def _complete(self, interest: Interest, now_s: float) -> None:
+    def _complete(self, interest: Interest | None, now_s: float) -> None:
+        if interest is None:
+            return
         interest.is_complete = True
         for other in self._conditions.values():
             if other.base is interest:
                 other.is_complete = True
-        if interest.is_pattern:
-            for route in list(self._intake.routes.values()):
-                self._drop_stale(route, interest.group, now_s)
-        elif interest.route is not None:
-            self._drop_stale(interest.route, None, now_s)
+        self._stores.drop_stale(*self._part(interest), now_s)
 
-    def _doubt(self, interest: Interest) -> None:
-        """What is here of it may be what we left: only what is told again stays."""
-        if interest.is_pattern:
-            routes = list(self._intake.routes.values())
-        else:
-            routes = [] if interest.route is None else [interest.route]
-        for route in routes:
-            if route.store is not None:
-                for entry in route.store.objects.values():
-                    if not interest.is_pattern or covers(interest.group, _subject(route, entry)):
-                        entry.epoch = -1
-
-    def _drop_stale(self, route: Route, pattern: str | None, now_s: float) -> None:
-        """Remove what the node did not tell of on this connection."""
-        if route.store is None:
-            return
-        plan = route.shape.plan
-        for entry in list(route.store.objects.values()):
-            if entry.epoch == self._intake.epoch:
-                continue
-            if pattern is not None and not covers(pattern, _subject(route, entry)):
-                continue
-            header = Header(route.shape.name)
-            header.sent_time = header.server_sent_time = now_s
-            header.attributes = plan.key_mask
-            header.sender = NODE_CLIENT
-            header.remove_obj = 1
-            header.subject = entry.subject
-            payload = cut(plan, split_whole(plan, entry.payload), plan.key_mask)
-            self._intake.deliver(route, header, payload)
-
-    def _purge(self, interest: Interest) -> None:
+    def _forget(self, interest: Interest) -> None:
         """Forget objects of which we will hear no more, without a word: nobody listens."""
         if interest.is_pattern:
-            routes = [route for route in self._intake.routes.values() if not route.is_joined]
-        elif interest.route is None:
-            return
-        else:
-            interest.route.is_joined = False
-            routes = [interest.route]
-        for route in routes:
-            if route.store is None:
-                continue
-            for key, entry in list(route.store.objects.items()):
-                if not self._intake.patterns.matches_any(_subject(route, entry)):
-                    del route.store.objects[key]
+            handle, interest.last_handle = interest.last_handle, None
+            if handle is not None:
+                self._unselect(handle)
+                self._count_selected(interest.group, -1)
+        elif interest.route is not None:
+            interest.route.is_joined = self._is_told_of(interest.group)
+        self._stores.drop_unselected(self._part(interest)[0])
 
-    def _replay(self, route: Route, target: Target) -> None:
-        if route.store is None:
-            return
-        entries = list(route.store.objects.values())
-        for index, entry in enumerate(entries):
-            self._retell(route, entry, len(entries) - 1 - index, target)
+    def _part(self, interest: Interest) -> tuple[list[Route], str | None]:
+        """The routes whose objects are meant, and the pattern that selects some of them."""
+        if interest.is_pattern:
+            return list(self._intake.routes.values()), interest.group
+        return [] if interest.route is None else [interest.route], None
 
-    def _replay_pattern(self, interest: Interest, target: Target) -> None:
-        pattern = interest.group
-        found: list[tuple[Route, Entry]] = []
-        for route in self._intake.routes.values():
-            if route.store is None:
-                continue
-            # To make the subject of every object takes long, and seldom is any of them selected.
-            is_likely = _may_select(pattern, route.shape)
-            found += [
-                (route, entry)
-                for entry in route.store.objects.values()
-                if (is_likely or entry.subject) and covers(pattern, _subject(route, entry))
-            ]
-        for index, (route, entry) in enumerate(found):
-            self._retell(route, entry, len(found) - 1 - index, target)
-
-    def _retell(self, route: Route, entry: Entry, left: int, target: Target) -> None:
-        header = told_again(route.shape.name, entry, left)
-        event = self._intake.event(CREATE, header, route.shape, entry.payload, entry)
-        self._intake.call(target, event)
+    def _is_told_of(self, group: str) -> bool:
+        """Whether the node tells of a group: it was asked to, or was not yet told to stop."""
+        return group in self._groups or any(other.group == group for other in self._leaving)
 
 
 def refuse_condition(what: str) -> LocalProtocolError:
@@ -512,25 +462,3 @@ def refuse_condition(what: str) -> LocalProtocolError:
     error = LocalProtocolError(f"a condition needs a type, and {what} is none that is known here")
     error.hint = "name a class, or ask the node for its types first with `request_types`"
     return error
-
-
-def _is_protocol(shape: Shape) -> bool:
-    """Whether its objects are messages by which node and clients talk, and not for subscribers.
-
-    Who asks for such a type by its name gets them. Patterns select what programs publish, and what
-    is kept of the node's own.
-    """
-    flags = shape.cls.descriptor.flags
-    return flags.internal and not flags.cached and not shape.is_bytes
-
-
-def _may_select(pattern: str, shape: Shape) -> bool:
-    """Whether a pattern may select a default subject of the type."""
-    return not _is_protocol(shape) and overlaps(pattern, default_pattern(shape.plan))
-
-
-def _subject(route: Route, entry: Entry) -> str:
-    if entry.subject:
-        return entry.subject
-    plan = route.shape.plan
-    return default_subject(plan, split_whole(plan, entry.payload))

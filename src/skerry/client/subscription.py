@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Generic, TypeVar
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
 
 from skerry.client.event_queue import EventQueue, OnSlow
-from skerry.client.events import Event
+from skerry.client.events import Event, Shape
 from skerry.client.intake import Target
 from skerry.client.interests import Interest
 from skerry.client.session import Session
@@ -44,6 +45,21 @@ class SubscriptionBase(Generic[T]):
         self._place: tuple[Interest, Target] | None = None
         self._is_closed = False
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Tell nothing more; who iterates comes to the end."""
+        raise NotImplementedError
+
     def open(self, where: str | None = None, fields: Any = None) -> None:
         """Ask the space for it; on its loop."""
         self._place = self._session.core.subscribe(
@@ -57,17 +73,14 @@ class SubscriptionBase(Generic[T]):
         self._session.wakers.add(self._wake)
         self._session.carry()
 
-    def open_beside(self, interest: Interest, shape: Any) -> None:
+    def open_beside(self, interest: Interest, shape: Shape) -> None:
         """Join those who share an interest already; on the loop."""
-        core = self._session.core
-        target = core.interests.add(
-            interest,
-            self._callback or self._put,
-            shape,
-            is_strict=self._on_slow == "disconnect",
+        target = self._session.core.subscribe_beside(
+            interest, self._callback or self._put, shape, monotonic_ns(), on_slow=self._on_slow
         )
         self._place = interest, target
         self._session.wakers.add(self._wake)
+        self._session.carry()
 
     def end(self) -> None:
         """Tell nothing more; on the loop."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from skerry.codec.pieces import cut, split
+from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Ear, Hub, News, Topic, frame_for
 from skerry.engine.replay import LaneTeller, Replay
 from skerry.engine.slots import Slot
 from skerry.limits import CONFLATE_BYTES
 from skerry.objects.times import seconds_of_ns
-from skerry.protocol.access.header import Header
+from skerry.protocol.access.header import Header, copy_header
 
 __all__ = ["Bystander", "Denied", "Listener", "Membership", "Voice", "is_behind"]
 
@@ -33,9 +34,10 @@ class Membership:
 class Voice:
     """Tells a client of objects of which it was told nothing while it was slow."""
 
-    def __init__(self, client: Client, hub: Hub) -> None:
+    def __init__(self, client: Client, hub: Hub, is_heard: Callable[[Topic, Entry], bool]) -> None:
         self._client = client
         self._hub = hub
+        self._is_heard = is_heard
 
     def catch_up(self, topic: Topic, key: bytes, slot: Slot, now_s: float) -> int:
         """Tell of all that was conflated; gives how many frames that took."""
@@ -43,10 +45,13 @@ class Voice:
         assert news is not None
         lane = self._client.lane
         entry = topic.shelf.objects.get(key)
-        if entry is None and topic.is_cached and not news.is_remove:
+        if entry is None and topic.is_cached and not (news.is_remove or slot.is_gone):
             # It went, and the client heard of that: nothing may bring it back.
             return 0
         self._client.connection.describe(topic.type, now_s)
+        if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
+            lane.deliver(_departure(news).frame(lane), topic.tally)
+            return 1
         if entry is None:
             # It is gone, or was never kept: the last word about it is what counts.
             lane.deliver(news.frame(lane), topic.tally)
@@ -112,22 +117,26 @@ class Listener(Ear):
         client.lane.deliver(news.frame(client.lane), topic.tally)
 
     def _is_taken_up(self, news: News) -> bool:
-        """Whether a replay will tell of it."""
-        is_taken_up = False
-        for member in self._memberships:
-            replay = member.active_replay
-            if replay is None or not replay.holds(news.topic, news.key()):
-                continue
-            was = news.gone
-            if was is None and _clears(news):
-                # The client may know it from another group; what is not set any more is not
-                # among what a replay tells, so the update itself has to say that.
-                was = news.entry
-            if was is None:
-                is_taken_up = True
-            else:
-                replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
-        return is_taken_up
+        """Whether the client hears of it by replays alone, when the turn of the object comes.
+
+        Where it also hears of it by a group that does not replay the object, it does not wait: it
+        may leave the others before. Replays then tell of the object first, as it may not know it.
+        """
+        replays = [member.active_replay for member in self._memberships]
+        holding = [r for r in replays if r is not None and r.holds(news.topic, news.key())]
+        if not holding:
+            return False
+        was = news.gone
+        if was is None:
+            # What the update clears is not among what a replay tells, so it has to say that itself
+            # to a client that knows the object from before it joined again.
+            if len(holding) == len(replays) and not _clears(news):
+                return True
+            was = news.entry
+        assert was is not None
+        for replay in holding:
+            replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
+        return False
 
 
 class Bystander(Ear):
@@ -174,6 +183,16 @@ class Denied(Ear):
         for tally in (news.topic.tally, self._client.lane.tally):
             tally.due += 1
             tally.refused += 1
+
+
+def _departure(news: News) -> News:
+    """That an object is not where it was, whatever became of it."""
+    plan = news.topic.plan
+    header = copy_header(news.header)
+    header.remove_obj = 1
+    header.attributes = plan.key_mask
+    payload = cut(plan, split(plan, news.payload, 0), plan.key_mask)
+    return News(news.topic, header, payload, news.subject)
 
 
 def _clears(news: News) -> bool:

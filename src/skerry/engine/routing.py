@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_pattern, default_subject
+from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Ear, Hub, News, Route, Router, Topic
 from skerry.engine.lane import Lane
@@ -85,8 +86,7 @@ class Routing(Router):
             raise LimitExceeded(
                 what="count of groups", value=self.group_count + 1, limit=self._group_count_max
             )
-        if client.voice is None:
-            client.voice = Voice(client, self._hub)
+        self._give_voice(client)
         if group.startswith("/"):
             group = check_pattern(group)
             member = Membership(client, group, self._hub, is_conflating=is_conflating)
@@ -126,14 +126,17 @@ class Routing(Router):
         client.interest_count += 1
         if client.slots:
             assert client.voice is not None
-            client.slots.forget(client.voice, lambda news: self._is_heard_by(client, news))
+            client.slots.forget(
+                client.voice,
+                lambda news: self._is_heard_by(client, news),
+                is_known=any(other.startswith("/") for other in client.groups),
+            )
         self._forget(group)
 
     def carry(self, client: Client) -> None:
         """Let a client hear all messages to the site, also of types that are not known yet."""
         assert self._hub is not None
-        if client.voice is None:
-            client.voice = Voice(client, self._hub)
+        self._give_voice(client)
         self._carriers[client.client_id] = Membership(client, "", self._hub, is_conflating=False)
         self._forget_messages()
 
@@ -249,11 +252,26 @@ class Routing(Router):
             return {at: m for at, m in found.items() if knows_type(m[0].client, topic.name)}
         return found
 
+    def _give_voice(self, client: Client) -> None:
+        """Let a client be told later what it is not told now."""
+        hub = self._hub
+        assert hub is not None
+
+        def is_heard(topic: Topic, entry: Entry) -> bool:
+            return self._hears(client, topic, entry.subject, entry.payload)
+
+        if client.voice is None:
+            client.voice = Voice(client, hub, is_heard)
+
     def _is_heard_by(self, client: Client, news: News) -> bool:
         """Whether a client is in a group that an update belongs to."""
-        plan = news.topic.plan
-        subject = news.subject or default_subject(plan, split(plan, news.payload, 0))
-        return client.client_id in self._listening(news.topic, subject)
+        return self._hears(client, news.topic, news.subject, news.payload)
+
+    def _hears(self, client: Client, topic: Topic, subject: str, payload: bytes) -> bool:
+        if subject and not _may_hear(client, subject):
+            return False
+        subject = subject or default_subject(topic.plan, split(topic.plan, payload, 0))
+        return client.client_id in self._listening(topic, subject)
 
     def _count_partial(self, pattern: str, change: int) -> None:
         """A pattern came to be or went: see whose default subjects it selects a part of."""

@@ -20,7 +20,7 @@ __all__ = ["Late", "Slot", "Slots"]
 class Slot:
     """One object that a client is to hear of later."""
 
-    __slots__ = ("count", "mask", "news")
+    __slots__ = ("count", "is_gone", "mask", "news")
 
     def __init__(self) -> None:
         self.mask = 0
@@ -29,6 +29,9 @@ class Slot:
         """How many updates this stands for."""
         self.news: News | None = None
         """The last of them."""
+        self.is_gone = False
+        """Whether the object went where the client does not hear of it, which it may know from
+        before."""
 
 
 class Late(Protocol):
@@ -71,6 +74,7 @@ class Slots:
         slot = found[1]
         # A remove is made good by telling every field of what may come after it.
         slot.mask |= int(news.topic.plan.mask if news.is_remove else news.header.attributes)
+        slot.is_gone = False
         slot.count += 1
         slot.news = news
         self.waiting_count += 1
@@ -103,12 +107,27 @@ class Slots:
         self._slots.clear()
         self.waiting_count = 0
 
-    def forget(self, late: Late, is_wanted: Callable[[News], bool] | None = None) -> None:
-        """Somebody does not listen any more, or only to what is still wanted."""
+    def forget(
+        self,
+        late: Late,
+        is_wanted: Callable[[News], bool] | None = None,
+        *,
+        is_known: bool = False,
+    ) -> None:
+        """Somebody does not listen any more, or only to what is still wanted.
+
+        An object that is not may be known by another group, under a subject that it had before:
+        then all that is to be told of it is that it is gone.
+        """
         for at in [at for at in self._slots if at[0] is late]:
             topic, slot = self._slots[at]
             assert slot.news is not None
+            # What the client knows of the object, it may forget with the group.
+            slot.mask = int(topic.plan.mask)
             if is_wanted is not None and is_wanted(slot.news):
+                continue
+            if is_known and topic.is_cached:
+                slot.is_gone = True
                 continue
             del self._slots[at]
             topic.tally.expired += slot.count

@@ -26,6 +26,7 @@ SHIPPED: Final[dict[str, str]] = {
     "distributor": "skerry.testing.machines.distributor:distributor",
     "echo": "skerry.testing.machines.scenarios:echo",
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
+    "moves": "skerry.testing.machines.node_scenarios:moves",
     "node": "skerry.testing.machines.node_scenarios:node",
     "slow": "skerry.testing.machines.node_scenarios:slow",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",

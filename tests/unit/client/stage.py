@@ -8,7 +8,10 @@ from typing import Any
 import skerry
 from skerry.client.events import Event
 from skerry.client.space import SpaceConfig, SpaceCore
+from skerry.client.states import StateChanged
 from skerry.engine.node import NodeCore
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.connection import Connection
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 
@@ -164,3 +167,27 @@ class Stage:
 
 def operations(events: list[Event[Any]]) -> list[str]:
     return [event.operation for event in events]
+
+
+def states(core: SpaceCore) -> list[str]:
+    """How a space stood, since it was asked last."""
+    return [str(e.state) for e in core.take_events() if isinstance(e, StateChanged)]
+
+
+def greeted(core: SpaceCore, **answer: Any) -> None:
+    """A host answers the first words of a space."""
+    peer = Connection(Wire())
+    hello = {"authChallenge": 0, **answer.pop("hello", {})}
+    peer.send_message(internal_class("DotsMsgHello")(serverName="h", **hello), 1.0)
+    peer.send_message(internal_class("DotsMsgConnectResponse")(clientId=7, **answer), 1.0)
+    core.receive(peer.take_output(), NODE, SECOND)
+
+
+def alone(**config: Any) -> SpaceCore:
+    """A space with a stream, and nobody behind it."""
+    core = SpaceCore(node=NODE, wire=lambda _: Wire(), rng=Random(1), config=SpaceConfig(**config))
+    core.start(SECOND)
+    core.advance(SECOND)
+    assert core.take_transmits() == [Connect(destination=NODE)]
+    core.stream_opened(NODE, SECOND)
+    return core

@@ -6,7 +6,6 @@ import asyncio
 import gc
 import logging
 from collections.abc import Coroutine
-from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,6 @@ import pytest
 import trustme
 
 from skerry import aio
-from skerry.client import sync
 from skerry.client.events import Event
 from skerry.client.states import StateChanged
 from skerry.engine.admission import Admission, AdmissionConfig
@@ -356,17 +354,6 @@ def test_tls_with_certificates_of_both_ends(tmp_path: Path) -> None:
             await server.close()
 
     run(talk())
-
-
-def public_names(cls: type) -> set[str]:
-    return {name for name in dir(cls) if not name.startswith("_")}
-
-
-def test_twins_have_the_same_names() -> None:
-    assert public_names(aio.Space) == public_names(sync.Space)
-    # Only who blocks needs a way to wait for a while: who has a loop has `asyncio.timeout`.
-    assert public_names(aio.Subscription) | {"get"} == public_names(sync.Subscription)
-    assert signature(aio.connect).parameters == signature(sync.connect).parameters
 
 
 def test_container_that_is_not_permitted_is_refused_at_once() -> None:

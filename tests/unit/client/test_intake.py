@@ -11,7 +11,7 @@ from skerry.client.intake import Intake, Route, Store, Target
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of, key_of
 from skerry.protocol.access.header import Header
-from tests.unit.client.stage import Shout, Vessel
+from tests.unit.client.stage import Shout, Stage, Vessel, operations
 
 
 def shape_of(cls: Any) -> Shape:
@@ -149,3 +149,48 @@ def test_what_nobody_joined_is_kept_only_if_a_pattern_selects_it(is_selected: bo
     route.has_patterns = True
     intake.take([sent(Vessel(mmsi=1))], 0)
     assert (len(events), len(store.objects)) == (int(is_selected), int(is_selected))
+
+
+def test_an_object_with_another_subject_comes_and_goes_for_who_asked_by_pattern() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    whole = stage.hear(core, Vessel)
+    fleet, yard, both = (stage.hear(core, what) for what in ("/fleet/*", "/yard/*", "/*/1"))
+    stage.publish(writer, Vessel(mmsi=1, name="a", lat=1.0), subject="/fleet/1")
+    stage.publish(writer, Vessel(mmsi=1, lat=2.0), subject="/yard/1")
+    assert operations(whole) == operations(both) == ["create", "update"]
+    assert operations(fleet) == ["create", "remove"]
+    gone, come = fleet[-1], yard[-1]
+    assert (gone.subject, gone.update) == ("/fleet/1", Vessel(mmsi=1))
+    assert gone.object == Vessel(mmsi=1, name="a", lat=1.0), "as it was"
+    assert gone.info.last_operation == "remove"
+    assert operations(yard) == ["create"]
+    assert come.subject == "/yard/1"
+    assert come.update == come.object == Vessel(mmsi=1, name="a", lat=2.0)
+
+
+def test_an_object_may_get_its_default_subject_and_lose_it() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    stage.hear(core, Vessel)
+    own, fleet = stage.hear(core, "/Vessel/1"), stage.hear(core, "/fleet/*")
+    for lat, subject in ((1.0, "/fleet/1"), (2.0, ""), (3.0, "/fleet/1")):
+        stage.publish(writer, Vessel(mmsi=1, lat=lat), subject=subject)
+    assert operations(own) == ["create", "remove"]
+    assert operations(fleet) == ["create", "remove", "create"]
+    assert [event.object.lat for event in own] == [2.0, 2.0]
+
+
+def test_an_object_goes_from_where_it_is_known_whatever_its_removal_says() -> None:
+    stage = Stage()
+    core = stage.space()
+    fleet, yard = stage.hear(core, "/fleet/*"), stage.hear(core, "/yard/*")
+    core.types.learn(Vessel)
+    route = core.interests.route_of("Vessel")
+    assert route is not None
+    for last in ({"remove_obj": 1, "subject": "/yard/1"}, {"subject": "/sea/1"}):
+        for facts in ({"subject": "/fleet/1"}, last):
+            core.intake.deliver(route, *sent(Vessel(mmsi=1, lat=1.0), **facts))
+    assert operations(fleet) == ["create", "remove"] * 2
+    assert [event.subject for event in fleet] == ["/fleet/1"] * 4
+    assert yard == []

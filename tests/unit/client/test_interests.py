@@ -8,7 +8,7 @@ from skerry.client.interests import refuse_condition
 from skerry.client.space import SpaceCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
-from tests.unit.client.stage import Shout, Stage, Vessel, operations
+from tests.unit.client.stage import SECOND, Shout, Stage, Vessel, operations
 
 
 def asked(core: SpaceCore) -> list[tuple[str, str, str | None]]:
@@ -56,6 +56,16 @@ def test_conflating_is_asked_for_while_all_want_it() -> None:
     assert asked(core) == []
     core.subscribe(Vessel, print, stage.now_ns, on_slow="disconnect")
     assert asked(core) == [("Vessel", "join", None)], "somebody must not miss anything"
+
+
+def test_who_comes_beside_a_container_and_must_not_miss_anything_does_not() -> None:
+    stage = Stage()
+    core = stage.space()
+    core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
+    interest, shape = core.hold(Vessel, stage.now_ns)
+    assert asked(core) == [("Vessel", "join", "conflate")]
+    core.subscribe_beside(interest, print, shape, stage.now_ns, on_slow="disconnect")
+    assert asked(core) == [("Vessel", "join", None)]
 
 
 def test_answers_are_given_to_the_questions_in_order() -> None:
@@ -111,6 +121,60 @@ def test_left_question_does_not_take_anothers_answer() -> None:
     assert [*answers, again.is_complete] == [False, False, True]
 
 
+def test_the_answer_to_a_pattern_that_was_left_takes_nothing_from_others() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    place = core.subscribe("/...", print, stage.now_ns)
+    events = stage.hear(core, Vessel)
+    stage.publish(writer, *[Vessel(mmsi=n, name="x" * 30_000) for n in range(9)])
+    stage.cut(core)
+    while core.intake.epoch < 2:
+        stage.now_ns += SECOND
+        core.advance(stage.now_ns)
+        stage._step()
+    core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+    stage.run()
+    assert operations(events) == ["create"] * 9, "they were there all the time"
+
+
+def test_what_moves_while_a_pattern_is_left_is_known_whole_by_another() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    place = core.subscribe("/fleet/*", print, stage.now_ns)
+    yard = stage.hear(core, "/yard/*")
+    stage.publish(writer, Vessel(mmsi=1, name="a", lat=1.0), subject="/fleet/1")
+    # The node hears of the move before it hears that we left.
+    core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+    stage.publish(writer, Vessel(mmsi=1, lat=2.0), subject="/yard/1")
+    assert [event.object for event in yard] == [Vessel(mmsi=1, name="a", lat=2.0)]
+    assert stage.current(core, Vessel) == stage.cached(Vessel)
+
+
+def test_what_moves_out_of_sight_while_its_type_is_left_goes() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    place = core.subscribe(Vessel, print, stage.now_ns)
+    fleet = stage.hear(core, "/fleet/*")
+    stage.publish(writer, *[Vessel(mmsi=n, lat=1.0) for n in (1, 2)], subject="/fleet/1")
+    core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+    stage.publish(writer, Vessel(mmsi=1, lat=2.0), subject="/yard/1")
+    assert operations(fleet) == ["create", "create", "remove"]
+    assert len(stage.current(core, Vessel)) == 1
+
+
+def test_what_was_left_is_forgotten_when_the_connection_is_lost_before_the_node_knows() -> None:
+    stage = Stage()
+    writer, core = stage.space(), stage.space()
+    places = [core.subscribe(what, print, stage.now_ns) for what in (Vessel, "/fleet/*")]
+    stage.publish(writer, Vessel(mmsi=1), Vessel(mmsi=2), subject="/fleet/1")
+    for place in places:
+        core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+    assert len(stage.current(core, Vessel)) == 2, "the node may still tell of them"
+    stage.cut(core)
+    assert stage.current(core, Vessel) == {}
+    assert core.intake.pattern_count == 0
+
+
 def test_answer_nobody_asked_for_is_nothing() -> None:
     core: Any = Stage().space()
     core.interests.told_all("Nobody", 1.0)
@@ -152,6 +216,7 @@ def test_a_pattern_applies_to_a_type_as_long_as_somebody_asks_for_it() -> None:
     assert len(heard) == 3
     for place, is_asked in zip(places, [True, True, False, False], strict=True):
         core.unsubscribe(*place, stage.now_ns, on_slow="disconnect")
+        stage.run()
         assert route.has_patterns == is_asked
     stage.publish(other, Vessel(mmsi=1, name="a"))
     assert len(heard) == 3

@@ -144,41 +144,42 @@ def short_buffer(bytes_max: int = 10_000) -> SendBuffer:
 
 def test_short_way_writes_the_same_frames() -> None:
     buffer, outgoing = short_buffer(), Outgoing()
+    waiting = buffer.waiting
     objects = [Vessel(mmsi=1, name="a", lat=2.0), Only(text="x" * 300)]
     for obj in objects:
-        assert buffer.publish(obj, 12.5) == -1, "its class is new"
+        assert waiting.put_object(obj, 12.5) == -1, "its class is new"
         buffer.plans[type(obj)] = plan_of(type(obj))
-        assert buffer.publish(obj, 12.5) in (0, 1)
+        assert waiting.put_object(obj, 12.5) in (0, 1)
     buffer.note_subject("/a/b")
-    assert buffer.publish_bytes("/a/c", b"abc", 12.5) == -1
-    assert buffer.publish_bytes("/a/b", b"abc", 12.5) == 0
-    buffer.move(outgoing, nothing)
+    assert waiting.put_bytes("/a/c", b"abc", 12.5) == -1
+    assert waiting.put_bytes("/a/b", b"abc", 12.5) == 0
+    assert (buffer.added_count, buffer.is_short) == (3, True)
+    assert buffer.move(outgoing, nothing) == buffer.waiting_bytes
     raw = internal_class("SkerryBytes")(data=b"abc")
     frames = [usual(obj, int(obj.attributes)) for obj in objects]
     assert outgoing.take() == b"".join([*frames, usual(raw, 2, subject="/a/b")])
 
 
-def test_what_fails_on_the_short_way_leaves_nothing_behind() -> None:
-    buffer, outgoing = short_buffer(100), Outgoing()
+def test_frames_of_both_ways_stay_in_order() -> None:
+    buffer, outgoing, described = short_buffer(), Outgoing(), []
+    first, second = Vessel(mmsi=1), Vessel(mmsi=2)
     buffer.plans[Vessel] = plan_of(Vessel)
-    buffer.publish(Vessel(mmsi=1), 12.5)
-    with pytest.raises(EncodeError):
-        buffer.publish(Vessel(mmsi="x"), 12.5)
-    with pytest.raises(LocalProtocolError):
-        buffer.publish(Vessel(name="x"), 12.5)
-    with pytest.raises(WouldBlock):
-        buffer.publish(Vessel(mmsi=1, name="x" * 100), 12.5)
-    buffer.move(outgoing, nothing)
-    assert outgoing.take() == usual(Vessel(mmsi=1), 2)
+    buffer.waiting.put_object(first, 12.5)
+    buffer.add(b"other", "Other", "Other")
+    buffer.waiting.put_object(second, 12.5)
+    buffer.move(outgoing, lambda type_: described.append((type_, int(outgoing.size))))
+    assert described == [("Other", len(usual(first, 2)))]
+    assert outgoing.take() == usual(first, 2) + b"other" + usual(second, 2)
 
 
 def test_subjects_of_the_short_way_are_not_kept_without_end() -> None:
     buffer = short_buffer(10**9)
+    waiting = buffer.waiting
     for number in range(SEND_SUBJECT_COUNT_MAX):
         buffer.note_subject(f"/{number}")
-    assert buffer.publish_bytes("/0", b"", 1.0) >= 0
+    assert waiting.put_bytes("/0", b"", 1.0) >= 0
     buffer.note_subject("/one/more")
-    assert buffer.publish_bytes("/0", b"", 1.0) == -1
-    assert buffer.publish_bytes("/one/more", b"", 1.0) >= 0
+    assert waiting.put_bytes("/0", b"", 1.0) == -1
+    assert waiting.put_bytes("/one/more", b"", 1.0) >= 0
     buffer.forget_subjects()
-    assert buffer.publish_bytes("/one/more", b"", 1.0) == -1
+    assert waiting.put_bytes("/one/more", b"", 1.0) == -1

@@ -125,3 +125,35 @@ def test_abandoned_space_is_of_no_use(node: str) -> None:
         assert session.core.state is SpaceState.CLOSED
 
     run(talk())
+
+
+def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        sent: list[int] = []
+
+        def publish(count: int) -> None:
+            for _ in range(count):
+                if session.core.publish(Shout(text="a"), 1.0):
+                    session.carry_soon()
+                sent.append(session.core.waiting_bytes)
+
+        publish(1)
+        assert sent == [0], "it did not wait for the turn to end"
+        publish(2)
+        assert sent[1] > 0, "the second of a turn waits for others"
+        assert sent[2] > sent[1]
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert session.core.waiting_bytes == 0
+        publish(1)
+        assert sent[3] > 0, "after a burst, more is to be expected"
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        publish(1)
+        assert sent[4] == 0, "it was the only one of its turn"
+        await session.flush(10.0)
+        assert session.core.statistics().published_count == 5
+        await session.close()
+
+    run(talk())

@@ -181,15 +181,6 @@ def test_closed_subscription_hears_nothing(node: str) -> None:
     assert events.empty()
 
 
-def test_what_cannot_be_published_is_refused_here(node: str) -> None:
-    with connect(node) as space:
-        with pytest.raises(LocalProtocolError, match="without its key mmsi"):
-            space.publish(Vessel(name="a"))
-        with pytest.raises(LocalProtocolError, match="Shout is not cached"):
-            space.remove(Shout())
-        space.flush()
-
-
 def test_connection_comes_back(running_node: RunningNode) -> None:
     states: queue.SimpleQueue[StateChanged] = queue.SimpleQueue()
     with connect(running_node.place) as space:

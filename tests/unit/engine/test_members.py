@@ -192,6 +192,77 @@ def test_what_went_out_of_hearing_does_not_come_back(harbour: Harbour, maker: Gu
     assert [boat.id for boat in reader.objects(Boat)] == [0]
 
 
+def gone_from_the_yard(harbour: Harbour, maker: Guest) -> Guest:
+    """A slow client that knows boat 7 in the yard, and has left what would tell it of its move."""
+    reader = harbour.guest("reader")
+    for group in ("Boat", "/yard/*"):
+        reader.join(group, is_conflated=True)
+    maker.publish(Boat(id=7, name="seven", speed=1), subject="/yard/7")
+    reader.pause()
+    maker.publish(Boat(id=0, name=BULK))
+    maker.publish(Boat(id=7, speed=2))
+    reader.leave("Boat")
+    return reader
+
+
+def test_what_moved_out_of_what_a_slow_client_still_hears_goes(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = gone_from_the_yard(harbour, maker)
+    reader.resume()
+    assert b"\x81\x07" not in reader.sees(Boat)
+    last = reader.items("Boat")[-1]
+    assert (int(last.header.attributes), Boat.decode(last.payload)) == (0b10, Boat(id=7))
+
+
+def test_what_was_removed_where_a_slow_client_does_not_hear_any_more_goes(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = harbour.guest("reader")
+    for group in ("Boat", "/yard/*"):
+        reader.join(group, is_conflated=True)
+    maker.publish(Boat(id=7, speed=1), subject="/yard/7")
+    reader.pause()
+    maker.publish(Boat(id=0, name=BULK))
+    maker.publish(Boat(id=7, speed=2))
+    maker.remove(Boat(id=7))
+    reader.leave("Boat")
+    maker.publish(Boat(id=7, speed=3))
+    reader.resume()
+    assert b"\x81\x07" not in reader.sees(Boat)
+
+
+def test_what_went_and_is_heard_again_does_not_go(harbour: Harbour, maker: Guest) -> None:
+    seven = Boat(id=7, name="seven", speed=2)
+    for subject, group in (("", "Boat"), ("/yard/7", "")):
+        reader = gone_from_the_yard(harbour, maker)
+        if group:
+            reader.join(group, is_conflated=True)
+        else:
+            maker.publish(Boat(id=7, speed=2), subject=subject)
+        reader.resume()
+        assert reader.sees(Boat)[b"\x81\x07"] == seven
+        reader.goodbye()
+
+
+def test_what_a_slow_client_still_hears_of_is_told_whole_after_it_left_a_group(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = harbour.guest("reader")
+    for group in ("Boat", "/yard/*"):
+        reader.join(group, is_conflated=True)
+    maker.publish(Boat(id=7, name="seven", speed=1))
+    reader.pause()
+    maker.publish(Boat(id=0, name=BULK))
+    maker.publish(Boat(id=7, speed=2), subject="/yard/7")
+    # With the group the reader forgets the boat, which is not in the yard, as far as it knows.
+    reader.leave("Boat")
+    reader.resume()
+    last = reader.items("Boat")[-1]
+    assert int(last.header.attributes) == 0b11110
+    assert Boat.decode(last.payload) == Boat(id=7, name="seven", speed=2)
+
+
 def test_updates_wait_behind_those_that_wait_already(harbour: Harbour, maker: Guest) -> None:
     reader = slow_reader(harbour, maker, count=4)
     for number in range(4):

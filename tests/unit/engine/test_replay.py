@@ -134,6 +134,71 @@ def test_a_field_that_is_cleared_meanwhile_is_cleared_for_who_knew_it(
     assert reader.sees(Boat)[b"\x81\x0b"] == Boat(id=COUNT - 1)
 
 
+def in_two_groups(harbour: Harbour) -> Guest:
+    """A client that knows all boats, and is being told them once more by a pattern."""
+    reader = harbour.guest("reader")
+    reader.join("Boat")
+    reader.forget()
+    reader.connection.join("/Boat/...", 0.0)
+    harbour.carry()
+    harbour.carry()
+    assert 0 < len(reader.objects(Boat)) < COUNT
+    return reader
+
+
+def test_who_hears_of_an_object_by_another_group_is_told_of_each_update(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = in_two_groups(harbour)
+    left = COUNT - len(reader.objects(Boat)) - 1
+    for speed in (7, 8):
+        maker.post(Boat(id=COUNT - 1, speed=speed))
+    harbour.pump()
+    told = [(b.speed, i) for b, i in zip(reader.objects(Boat), told_items(reader), strict=True)]
+    assert [item for item in told if item[0]] == [(7, left), (7, -1), (8, -1)]
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+
+
+def test_an_object_that_comes_from_what_is_being_told_is_told_whole(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = harbour.guest("reader")
+    reader.join("/fleet/*")
+    reader.connection.join("/Boat/...", 0.0)
+    harbour.carry()
+    harbour.carry()
+    assert 0 < len(reader.objects(Boat)) < COUNT
+    maker.post(Boat(id=COUNT - 1, speed=7), subject="/fleet/1")
+    harbour.carry()
+    reader.leave("/Boat/...")
+    assert reader.sees(Boat)[b"\x81\x0b"] == Boat(id=COUNT - 1, name=BULK, speed=7)
+
+
+def test_an_update_is_not_lost_when_the_group_that_was_to_tell_of_it_is_left(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = in_two_groups(harbour)
+    maker.post(Boat(id=COUNT - 1, speed=7))
+    harbour.carry()
+    reader.leave("/Boat/...")
+    assert COUNT not in [len(reader.counts_down("Boat")), len(reader.objects(Boat))]
+    assert reader.sees(Boat)[b"\x81\x0b"].speed == 7
+
+
+def test_an_update_waits_for_the_last_of_several_replays_that_are_to_tell_of_it(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour)
+    reader.connection.join("/Boat/...", 0.0)
+    harbour.carry()
+    maker.post(Boat(id=COUNT - 1, speed=7))
+    harbour.carry()
+    reader.leave("/Boat/...")
+    told = [(b.speed, i) for b, i in zip(reader.objects(Boat), told_items(reader), strict=True)]
+    assert [item for item in told if item[0]] == [(7, 0)]
+    assert reader.sees(Boat) == by_key(harbour)
+
+
 def test_others_have_their_turn_between_two_slices(harbour: Harbour, maker: Guest) -> None:
     other = harbour.guest("other")
     other.join("Shout")

@@ -40,6 +40,7 @@ __all__ = [
     "Retold",
     "SameObjects",
     "objects_of",
+    "subjects_of",
 ]
 
 _SILENT = "the node is silent"
@@ -55,6 +56,12 @@ def objects_of(host: NodeHost, type_name: str) -> dict[str, _State]:
     decode = TYPES[type_name].decode
     objects = [decode(entry.payload) for _, entry in host.core.cache.objects(type_name)]
     return {obj.id: _fields(obj) for obj in objects}
+
+
+def subjects_of(host: NodeHost, type_name: str) -> dict[str, str]:
+    """The subjects of a node's current objects of a type, by key; empty for the default one."""
+    decode: Any = TYPES[type_name].decode
+    return {decode(e.payload).id: e.subject for _, e in host.core.cache.objects(type_name)}
 
 
 class Genuine(Checker):
@@ -86,7 +93,7 @@ class OrderKept(Checker):
         subscription = node.machine.subscriptions.get(event.subscription)
         is_strict = subscription is not None and subscription.on_slow == "disconnect"
         # What waited for a program when it asked for more is told when its turn comes.
-        line = "" if is_strict and event.is_steady else f"{event.type_name}/{event.id}"
+        line = "" if is_strict and event.is_told_all else f"{event.type_name}/{event.id}"
         at = (_listener(node, event), publish.publisher, line)
         last = self._last.get(at, 0)
         self._last[at] = publish.number
@@ -113,7 +120,7 @@ class NothingLeftOut(Checker):
         at = (_listener(node, event), publish.publisher)
         last = self._last.pop(at, None)
         is_strict = subscription.on_slow == "disconnect"
-        if event.is_steady and is_strict and _is_joined(node.machine, event):
+        if event.is_told_all and is_strict and _is_joined(node.machine, event):
             self._last[at] = (publish, event.turn)
         if last is None or last[1] != event.turn or last[0].connection != publish.connection:
             return None
@@ -187,11 +194,12 @@ class SameObjects(Checker):
         host: NodeHost,
         current: Mapping[str, dict[str, _State]],
     ) -> str | None:
+        subjects = {name: subjects_of(host, name) for name in current}
         expected = {
             (name, key): _cut(state, subscription)
             for name, objects in current.items()
             for key, state in objects.items()
-            if _is_wanted(subscription, name, key, state)
+            if _is_wanted(subscription, name, key, state, subjects[name][key])
         }
         told = self._retold.told.get((node.name, node.life, subscription.number), {})
         if told != expected:
@@ -374,9 +382,11 @@ def _fields(obj: Any) -> _State:
     return {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
 
 
-def _is_wanted(subscription: Subscribed, type_name: str, key: str, state: _State) -> bool:
+def _is_wanted(
+    subscription: Subscribed, type_name: str, key: str, state: _State, subject: str
+) -> bool:
     if subscription.kind == "pattern":
-        return matches(subscription.what, type_name, key)
+        return matches(subscription.what, type_name, key, subject)
     if subscription.what != type_name:
         return False
     return subscription.kind == "type" or state.get("level", 0) > subscription.level_min

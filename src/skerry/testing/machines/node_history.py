@@ -25,6 +25,7 @@ __all__ = [
     "Publish",
     "Publisher",
     "matches",
+    "moving_subject",
     "subject_of",
 ]
 
@@ -107,8 +108,14 @@ def subject_of(type_name: str, key: str) -> str:
     return f"/fleet/{type_name}/{key}" if key.startswith("s") else ""
 
 
-def matches(pattern: str, type_name: str, key: str) -> bool:
-    """Whether a pattern selects the object."""
+def moving_subject(type_name: str, key: str, number: int) -> str:
+    """The same, where those that have a subject of their own change it with each publish."""
+    own = subject_of(type_name, key)
+    return own and ("", own, f"/yard/{type_name}/{key}")[number % 3]
+
+
+def matches(pattern: str, type_name: str, key: str, subject: str) -> bool:
+    """Whether a pattern selects an object that has this subject, or the default one."""
     tree = PatternTree()
     tree.add(pattern, True)
-    return tree.matches_any(subject_of(type_name, key) or f"/{type_name}/{key}")
+    return tree.matches_any(subject or f"/{type_name}/{key}")

@@ -34,6 +34,7 @@ from skerry.testing.machines.node_history import (
     PLAIN,
     TYPES,
     History,
+    moving_subject,
     subject_of,
 )
 from skerry.testing.machines.node_host import OLD_PREFIX, NodeHost
@@ -54,7 +55,16 @@ from skerry.testing.scenarios import scenario
 from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
 
-__all__ = ["SLOW_LIMITS", "node", "play_node", "play_slow", "slow", "slow_host"]
+__all__ = [
+    "SLOW_LIMITS",
+    "moves",
+    "node",
+    "play_moves",
+    "play_node",
+    "play_slow",
+    "slow",
+    "slow_host",
+]
 
 _PATTERNS: Final = (
     "/...",
@@ -66,6 +76,8 @@ _PATTERNS: Final = (
     f"/{CLEANUP}/...",
     f"/{MESSAGE}/*",
 )
+_MORE_PATTERNS: Final = ("/yard/...", f"/yard/{PLAIN}/*", "/*/*/s1")
+"""Where objects move to."""
 _SUBSCRIPTION_COUNT_MIN: Final = 3
 _SUBSCRIPTION_COUNT_MAX: Final = 6
 _KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
@@ -87,12 +99,15 @@ class _Doing:
         *,
         note_bytes_max: int,
         rejoins: bool,
+        moves: bool,
     ) -> None:
         self._programs = programs
         self._history = history
         self._kept = kept
         self._note_bytes_max = note_bytes_max
         self._rejoins = rejoins
+        self._moves = moves
+        self._patterns = (*_PATTERNS, *_MORE_PATTERNS) if moves else _PATTERNS
         self.manners: dict[str, OnSlow] = {}
         """What programs choose to happen when they are slow; others choose each time."""
 
@@ -145,7 +160,8 @@ class _Doing:
         fields["number"] = number
         obj = TYPES[name](id=key, **fields)
         history.announce(name, key, fields)
-        subject = subject_of(name, key)
+        moves = self._moves and name != MESSAGE
+        subject = moving_subject(name, key, number) if moves else subject_of(name, key)
         try:
             node.do(lambda m, now_ns: m.publish(obj, now_ns, only=["id", *only], subject=subject))
         except WouldBlock:
@@ -185,7 +201,7 @@ class _Doing:
             return
         kind = rng.choice(["type", "where", "type" if node.machine.is_old else "pattern"])
         if kind == "pattern":
-            what = rng.choice(_PATTERNS)
+            what = rng.choice(self._patterns)
         else:
             what = rng.choice([name for name in TYPES if kind == "type" or name != MESSAGE])
         level_min = rng.randrange(9)
@@ -225,6 +241,7 @@ def play_node(
     host: Factory[Any] = NodeHost,
     program: Factory[Any] = Program,
     rejoins: bool = True,
+    moves: bool = False,
 ) -> None:
     """A node and programs; connections are lost, refused and hang, and everybody dies at times."""
     doing = _build(
@@ -235,6 +252,7 @@ def play_node(
         limits=ClientLimits(),
         note_bytes_max=40,
         rejoins=rejoins,
+        moves=moves,
     )
     world.inject(Loss(0.01))
     world.inject(Jitter(delay_ns_max=2 * MS))
@@ -262,6 +280,7 @@ def play_slow(
     host: Factory[Any] = slow_host,
     program: Factory[Any] = Program,
     rejoins: bool = True,
+    moves: bool = False,
 ) -> None:
     """Large objects, and programs that read slowly: some are conflated, others cut, none lose."""
     world.network.streams.window_bytes = _SLOW_WINDOW_BYTES
@@ -273,6 +292,7 @@ def play_slow(
         limits=SLOW_LIMITS,
         note_bytes_max=4000,
         rejoins=rejoins,
+        moves=moves,
     )
     names = [name for name in world.nodes if name != NODE.host]
     for index, name in enumerate(names):
@@ -288,6 +308,11 @@ def play_slow(
     _finish(world, doing)
 
 
+def play_moves(world: World, node_count: int) -> None:
+    """The same, and objects change their subjects."""
+    play_slow(world, node_count, moves=True)
+
+
 def _build(
     world: World,
     node_count: int,
@@ -297,6 +322,7 @@ def _build(
     limits: ClientLimits,
     note_bytes_max: int,
     rejoins: bool,
+    moves: bool,
 ) -> _Doing:
     world.add(NODE.host, host, port=NODE.port, listens=True)
     programs = [
@@ -320,7 +346,9 @@ def _build(
     ]
     for checker in checkers:
         world.watch(checker)
-    doing = _Doing(programs, history, kept, note_bytes_max=note_bytes_max, rejoins=rejoins)
+    doing = _Doing(
+        programs, history, kept, note_bytes_max=note_bytes_max, rejoins=rejoins, moves=moves
+    )
     world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=15 * MS))
     return doing
 
@@ -342,3 +370,8 @@ slow = scenario(
     node_count=4,
     node_count_min=3,
 )(play_slow)
+moves = scenario(
+    "objects change their subjects, and who asked for one of them sees them come and go",
+    node_count=5,
+    node_count_min=3,
+)(play_moves)

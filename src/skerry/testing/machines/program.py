@@ -49,8 +49,8 @@ class Seen(Event):
     """The fields that the update speaks of; None for one that it clears."""
     state: Mapping[str, Any]
     """The fields of the object that have values, as it is then; or was, if it is removed."""
-    is_steady: bool
-    """Whether nothing that the program asked for is still being told for the first time."""
+    is_told_all: bool
+    """Whether what the subscriber asked for was told, and is not being told once more."""
     turn: int
     """Counts how often the program asked for something else, or had to ask again."""
 
@@ -126,8 +126,8 @@ class Program:
         self.has_left = False
         """Whether it left something on this connection."""
         self._is_retold = False
-        """Whether it may be told something on this connection that it asked for in vain or twice:
-        until that is over, updates are taken up in it."""
+        """Whether it may be told something on this connection that it asked for twice: until that
+        is over, updates are taken up in it."""
         self._flushes: list[tuple[Flush, int]] = []
         self._events: list[Event] = []
 
@@ -198,7 +198,6 @@ class Program:
         self.turn += 1
         gone = self.subscriptions.pop(number)
         self.has_left = True
-        self._is_retold = self._is_retold or not gone.interest.is_complete
         self.space.unsubscribe(gone.interest, gone.target, now_ns, on_slow=gone.on_slow)
 
     @property
@@ -207,11 +206,6 @@ class Program:
         return self.space.state is SpaceState.CONNECTED and all(
             item.interest.is_complete for item in self.subscriptions.values()
         )
-
-    @property
-    def is_told_all(self) -> bool:
-        """Whether nothing that it asked for is being told for the first time, or once more."""
-        return self.is_steady and not self._is_retold
 
     # -- the machine's contract
 
@@ -282,6 +276,8 @@ class Program:
             if named >> int(field.tag) & 1
         }
         state = {name: value for name in FIELDS if (value := getattr(obj, name)) is not None}
+        subscription = self.subscriptions.get(number)
+        is_complete = subscription is not None and subscription.interest.is_complete
         self._events.append(
             Seen(
                 subscription=number,
@@ -291,7 +287,7 @@ class Program:
                 is_from_cache=event.is_from_cache,
                 update={name: value for name, value in update.items() if name != "id"},
                 state=state,
-                is_steady=self.is_told_all,
+                is_told_all=is_complete and not self._is_retold,
                 turn=self.turn,
             )
         )

@@ -37,7 +37,7 @@ def seen(operation: str = "create", **facts: Any) -> Seen:
         "is_from_cache": False,
         "update": {},
         "state": {},
-        "is_steady": True,
+        "is_told_all": True,
         "turn": 1,
     }
     return Seen(operation=operation, **{**defaults, **facts})
@@ -119,7 +119,7 @@ def test_an_update_that_is_missing_is_found(program: Node[Program]) -> None:
 @pytest.mark.parametrize(
     ("first", "last"),
     [
-        ({"is_steady": False}, {}),
+        ({"is_told_all": False}, {}),
         ({}, {"turn": 2}),
         ({"subscription": 2}, {"subscription": 2}),
     ],

@@ -8,12 +8,16 @@ from collections import Counter
 import pytest
 
 from skerry.testing import World, run_scenario
-from skerry.testing.machines.node_history import TYPES
-from skerry.testing.machines.node_scenarios import play_slow
+from skerry.testing.checkers import Checker
+from skerry.testing.machines.node_checkers import subjects_of
+from skerry.testing.machines.node_history import PLAIN, TYPES
+from skerry.testing.machines.node_scenarios import play_moves, play_slow
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "node_count"), [("node", 2), ("node", 8), ("slow", 3)])
+@pytest.mark.parametrize(
+    ("name", "node_count"), [("node", 2), ("node", 8), ("slow", 3), ("moves", 3)]
+)
 def test_a_scenario_holds_with_few_and_many_programs(name: str, node_count: int) -> None:
     outcome = run_scenario(name, 1, node_count=node_count)
     assert outcome.error is None, outcome.error
@@ -68,3 +72,26 @@ def test_slow_programs_are_conflated_and_cut() -> None:
         slow += statistics.ends.get("slow", 0)
     assert conflated > 50
     assert slow > 0
+
+
+class Places(Checker):
+    """Where objects ever were."""
+
+    def __init__(self) -> None:
+        self.seen: set[tuple[str, str]] = set()
+
+    def safety(self, world: World) -> str | None:
+        node = world.nodes.get("node")
+        if node is not None and node.is_up:
+            self.seen.update(subjects_of(node.machine, PLAIN).items())
+        return None
+
+
+@pytest.mark.slow
+def test_objects_change_their_subjects_and_keep_to_few() -> None:
+    world, places = World(1), Places()
+    world.watch(places)
+    play_moves(world, 4)
+    of_one = {subject for key, subject in places.seen if key == "s1"}
+    assert of_one == {"", "/fleet/Boat/s1", "/yard/Boat/s1"}
+    assert {subject for key, subject in places.seen if key == "b1"} == {""}

@@ -1,0 +1,92 @@
+"""What the node says besides objects: answers to what it was asked, refusals, and types."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from skerry.client.flushes import Flushes
+from skerry.client.interests import LEAVE_MARK, Interests
+from skerry.client.known_types import KnownTypes
+from skerry.client.states import Refusal, TypeConflict
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.client import ClientConnection
+from skerry.protocol.machine import Event
+from skerry.schema.model import StructType
+
+__all__ = ["FLUSH_MARK", "Answers", "TypesRequest"]
+
+FLUSH_MARK: Final = "skerry-flush"
+"""In our echoes: a program may send echoes of its own, with numbers of its own."""
+
+
+class TypesRequest:
+    """A question to the node for its types."""
+
+    def __init__(self, names: list[str]) -> None:
+        self.names = names
+        """Only these; all if there are none."""
+        self.is_done = False
+
+    def send(self, connection: ClientConnection, now_s: float) -> None:
+        """Ask it, on each connection until it is answered."""
+        message = internal_class("DotsDescriptorRequest")()
+        if self.names:
+            message.whitelist = self.names
+        connection.send_message(message, now_s)
+
+
+class Answers:
+    """Gives each answer to who waits for it."""
+
+    def __init__(self, types: KnownTypes, interests: Interests, flushes: Flushes) -> None:
+        self.requests: list[TypesRequest] = []
+        """Those without an answer, oldest first."""
+        self._types = types
+        self._interests = interests
+        self._flushes = flushes
+
+    def take(
+        self, connection: ClientConnection, name: str, message: Any, now_s: float
+    ) -> list[Event]:
+        """A message of one of the types in `SERVICES`; gives what the program is to be told."""
+        if name == "DotsEcho":
+            self._echo(message, now_s)
+        elif name == "DotsCacheInfo":
+            self._cache_info(message, now_s)
+        elif name == "SkerryRefusal":
+            return [self._refusal(message)]
+        else:
+            return self._description(connection, message)
+        return []
+
+    def _echo(self, message: Any, now_s: float) -> None:
+        if message.request:
+            return
+        if message.data == FLUSH_MARK:
+            self._flushes.answered(message.identifier or 0)
+        elif message.data == LEAVE_MARK:
+            self._interests.left(now_s)
+
+    def _cache_info(self, message: Any, now_s: float) -> None:
+        if message.endTransmission:
+            self._interests.told_all(message.typeName or "", now_s)
+        if message.endDescriptorRequest and self.requests:
+            self.requests.pop(0).is_done = True
+
+    def _refusal(self, message: Any) -> Event:
+        refusal = Refusal(what=message.what or "", reason=message.reason or "")
+        self._flushes.refused(refusal)
+        if message.groupName is not None:
+            self._interests.refused(message.groupName, message.subscriptionId, str(refusal))
+        return refusal
+
+    def _description(self, connection: ClientConnection, message: Any) -> list[Event]:
+        conflict_count = len(self._types.conflicts)
+        found, is_new = self._types.learn_description(message)
+        connection.note_described(found.name)
+        if is_new and isinstance(found, StructType):
+            self._interests.type_known(found)
+        return [
+            TypeConflict(name=conflict.known.name, difference=conflict.difference())
+            for conflict in self._types.conflicts[conflict_count:]
+        ]

@@ -1,0 +1,75 @@
+"""What both faces of a space do alike: all that nobody has to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from time import time
+from typing import Any
+
+from skerry.client.publishing import Publishing
+from skerry.client.session import Session
+from skerry.client.states import Refusal, SpaceState, StateChanged
+from skerry.errors import LocalProtocolError
+from skerry.objects.base import Struct
+
+__all__ = ["SpaceFace"]
+
+
+class SpaceFace(Publishing):
+    """One space of typed objects, shared with all clients of its node."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session.core.buffer, self._publish_first, self._carry_soon)
+        self._session = session
+        self._core = session.core
+
+    # -- publishing
+
+    def remove(self, obj: Struct, *, subject: str = "") -> None:
+        """Remove the object that has this key."""
+        if self._core.remove(obj, time(), subject):
+            self._carry_soon()
+
+    def _publish_first(
+        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
+    ) -> bool:
+        """What is published for the first time, or in an unusual way."""
+        if not isinstance(what, str):
+            return self._core.publish(what, time(), only, subject)
+        if data is None:
+            raise LocalProtocolError(f"there are no bytes to publish under {what:.60}")
+        return self._core.publish_bytes(what, data, time())
+
+    def _carry_soon(self) -> None:
+        """Let the loop send what waits."""
+        raise NotImplementedError
+
+    # -- the node
+
+    @property
+    def state(self) -> SpaceState:
+        """How the space stands with its node."""
+        return self._core.state
+
+    @property
+    def client_id(self) -> int:
+        """What the node calls us."""
+        return self._core.client_id
+
+    @property
+    def node_name(self) -> str:
+        """What the node calls itself."""
+        return self._core.server_name
+
+    @property
+    def types(self) -> Mapping[str, Any]:
+        """The classes of all types that are known here, by name."""
+        return self._core.types.classes()
+
+    def on_state(self, callback: Callable[[StateChanged], object]) -> None:
+        """Be told when the connection is lost, is back, or ends for good."""
+        self._session.state_listeners.append(callback)
+
+    def on_refused(self, callback: Callable[[Refusal], object]) -> None:
+        """Be told when the node does not permit something."""
+        self._session.refusal_listeners.append(callback)

@@ -1,0 +1,91 @@
+"""Bytes from the node, as a space reads them.
+
+Ordinary objects go to the intake as they stand, and that is nearly all there is. What is left comes
+out one by one, for the space to look at. Each may end the connection: whoever takes them then just
+takes no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from skerry.client.intake import Intake
+from skerry.errors import CodecError, DecodeError
+from skerry.protocol.access.client import ClientConnection
+from skerry.protocol.access.connection import Arrival, Broken, Stage
+from skerry.protocol.access.header import Header, read_header
+
+__all__ = ["Misread", "read"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Misread:
+    """An object that is none of its type."""
+
+    header: Header
+    error: CodecError
+
+
+def read(
+    connection: ClientConnection, intake: Intake, data: bytes
+) -> Iterator[Arrival | Misread | Broken]:
+    """All in the bytes that is for the space to look at."""
+    if connection.wire.version == 2:
+        return _read_frames(connection, intake, data)
+    return _read_messages(connection, intake, data)
+
+
+def _read_frames(
+    connection: ClientConnection, intake: Intake, data: bytes
+) -> Iterator[Arrival | Misread | Broken]:
+    """Frames of version 2, of which objects are dealt with as they stand."""
+    cutter = connection.wire.cutter
+    try:
+        if not connection.is_over:
+            cutter.load(data)
+        while not connection.is_over:
+            if connection.stage is Stage.CONNECTING:
+                if not cutter.step():
+                    break
+            elif intake.take_frames(cutter):
+                break
+            body = cutter.body()
+            header, size = read_header(body, 0)
+            if intake.broken is not None:
+                yield _misread(header, intake)
+            else:
+                yield Arrival(header, body[size:])
+        if not connection.is_over:
+            # A fault behind whole frames is told when asked again.
+            cutter.load(b"")
+    except DecodeError as error:
+        intake.broken = None
+        yield Broken(message=error.type_name, detail=str(error))
+
+
+def _read_messages(
+    connection: ClientConnection, intake: Intake, data: bytes
+) -> Iterator[Arrival | Misread | Broken]:
+    """What comes in another form."""
+    arrived, fault = connection.feed(data)
+    index, count = 0, len(arrived)
+    while index < count and not connection.is_over:
+        if connection.stage is not Stage.CONNECTING:
+            index = int(intake.take(arrived, index))
+            if index >= count or connection.is_over:
+                break
+        header, payload = arrived[index]
+        index += 1
+        if intake.broken is not None:
+            yield _misread(header, intake)
+        else:
+            yield Arrival(header, payload)
+    if fault is not None and not connection.is_over:
+        yield fault
+
+
+def _misread(header: Header, intake: Intake) -> Misread:
+    error, intake.broken = intake.broken, None
+    assert error is not None
+    return Misread(header=header, error=error)

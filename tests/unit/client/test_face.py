@@ -1,0 +1,59 @@
+"""The two faces of a space are alike: the same names, and the same answers to who does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+from inspect import signature
+from typing import Any
+
+import pytest
+
+from skerry.client import aio, sync
+from skerry.client.face import SpaceFace
+from skerry.errors import LocalProtocolError
+from tests.unit.client.stage import Shout, Vessel
+
+
+def public_names(cls: type) -> set[str]:
+    return {name for name in dir(cls) if not name.startswith("_")}
+
+
+def test_twins_have_the_same_names() -> None:
+    assert public_names(aio.Space) == public_names(sync.Space)
+    # Only who blocks needs a way to wait for a while: who has a loop has `asyncio.timeout`.
+    assert public_names(aio.Subscription) | {"get"} == public_names(sync.Subscription)
+    assert signature(aio.connect).parameters == signature(sync.connect).parameters
+
+
+def use(space: SpaceFace) -> None:
+    """What a program does without waiting."""
+    for callback in (space.on_state, space.on_refused):
+        callback(print)
+    assert str(space.state) == "connected"
+    assert space.client_id > 0
+    assert space.node_name
+    with pytest.raises(LocalProtocolError, match="without its key mmsi"):
+        space.publish(Vessel(name="a"))
+    with pytest.raises(LocalProtocolError, match="no bytes to publish under /a"):
+        faulty: Any = space
+        faulty.publish("/a")
+    with pytest.raises(LocalProtocolError, match="Shout is not cached"):
+        space.remove(Shout())
+    space.publish(Vessel(mmsi=1))
+    space.publish(Vessel(mmsi=2), subject="/fleet/2")
+    space.remove(Vessel(mmsi=1))
+    assert space.types["Vessel"] is Vessel
+
+
+def test_both_can_do_without_waiting_what_needs_none(node: str) -> None:
+    async def use_on_loop() -> None:
+        async with await aio.connect(node) as space:
+            use(space)
+            await space.flush()
+            assert list(await space.container(Vessel)) == [2]
+
+    asyncio.run(use_on_loop())
+    with sync.connect(node) as space:
+        use(space)
+        space.flush()
+        assert list(space.container(Vessel)) == [2]

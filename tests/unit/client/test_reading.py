@@ -1,0 +1,82 @@
+"""What is no object of its type, and what nobody described, does not pass for one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import skerry
+from skerry.client.events import Event
+from skerry.client.states import StateChanged, TypeConflict, Unreadable
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import Wire
+from tests.unit.client.stage import NODE, SECOND, Shout, Stage, Vessel, alone, greeted
+
+
+def test_bytes_that_are_no_object_end_the_connection() -> None:
+    core = alone()
+    greeted(core, accepted=True, preload=False)
+    core.subscribe(Vessel, print, SECOND)
+    header = Header("Vessel")
+    header.attributes = 2
+    header.sender = 3
+    core.take_events()
+    core.receive(Wire().frame(header, b"\xa1\x01\x61x"), NODE, 2 * SECOND)
+    (changed,) = core.take_events()
+    assert isinstance(changed, StateChanged)
+    assert "sent what is no Vessel" in changed.reason
+
+
+def test_lazy_message_that_is_none_ends_the_connection() -> None:
+    core = alone()
+    greeted(core, accepted=True, preload=False)
+    core.subscribe(Shout, lambda event: event.object, SECOND)
+    header = Header("Shout")
+    header.attributes = 2
+    core.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
+    assert str(core.state) == "disconnected"
+
+
+def test_object_of_a_type_nobody_described_is_left_out() -> None:
+    core = alone()
+    greeted(core, accepted=True, preload=False)
+    header = Header("Stranger")
+    header.attributes = 2
+    core.receive(Wire().frame(header, b"\xa0"), NODE, 2 * SECOND)
+    assert str(core.state) == "connected"
+    assert core.statistics().unknown_count == 1
+
+
+def test_objects_of_another_definition_are_left_out_and_told_of_once() -> None:
+    stage = Stage()
+    other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
+    writer = stage.space()
+    stage.publish(writer, other(mmsi=1, name=1), other(mmsi=2), other(mmsi=3, name=3))
+    reader = stage.space()
+    reader.will_publish(Vessel)
+    interest, _ = reader.hold(Vessel, stage.now_ns)
+    stage.run()
+    events = reader.take_events()
+    (conflict,) = [e for e in events if isinstance(e, TypeConflict)]
+    assert "uint32 name" in conflict.difference
+    (unreadable,) = [e for e in events if isinstance(e, Unreadable)]
+    assert (unreadable.name, "expected text" in unreadable.detail) == ("Vessel", True)
+    assert interest.is_complete
+    assert reader.statistics().connected_count == 1, "it would come back to the same for ever"
+    assert reader.statistics().unknown_count == 2
+
+
+def test_callback_that_closes_the_space_is_the_last_one() -> None:
+    stage = Stage()
+    core, writer = stage.space(), stage.space()
+    heard: list[str] = []
+
+    def end(event: Event[Any]) -> None:
+        heard.append(event.object.text)
+        core.close(stage.now_ns)
+
+    core.subscribe(Shout, end, stage.now_ns)
+    stage.run()
+    writer.publish(Shout(text="1"), 1.0)
+    writer.publish(Shout(text="2"), 1.0)
+    stage.run()
+    assert heard == ["1"]
