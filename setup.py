@@ -1,12 +1,14 @@
 """Compiles the hot modules where that is possible; everything else stands in pyproject.toml.
 
 The hot modules are plain Python and work as they are. Where a C compiler and the Python headers
-are found, mypyc turns them into extension modules of the same names. Where not, or with
-SKERRY_PURE=1, the package is installed as it is, and says so.
+are found, mypyc turns them into extension modules of the same names, and Cython does so with the
+few that have a twin of its own. Where not, or with SKERRY_PURE=1, the package is installed as it
+is, and says so.
 """
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import sys
@@ -18,10 +20,17 @@ from setuptools import Distribution, Extension, setup
 from setuptools.command.build_ext import build_ext
 
 HOT_MODULES = (
+    "src/skerry/apps/recorder_datagrams.py",
+    "src/skerry/apps/recorder_intake.py",
+    "src/skerry/client/distributor/dispatch.py",
+    "src/skerry/client/distributor/junction.py",
     "src/skerry/client/distributor/outgoing.py",
-    "src/skerry/client/events.py",
+    "src/skerry/client/distributor/outlet.py",
+    "src/skerry/client/distributor/router.py",
+    "src/skerry/client/distributor/sync.py",
     "src/skerry/client/intake.py",
     "src/skerry/client/sending.py",
+    "src/skerry/client/shapes.py",
     "src/skerry/codec/decoder.py",
     "src/skerry/codec/encoder.py",
     "src/skerry/codec/envelope.py",
@@ -36,6 +45,8 @@ HOT_MODULES = (
     "src/skerry/engine/predicate.py",
     "src/skerry/engine/query.py",
     "src/skerry/engine/replay.py",
+    "src/skerry/engine/stencils.py",
+    "src/skerry/engine/topics.py",
     "src/skerry/protocol/access/header.py",
     "src/skerry/protocol/access/like.py",
     "src/skerry/protocol/access/outgoing.py",
@@ -44,14 +55,25 @@ HOT_MODULES = (
     "src/skerry/protocol/distributor/connection.py",
     "src/skerry/protocol/distributor/deliveries.py",
     "src/skerry/protocol/distributor/flow.py",
+    "src/skerry/protocol/distributor/gaps.py",
     "src/skerry/protocol/distributor/history.py",
     "src/skerry/protocol/distributor/packing.py",
     "src/skerry/protocol/distributor/receiver.py",
+    "src/skerry/protocol/distributor/roster.py",
+    "src/skerry/protocol/distributor/segments.py",
     "src/skerry/protocol/distributor/sender.py",
+    "src/skerry/protocol/distributor/senders.py",
+    "src/skerry/protocol/distributor/serving.py",
     "src/skerry/protocol/distributor/subjects.py",
     "src/skerry/protocol/distributor/unpacking.py",
+    "src/skerry/protocol/distributor/updates.py",
     "src/skerry/protocol/patterns.py",
+    "src/skerry/recording/rows.py",
+    "src/skerry/runtime/multicast.py",
 )
+
+LEAVES = ("src/skerry/codec/swift.pyx", "src/skerry/spark/decode/columnar.pyx")
+"""The modules of Cython; beside each lies its plain twin."""
 
 PROBE = """
 #include <Python.h>
@@ -78,7 +100,7 @@ def hot_extensions() -> list[Extension]:
     if missing:
         notice(f"{missing}: the hot modules stay plain Python, which is slower and otherwise equal")
         return []
-    return compile_to_c()
+    return [*compile_to_c(), *compile_leaves()]
 
 
 def what_is_missing() -> str | None:
@@ -116,6 +138,28 @@ def compile_to_c() -> list[Extension]:
         notice(f"mypyc gave up ({error}; see above): the hot modules stay plain Python")
         return []
     return extensions
+
+
+def compile_leaves() -> list[Extension]:
+    """The twins in Cython. Their C is written into a folder that is thrown away."""
+    if importlib.util.find_spec("Cython") is None:
+        notice("Cython is not installed: what it would compile stays plain Python")
+        return []
+    # Loaded this way, since not all of it has types.
+    cythonize = importlib.import_module("Cython.Build").cythonize
+    extensions = [
+        Extension(module_name(path), [path], extra_compile_args=["-O3"]) for path in LEAVES
+    ]
+    try:
+        made: list[Extension] = cythonize(extensions, build_dir="build/cython", quiet=True)
+    except Exception as error:  # its way to say that a source has a fault, shown above
+        notice(f"Cython gave up ({first_line(error)}; see above): its twins stay plain Python")
+        return []
+    return made
+
+
+def module_name(path: str) -> str:
+    return ".".join(Path(path).with_suffix("").parts[1:])
 
 
 class ForgivingBuildExt(build_ext):

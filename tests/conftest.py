@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from skerry import build_info
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from skerry.codec.envelope import Update
 
 pytest_plugins = ["skerry.testing.plugin"]
 
@@ -19,13 +26,15 @@ settings.register_profile(
 settings.load_profile("skerry")
 
 
-SPARK = Path(__file__).parent / "spark"
+HERE = Path(__file__).parent
+SPARK = {HERE / "spark", HERE / "unit" / "spark", HERE / "unit" / "cli" / "pipeline"}
+"""Folders of tests that share one Spark, so one process."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files stay together, so that what a module sets up is set up once; all of Spark does."""
     for item in items:
-        group = SPARK if SPARK in item.path.parents else item.path
+        group = item.path if SPARK.isdisjoint(item.path.parents) else HERE / "spark"
         item.add_marker(pytest.mark.xdist_group(str(group)))
 
 
@@ -38,3 +47,66 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     wanted = os.environ.get("SKERRY_TEST_MODE")
     if wanted and wanted != build_info.mode():
         pytest.exit(f"this should be the {wanted} build, and it is {build_info.mode()}", 1)
+
+
+# -- Spark, and recordings for it
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """The one Spark of a run: two cores, little memory; commands find it and leave it running."""
+    from skerry.spark.session import session
+
+    # Few rows are quicker interpreted than compiled.
+    quick = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    spark = session("local[2]", app_name="tests", memory="1g", conf=quick)
+    yield spark
+    spark.stop()
+
+
+@pytest.fixture(scope="session")
+def update_of() -> Callable[..., Update]:
+    """Makes the update that publishes an object."""
+    from skerry.codec.envelope import ACCESS, CREATE, Update
+    from skerry.objects.base import key_of
+    from skerry.schema.fingerprint import fingerprint
+
+    def make(obj: Any, **facts: Any) -> Update:
+        struct = type(obj).descriptor
+        own = {
+            "subject": f"/{struct.name}/x",
+            "operation": CREATE,
+            "present": int(obj.attributes),
+            "key": bytes(key_of(obj)),
+            "payload": obj.encode(),
+            "space": "test",
+            "fingerprint": fingerprint(struct),
+            "source": ACCESS,
+        }
+        return Update(type_name=struct.name, **{**own, **facts})
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def record() -> Callable[..., Path]:
+    """Adds a sealed segment to the recording in a folder, with a batch for each list of updates."""
+    from skerry.runtime.recordings.writer import RecordingWriter
+
+    def write(folder: Path, *batches: Iterable[Update], types: Iterable[Any] = ()) -> Path:
+        with RecordingWriter(folder, space="test") as writer:
+            for cls in types:
+                writer.describe(cls.descriptor)
+            for updates in batches:
+                for update in updates:
+                    writer.append(update)
+                writer.flush()
+            writer.seal()
+        return folder
+
+    return write

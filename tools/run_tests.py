@@ -18,12 +18,16 @@ ROOT = Path(__file__).resolve().parent.parent
 BOTH_WAYS = (
     "tests/golden",
     "tests/properties",
+    "tests/unit/apps/test_recorder_datagrams.py",
+    "tests/unit/apps/test_recorder_intake.py",
     "tests/unit/client",
     "tests/unit/codec",
     "tests/unit/engine",
     "tests/unit/objects",
     "tests/unit/protocol",
+    "tests/unit/recording",
     "tests/unit/schema",
+    "tests/unit/spark/decode",
     "tests/unit/test_build_info.py",
 )
 """What the hot modules can change, so what has to pass in both builds."""

@@ -47,6 +47,8 @@ def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, s
     if not isinstance(command, click.Group):
         yield command, path
         return
+    if command.invoke_without_command:
+        yield command, path
     context = click.Context(command)
     for name in sorted(command.list_commands(context)):
         below = command.get_command(context, name)

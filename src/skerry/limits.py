@@ -61,6 +61,7 @@ __all__ = [
     "PATTERN_MEMO_COUNT_MAX",
     "PAYLOAD_BYTES_MAX",
     "PERMISSION_RULE_COUNT_MAX",
+    "PIPELINE_CLOCK_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
     "RECORDER_OBJECT_COUNT_MAX",
     "RECORDER_QUEUE_BYTES_MAX",
@@ -555,3 +556,7 @@ and again. Past it all are forgotten, and made anew as they come."""
 CARRIER_CONFLICT_COUNT_MAX: Final = 1000
 """Types of senders that define them otherwise, as a node remembers them. Past it the oldest is
 forgotten, and found out again."""
+
+PIPELINE_CLOCK_COUNT_MAX: Final = 10_000
+"""Nodes whose clock the pipeline remembers for each type: a node has a new number with each start.
+What comes from one that was forgotten is ordered by its own times."""

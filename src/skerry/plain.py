@@ -6,6 +6,7 @@ import dataclasses
 import enum
 import json
 import unicodedata
+from collections.abc import Sequence
 from typing import Final
 
 __all__ = ["plain", "visible"]
@@ -20,6 +21,8 @@ def plain(value: object) -> object:
     if isinstance(value, set | frozenset):
         # The order inside a set of texts is another one in every process.
         return sorted(value, key=_rank)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return list(value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     return str(value)

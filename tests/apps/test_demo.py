@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 
 def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "skerry", "demo", *words],
+        [sys.executable, "-m", "skerry", "demo", "--no-spark", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -52,6 +52,7 @@ def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
     assert process.returncode == 0, out + err
     assert "BROKEN" not in out
     assert "what was confirmed is there after kill -9 of the node" in out
+    assert "all is recorded, and only what was lost with the node is missing" in out
     assert_gone(processes(err), tmp_path)
 
 

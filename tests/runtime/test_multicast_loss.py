@@ -78,7 +78,9 @@ def test_lost_trains_are_repaired() -> None:
 @pytest.mark.slow
 def test_loss_by_nftables_is_repaired(tmp_path: Path) -> None:
     if shutil.which("nft") is None:
-        pytest.skip("there is no nft")
+        pytest.skip(
+            "nft is not installed, which would drop datagrams on their way (Debian: nftables)"
+        )
     rules = tmp_path / "rules"
     rules.write_text(NFT)
     before = in_namespace(f"nft -f {rules}")

@@ -11,15 +11,18 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from time import monotonic, sleep, time
 from typing import Any, Final
 
 import skerry
+from skerry.apps.demo_history import History, missing_extra
 from skerry.apps.demo_stage import Program, Stage
 from skerry.apps.fleet import Alarm, Vessel, Voyage, close_pairs
 from skerry.apps.top import NodeWatch
 from skerry.client.sync import Space
-from skerry.errors import ConnectFailed, StartFailed
+from skerry.errors import ConnectFailed, StartFailed, StopTimedOut
+from skerry.runtime.clock import wall_ns
 
 __all__ = ["ACT_COUNT", "Act", "Check", "Tour"]
 
@@ -30,11 +33,13 @@ _LEDGER_S_MAX: Final = 5.0
 _LOOK_S: Final = 0.02
 _STOPPED_S: Final = 3.0
 """How long the slow one is held: long enough for all that is on its way to pile up."""
+_FIGURES: Final = ("updates", "objects", "types", "nodes", "clients", "lost")
+"""Of the report, those that are told."""
 _SOCKET_CHARS_MAX: Final = 100
 """Longer paths of Unix sockets do not fit what the system has for them."""
 _PROGRAMS: Final = ("-m", "skerry.apps.demo_programs")
 _FIRST: Final = {"north": 265_000_000, "south": 266_000_000}
-ACT_COUNT: Final = 6
+ACT_COUNT: Final = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +72,10 @@ class Tour:
         seconds: float,
         vessel_count: int,
         seed: int,
+        folder: Path | None = None,
+        has_tables: bool = True,
     ) -> None:
+        """Recording, tables and report go to a folder of the stage unless one is named."""
         self._stage = stage
         self._tell = tell
         self._is_stopped = is_stopped
@@ -82,6 +90,11 @@ class Tour:
         self._events: Counter[str] = Counter()
         self._states: list[str] = []
         self._confirmed: set[int] = set()
+        self._history = History(stage, folder or stage.path / "past", tell=tell)
+        self._has_tables = has_tables
+        self._settled: tuple[int, dict[int, tuple[float, float]]] | None = None
+        """A moment, and where all vessels were then."""
+        self._recorded: dict[str, Any] = {}
         self.checks: list[Check] = []
 
     def acts(self) -> Iterator[Act]:
@@ -92,6 +105,8 @@ class Tour:
         )
         self._node = self._start_node()
         with self._connect() as space:
+            self._history.start(self._endpoint)
+            self._wait(lambda: self._history.is_heard(space), "the recorder hears everything")
             space.on_state(lambda change: self._states.append(str(change.state)))
             space.subscribe(Vessel, self._count_event)
             yield Act(
@@ -117,6 +132,10 @@ class Tour:
             yield Act(title="the end", why="everybody tells what they know, and it is compared")
             self._settle(space)
         self._end_all()
+        yield Act(title="the recording", why="everything that crossed the space is kept")
+        self._check_recording()
+        yield Act(title="the past", why="Spark makes tables of it, which answer for any moment")
+        self._ask_tables()
 
     # -- the acts
 
@@ -219,6 +238,7 @@ class Tour:
         for program in programs:
             program.wait_said("state", _is_connected, after=said[program.name])
         self._tell(f"all {len(programs)} programs are connected again")
+        self._wait(lambda: self._history.is_heard(space), "the recorder hears everything again")
         is_stored = self._wait(lambda: self._confirmed <= set(voyages))
         self._check(
             "what was confirmed is there after kill -9 of the node",
@@ -245,6 +265,7 @@ class Tour:
             program.tell("report")
             reports[name] = program.wait_said("report")
         space.flush()
+        self._settled = wall_ns(), places
         seen = {key: (v.lat, v.lon) for key, v in space.container(Vessel).items()}
         self._check(
             "the node's picture and the lookout's are the fleets as they are",
@@ -269,9 +290,47 @@ class Tour:
         assert self._node is not None
         programs = [*self._fleets.values(), *self._others.values()]
         codes = {program.name: program.wait_end() for program in programs}
+        if self._history.is_recording:
+            codes["recorder"], self._recorded = self._history.end()
         codes["node"] = self._node.end()
         wrong = {name: code for name, code in codes.items() if code != 0}
         self._check("everybody ends orderly", not wrong, _ends_text(wrong, len(codes)))
+
+    def _check_recording(self) -> None:
+        if not self._history.is_recording:
+            return
+        done = self._recorded
+        self._tell(f"{done['updates']} updates, {done['rows']} rows, {done['bytes']} bytes")
+        told = self._history.verify()
+        self._check(
+            "all is recorded, and only what was lost with the node is missing",
+            told["is_sound"] and 1 <= done["gaps"] <= done["disconnects"] and not done["lost_rows"],
+            f"{done['gaps']} gaps, {told['row_count']} rows are sound",
+        )
+
+    def _ask_tables(self) -> None:
+        why = missing_extra("spark") or ("" if self._has_tables else "nobody asked for them")
+        if self._is_stopped():
+            why = "the tour was told to end"
+        if why or not self._history.is_recording or self._settled is None:
+            self._tell(f"there are no tables: {why or 'there is no recording'}")
+            return
+        instant_ns, places = self._settled
+        try:
+            self._tell(f"{self._history.build()['rows']} rows are in the tables")
+            for line in self._history.report()[:1]:
+                self._tell(", ".join(f"{name} {line.get(name)}" for name in _FIGURES))
+            state = self._history.state_at("Vessel", instant_ns)
+        except (StartFailed, StopTimedOut) as error:
+            self._check("the tables know where all vessels were at the end", False, str(error))
+            return
+        found = {row["mmsi"]: (row["lat"], row["lon"]) for row in state}
+        self._check(
+            "the tables know where all vessels were at the end",
+            found == places,
+            f"{len(found)} vessels as they were at {instant_ns}",
+        )
+        self._tell(f"the report is {self._history.page}")
 
     # -- what they need
 

@@ -74,6 +74,11 @@ class Program:
         with self._changed:
             return [line for line in self._heard if line.get("say") == what]
 
+    def lines(self) -> list[dict[str, Any]]:
+        """All lines so far."""
+        with self._changed:
+            return list(self._heard)
+
     def wait_said(
         self,
         what: str,
@@ -121,6 +126,12 @@ class Program:
         """Tell it to end, and give its exit code; StopTimedOut if it does not."""
         self.tell("end")
         return self._gone(_END_S_MAX)
+
+    def finish(self, timeout_s: float) -> None:
+        """Wait until it is done by itself; StartFailed if it failed, StopTimedOut if it is not."""
+        code = self._gone(timeout_s)
+        if code != 0:
+            raise StartFailed(f"{self.name} failed with {code}; {self._last_words()}")
 
     def abandon(self) -> None:
         """Make sure that it is gone."""

@@ -27,6 +27,7 @@ from skerry.client.opening import default_endpoint
 from skerry.client.sync import Space
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
 from skerry.runtime.endpoints import parse_endpoint
+from skerry.runtime.java import find_java
 from skerry.runtime.places import default_socket, make_folder, runtime_folder, state_folder
 
 __all__ = ["PORTS", "Finding", "Patient", "Verdict", "examine"]
@@ -56,6 +57,7 @@ _TIME_ERROR: Final = 5
 _EXTRAS: Final = {
     "uvloop": ("speed", "a faster event loop for the node"),
     "psycopg": ("postgres", "storing objects in PostgreSQL"),
+    "pyspark": ("spark", "tables of what was recorded"),
 }
 
 
@@ -85,6 +87,7 @@ def examine(patient: Patient) -> Iterable[Finding]:
     yield _python()
     yield _build()
     yield from _extras()
+    yield _java(patient)
     yield from _folders(patient)
     yield _descriptors()
     yield _buffers()
@@ -125,6 +128,15 @@ def _extras() -> Iterable[Finding]:
         else:
             version = importlib.metadata.version(module)
             yield Finding(check=f"extra {extra}", verdict="ok", facts=f"{module} {version}")
+
+
+def _java(patient: Patient) -> Finding:
+    try:
+        found = find_java(patient.environ)
+    except SkerryError as error:
+        return Finding(check="java", verdict="warn", facts=str(error), advice=error.hint or "")
+    facts = f"version {found.version} at {found.home} (by {found.origin}), for the pipeline"
+    return Finding(check="java", verdict="ok", facts=facts)
 
 
 # -- the computer

@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from ipaddress import ip_address
 from random import Random, SystemRandom
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from skerry.apps.node_carrier import NodeCarrier, group_of_node
@@ -22,7 +22,7 @@ from skerry.apps.node_storage import NodeStorage
 from skerry.engine.admission import Admission
 from skerry.engine.node import NodeCore
 from skerry.engine.persistence import Journal
-from skerry.errors import ConfigError, ConnectFailed, SkerryError
+from skerry.errors import ConfigError, ConnectFailed, RecordingError, SkerryError
 from skerry.observe.events import note_events
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.endpoints import Endpoint, parse_endpoint
@@ -31,6 +31,9 @@ from skerry.runtime.places import default_socket, make_folder
 from skerry.runtime.sockets import raise_descriptor_limit
 from skerry.runtime.streams import NodeServer
 from skerry.runtime.usage import resource_usage
+
+if TYPE_CHECKING:
+    from skerry.apps.node_recording import NodeRecorder
 
 __all__ = ["DEFAULT_ENDPOINTS", "calm_collector", "run_node", "usual_endpoints"]
 
@@ -124,11 +127,12 @@ async def _running(
         if storage is not None and (count := storage.start(core, partial(_stored, server))):
             log.info("objects restored", extra={"object_count": count})
         carriers: list[NodeCarrier] = []
+        recorders: list[NodeRecorder] = []
         if config.metrics != "off":
             pages = HealthServer(
                 node_pages(
                     core,
-                    partial(_faults, server, storage),
+                    partial(_faults, server, storage, recorders),
                     lambda: carriers[0].statistics() if carriers else None,
                 )
             )
@@ -136,6 +140,11 @@ async def _running(
             await _serve_pages(pages, config.metrics, tell)
         ending.push_async_callback(server.close)
         ending.callback(_Pulse(core).stop)
+        if config.recording.folder:
+            recorders.append(_recorder(server, config))
+            ending.push_async_callback(recorders[0].close)
+            recorders[0].start()
+            tell(f"node {config.name} records to {config.recording.folder}")
         carrier = _carrier(server, config, rng)
         if carrier is not None:
             carriers.append(carrier)
@@ -143,6 +152,17 @@ async def _running(
             carrier.start()
             tell(f"node {config.name} carries messages by {carrier.place}")
         yield server, carrier, await _listen(server, _named(config, environ), tell, environ)
+
+
+def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
+    try:
+        # Only who records pays for the library.
+        from skerry.apps.node_recording import NodeRecorder
+    except ImportError as error:
+        missing = RecordingError(f"recording needs a package that is not installed: {error.name}")
+        missing.hint = "install skerry[recording]"
+        raise missing from error
+    return NodeRecorder(server, config.recording, space=config.system or "local")
 
 
 def _carrier(server: NodeServer, config: NodeConfig, rng: Random) -> NodeCarrier | None:
@@ -171,11 +191,14 @@ def _is_open(listen: str) -> bool:
         return True
 
 
-def _faults(server: NodeServer, storage: NodeStorage | None) -> list[str]:
+def _faults(
+    server: NodeServer, storage: NodeStorage | None, recorders: Sequence[NodeRecorder] = ()
+) -> list[str]:
     """Why nobody should be sent to this node."""
     found = [] if server.is_listening else ["the node does not listen"]
     if storage is not None and storage.trouble:
         found.append(f"objects are not stored: {storage.trouble}")
+    found += [f"nothing is recorded: {one.trouble}" for one in recorders if one.trouble]
     return found
 
 

@@ -25,6 +25,7 @@ from skerry.protocol.distributor.events import ConnectionClosed, Direction
 from skerry.protocol.distributor.identity import address_bytes, draw_identity
 from skerry.protocol.machine import Address, Event
 from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.datagrams import cut_train
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.key_files import open_seal, read_keys
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
@@ -243,8 +244,8 @@ class NodeCarrier:
         now_ns = monotonic_ns()
         try:
             for _ in range(_READ_COUNT_MAX):
-                datagrams, source = self._socket.receive()
-                for datagram in datagrams:
+                data, size, source = self._socket.receive()
+                for datagram in cut_train(data, size):
                     self._carrier.receive(datagram, source, now_ns)
         except BlockingIOError:
             self._failures.pop(Direction.RECEIVE, None)

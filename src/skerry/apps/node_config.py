@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.apps.node_carrier import NodeDistributorConfig
+from skerry.apps.node_recording_config import NodeRecordingConfig
 from skerry.engine.admission import AdmissionConfig
 from skerry.observe.logs import Form, Level
 from skerry.runtime.endpoints import parse_endpoint
@@ -56,6 +57,7 @@ class NodeConfig:
     storage: StorageConfig = field(default_factory=StorageConfig)
     admission: AdmissionConfig = field(default_factory=AdmissionConfig)
     distributor: NodeDistributorConfig = field(default_factory=NodeDistributorConfig)
+    recording: NodeRecordingConfig = field(default_factory=NodeRecordingConfig)
 
     def __post_init__(self) -> None:
         if not self.name:

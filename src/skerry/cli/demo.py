@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -35,21 +36,43 @@ __all__ = ["demo"]
     help="How many each of the two fleets has.",
 )
 @click.option("--seed", type=int, default=1, show_default=True, help="Decides where they sail.")
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Keep the recording, the tables and the report there.",
+)
+@click.option(
+    "--spark/--no-spark",
+    default=True,
+    show_default=True,
+    help="Whether to end with tables and a report, which takes a minute.",
+)
 @click.option("--headless", is_flag=True, help="No progress bar and no types: for scripts.")
 @json_option
-def demo(*, seconds: float, vessels: int, seed: int, headless: bool, as_json: bool) -> None:
+def demo(
+    *,
+    seconds: float,
+    vessels: int,
+    seed: int,
+    keep: Path | None,
+    spark: bool,
+    headless: bool,
+    as_json: bool,
+) -> None:
     """Take a guided tour: a node, programs that share a space through it, and what may happen.
 
     Two fleets publish vessels, a lookout raises alarms for those that are too close, and somebody
     is slow. Then a program is killed and comes back, and the node itself is killed and comes back.
     All of them are processes of their own, in a folder of their own, and end with the tour. What
-    they did and what others saw is compared at last: the demo ends with 0 only if its promises
-    held.
+    they did and what others saw is compared at last, also with what was recorded and what Spark
+    made of it: the demo ends with 0 only if its promises held.
 
     \b
     Examples:
       skerry demo                           watch it
       skerry demo --seconds 5 --headless    as fast as can be, for scripts
+      skerry demo --keep tour               with a recording and a report to look at afterwards
       skerry demo --json                    only the promises, one a line
     """
     from skerry.apps.demo import Tour
@@ -67,6 +90,8 @@ def demo(*, seconds: float, vessels: int, seed: int, headless: bool, as_json: bo
             seconds=seconds,
             vessel_count=vessels,
             seed=seed,
+            folder=None if keep is None else keep.absolute(),
+            has_tables=spark,
         )
         _play(tour, output, is_quiet=is_quiet, as_json=as_json)
     _report(tour.checks, output, as_json=as_json)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from skerry.cli.input import input_bytes, input_lines
+from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.stopping import Stop, stop_on_signals
@@ -118,7 +118,7 @@ def pub(
     )
     with stop_on_signals() as stop, connection:
         publisher = connection.publisher()
-        for content in _contents(data, stop):
+        for content in input_contents(data, stop):
             publisher.publish(subject, content)
 
 
@@ -266,26 +266,6 @@ def bench(
             ("dropped by the kernel", f"{result.kernel_drop_count:,}"),
         ],
     )
-
-
-def _contents(data: str | None, stop: Stop) -> Iterator[bytes]:
-    """What is to be published: one piece, or each line of the standard input."""
-    if data is None:
-        yield from input_lines(stop)
-    elif data == "-":
-        yield input_bytes(stop)
-    elif data.startswith("@"):
-        from skerry.limits import PAYLOAD_BYTES_MAX
-        from skerry.runtime.whole_files import read_whole
-
-        yield read_whole(data[1:], bytes_max=PAYLOAD_BYTES_MAX)
-    elif data.startswith("hex:"):
-        try:
-            yield bytes.fromhex(data[4:])
-        except ValueError:
-            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
-    else:
-        yield data.encode()
 
 
 def _show_all(

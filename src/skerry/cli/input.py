@@ -1,4 +1,4 @@
-"""What commands read: lines of the standard input, until its end or until a signal."""
+"""What commands read: what they were given, or the standard input, until its end or a signal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ import sys
 from collections.abc import Iterator
 from typing import Final
 
+import click
+
 from skerry.cli.stopping import Stop
 from skerry.errors import LimitExceeded
 from skerry.limits import PAYLOAD_BYTES_MAX
 
-__all__ = ["input_bytes", "input_lines"]
+__all__ = ["input_bytes", "input_contents", "input_lines"]
 
 _WAIT_S: Final = 0.1
 """How soon a request to stop is seen while nothing comes."""
@@ -42,6 +44,28 @@ def input_bytes(stop: Stop) -> bytes:
     for chunk in _chunks(stop):
         content = _bounded(content + chunk)
     return content
+
+
+def input_contents(data: str | None, stop: Stop) -> Iterator[bytes]:
+    """What a command is to publish: what it was given, or each line of the standard input.
+
+    Given are text, `@FILE`, `hex:DIGITS`, or `-` for the whole standard input.
+    """
+    if data is None:
+        yield from input_lines(stop)
+    elif data == "-":
+        yield input_bytes(stop)
+    elif data.startswith("@"):
+        from skerry.runtime.whole_files import read_whole
+
+        yield read_whole(data[1:], bytes_max=PAYLOAD_BYTES_MAX)
+    elif data.startswith("hex:"):
+        try:
+            yield bytes.fromhex(data[4:])
+        except ValueError:
+            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
+    else:
+        yield data.encode()
 
 
 def _chunks(stop: Stop) -> Iterator[bytes]:

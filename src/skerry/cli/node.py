@@ -48,6 +48,7 @@ def node() -> None:
     metavar="HOST:PORT|off",
     help="Where metrics and health are served; 127.0.0.1:11237 if not given.",
 )
+@click.option("--record", metavar="DIR", help="Record all that crosses it into this folder.")
 @click.option(
     "--tls-cert", type=click.Path(path_type=Path), help="Certificate for tls:// and wss://."
 )
@@ -105,6 +106,7 @@ _FLAGS: Final = {
     "node.log.level": "--log-level",
     "node.metrics": "--metrics",
     "node.name": "--name",
+    "node.recording.folder": "--record",
     "node.storage.url": "--storage",
     "node.system": "--system",
     "node.tls.ca": "--tls-ca",

@@ -69,7 +69,15 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "get": LazyCommand(target="skerry.cli.get:get", summary="Show the current objects of a type."),
     "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
+    "pipeline": LazyCommand(
+        target="skerry.cli.pipeline:pipeline",
+        summary="Make tables of recordings, and ask them about any time.",
+    ),
     "pub": LazyCommand(target="skerry.cli.pub:pub", summary="Publish objects to a node."),
+    "record": LazyCommand(
+        target="skerry.cli.record:record", summary="Record a space, and work with recordings."
+    ),
+    "replay": LazyCommand(target="skerry.cli.replay:replay", summary="Play a recording back."),
     "sim": LazyCommand(
         target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
     ),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skerry.cli.input import input_bytes, input_lines
+from skerry.cli.input import input_contents, input_lines
 from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
 from skerry.cli.output import current_output
 from skerry.cli.stopping import Stop, stop_on_signals
@@ -71,7 +71,7 @@ def pub(
     with stop_on_signals() as stop, choice.connect("skerry-pub", types=types) as space:
         if type_name is None:
             assert subject is not None
-            for content in _contents(data, stop):
+            for content in input_contents(data, stop):
                 _push(space, lambda content=content: space.publish(subject, content))  # type: ignore[misc]
         else:
             cls = struct_class(space, type_name, types)
@@ -142,26 +142,6 @@ def _check_use(
         raise click.UsageError("--data is for a --subject alone; an object has fields")
     if cleared and not fields:
         raise click.UsageError("--clear needs the key of the object, as FIELD=VALUE")
-
-
-def _contents(data: str | None, stop: Stop) -> Iterator[bytes]:
-    """What is to be published: one piece, or each line of the standard input."""
-    if data is None:
-        yield from input_lines(stop)
-    elif data == "-":
-        yield input_bytes(stop)
-    elif data.startswith("@"):
-        from skerry.limits import PAYLOAD_BYTES_MAX
-        from skerry.runtime.whole_files import read_whole
-
-        yield read_whole(data[1:], bytes_max=PAYLOAD_BYTES_MAX)
-    elif data.startswith("hex:"):
-        try:
-            yield bytes.fromhex(data[4:])
-        except ValueError:
-            raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
-    else:
-        yield data.encode()
 
 
 def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...]) -> dict[str, Any]:

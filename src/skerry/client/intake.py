@@ -13,12 +13,14 @@ from typing import Any
 
 from mypy_extensions import i64
 
-from skerry.client.events import CREATE, REMOVE, UPDATE, Entry, Event, Shape
-from skerry.codec.frame import FrameCutter
-from skerry.codec.pieces import Pieces, canonical_key, merge_pieces, normalize, split_whole
+from skerry.client.events import Event
+from skerry.client.shapes import CREATE, REMOVE, UPDATE, Entry, Shape
+from skerry.codec.frame import PREFIX_BYTES, FrameCutter
+from skerry.codec.pieces import Pieces, canonical_key, cut, merge_pieces, normalize, split_whole
 from skerry.codec.plans import StructPlan, refuse_bytes
+from skerry.codec.swift import Telling
 from skerry.errors import CodecError
-from skerry.protocol.access.header import Header, read_header
+from skerry.protocol.access.header import ABSENT, Header, copy_header, read_header
 from skerry.protocol.access.repeats import Repeat
 from skerry.protocol.patterns import PatternTree
 
@@ -41,6 +43,18 @@ class Store:
     def __init__(self, shape: Shape) -> None:
         self.shape: Shape = shape
         self.objects: dict[bytes, Entry] = {}
+        self.moved: Entry | None = None
+        """The object as it was, if the last transmission gave it another subject."""
+
+    def find(self, payload: bytes) -> Entry | None:
+        """The object that a transmission is about, if it is here."""
+        if not self.objects:
+            return None
+        plan = self.shape.plan
+        pieces = split_whole(plan, payload)
+        if plan.key_mask & ~pieces.present != 0:
+            return None
+        return self.objects.get(canonical_key(plan, pieces))
 
     def apply(self, header: Header, payload: bytes, intake: Intake) -> tuple[bytes, Event[Any]]:
         """Take a transmission: the key, and what happened; a key of no bytes when nothing did."""
@@ -51,6 +65,7 @@ class Store:
             refuse_bytes(plan, None, "the key is not complete", 0)
         key = canonical_key(plan, pieces)
         known = self.objects.get(key)
+        self.moved = None
         if header.remove_obj == 1:
             return self._remove(header, payload, pieces, key, known, intake)
         if not pieces.is_canonical:
@@ -90,6 +105,8 @@ class Store:
             intake.epoch,
         )
         self.objects[key] = entry
+        if header.subject != known.subject:
+            self.moved = known
         return key, intake.event(UPDATE, header, self.shape, payload, entry)
 
     def _remove(
@@ -103,6 +120,10 @@ class Store:
     ) -> tuple[bytes, Event[Any]]:
         if known is None:
             return b"", intake.event(REMOVE, header, self.shape, payload, None)
+        if header.subject != known.subject:
+            # It goes from where we know it: that it had moved we may not have been told.
+            header = copy_header(header)
+            header.subject = known.subject
         plan = self.shape.plan
         whole = known.payload
         if header.attributes & ~plan.key_mask & plan.mask != 0:
@@ -110,7 +131,7 @@ class Store:
         entry = Entry(
             whole,
             known.present,
-            header.subject or known.subject,
+            header.subject,
             known.created,
             known.created_from,
             header.sent_time,
@@ -131,18 +152,61 @@ class Route:
         self.shape: Shape = shape
         self.is_service: bool = is_service
         """Whether the space itself has to look at each of them."""
-        self.has_patterns: bool = False
-        """Whether a subject pattern may select objects that have the default subject. Finding that
-        subject out takes longer than all the rest."""
         self.is_condition: bool = False
         """Whether it is that of a condition, to which subject patterns do not apply."""
-        self.is_joined: bool = False
-        """Whether all of it was asked for, and not only what some patterns select."""
         self.store: Store | None = Store(shape) if shape.is_cached else None
+        self.telling: Telling | None = None
+        """What tells of its messages just now: to end when it is no longer as it was."""
+        self._has_patterns: bool = False
+        self._is_joined: bool = False
         # Both are replaced, never changed: a callback may subscribe or close while we go through.
-        self.targets: list[Target] = []
-        self.views: list[Any] = []
+        self._targets: list[Target] = []
+        self._views: list[Any] = []
+
+    @property
+    def has_patterns(self) -> bool:
+        """Whether a subject pattern may select objects that have the default subject. Finding that
+        subject out takes longer than all the rest."""
+        return self._has_patterns
+
+    @has_patterns.setter
+    def has_patterns(self, value: bool) -> None:
+        self._has_patterns = value
+        self._changed()
+
+    @property
+    def is_joined(self) -> bool:
+        """Whether all of it was asked for, and not only what some patterns select."""
+        return self._is_joined
+
+    @is_joined.setter
+    def is_joined(self, value: bool) -> None:
+        self._is_joined = value
+        self._changed()
+
+    @property
+    def targets(self) -> list[Target]:
+        """Who is told of it."""
+        return self._targets
+
+    @targets.setter
+    def targets(self, value: list[Target]) -> None:
+        self._targets = value
+        self._changed()
+
+    @property
+    def views(self) -> list[Any]:
         """Conditions that are evaluated here, because the node does not."""
+        return self._views
+
+    @views.setter
+    def views(self, value: list[Any]) -> None:
+        self._views = value
+        self._changed()
+
+    def _changed(self) -> None:
+        if self.telling is not None:
+            self.telling.end()
 
 
 class Intake:
@@ -153,27 +217,58 @@ class Intake:
         self.conditions: dict[int, Route] = {}
         """By the number of the subscription that the node puts into the header."""
         self.patterns: PatternTree = PatternTree()
-        self.pattern_count: i64 = 0
         self.own_id: i64 = 0
         self.epoch: i64 = 0
         self.now_s: float = 0.0
-        self.is_stopped: bool = False
         self.broken: CodecError | None = None
         """What the node sent that is no object of its type."""
         self.failures: list[tuple[Target, BaseException]] = []
         """Callbacks that failed."""
         self.is_sheltered: bool = False
         """Whether callbacks run on a thread of the space, which none of them may end."""
+        self.taker: Any = None
+        """Who takes all objects instead, without stores and events: a recorder. It has the same
+        `take_frames` and `take`."""
         self._repeat: Repeat | None = None
         """The last header, if the one before it was of the same type."""
         self._last_name: str = ""
+        self._telling: Telling | None = None
+        self._pattern_count: i64 = 0
+        self._is_stopped: bool = False
+
+    @property
+    def pattern_count(self) -> int:
+        """Subject patterns that somebody asked for."""
+        return int(self._pattern_count)
+
+    @pattern_count.setter
+    def pattern_count(self, value: int) -> None:
+        self._pattern_count = value
+        self._end_telling()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nobody is to be told of anything any more."""
+        return self._is_stopped
+
+    @is_stopped.setter
+    def is_stopped(self, value: bool) -> None:
+        self._is_stopped = value
+        self._end_telling()
+
+    def _end_telling(self) -> None:
+        if self._telling is not None:
+            self._telling.end()
 
     def take_frames(self, cutter: FrameCutter) -> bool:
         """Deal with frames of objects; whether those were all.
 
         If not, the cutter is at one that is for the space to look at, or that is broken.
         """
-        while not self.is_stopped and cutter.step():
+        if self.taker is not None:
+            is_done: bool = self.taker.take_frames(cutter)
+            return is_done
+        while not self._is_stopped and cutter.step():
             repeat = self._repeat
             start = cutter.start
             if repeat is not None and repeat.fits(cutter.buffer, start, cutter.stop):
@@ -181,9 +276,9 @@ class Intake:
                 route = self._route(known)
                 if route is None or route.is_service:
                     return False
-                payload = cutter.buffer[start + repeat.size : cutter.stop]
                 try:
-                    if not self._is_told(route, repeat, payload, cutter):
+                    if not self._are_told(route, repeat, cutter):
+                        payload = cutter.buffer[start + repeat.size : cutter.stop]
                         self.deliver(route, repeat.header_of(cutter.buffer, start), payload)
                 except CodecError as error:
                     self.broken = error
@@ -216,37 +311,60 @@ class Intake:
         if repeat.is_usable and header.attributes >= 0:
             self._repeat = repeat
 
-    def _is_told(self, route: Route, repeat: Repeat, payload: bytes, cutter: FrameCutter) -> bool:
-        """Tell a message, whose header came before, to everybody; false if it takes more."""
+    def _are_told(self, route: Route, repeat: Repeat, cutter: FrameCutter) -> bool:
+        """Tell a message, whose header came before, and all behind it that are like it.
+
+        False if it takes more. The cutter is then where it was, else at the last that was told.
+        """
         known = repeat.header
         if route.store is not None or route.views:
             return False
-        found: list[object] | None = None
-        if self.pattern_count != 0 and not route.is_condition:
+        targets = route.targets
+        if self._pattern_count != 0 and not route.is_condition:
             if known.subject:
-                found = self.patterns.match(known.subject)
+                targets = list(targets)
+                for found in self.patterns.match(known.subject):
+                    assert isinstance(found, Target)
+                    targets.append(found)
             elif route.has_patterns:
                 return False
-        if not route.is_joined and not found:
-            return True
-        event = self.event(CREATE, known, route.shape, payload, None)
-        event.set_times(
-            repeat.sent_time(cutter.buffer, cutter.start),
-            repeat.server_sent_time(cutter.buffer, cutter.start),
-        )
-        for target in route.targets:
-            self.call(target, event)
-        if found is not None:
-            for value in found:
-                assert isinstance(value, Target)
-                self.call(value, event)
+        if not route.is_joined and len(targets) == len(route.targets):
+            targets = []
+        for target in targets:
+            if target.shape is not None and target.shape is not route.shape:
+                return False
+        telling = Telling()
+        self._telling = telling
+        route.telling = telling
+        try:
+            telling.tell(
+                repeat.alike,
+                cutter.buffer,
+                int(cutter.start) - PREFIX_BYTES,
+                cutter.frame_bytes_max,
+                Event,
+                CREATE,
+                known,
+                route.shape,
+                targets,
+                int(self.own_id),
+                self.now_s,
+                self.failed,
+            )
+        finally:
+            self._telling = None
+            route.telling = None
+        cutter.skip(telling.start, telling.stop, telling.count - 1)
         return True
 
     def take(self, arrived: list[tuple[Header, bytes]], start: i64) -> i64:
         """Deal with objects from `start` on, up to one that is for the space to look at."""
+        if self.taker is not None:
+            taken: int = self.taker.take(arrived, int(start))
+            return taken
         index = start
         count: i64 = len(arrived)
-        while index < count and not self.is_stopped:
+        while index < count and not self._is_stopped:
             header, payload = arrived[index]
             route = self._route(header)
             if route is None or route.is_service or header.attributes < 0:
@@ -265,8 +383,12 @@ class Intake:
         """Take one update, and tell everybody whom it concerns."""
         store = route.store
         if not route.is_joined and not self._is_selected(route, header, payload):
-            # What was under way while we left. In a store it would stay for ever.
-            return
+            known = None if store is None else store.find(payload)
+            if known is None:
+                # What was under way while we left. In a store it would stay for ever.
+                return
+            # A pattern brought it, and it went, or is now where none selects it.
+            header, payload = _departure(route.shape.plan, header, known)
         if store is None:
             event = self.event(CREATE, header, route.shape, payload, None)
             self.tell(route, event)
@@ -276,7 +398,10 @@ class Intake:
         key, event = store.apply(header, payload, self)
         if not key:
             return
-        self.tell(route, event)
+        if store.moved is None or self._pattern_count == 0 or route.is_condition:
+            self.tell(route, event)
+        else:
+            self._tell_moved(route, event, store.moved)
         for view in route.views:
             view.changed(key, event)
         if event.operation is REMOVE and store.objects.get(key) is event.entry:
@@ -286,13 +411,51 @@ class Intake:
         """Call everybody back who asked for the type or for the subject."""
         for target in route.targets:
             self.call(target, event)
-        if self.pattern_count == 0 or route.is_condition:
+        if self._pattern_count == 0 or route.is_condition:
             return
         if not route.has_patterns and not event.header.subject:
             return
         for found in self.patterns.match(event.subject):
             assert isinstance(found, Target)
             self.call(found, event)
+
+    def _tell_moved(self, route: Route, event: Event[Any], former: Entry) -> None:
+        """The same of an object that has another subject than before: for who asked for one of the
+        two only, it comes or goes."""
+        for target in route.targets:
+            self.call(target, event)
+        gone = self._gone(event, former)
+        were, are = self.patterns.match(gone.subject), self.patterns.match(event.subject)
+        for found in were:
+            assert isinstance(found, Target)
+            if found not in are:
+                self.call(found, gone)
+        for found in are:
+            assert isinstance(found, Target)
+            self.call(found, event if found in were else self._come(event))
+
+    def _gone(self, event: Event[Any], former: Entry) -> Event[Any]:
+        header, payload = _departure(event.shape.plan, event.header, former)
+        entry = Entry(
+            former.payload,
+            former.present,
+            former.subject,
+            former.created,
+            former.created_from,
+            header.sent_time,
+            header.sender,
+            REMOVE,
+            self.now_s,
+            self.epoch,
+        )
+        return self.event(REMOVE, header, event.shape, payload, entry)
+
+    def _come(self, event: Event[Any]) -> Event[Any]:
+        entry = event.entry
+        assert entry is not None
+        header = copy_header(event.header)
+        header.attributes = entry.present
+        return event.retold(CREATE, header, entry.payload)
 
     def call(self, target: Target, event: Event[Any]) -> None:
         """Call one back; its failure is noted and harms nobody else."""
@@ -304,17 +467,22 @@ class Intake:
         try:
             target.callback(event)
         except BaseException as error:
-            if not self.is_sheltered and not isinstance(error, Exception):
-                raise  # the program wants to end, and this is its own loop
-            fault = event.fault
-            if fault is not None and fault is error:
-                self.broken = fault
-            else:
-                self.failures.append((target, error))
+            self.failed(target, event, error)
+
+    def failed(self, target: Target, event: Event[Any], error: BaseException) -> None:
+        """Note the failure of a callback, unless the program wants to end, on its own loop."""
+        if not self.is_sheltered and not isinstance(error, Exception):
+            raise error
+        fault: CodecError | None = event.fault
+        if fault is not None and fault is error:
+            self.broken = fault
+            self._end_telling()
+        else:
+            self.failures.append((target, error))
 
     def _is_selected(self, route: Route, header: Header, payload: bytes) -> bool:
         """Whether any pattern selects the subject."""
-        if self.pattern_count == 0:
+        if self._pattern_count == 0:
             return False
         if header.subject:
             return self.patterns.matches_any(header.subject)
@@ -328,6 +496,16 @@ class Intake:
     ) -> Event[Any]:
         """An event that happens now."""
         return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
+
+
+def _departure(plan: StructPlan, header: Header, known: Entry) -> tuple[Header, bytes]:
+    """The removal of an object from where it was, in place of an update that says less."""
+    gone = copy_header(header)
+    gone.remove_obj = 1
+    gone.attributes = plan.key_mask
+    gone.from_cache = ABSENT
+    gone.subject = known.subject
+    return gone, cut(plan, split_whole(plan, known.payload), plan.key_mask)
 
 
 def _merged(

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from skerry.codec.generated import GeneratedCodec
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
+from skerry.codec.swift import Layout
 from skerry.codec.tables import TableCodec
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, RefType, StructType, VectorType
@@ -33,6 +34,8 @@ class Codec(Protocol):
     @property
     def plan(self) -> StructPlan: ...
     @property
+    def layout(self) -> Layout: ...
+    @property
     def encode(self) -> Callable[[object], bytes]: ...
     @property
     def encode_only(self) -> Callable[[object, int], bytes]: ...
@@ -56,7 +59,7 @@ class Codec(Protocol):
 
 def is_compiled() -> bool:
     """Whether the modules that walk tables are machine code in this installation."""
-    return not hasattr(TableCodec.encode, "__code__")
+    return not hasattr(TableCodec.encode_key, "__code__")
 
 
 def compile_codec(plan: StructPlan) -> Codec:

@@ -55,9 +55,7 @@ __all__ = [
     "encode_key",
     "encode_value",
     "head",
-    "present_of",
     "write_head",
-    "write_values",
 ]
 
 _I64_MAX = (1 << 63) - 1
@@ -103,25 +101,8 @@ def encode_value(plan: StructPlan, field: FieldPlan, value: object) -> bytes:
 
 
 def _write_struct(writer: BytesWriter, plan: StructPlan, obj: object, mask: i64) -> None:
-    write_values(writer, plan, plan.values_of(obj), mask)
-
-
-def present_of(plan: StructPlan, values: tuple[object, ...]) -> i64:
-    """Property set of the values of an object that are set."""
-    fields = plan.fields
-    present: i64 = 0
-    index: i64 = 0
-    for value in values:
-        if value is not None:
-            present |= fields[index].bit
-        index += 1
-    return present
-
-
-def write_values(
-    writer: BytesWriter, plan: StructPlan, values: tuple[object, ...], mask: i64
-) -> None:
     """The set values of an object, in declaration order, whose tag is in the mask, as a map."""
+    values: tuple[object, ...] = plan.values_of(obj)
     fields = plan.fields
     count: i64 = 0
     index: i64 = 0

@@ -17,9 +17,10 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
-__all__ = ["FrameCutter", "OldFrameCutter", "frame", "old_frame"]
+__all__ = ["PREFIX_BYTES", "FrameCutter", "OldFrameCutter", "frame", "old_frame"]
 
-_PREFIX_BYTES: Final = 5
+PREFIX_BYTES: Final = 5
+"""In front of each frame of version 2: its size."""
 _PREFIX: Final = 0x1A
 
 
@@ -63,12 +64,12 @@ class FrameCutter:
         buffer = self.buffer
         size: i64 = len(buffer)
         pos = self.stop
-        wanted: i64 = _PREFIX_BYTES
+        wanted: i64 = PREFIX_BYTES
         if pos < size:
             if buffer[pos] != _PREFIX:
                 self._refuse(f"a frame begins with 0x1a, found 0x{buffer[pos]:02x}", pos)
                 return False
-            if size - pos >= _PREFIX_BYTES:
+            if size - pos >= PREFIX_BYTES:
                 body: i64 = (
                     (i64(buffer[pos + 1]) << 24)
                     | (i64(buffer[pos + 2]) << 16)
@@ -79,9 +80,9 @@ class FrameCutter:
                     limit = int(self._frame_bytes_max)
                     self._refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
                     return False
-                wanted = _PREFIX_BYTES + body
+                wanted = PREFIX_BYTES + body
                 if size - pos >= wanted:
-                    self.start = pos + _PREFIX_BYTES
+                    self.start = pos + PREFIX_BYTES
                     self.stop = pos + wanted
                     self.frame_count += 1
                     return True
@@ -90,6 +91,17 @@ class FrameCutter:
         self.start = 0
         self.stop = 0
         return False
+
+    def skip(self, start: int, stop: int, count: int) -> None:
+        """Go to the frame from `start` to `stop`, which is so many behind this one."""
+        self.start = start
+        self.stop = stop
+        self.frame_count += count
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The longest body that is let through."""
+        return int(self._frame_bytes_max)
 
     def body(self) -> bytes:
         """The frame that `step` went to."""

@@ -38,6 +38,7 @@ class GeneratedCodec:
         "encode_only",
         "key",
         "key_of",
+        "layout",
         "merge",
         "normalize",
         "plan",
@@ -50,6 +51,7 @@ class GeneratedCodec:
         source = "\n".join([*_encode_source(plan), *_decode_source(plan)])
         exec(compile(source, f"<codec of {plan.name!a}>", "exec"), scope)  # noqa: S102
         self.plan = plan
+        self.layout = table.layout
         self.encode: Callable[[object], bytes] = scope["encode"]
         self.encode_only: Callable[[object, int], bytes] = scope["encode_only"]
         self.decode: Callable[[bytes], Any] = scope["decode"]

@@ -7,7 +7,7 @@ from typing import Any
 from skerry.codec import decoder, encoder, pieces
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import StructPlan
-from skerry.limits import STRUCT_COUNT_MAX
+from skerry.codec.swift import Layout
 
 __all__ = ["TableCodec"]
 
@@ -17,10 +17,11 @@ class TableCodec:
 
     def __init__(self, plan: StructPlan) -> None:
         self.plan: StructPlan = plan
-
-    def encode(self, obj: object) -> bytes:
-        """All set fields of an object."""
-        return encoder.encode(self.plan, obj, -1)
+        self.layout: Layout = Layout(plan)
+        self.encode: Any = self.layout.encode
+        """All set fields of an object, as bytes."""
+        self.decode: Any = self.layout.decode
+        """The object that the bytes are."""
 
     def encode_only(self, obj: object, mask: int) -> bytes:
         """The set fields of an object whose tags are in the mask."""
@@ -29,13 +30,6 @@ class TableCodec:
     def encode_key(self, obj: object) -> bytes:
         """The canonical key of an object."""
         return encoder.encode_key(self.plan, obj)
-
-    def decode(self, data: bytes) -> Any:
-        """The object that the bytes are."""
-        if len(data) > STRUCT_COUNT_MAX:
-            # With fewer bytes there cannot be more structs. Counted before objects are made.
-            pieces.split_whole(self.plan, data)
-        return decoder.decode(self.plan, data)
 
     def decode_from(self, data: bytes, start: int) -> tuple[Any, int]:
         """The object that begins at `start`, and where it ends."""

@@ -8,282 +8,22 @@ is under way, a client that is slow) is an `Ear` on that route.
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-from librt.strings import BytesWriter, write_f64_be, write_i32_be
-from mypy_extensions import i32, i64, mypyc_attr, u8
+from mypy_extensions import i64
 
 from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import Pieces, canonical_key, cut, split, split_again
-from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject
-from skerry.engine.cache import Cache, Entry, Shelf
-from skerry.engine.lane import Lane, Tally
+from skerry.codec.swift import Frames
+from skerry.engine.cache import Cache, Entry
+from skerry.engine.lane import Lane
+from skerry.engine.stencils import TIME_S_MAX, Stencil
+from skerry.engine.topics import Keeper, News, Route, Router, Topic
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
-from skerry.protocol.access.header import (
-    ABSENT,
-    NEVER,
-    SERVER_SENT_TIME,
-    Header,
-    copy_header,
-    read_header,
-    write_header,
-)
+from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header, read_header
 from skerry.protocol.access.repeats import Repeat
-from skerry.protocol.access.wire import frame_of
 
-__all__ = [
-    "TIME_S_MAX",
-    "Ear",
-    "Hub",
-    "Keeper",
-    "News",
-    "Route",
-    "Router",
-    "Stencil",
-    "Sweep",
-    "Topic",
-    "frame_for",
-    "replay_header",
-]
-
-TIME_S_MAX: Final = 9_000_000_000.0
-"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
-
-
-class Topic:
-    """A struct type in use: how it travels, its objects, and who hears of them."""
-
-    def __init__(
-        self,
-        type_: Any,
-        plan: StructPlan,
-        shelf: Shelf,
-        *,
-        is_cached: bool,
-        is_persistent: bool,
-        is_special: bool,
-    ) -> None:
-        self.name: str = shelf.name
-        self.type: Any = type_
-        self.plan: StructPlan = plan
-        self.shelf: Shelf = shelf
-        self.is_cached: bool = is_cached
-        self.is_persistent: bool = is_persistent
-        self.is_special: bool = is_special
-        """Whether the node itself has something to do with its objects."""
-        self.route: Route | None = None
-        """For objects under their default subject; None until it is asked for."""
-        self.routes: dict[str, Route] = {}
-        """The same by subject, where that matters."""
-        self.needs_subject: bool = False
-        """Whether somebody asked for a part of the default subjects only."""
-        self.sweep: Sweep | None = None
-        """What is left to do of the removal of many of its objects."""
-        self.tally: Tally = Tally()
-        self.accepted: i64 = 0
-        self.generation: i64 = 0
-        """Counts how often routes were forgotten."""
-
-    def forget_routes(self) -> None:
-        """Somebody came, went or is ready; routes are found anew."""
-        self.generation += 1
-        self.route = None
-        self.routes.clear()
-
-
-class Route:
-    """Who hears of updates of one topic under one subject."""
-
-    def __init__(self, lanes: list[Lane], ears: list[Ear]) -> None:
-        self.lanes: list[Lane] = lanes
-        self.ears: list[Ear] = ears
-        self.is_plain: bool = not ears
-        """Whether all on it take the same frame, apart from the subject."""
-        for lane in lanes:
-            if lane.has_origin or not lane.is_framed:
-                self.is_plain = False
-
-
-class Stencil:
-    """What to do with objects that come with a header that came before, and how to pass them on.
-
-    Of the header that goes out only the two times differ from one object to the next.
-    """
-
-    def __init__(self, repeat: Repeat, topic: Topic, lane: Lane) -> None:
-        self.repeat: Repeat = repeat
-        self.topic: Topic = topic
-        header = repeat.header
-        self.named: i64 = header.attributes | topic.plan.key_mask
-        self.subject: str = header.subject if lane.has_subjects else ""
-        self.route: Route | None = None
-        self.generation: i64 = 0
-        out = Header(header.type_name)
-        out.sent_time = 0.0
-        out.server_sent_time = 0.0
-        out.attributes = header.attributes
-        out.sender = lane.client_id
-        out.remove_obj = header.remove_obj
-        out.is_from_myself = 0
-        at = int(repeat.sent_at)
-        plain = write_header(out)
-        out.subject = self.subject
-        full = write_header(out)
-        self._heads: list[bytes] = [plain[:at], full[:at]]
-        self._rests: list[bytes] = [plain[at + 18 :], full[at + 18 :]]
-        self._tails: list[bytes] = [b"", b""]
-        self._tails_s: float = NEVER
-        """For which time the tails, the second time and all behind it, are made."""
-
-    def write(
-        self, writer: BytesWriter, sent_s: float, now_s: float, payload: bytes, has_subject: bool
-    ) -> None:
-        """Write the frame of an object."""
-        if self._tails_s != now_s:
-            middle = BytesWriter()
-            middle.append(u8(SERVER_SENT_TIME))
-            middle.append(u8(0xFB))
-            write_f64_be(middle, now_s)
-            time = middle.getvalue()
-            self._tails = [time + self._rests[0], time + self._rests[1]]
-            self._tails_s = now_s
-        head = self._heads[1] if has_subject else self._heads[0]
-        tail = self._tails[1] if has_subject else self._tails[0]
-        writer.append(u8(0x1A))
-        size: i64 = len(head) + 8 + len(tail) + len(payload)
-        write_i32_be(writer, i32(size))
-        writer.write(head)
-        write_f64_be(writer, sent_s)
-        writer.write(tail)
-        writer.write(payload)
-
-
-class News:
-    """One accepted update on its way. The header is that of the forwarded object."""
-
-    def __init__(self, topic: Topic, header: Header, payload: bytes, subject: str) -> None:
-        self.topic: Topic = topic
-        self.header: Header = header
-        self.payload: bytes = payload
-        self.subject: str = subject
-        """Empty for the default one."""
-        self.is_remove: bool = header.remove_obj == 1
-        self.pieces: Pieces | None = None
-        self.before: bytes | None = None
-        """The cached object as it was, if it was."""
-        self.entry: Entry | None = None
-        """As it is now, if it is."""
-        self.gone: Entry | None = None
-        """As it was when this update removed it."""
-        self._key: bytes | None = None
-        self._plain: bytes | None = None
-        self._subjects: bytes | None = None
-        self._origin: bytes | None = None
-
-    def key(self) -> bytes:
-        """The canonical key of the object."""
-        if self._key is None:
-            plan = self.topic.plan
-            pieces = self.pieces
-            if pieces is None:
-                pieces = split(plan, self.payload, 0)
-            self._key = canonical_key(plan, pieces)
-        return self._key
-
-    def frame(self, lane: Lane) -> bytes:
-        """The update as bytes for one client; those who take the same share them."""
-        if not lane.is_framed:
-            return self._own_frame(lane)
-        if lane.has_origin:
-            if self._origin is None:
-                self._origin = self._make(True, True)
-            return self._origin
-        if lane.has_subjects and self.subject:
-            if self._subjects is None:
-                self._subjects = self._make(True, False)
-            return self._subjects
-        if self._plain is None:
-            self._plain = self._make(False, False)
-        return self._plain
-
-    def _make(self, has_subject: bool, has_origin: bool) -> bytes:
-        header = self.header
-        header.subject = self.subject if has_subject else ""
-        if has_origin:
-            return frame_of(header, self.payload)
-        sequence, position, node = header.sequence, header.position, header.node
-        header.sequence = ABSENT
-        header.position = ABSENT
-        header.node = 0
-        data = frame_of(header, self.payload)
-        header.sequence = sequence
-        header.position = position
-        header.node = node
-        return data
-
-    def _own_frame(self, lane: Lane) -> bytes:
-        header = self.header
-        header.subject = self.subject if lane.has_subjects else ""
-        sequence, position, node = header.sequence, header.position, header.node
-        if not lane.has_origin:
-            header.sequence = ABSENT
-            header.position = ABSENT
-            header.node = 0
-        data = lane.wire.frame(header, self.payload)
-        header.sequence = sequence
-        header.position = position
-        header.node = node
-        return data
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Ear:
-    """Somebody on a route who needs more than a frame on a lane."""
-
-    def __init__(self) -> None:
-        self.client_id: i64 = 0
-        """Of a client that is there for the subject of the route; 0 for one that is not."""
-
-    def leave(self, news: News) -> None:
-        """An object is no longer under this subject."""
-        raise NotImplementedError
-
-    def hear(self, news: News) -> None:
-        """Take an update that was accepted."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Sweep:
-    """Objects of a topic that are removed some at a time, and yet seem to go all at once."""
-
-    def settle(self, key: bytes) -> None:
-        """An update of an object has come: if it is to go, that has to happen first."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Router:
-    """Knows who is to hear what."""
-
-    def resolve(self, topic: Topic, subject: str) -> Route:
-        """The route of a topic, for a subject or for all default ones; it is kept there."""
-        raise NotImplementedError
-
-
-@mypyc_attr(allow_interpreted_subclasses=True)
-class Keeper:
-    """Takes what has to survive the node."""
-
-    def check(self) -> None:
-        """LimitExceeded when no more can be taken now."""
-        raise NotImplementedError
-
-    def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
-        """An object changed or, without an entry, went; gives the number of the change."""
-        raise NotImplementedError
+__all__ = ["Hub"]
 
 
 class Hub:
@@ -300,6 +40,9 @@ class Hub:
         """Lanes that have something new."""
         self._pieces: Pieces = Pieces(b"")
         """For one object after the other."""
+        self._plain: Frames = Frames()
+        self._full: Frames = Frames()
+        """For frames on their way out, without and with a subject."""
         self.node: i64 = node
 
     def take_frames(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
@@ -316,8 +59,11 @@ class Hub:
     def take_frame(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: i64) -> bool:
         """Take the frame that the cutter is at; false, and nothing done, if it is not ordinary."""
         stencil = self._find(lane, cutter)
-        if stencil is not None and self._take_alike(lane, stencil, cutter, now_s, wall_ns):
-            return True
+        if stencil is not None:
+            if self._forward(lane, stencil, cutter, now_s):
+                return True
+            if self._take_alike(lane, stencil, cutter, now_s, wall_ns):
+                return True
         body = cutter.body()
         header, at = read_header(body, 0)
         topic = self.topics.get(header.type_name)
@@ -346,6 +92,36 @@ class Hub:
         lane.stencil = spare
         lane.spare_stencil = stencil
         return spare
+
+    def _forward(self, lane: Lane, stencil: Stencil, cutter: FrameCutter, now_s: float) -> bool:
+        """Pass on a message whose header came before, and all behind it that are like it.
+
+        False, and nothing done, if it needs more. The cutter is then at the last of them.
+        """
+        topic = stencil.topic
+        if topic.is_cached or topic.sweep is not None or self.topics.get(topic.name) is not topic:
+            return False
+        route = stencil.route
+        if route is None or stencil.generation != topic.generation or not route.is_plain:
+            return False
+        plain = self._plain if route.has_plain else None
+        full = self._full if route.has_full else None
+        count = stencil.forward(cutter, now_s, plain, full)
+        if count == 0:
+            return False
+        plain_data = b"" if plain is None else plain.take()
+        full_data = b"" if full is None else full.take()
+        self.position += count
+        topic.accepted += count
+        lane.sequence += count
+        if lane.topic_name is not topic.name:
+            lane.note_published(topic.name)
+        tally = topic.tally
+        tally.due += len(route.lanes) * count
+        for member in route.lanes:
+            data = full_data if member.has_subjects else plain_data
+            member.deliver_run(data, count, tally)
+        return True
 
     def _take_alike(
         self, lane: Lane, stencil: Stencil, cutter: FrameCutter, now_s: float, wall_ns: i64
@@ -391,10 +167,11 @@ class Hub:
             lane.note_published(topic.name)
         tally = topic.tally
         tally.due += len(route.lanes)
+        plain = stencil.frame(sent_time, now_s, payload, False) if route.has_plain else b""
+        full = stencil.frame(sent_time, now_s, payload, True) if route.has_full else b""
         for member in route.lanes:
             member.tally.due += 1
-            stencil.write(member.writer, sent_time, now_s, payload, member.has_subjects)
-            member.count(tally)
+            member.deliver(full if member.has_subjects else plain, tally)
         return True
 
     def _store(
@@ -632,29 +409,3 @@ def _clients_on(route: Route) -> set[int]:
     for ear in route.ears:
         found.add(int(ear.client_id))
     return found
-
-
-def frame_for(lane: Lane, header: Header, payload: bytes, subject: str) -> bytes:
-    """A frame for one client alone; of the additions it gets what it understands."""
-    header.subject = subject if lane.has_subjects else ""
-    if not lane.has_origin:
-        header.sequence = ABSENT
-        header.position = ABSENT
-        header.node = 0
-    if lane.is_framed:
-        return frame_of(header, payload)
-    return lane.wire.frame(header, payload)
-
-
-def replay_header(topic: Topic, entry: Entry, left: int, now_s: float, node: int) -> Header:
-    """The header of a cached object for somebody who just joined."""
-    header = Header(topic.name)
-    header.sent_time = entry.sent_ns / 1_000_000_000
-    header.server_sent_time = now_s
-    header.attributes = entry.present
-    header.sender = entry.modified_from
-    header.from_cache = left
-    header.remove_obj = 0
-    header.position = entry.position
-    header.node = node
-    return header

@@ -78,7 +78,7 @@ class Lane(Outgoing):
 
     def add(self, frame: bytes) -> None:
         """A message of the protocol."""
-        self.writer.write(frame)
+        self._writer.write(frame)
         self.frame_count += 1
         if not self._is_listed:
             self._is_listed = True
@@ -86,20 +86,25 @@ class Lane(Outgoing):
 
     def deliver(self, frame: bytes, tally: Tally) -> None:
         """An update, counted as due already; `tally` is that of its type."""
-        self.writer.write(frame)
-        self.count(tally)
-
-    def count(self, tally: Tally) -> None:
-        """An update was written, counted as due already; `tally` is that of its type."""
+        self._writer.write(frame)
         self.frame_count += 1
-        self.waiting_count += 1
+        self._note(tally, 1)
+
+    def deliver_run(self, frames: bytes, count: i64, tally: Tally) -> None:
+        """Updates of one type, one after the other, that were not counted as due yet."""
+        self.tally.due += count
+        self.add_run(frames, int(count))
+        self._note(tally, count)
+
+    def _note(self, tally: Tally, count: i64) -> None:
+        self.waiting_count += count
         if not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
         if self._run is tally:
-            self._run_count += 1
+            self._run_count += count
         else:
-            self._start_run(tally)
+            self._start_run(tally, count)
 
     def note_published(self, type_name: str) -> None:
         """An update of another type than the one before it."""
@@ -118,7 +123,7 @@ class Lane(Outgoing):
 
     def take(self) -> bytes:
         """All that waits, as bytes for the stream; from now on it counts as delivered."""
-        size = len(self.writer)
+        size = self.size
         self.sent_count += self.frame_count
         self.sent_bytes += size
         if size > self.size_peak:
@@ -142,11 +147,11 @@ class Lane(Outgoing):
             runs.append((self._run, int(self._run_count)))
         return runs
 
-    def _start_run(self, tally: Tally) -> None:
+    def _start_run(self, tally: Tally, count: i64) -> None:
         if self._run is not None:
             self._runs.append((self._run, int(self._run_count)))
         self._run = tally
-        self._run_count = 1
+        self._run_count = count
 
     def _take_runs(self) -> list[tuple[Tally, int]]:
         runs = self.runs()

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from skerry.engine.clients import Client
-from skerry.engine.hub import Topic
 from skerry.engine.lane import Tally
+from skerry.engine.topics import Topic
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.machine import Statistics

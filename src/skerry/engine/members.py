@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
-from skerry.engine.hub import Ear, Hub, News, Topic, frame_for
+from skerry.engine.hub import Hub
 from skerry.engine.replay import LaneTeller, Replay
 from skerry.engine.slots import Slot
+from skerry.engine.topics import Ear, News, Topic, frame_for
 from skerry.limits import CONFLATE_BYTES
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, copy_header

@@ -21,7 +21,7 @@ from skerry.engine.arrivals import Arrivals
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
-from skerry.engine.hub import Hub, Topic
+from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
 from skerry.engine.persistence import Journal, StoredObject, StoredType
@@ -29,6 +29,7 @@ from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
 from skerry.engine.sweeps import Sweeps
+from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from mypy_extensions import i64, mypyc_attr
 
 from skerry.engine.cache import Entry
-from skerry.engine.hub import Topic, frame_for, replay_header
 from skerry.engine.lane import Lane
+from skerry.engine.topics import Topic, frame_for, replay_header
 from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX
 
 __all__ = ["LaneTeller", "Replay", "Teller"]

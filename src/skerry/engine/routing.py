@@ -9,10 +9,11 @@ from skerry.codec.pieces import split
 from skerry.codec.subjects import default_pattern, default_subject
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
-from skerry.engine.hub import Ear, Hub, News, Route, Router, Topic
+from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.members import Bystander, Denied, Listener, Membership, Voice
 from skerry.engine.scopes import is_site_message
+from skerry.engine.topics import Ear, News, Route, Router, Topic
 from skerry.engine.views import View
 from skerry.errors import LimitExceeded
 from skerry.limits import GROUP_COUNT_MAX, PATTERN_MEMO_CHAR_COUNT_MAX, ROUTE_MEMO_COUNT_MAX

@@ -13,11 +13,12 @@ from skerry.codec.pieces import cut, split
 from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
 from skerry.engine.admission import Admission
 from skerry.engine.clients import Client, Countdown, Later
-from skerry.engine.hub import Hub, Topic
+from skerry.engine.hub import Hub
 from skerry.engine.members import Membership
 from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay
 from skerry.engine.routing import WILD_CARDS, Routing, knows_type
+from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
 from skerry.engine.views import Selection, View
 from skerry.errors import FilterError

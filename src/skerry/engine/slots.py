@@ -10,8 +10,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Protocol
 
-from skerry.engine.hub import News, Topic
 from skerry.engine.lane import Lane
+from skerry.engine.topics import News, Topic
 from skerry.limits import CONFLATED_COUNT_MAX
 
 __all__ = ["Late", "Slot", "Slots"]

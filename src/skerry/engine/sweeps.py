@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from skerry.engine.hub import Hub, Sweep, Topic
+from skerry.engine.hub import Hub
+from skerry.engine.topics import Sweep, Topic
 from skerry.limits import SWEEP_SLICE_COUNT
 from skerry.objects.times import seconds_of_ns
 

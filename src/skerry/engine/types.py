@@ -15,9 +15,10 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.adoption import Adoption, plan_adoption, with_part
 from skerry.engine.cache import Entry
 from skerry.engine.events import TypeAdopted, TypeConflict
-from skerry.engine.hub import Hub, Keeper, Topic
+from skerry.engine.hub import Hub
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.routing import Routing
+from skerry.engine.topics import Keeper, Topic
 from skerry.errors import SchemaMismatchError
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of

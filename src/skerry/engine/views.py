@@ -11,11 +11,12 @@ from collections.abc import Callable
 from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
-from skerry.engine.hub import Ear, Hub, News, Topic, frame_for, replay_header
+from skerry.engine.hub import Hub
 from skerry.engine.members import is_behind
 from skerry.engine.query import Query
 from skerry.engine.replay import Replay, Teller
 from skerry.engine.slots import Slot
+from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
 from skerry.limits import SELECT_SLICE_COUNT
 from skerry.protocol.access.header import Header, copy_header
 

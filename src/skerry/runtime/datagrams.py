@@ -28,6 +28,7 @@ __all__ = [
     "segment_option",
     "set_buffers",
     "start_coalescing",
+    "train_size",
     "train_stop",
 ]
 
@@ -113,14 +114,20 @@ def train_stop(datagrams: Sequence[bytes], first: int) -> int:
     return stop
 
 
-def cut_train(data: bytes, ancillary: Sequence[tuple[int, int, bytes]]) -> list[bytes]:
-    """The datagrams in what was received at once."""
+def cut_train(data: bytes, size: int) -> list[bytes]:
+    """The datagrams in what was received at once, each of this size but for the last."""
+    if len(data) <= size:
+        return [data]
+    return [data[pos : pos + size] for pos in range(0, len(data), size)]
+
+
+def train_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
+    """The size of the datagrams in what was received at once; 0 if it is a single one."""
     for level, kind, value in ancillary:
         if level == socket.IPPROTO_UDP and kind == UDP_GRO:
             (size,) = struct.unpack_from("=i", value)
-            if 0 < size < len(data):
-                return [data[pos : pos + size] for pos in range(0, len(data), size)]
-    return [data]
+            return max(int(size), 0)
+    return 0
 
 
 def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -> bool:

@@ -8,17 +8,19 @@ import socket
 import struct
 from typing import Final
 
+from mypy_extensions import mypyc_attr
+
 from skerry.errors import ConnectFailed, LimitExceeded
 from skerry.protocol.machine import Address
 from skerry.runtime.datagrams import (
     Buffer,
-    cut_train,
     drop_kinds,
     has_segmentation,
     kernel_drop_count,
     segment_option,
     set_buffers,
     start_coalescing,
+    train_size,
     train_stop,
 )
 from skerry.runtime.interfaces import Interface, find_interface
@@ -31,10 +33,12 @@ _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
 _HEADS_V4: Final = 20 + 8
 _HEADS_V6: Final = 40 + 8
 _LOOPBACK_V4: Final = "127.0.0.1"
+_KEPT_BYTES: Final = 1024 * 1024
 
 log = logging.getLogger(__name__)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class MulticastSocket:
     """Sends to a group and receives from it, many datagrams in one call where the kernel can."""
 
@@ -70,6 +74,10 @@ class MulticastSocket:
         """Whether one call sends many datagrams."""
         self.receives_trains = trains and start_coalescing(self._made)
         """Whether one call receives many."""
+        _keep_memory()
+        # Most come from where the one before came from.
+        self._source: object = None
+        self._address = group
 
     @property
     def datagram_bytes_max(self) -> int:
@@ -114,17 +122,23 @@ class MulticastSocket:
         if failure is not None:
             raise failure
 
-    def receive(self) -> tuple[list[bytes], Address]:
-        """Datagrams that are there, and who sent them; BlockingIOError if there are none."""
+    def receive(self) -> tuple[bytes, int, Address]:
+        """Datagrams that are there, and who sent them; BlockingIOError if there are none.
+
+        They stand one behind another, and all are of the size that is told, but for the last.
+        """
         if self.receives_trains:
             data, ancillary, _, source = self._made.recvmsg(
                 _RECEIVE_BYTES, _ANCILLARY_BYTES, socket.MSG_DONTWAIT
             )
-            datagrams = cut_train(data, ancillary) if ancillary else [data]
+            size = train_size(ancillary) if ancillary else 0
         else:
             data, source = self._made.recvfrom(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
-            datagrams = [data]
-        return datagrams, Address(source[0], source[1])
+            size = 0
+        if source != self._source:
+            self._source = source
+            self._address = Address(source[0], source[1])
+        return data, size or len(data), self._address
 
     def close(self) -> None:
         """Leave the group."""
@@ -197,6 +211,17 @@ class SenderNumber:
     def close(self) -> None:
         """Let others have it."""
         self._made.close()
+
+
+def _keep_memory() -> None:
+    """Let the memory of what was received be that of what is received next.
+
+    Memory at the end of the heap goes back to the kernel as soon as 128 KB of it are free, which
+    two trains are, and has to be fetched and emptied page by page for the next ones. The C library
+    takes the largest piece that it has seen come and go for what a program needs again and again,
+    and keeps twice as much; so it is shown one.
+    """
+    bytes(_KEPT_BYTES)
 
 
 def _failure(group: Address, interface: Interface, error: OSError) -> ConnectFailed:

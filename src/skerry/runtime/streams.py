@@ -198,12 +198,13 @@ class NodeServer:
         self.core.receive(data, address, monotonic_ns())
         if not self._is_gathering:
             self._is_gathering = True
+            # What is not for clients can wait until they have theirs, and is done then.
             self._loop.call_soon(self._end_gathering)
-            self._carry()
+            self._send()
             return
         self._gathered_bytes += len(data)
         if self._gathered_bytes >= _GATHERED_BYTES_MAX:
-            self._carry()
+            self._send()
 
     def paused(self, address: Address) -> None:
         """A client takes less than it is sent."""
@@ -235,6 +236,11 @@ class NodeServer:
 
     def _carry(self) -> None:
         """Bring out what the node wants to say, and set its alarm clock."""
+        self._send()
+        self._settle()
+
+    def _send(self) -> None:
+        """Write what is for clients."""
         self._gathered_bytes = 0
         for transmit in self.core.take_transmits():
             stream = self._streams.get(transmit.destination)
@@ -244,6 +250,9 @@ class NodeServer:
                 self._end(transmit.destination, is_abrupt=transmit.is_abrupt)
             else:
                 stream.write(transmit.data)
+
+    def _settle(self) -> None:
+        """Tell all others, and set the alarm clock."""
         events = self.core.take_events()
         if events and self._hear is not None:
             self._hear(events)
@@ -263,7 +272,8 @@ class NodeServer:
     def _end_gathering(self) -> None:
         self._is_gathering = False
         if self._gathered_bytes:
-            self._carry()
+            self._send()
+        self._settle()
 
     def _set_timer(self) -> None:
         due_ns = self.core.deadline_ns()

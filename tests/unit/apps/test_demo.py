@@ -22,6 +22,7 @@ def tour(stage: Stage, told: list[str], *, seconds: float = 1.0) -> Tour:
         seconds=seconds,
         vessel_count=4,
         seed=1,
+        has_tables=False,
     )
 
 
@@ -33,7 +34,7 @@ def test_every_promise_is_made_and_holds() -> None:
         acts = [act.title for act in played.acts()]
     assert len(acts) == ACT_COUNT
     assert [check for check in played.checks if not check.holds] == []
-    assert len(played.checks) == 9
+    assert len(played.checks) == 10
     assert any("is killed" in line for line in told)
 
 

@@ -51,6 +51,22 @@ def test_program_hears_orders_and_is_heard(echo: Program) -> None:
     assert echo.wait_end() == 0
 
 
+def test_all_that_a_program_said_is_kept(echo: Program) -> None:
+    echo.tell("one")
+    echo.wait_said("echo")
+    assert [line["say"] for line in echo.lines()] == ["ready", "echo"]
+
+
+def test_program_that_is_done_by_itself_is_waited_for() -> None:
+    with Stage() as stage:
+        program = stage.start("counter", "-c", 'print("{}")')
+        program.finish(30.0)
+        assert program.lines() == [{}]
+        failed = stage.start("failed", "-c", 'import sys; sys.exit("no luck")')
+        with pytest.raises(StartFailed, match="failed with 1; its last words: no luck"):
+            failed.finish(30.0)
+
+
 def test_program_that_ends_on_a_signal_gives_its_code(echo: Program) -> None:
     echo.signal(signal.SIGSTOP)
     echo.signal(signal.SIGCONT)

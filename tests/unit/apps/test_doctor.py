@@ -5,6 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ def patient(folder: Path, place: str, *, endpoint: str | None = None) -> Patient
             "SKERRY_RUNTIME_DIR": str(folder / "run"),
             "SKERRY_STATE_DIR": str(folder / "state"),
             "SKERRY_ENDPOINT": place,
+            "XDG_CACHE_HOME": str(folder / "cache"),
         },
         connect=lambda: skerry.connect(place, timeout=5.0),
         endpoint=endpoint,
@@ -37,7 +39,7 @@ def test_all_is_examined_and_nothing_fails_where_a_node_runs(
 ) -> None:
     found = by_name(examine(patient(tmp_path, live_node.place)))
     assert {f"port {port}" for port in PORTS} < set(found)
-    assert {"python", "build", "runtime folder", "state folder", "clock"} < set(found)
+    assert {"python", "build", "java", "runtime folder", "state folder", "clock"} < set(found)
     assert [finding for finding in found.values() if finding.verdict == "fail"] == []
     assert found["node"].verdict == "ok"
     assert found["node"].facts.startswith(f"harbour at {live_node.place}: connected in ")
@@ -144,6 +146,20 @@ def test_slow_answers_are_worth_a_warning(live_node: Any, monkeypatch: pytest.Mo
     monkeypatch.setattr(doctor, "_ROUND_MS_SLOW", 0.0)
     with skerry.connect(live_node.place) as space:
         assert doctor._speed(space, "here", 1.0).verdict == "warn"
+
+
+def test_java_is_looked_for_as_spark_would(tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "java"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'openjdk version \"21.0.2\"' >&2\n")
+    program.chmod(0o755)
+    usual = patient(tmp_path, "uds:nowhere")
+    found = doctor._java(replace(usual, environ={"JAVA_HOME": str(tmp_path)}))
+    assert found.verdict == "ok"
+    assert f"version 21 at {tmp_path}" in found.facts
+    none = doctor._java(replace(usual, environ={"JAVA_HOME": str(tmp_path / "none")}))
+    assert none.verdict == "warn"
+    assert "JAVA_HOME" in none.advice
 
 
 def test_extra_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

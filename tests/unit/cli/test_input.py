@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
 from skerry.cli import input as module
-from skerry.cli.input import input_bytes, input_lines
+from skerry.cli.input import input_bytes, input_contents, input_lines
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import LimitExceeded
 from skerry.limits import PAYLOAD_BYTES_MAX
@@ -72,3 +73,28 @@ def test_piece_may_be_as_long_as_an_object_and_no_longer(
                     read()
             else:
                 assert read() in ([b"x" * size], b"x" * size)
+
+
+def test_what_is_given_is_one_piece(fed: Fed, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"\0\1")
+    fed(b"a\nb\n")
+    pieces = {
+        "text": b"text",
+        "": b"",
+        f"@{tmp_path / 'file'}": b"\0\1",
+        "hex:00fF": b"\0\xff",
+        "-": b"a\nb\n",
+    }
+    for given, piece in pieces.items():
+        assert list(input_contents(given, Stop())) == [piece]
+
+
+def test_without_anything_given_each_line_is_a_piece(fed: Fed) -> None:
+    fed(b"a\nb\n")
+    assert list(input_contents(None, Stop())) == [b"a", b"b"]
+
+
+@pytest.mark.parametrize("given", ["hex:0", "hex:xy"])
+def test_what_is_not_hex_is_told(given: str) -> None:
+    with pytest.raises(click.UsageError, match="is not hex"):
+        list(input_contents(given, Stop()))

@@ -8,9 +8,11 @@ import pytest
 
 from skerry.client.events import Event, Shape
 from skerry.client.intake import Intake, Route, Store, Target
+from skerry.codec.frame import FrameCutter
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of, key_of
-from skerry.protocol.access.header import Header
+from skerry.protocol.access.header import Header, read_header
+from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import Shout, Stage, Vessel, operations
 
 
@@ -194,3 +196,172 @@ def test_an_object_goes_from_where_it_is_known_whatever_its_removal_says() -> No
     assert operations(fleet) == ["create", "remove"] * 2
     assert [event.subject for event in fleet] == ["/fleet/1"] * 4
     assert yard == []
+
+
+# -- messages, which are told in runs
+
+
+def shouts(count: int, first: int = 0) -> bytes:
+    frames = []
+    for number in range(first, first + count):
+        header, payload = sent(Shout(text=str(number)), sent_time=float(number))
+        frames.append(Wire().frame(header, payload))
+    return b"".join(frames)
+
+
+class Crowd:
+    """Some who hear of shouts, and do things meanwhile."""
+
+    def __init__(self) -> None:
+        self.intake = Intake()
+        self.route = Route(shape_of(Shout), False)
+        self.route.is_joined = True
+        self.intake.routes["Shout"] = self.route
+        self.heard: list[tuple[str, str]] = []
+        self.cutter = FrameCutter()
+
+    def join(self, name: str, act: Any = None, shape: Shape | None = None) -> Target:
+        def hear(event: Event[Any]) -> None:
+            self.heard.append((name, event.object.text))
+            if act is not None:
+                act(event)
+
+        target = Target(hear, shape)
+        self.route.targets = [*self.route.targets, target]
+        return target
+
+    def take(self, data: bytes) -> bool:
+        self.cutter.load(data)
+        return self.intake.take_frames(self.cutter)
+
+    def of(self, name: str) -> list[int]:
+        return [int(text) for who, text in self.heard if who == name]
+
+
+def test_all_messages_are_told_whatever_pieces_they_come_in() -> None:
+    data = shouts(9)
+    for size in (1, 40, 75, len(data)):
+        crowd = Crowd()
+        crowd.join("a")
+        for at in range(0, len(data), size):
+            assert crowd.take(data[at : at + size])
+        assert crowd.of("a") == list(range(9))
+
+
+def test_who_comes_or_goes_while_messages_are_told_is_told_from_the_next_on() -> None:
+    crowd = Crowd()
+
+    def act(event: Event[Any]) -> None:
+        if event.object.text == "3":
+            crowd.join("late")
+        if event.object.text == "5":
+            second.is_open = False
+            crowd.route.targets = [t for t in crowd.route.targets if t is not second]
+
+    crowd.join("first", act)
+    second = crowd.join("second")
+    assert crowd.take(shouts(9))
+    assert crowd.of("first") == list(range(9))
+    assert crowd.of("second") == list(range(5))
+    assert crowd.of("late") == list(range(4, 9))
+    assert crowd.cutter.frame_count == 9
+
+
+def test_nobody_is_told_any_more_once_the_space_has_stopped() -> None:
+    crowd = Crowd()
+
+    def act(event: Event[Any]) -> None:
+        crowd.intake.is_stopped = event.object.text == "4"
+
+    crowd.join("a", act)
+    crowd.take(shouts(9))
+    assert crowd.of("a") == list(range(5))
+
+
+@pytest.mark.parametrize("change", ["is_joined", "has_patterns", "views", "pattern_count"])
+def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) -> None:
+    crowd = Crowd()
+    seen: list[str] = []
+
+    class View:
+        def changed(self, _key: bytes, event: Event[Any]) -> None:
+            seen.append(event.object.text)
+
+    def act(event: Event[Any]) -> None:
+        if event.object.text != "4":
+            return
+        if change == "is_joined":
+            crowd.route.is_joined = False
+        elif change == "views":
+            crowd.route.views = [View()]
+        else:
+            crowd.intake.patterns.add("/Shout", Target(lambda e: seen.append(e.object.text), None))
+            crowd.intake.pattern_count = 1
+            crowd.route.has_patterns = True
+
+    crowd.join("a", act)
+    crowd.take(shouts(9))
+    assert crowd.of("a") == list(range(5 if change == "is_joined" else 9))
+    assert seen == ([] if change == "is_joined" else [str(n) for n in range(5, 9)])
+
+
+def test_who_wants_another_class_gets_objects_of_it_in_a_run_too() -> None:
+    class Loud(Shout):  # type: ignore[misc]
+        """A class of the program."""
+
+    crowd, classes = Crowd(), []
+    crowd.join("a", lambda event: classes.append(type(event.object)), shape_of(Loud))
+    crowd.join("b")
+    assert crowd.take(shouts(4))
+    assert crowd.of("a") == crowd.of("b") == list(range(4))
+    assert classes == [Loud] * 4
+
+
+def test_message_that_is_none_stops_the_run_at_itself() -> None:
+    crowd = Crowd()
+    crowd.join("a")
+    bad = shouts(1, 7).replace(b"\xa1\x01\x61" + b"7", b"\xa1\x01\x18" + b"7")
+    assert not crowd.take(shouts(4) + bad + shouts(2, 8))
+    assert isinstance(crowd.intake.broken, DecodeError)
+    header, size = read_header(crowd.cutter.body(), 0)
+    assert (header.type_name, crowd.cutter.body()[size:]) == ("Shout", b"\xa1\x01\x187")
+    crowd.intake.broken = None
+    assert crowd.intake.take_frames(crowd.cutter)
+    assert crowd.of("a") == [0, 1, 2, 3, 8, 9]
+
+
+def test_events_of_a_run_tell_of_their_own_moment_when_they_are_kept() -> None:
+    crowd = Crowd()
+    events: list[Event[Any]] = []
+    crowd.join("a", events.append)
+    crowd.join("b", lambda event: event.header)
+    crowd.take(shouts(5))
+    assert [event.header.sent_time for event in events] == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert [event.update.text for event in events] == ["0", "1", "2", "3", "4"]
+    assert [event.subject for event in events] == ["/Shout"] * 5
+
+
+def test_a_taker_takes_all_in_the_place_of_stores_and_events() -> None:
+    class Taker:
+        def __init__(self) -> None:
+            self.taken: list[Any] = []
+
+        def take_frames(self, cutter: Any) -> bool:
+            self.taken.append(cutter)
+            return False
+
+        def take(self, arrived: list[tuple[Header, bytes]], start: int) -> int:
+            self.taken.append(arrived[start])
+            return len(arrived)
+
+    intake = Intake()
+    events: list[Event[Any]] = []
+    store = vessels(intake, events.append)
+    taker = intake.taker = Taker()
+    arrived = [sent(Vessel(mmsi=1)), sent(Vessel(mmsi=2))]
+    assert intake.take(arrived, 1) == 2
+    cutter = FrameCutter()
+    assert not intake.take_frames(cutter)
+    assert taker.taken == [arrived[1], cutter]
+    assert not store.objects
+    assert not events

@@ -253,7 +253,7 @@ def test_publish_while_another_thread_closes_is_told(node: str) -> None:
     space.close()
     # As if the space had been closed between the look at it and the wake-up.
     with pytest.raises(Disconnected, match="the space is closed"):
-        space._wake()
+        space._carry_soon()
 
 
 def test_space_that_was_not_closed_is_warned_about_and_ends(node: str) -> None:

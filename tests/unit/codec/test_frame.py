@@ -157,3 +157,16 @@ def test_a_frame_that_comes_in_tiny_pieces_takes_no_more_memory_than_its_bytes()
     assert waiting < 2 * size
     assert peak < 3 * size
     assert cutter.feed(piece) == [piece * (size // 2)]
+
+
+def test_who_has_looked_ahead_says_where_it_is() -> None:
+    cutter = FrameCutter(frame_bytes_max=400)
+    bodies = [b"one", b"two", b"three", b"four"]
+    cutter.load(b"".join(frame(body) for body in bodies))
+    assert cutter.step()
+    cutter.skip(2 * 8 + 5, 2 * 8 + 10, 2)
+    assert (cutter.body(), cutter.frame_count) == (b"three", 3)
+    assert cutter.step()
+    assert (cutter.body(), cutter.frame_count) == (b"four", 4)
+    assert not cutter.step()
+    assert cutter.frame_bytes_max == 400

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
-from skerry.engine.hub import TIME_S_MAX
+from skerry.engine.stencils import TIME_S_MAX
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.objects.internal import internal_class
@@ -456,3 +456,36 @@ def test_a_cache_is_as_large_as_its_bounds_say_by_default(
 ) -> None:
     cache = make_harbour().node.cache
     assert (cache._object_count_max, cache._bytes_max) == (CACHE_OBJECT_COUNT_MAX, CACHE_BYTES_MAX)
+
+
+@pytest.mark.parametrize("subject", ["", "/own"])
+def test_a_run_of_messages_is_told_and_counted_like_single_ones(
+    harbour: Harbour, maker: Guest, subject: str
+) -> None:
+    full, plain = harbour.guest("full", extensions=1), harbour.plain()
+    origin = harbour.guest("origin")
+    readers = [full, plain]
+    frames: list[bytes] = []
+    for number in range(500):
+        note = Note(who=1, number=number)
+        header = header_for("Note", int(note.attributes))
+        header.sent_time, header.subject = 1.0 + number, subject
+        frames.append(Wire().frame(header, note.encode()))
+    for reader in readers:
+        reader.join("Note")
+    maker.say_bytes(b"".join(frames[:300]))
+    # Who wants to know the origin of an update does not take the same frame as others.
+    origin.join("Note")
+    maker.say_bytes(b"".join(frames[300:]))
+    for reader in readers:
+        items = reader.items("Note")
+        assert [Note.decode(item.payload).number for item in items] == list(range(500))
+        assert [item.header.sent_time for item in items] == [1.0 + n for n in range(500)]
+        assert {int(item.header.sender) for item in items} == {maker.client_id}
+        assert {item.header.subject for item in items} == {"" if reader is plain else subject}
+    sequences = [int(item.header.sequence) for item in origin.items("Note")]
+    assert sequences == list(range(sequences[0], sequences[0] + 200))
+    assert sequences[0] > 300
+    row = harbour.row("Note")
+    assert (row.due, row.delivered) == (1200, 1200)
+    harbour.check()

@@ -93,3 +93,21 @@ def test_published_types_are_noted_in_order_and_once() -> None:
         lane.note_published(name)
     assert list(lane.published) == ["Boat", "Car"]
     assert lane.topic_name == "Boat"
+
+
+def test_updates_that_come_together_are_accounted_for_like_single_ones() -> None:
+    lane, listed = make()
+    boats, cars = Tally(), Tally()
+    lane.deliver(b"a", boats)
+    lane.deliver_run(b"bc", 2, boats)
+    lane.deliver_run(b"def", 3, cars)
+    assert [(t is boats, n) for t, n in lane.runs()] == [(True, 3), (False, 3)]
+    assert (lane.waiting_count, lane.frame_count, lane.size) == (6, 6, 6)
+    assert lane.tally.due == 5, "the first was counted by who delivered it"
+    assert listed == [lane]
+    assert lane.take() == b"abcdef"
+    assert (lane.sent_count, lane.sent_bytes, lane.size_peak) == (6, 6, 6)
+    assert (boats.delivered, cars.delivered) == (3, 3)
+    lane.deliver_run(b"gh", 2, cars)
+    lane.expire()
+    assert (cars.expired, lane.size) == (2, 0)

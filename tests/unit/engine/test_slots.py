@@ -9,9 +9,9 @@ import pytest
 
 import skerry
 from skerry.engine.cache import Shelf
-from skerry.engine.hub import News, Topic
 from skerry.engine.lane import Lane
 from skerry.engine.slots import Slot, Slots
+from skerry.engine.topics import News, Topic
 from skerry.limits import CONFLATED_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header

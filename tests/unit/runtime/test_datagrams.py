@@ -21,6 +21,7 @@ from skerry.runtime.datagrams import (
     segment_option,
     set_buffers,
     start_coalescing,
+    train_size,
     train_stop,
 )
 
@@ -71,11 +72,12 @@ def test_train_is_of_one_kind() -> None:
 
 def test_train_is_cut_where_the_kernel_says() -> None:
     told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
-    assert cut_train(b"aaaabbbbcc", told) == [b"aaaa", b"bbbb", b"cc"]
-    assert cut_train(b"aaaa", told) == [b"aaaa"]
-    assert cut_train(b"aaaabb", []) == [b"aaaabb"]
-    assert cut_train(b"aaaabb", [(socket.SOL_SOCKET, 1, b"")]) == [b"aaaabb"]
-    assert cut_train(b"aa", [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 0))]) == [b"aa"]
+    assert train_size(told) == 4
+    assert train_size([]) == train_size([(socket.SOL_SOCKET, 1, b"")]) == 0
+    assert train_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
+    assert cut_train(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]
+    assert cut_train(b"aaaa", 4) == [b"aaaa"]
+    assert cut_train(b"", 0) == [b""]
 
 
 def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -84,7 +86,7 @@ def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.so
         pytest.skip("this kernel has no trains")
     sending.sendmsg([b"aaaa", b"bbbb", b"cc"], segment_option(4))
     data, ancillary, _, _ = receiving.recvmsg(65535, socket.CMSG_SPACE(4))
-    assert cut_train(data, ancillary) == [b"aaaa", b"bbbb", b"cc"]
+    assert cut_train(data, train_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
 
 
 def test_who_takes_no_trains_gets_its_datagrams(pair: tuple[socket.socket, socket.socket]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from skerry.errors import ConnectFailed, LimitExceeded
 from skerry.protocol.machine import Address
 from skerry.runtime import multicast
-from skerry.runtime.datagrams import Buffer
+from skerry.runtime.datagrams import Buffer, cut_train
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
 
 Join = Callable[..., MulticastSocket]
@@ -45,9 +45,9 @@ def join() -> Iterator[Join]:
 def received(made: MulticastSocket) -> list[bytes]:
     found: list[bytes] = []
     while select.select([made], [], [], 0.05)[0]:
-        datagrams, source = made.receive()
+        data, size, source = made.receive()
         assert source.host == "127.0.0.1"
-        found += datagrams
+        found += cut_train(data, size)
     return found
 
 

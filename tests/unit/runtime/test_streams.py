@@ -695,21 +695,29 @@ def test_what_comes_at_once_from_several_clients_is_written_together(
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
             await guest.settle()
             (address,) = server._streams
+            sent: list[int] = []
             carried: list[int] = []
+
+            def take_transmits() -> list[Any]:
+                sent.append(1)
+                return []
+
             monkeypatch.setattr(server, "_carried", lambda: carried.append(1))
             # What the core makes of the pieces does not matter here.
             monkeypatch.setattr(server.core, "receive", lambda *_: None)
+            monkeypatch.setattr(server.core, "take_transmits", take_transmits)
             for _ in range(5):
                 server.received(address, b"x" * 100)
             # The first was answered at once; the others wait for the end of this turn.
-            assert carried == [1]
+            assert sent == [1]
             server.received(address, b"x" * streams._GATHERED_BYTES_MAX)
-            assert carried == [1, 1]
+            assert sent == [1, 1]
             server.received(address, b"x")
+            assert carried == [], "clients come first"
             await asyncio.sleep(0)
-            assert carried == [1, 1, 1]
+            assert (sent, carried) == ([1, 1, 1], [1])
             await asyncio.sleep(0)
-            assert carried == [1, 1, 1]
+            assert (sent, carried) == ([1, 1, 1], [1])
             guest.writer.transport.abort()
 
     asyncio.run(scene())

@@ -11,11 +11,11 @@ import asyncio
 from types import TracebackType
 from typing import Any, Final, Self
 
-from skerry.client.distributor.carrier import Carrier
 from skerry.client.distributor.config import Config, with_fields
 from skerry.client.distributor.dispatch import OnUpdate
 from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
+from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.management import Management
 from skerry.client.distributor.outlet import OnBatch, OnEvent
 from skerry.client.distributor.report import ConnectionStatistics
@@ -52,33 +52,33 @@ async def open(  # noqa: A001 - its public name
 class Publisher(PublisherEnd):
     """Publishes updates to the group."""
 
-    def __init__(self, carrier: Carrier, on_event: OnEvent | None) -> None:
-        super().__init__(carrier, on_event, "inline")
+    def __init__(self, junction: Junction, on_event: OnEvent | None) -> None:
+        super().__init__(junction, on_event, "inline")
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send an update, at once or with others in one datagram.
 
         WouldBlock while too many wait for bandwidth; `drain` waits until they are sent.
         """
-        carrier = self._carrier
+        junction = self._junction
         if self.is_closed:
             raise LocalProtocolError(
                 f"the publisher is closed; nothing is published under {subject}"
             )
-        if carrier.is_waiting and len(carrier.pending) >= 3 * DISTRIBUTOR_WAITING_COUNT_MAX:
+        if junction.is_waiting and len(junction.pending) >= 3 * DISTRIBUTOR_WAITING_COUNT_MAX:
             raise WouldBlock("the bandwidth is used up; wait for `drain`")
-        carrier.publish(subject, data)
+        junction.publish(subject, data)
 
     async def drain(self) -> None:
         """Wait until nothing waits for bandwidth."""
-        while self._carrier.is_waiting:
-            ready_ns = self._carrier.ready_ns()
+        while self._junction.is_waiting:
+            ready_ns = self._junction.ready_ns()
             await asyncio.sleep(max((ready_ns - monotonic_ns()) / 1e9, 0.001))
-            self._carrier.drain()
+            self._junction.drain()
 
     def flush(self) -> None:
         """Send what is held back."""
-        self._carrier.flush()
+        self._junction.flush()
 
     def close(self) -> None:
         """Publish nothing more. After the last publisher the group is told goodbye."""
@@ -121,33 +121,33 @@ class Connection:
     def __init__(self, group: str, config: Config, *, seal: Seal | None = None) -> None:
         """See `open`."""
         self._loop = asyncio.get_running_loop()
-        self._carrier = carrier = Carrier(group, config, seal=seal, may_wait=False)
+        self._junction = junction = Junction(group, config, seal=seal, may_wait=False)
         try:
-            self._management = Management(carrier)
+            self._management = Management(junction)
         except BaseException:
-            carrier.end()
+            junction.end()
             raise
         self._timer: asyncio.TimerHandle | None = None
         self._closed = self._loop.create_future()
         self._is_turn_coming = False
-        carrier.wake = self._wake
-        self._loop.add_reader(carrier.socket.fileno(), self._turn)
+        junction.wake = self._wake
+        self._loop.add_reader(junction.socket.fileno(), self._turn)
         self._turn()
 
     @property
     def group(self) -> str:
         """The address of the group."""
-        return self._carrier.group.host
+        return self._junction.group.host
 
     @property
     def port(self) -> int:
         """Its port."""
-        return self._carrier.group.port
+        return self._junction.group.port
 
     @property
     def config(self) -> Config:
         """The parameters in use, with what was fitted to this computer."""
-        return self._carrier.config
+        return self._junction.config
 
     @property
     def management_port(self) -> int:
@@ -156,7 +156,7 @@ class Connection:
 
     def publisher(self, on_event: OnEvent | None = None) -> Publisher:
         """One who publishes; the group is told of it."""
-        return Publisher(self._carrier, on_event)
+        return Publisher(self._junction, on_event)
 
     def subscriber(
         self,
@@ -171,7 +171,7 @@ class Connection:
         a list of (subject, data).
         """
         return Subscriber(
-            self._carrier,
+            self._junction,
             on_update=on_update,
             on_event=on_event,
             on_batch=on_batch,
@@ -179,6 +179,12 @@ class Connection:
             on_slow="block",
             read=None,
         )
+
+    def tap(self, taker: OnEvent) -> None:
+        """Take all there is as the protocol tells it: `Delivered` with the sender and the numbers
+        of the datagrams, losses, and who comes and goes. For recorders; it has to be quick.
+        """
+        self._junction.tap(taker)
 
     def statistics(self) -> ConnectionStatistics:
         """Counters, rates and queues."""
@@ -190,13 +196,13 @@ class Connection:
 
     def flush(self) -> None:
         """Send what is held back."""
-        self._carrier.flush()
+        self._junction.flush()
 
     async def close(self, *, linger: bool = True) -> None:
         """Leave the group. What was published is sent, and one who published stays for a moment to
         send again what others lost; without `linger` it does not.
         """
-        self._carrier.close()
+        self._junction.close()
         if not linger:
             self._end()
         # Several may wait for it, and one that is cancelled must not cancel it for the others.
@@ -225,28 +231,27 @@ class Connection:
         self._is_turn_coming = False
         if self._closed.done():
             return
-        carrier, management = self._carrier, self._management
-        carrier.turn()
-        carrier.run_inline()
-        now_ns = monotonic_ns()
+        junction, management = self._junction, self._management
+        now_ns = junction.turn()
+        junction.run_inline()
         if now_ns >= management.due_ns:
             management.advance(now_ns)
-        if carrier.is_over:
+        if junction.is_over:
             self._end()
             return
         if self._timer is not None:
             self._timer.cancel()
-        due_ns = min(carrier.deadline_ns, management.due_ns)
+        due_ns = min(junction.deadline_ns, management.due_ns)
         sleep_s = min(max((due_ns - now_ns) / 1e9, 0.0), _SLEEP_S_MAX)
         self._timer = self._loop.call_later(sleep_s, self._turn)
 
     def _end(self) -> None:
         if self._closed.done():
             return
-        self._loop.remove_reader(self._carrier.socket.fileno())
+        self._loop.remove_reader(self._junction.socket.fileno())
         if self._timer is not None:
             self._timer.cancel()
-        self._carrier.run_inline()
-        self._carrier.end()
+        self._junction.run_inline()
+        self._junction.end()
         self._management.close()
         self._closed.set_result(None)

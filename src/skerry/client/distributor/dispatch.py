@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import length_hint
 
-from mypy_extensions import mypyc_attr
+from mypy_extensions import i64, mypyc_attr
+
+from skerry.protocol.distributor.updates import Packed, Updates
 
 __all__ = ["OnUpdate", "Routes", "call_each"]
 
@@ -28,24 +31,92 @@ class Routes:
         raise NotImplementedError
 
 
-def call_each(
-    updates: Iterator[tuple[str, bytes]], callback: OnUpdate, routes: Routes, waiting: int
-) -> None:
-    """Call back for each update, of which `waiting` are to come, those behind them included.
+def call_each(updates: Updates, callback: OnUpdate, routes: Routes, behind: int) -> None:
+    """Call back for each update, behind all of which so many others wait.
 
-    Whoever catches what the callback raises may go on with the same iterator.
+    Each is taken away before it is told, so whoever catches what the callback raises may go on.
     """
+    waiting = len(updates) + behind
+    parts = updates.parts
+    while True:
+        waiting -= length_hint(updates.left)
+        _call_pairs(updates.left, callback, routes, waiting)
+        if not parts:
+            return
+        part = parts[0]
+        if isinstance(part, Packed):
+            waiting -= len(part)
+            if routes.is_single:
+                _call_single(part, callback, routes.tag, waiting)
+            else:
+                _call_packed(part, callback, routes, waiting)
+            parts.popleft()
+        else:
+            updates.left = iter(part)
+            parts.popleft()
+
+
+def _call_pairs(
+    left: Iterator[tuple[str, bytes]], callback: OnUpdate, routes: Routes, behind: int
+) -> None:
+    waiting = length_hint(left) + behind
     if routes.is_single:
         tag = routes.tag
-        for subject, data in updates:
+        for subject, data in left:
             waiting -= 1
             callback(subject, data, tag, waiting)
         return
     known = routes.known
-    for subject, data in updates:
+    for subject, data in left:
         waiting -= 1
         tags = known.get(subject)
         if tags is None:
             tags = routes.find(subject)
         for tag in tags:
             callback(subject, data, tag, waiting)
+
+
+def _call_single(packed: Packed, callback: OnUpdate, tag: object, behind: i64) -> None:
+    data = packed.data
+    head: i64 = packed.text_length_bytes + 1
+    subjects = packed.subjects
+    count: i64 = len(subjects)
+    waiting: i64 = behind + count - packed.index
+    while packed.index < count:
+        stop: i64 = packed.pos + head
+        high: i64 = data[stop - 2]
+        low: i64 = data[stop - 1]
+        start: i64 = stop + high * 256 + low + 5
+        high = data[start - 2]
+        low = data[start - 1]
+        packed.pos = start + high * 256 + low
+        subject = subjects[packed.index]
+        packed.index += 1
+        waiting -= 1
+        callback(subject, data[start : packed.pos], tag, waiting)
+
+
+def _call_packed(packed: Packed, callback: OnUpdate, routes: Routes, behind: i64) -> None:
+    # The same once more: in the usual case even a look at the tags would count.
+    data = packed.data
+    head: i64 = packed.text_length_bytes + 1
+    subjects = packed.subjects
+    known = routes.known
+    count: i64 = len(subjects)
+    waiting: i64 = behind + count - packed.index
+    while packed.index < count:
+        stop: i64 = packed.pos + head
+        high: i64 = data[stop - 2]
+        low: i64 = data[stop - 1]
+        start: i64 = stop + high * 256 + low + 5
+        high = data[start - 2]
+        low = data[start - 1]
+        packed.pos = start + high * 256 + low
+        subject = subjects[packed.index]
+        packed.index += 1
+        waiting -= 1
+        tags = known.get(subject)
+        if tags is None:
+            tags = routes.find(subject)
+        for tag in tags:
+            callback(subject, data[start : packed.pos], tag, waiting)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from skerry.client.distributor.carrier import Carrier
 from skerry.client.distributor.config import Delivery, OnSlow
 from skerry.client.distributor.dispatch import OnUpdate
+from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.outlet import OnBatch, OnEvent, Outlet
 from skerry.client.distributor.router import SubscriberRoutes
 from skerry.errors import LocalProtocolError
@@ -17,18 +17,18 @@ __all__ = ["PublisherEnd", "SubscriberEnd"]
 class PublisherEnd:
     """What publishers have in common."""
 
-    def __init__(self, carrier: Carrier, on_event: OnEvent | None, delivery: Delivery) -> None:
-        self._carrier = carrier
+    def __init__(self, junction: Junction, on_event: OnEvent | None, delivery: Delivery) -> None:
+        self._junction = junction
         self._outlet = Outlet(
-            name=f"{carrier.name} publisher", on_event=on_event, delivery=delivery
+            name=f"{junction.name} publisher", on_event=on_event, delivery=delivery
         )
-        carrier.open_publisher(self._outlet)
+        junction.open_publisher(self._outlet)
         self.is_closed = False
 
     def _close(self) -> None:
         if not self.is_closed:
             self.is_closed = True
-            self._carrier.close_publisher(self._outlet)
+            self._junction.close_publisher(self._outlet)
             self._outlet.close()
 
 
@@ -37,7 +37,7 @@ class SubscriberEnd:
 
     def __init__(
         self,
-        carrier: Carrier,
+        junction: Junction,
         *,
         on_update: OnUpdate | None,
         on_event: OnEvent | None,
@@ -48,21 +48,21 @@ class SubscriberEnd:
     ) -> None:
         if (on_update is None) == (on_batch is None):
             raise LocalProtocolError("a subscriber has either on_update or on_batch")
-        self._carrier = carrier
-        self._routes = SubscriberRoutes(carrier.router)
+        self._junction = junction
+        self._routes = SubscriberRoutes(junction.router)
         self._outlet = Outlet(
-            name=f"{carrier.name} subscriber",
+            name=f"{junction.name} subscriber",
             on_event=on_event,
             on_update=on_update,
             on_batch=on_batch,
             routes=self._routes,
             delivery=delivery,
             on_slow=on_slow,
-            count_max=carrier.config.delivery_queue_count_max,
+            count_max=junction.config.delivery_queue_count_max,
             read=read,
-            resume=carrier.wake_up,
+            resume=junction.wake_up,
         )
-        carrier.open_subscriber(self._routes, self._outlet)
+        junction.open_subscriber(self._routes, self._outlet)
 
     @property
     def queue_length(self) -> int:
@@ -76,12 +76,12 @@ class SubscriberEnd:
         The callback gets the tag with each update. An update that several subscriptions select is
         delivered for each of them; in a batch it stands once.
         """
-        return self._carrier.subscribe(self._routes, pattern, tag)
+        return self._junction.subscribe(self._routes, pattern, tag)
 
     def remove(self, handle: int) -> None:
         """Undo an `add`. Updates that wait for this subscription alone are not delivered."""
-        self._carrier.unsubscribe(self._routes, handle)
+        self._junction.unsubscribe(self._routes, handle)
 
     def _close(self) -> None:
-        self._carrier.close_subscriber(self._routes)
+        self._junction.close_subscriber(self._routes)
         self._outlet.close()

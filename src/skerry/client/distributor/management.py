@@ -13,7 +13,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from skerry.client.distributor.carrier import Carrier
+from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.report import Reporter
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.protocol.distributor.overview import Overview
@@ -32,14 +32,14 @@ log = logging.getLogger(__name__)
 
 
 class Management:
-    """What is due now and then besides the protocol; driven by whoever drives the carrier."""
+    """What is due now and then besides the protocol; driven by whoever drives the junction."""
 
-    def __init__(self, carrier: Carrier) -> None:
+    def __init__(self, junction: Junction) -> None:
         """ConfigError or ConnectFailed if something that is configured cannot be done."""
-        config = carrier.config
+        config = junction.config
         now_ns = monotonic_ns()
-        self.reporter = Reporter(carrier, now_ns)
-        self._carrier = carrier
+        self.reporter = Reporter(junction, now_ns)
+        self._junction = junction
         self._log_ns = now_ns + config.statistics_interval_ms * _MS
         self._overview_ns = now_ns
         self._overviews: MulticastSocket | None = None
@@ -56,17 +56,17 @@ class Management:
             except BaseException:
                 self.close()
                 raise
+        self.due_ns = self._next_ns()
+        """When `advance` has something to do."""
 
     @property
     def page_port(self) -> int:
         """The port of the page; 0 if there is none."""
         return self._page.port if self._page is not None else 0
 
-    @property
-    def due_ns(self) -> int:
-        """When `advance` has something to do."""
+    def _next_ns(self) -> int:
         due_ns = self.reporter.due_ns
-        if self._carrier.config.statistics_interval_ms:
+        if self._junction.config.statistics_interval_ms:
             due_ns = min(due_ns, self._log_ns)
         if self._overviews is not None:
             due_ns = min(due_ns, self._overview_ns)
@@ -75,13 +75,14 @@ class Management:
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
         self.reporter.note(now_ns, wall_ns())
-        config = self._carrier.config
+        config = self._junction.config
         if config.statistics_interval_ms and now_ns >= self._log_ns:
             self._log_ns = now_ns + config.statistics_interval_ms * _MS
             self._write()
         if self._overviews is not None and now_ns >= self._overview_ns:
             self._overview_ns = now_ns + config.management_interval_ms * _MS
             self._tell(self._overviews)
+        self.due_ns = self._next_ns()
 
     def close(self) -> None:
         """Tell nothing more."""
@@ -92,7 +93,7 @@ class Management:
 
     def _write(self) -> None:
         statistics = self.reporter.statistics()
-        file = self._carrier.config.statistics_file
+        file = self._junction.config.statistics_file
         if not file:
             log.info("distributor statistics", extra={"statistics": statistics.to_json()})
             return
@@ -104,20 +105,20 @@ class Management:
             log.warning("statistics cannot be written", extra=facts)
 
     def _tell(self, overviews: MulticastSocket) -> None:
-        carrier = self._carrier
-        with carrier.lock:
-            counters = carrier.machine.statistics()
-            identity = carrier.machine.identity
+        junction = self._junction
+        with junction.lock:
+            counters = junction.machine.statistics()
+            identity = junction.machine.identity
         started = datetime.fromtimestamp(identity.start_ms / 1000).astimezone()
         overview = Overview(
-            application=carrier.config.application,
+            application=junction.config.application,
             distributor_id=identity.start_ms << 16 | identity.sender_id & 0xFFFF,
             start_time=started.strftime("%H:%M:%S.%f")[:-3],
-            address=carrier.socket.interface.address,
-            host=carrier.config.host,
+            address=junction.socket.interface.address,
+            host=junction.config.host,
             tcp_port=self.page_port,
             publisher_count=counters.publisher_count,
-            subscriber_count=carrier.router.subscriber_count,
+            subscriber_count=junction.router.subscriber_count,
             connection_count=1,
             requests_sent_count=counters.requests_sent_count & 0x7FFFFFFF,
             requests_received_count=counters.requests_received_count & 0x7FFFFFFF,

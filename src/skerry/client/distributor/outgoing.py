@@ -1,9 +1,11 @@
 """Updates on their way from the application to the sender: the innermost loop of a publisher.
 
-A hot module. Publishing may be done by any thread, and most of the time is nothing but an append to
-a list, which needs no lock. While the sender holds a datagram back, the list grows until it is
-worth a look, or until the one who reads looks when the datagram is due. While it does not, each
-update is handed over at once.
+A hot module. Publishing may be done by any thread, and most of the time needs no lock.
+
+Compiled code is not interrupted in here: while the sender holds a datagram back, an update is put
+straight into it. As plain Python it could be, so there it is nothing but an append to a list. While
+a datagram is held, that list grows until it is worth a look, or until the one who reads looks when
+the datagram is due. While none is held, each update is handed over at once.
 
 The order of steps matters: who empties the list first says that nothing is held. An update that is
 appended too late for that look is then handed over by its own publisher.
@@ -13,9 +15,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import mypyc_attr
+from librt.strings import write_i32_be
+from mypy_extensions import i32, i64, mypyc_attr
 
-from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS
+from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer
 
 __all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "Outgoing"]
 
@@ -32,12 +35,18 @@ _IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 class Outgoing:
     """Updates that were published and not yet handed over."""
 
-    def __init__(self, checked: dict[str, bytes], small_bytes_max: int) -> None:
+    def __init__(self, packer: Packer, checked: dict[str, bytes], small_bytes_max: int) -> None:
+        self.packer: Packer = packer
+        """The open datagram."""
         self.checked: dict[str, bytes] = checked
         """Subjects that need no check; empty while nothing may be published."""
         self.small_bytes_max: int = small_bytes_max
         """Head and data together; larger updates need several datagrams, and are handed over by
         themselves."""
+        self.last_subject: str | None = None
+        """The subject that was published under last, if it was checked. Most come again and
+        again, and it is quicker to see that it is the same than to look it up."""
+        self.last_head: bytes = b""
         self.pending: list[bytes] = []
         """Head, length and data of each update, put there in one step."""
         self.is_held: bool = False
@@ -46,23 +55,39 @@ class Outgoing:
 
     def publish(self, subject: str, data: bytes) -> None:
         """Publish an update."""
+        if _IS_COMPILED and subject is self.last_subject and type(data) is bytes:
+            # What `put` of the packer does, without calling it.
+            packer, last_head = self.packer, self.last_head
+            body = packer.body
+            filled: i64 = len(body) + len(last_head) + 4 + len(data)
+            if packer.hold_until_ns > 0 and filled <= packer.room:
+                body.write(last_head)
+                write_i32_be(body, i32(len(data)))
+                body.write(data)
+                packer.count += 1
+                return
         head = self.checked.get(subject)
         length = len(data)
         if head is None or len(head) + length > self.small_bytes_max or type(data) is not bytes:
             self.publish_unusual(subject, data)
             return
+        if _IS_COMPILED:
+            self.last_subject, self.last_head = subject, head
+            packer = self.packer
+            if packer.hold_until_ns > 0 and packer.has_room(head, data):
+                packer.put(head, data)
+                return
         pending = self.pending
         size = LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big")
-        # In one step: other threads must not come between. Compiled code is not interrupted here,
-        # and saves the tuple.
-        if _IS_COMPILED:
-            pending.append(head)
-            pending.append(size)
-            pending.append(data)
-        else:
-            pending.extend((head, size, data))
-        if not self.is_held or len(pending) >= self.batch_count_max:
+        # In one step: other threads must not come between.
+        pending.extend((head, size, data))
+        if _IS_COMPILED or not self.is_held or len(pending) >= self.batch_count_max:
             self.drain()
+
+    def check_anew(self, checked: dict[str, bytes]) -> None:
+        """Subjects have to be checked, but for these."""
+        self.checked = checked
+        self.last_subject = None
 
     def set_batch(self, update_count: int, byte_count: int) -> None:
         """So many updates made so many bytes: look after as many as make a full call."""

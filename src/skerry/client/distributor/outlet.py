@@ -11,12 +11,12 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
-from operator import length_hint
 from typing import TypeVar
 
 from skerry.client.distributor.config import Delivery, OnSlow
 from skerry.client.distributor.dispatch import OnUpdate, Routes, call_each
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
+from skerry.protocol.distributor.updates import Pairs, Updates
 from skerry.protocol.machine import Event
 
 __all__ = ["OnBatch", "OnEvent", "Outlet"]
@@ -24,7 +24,7 @@ __all__ = ["OnBatch", "OnEvent", "Outlet"]
 A = TypeVar("A")
 
 OnEvent = Callable[[Event], object]
-OnBatch = Callable[[list[tuple[str, bytes]]], object]
+OnBatch = Callable[[Pairs], object]
 
 _READ_COUNT = 64
 """After a delivery of at least so many updates there probably is more to read."""
@@ -60,9 +60,9 @@ class Outlet:
         self._count_max = count_max
         self._read = read
         self._resume = resume
-        self._items: deque[list[tuple[str, bytes]] | Event] = deque()
+        self._items: deque[Updates | Event] = deque()
         self._changed = threading.Condition(threading.Lock())
-        self._thread: threading.Thread | None = None
+        self._calling: threading.Thread | None = None
         self._is_closed = False
         self.is_full = False
         """Nothing more is to be read for now."""
@@ -82,7 +82,7 @@ class Outlet:
 
     # -- from whoever reads
 
-    def put_updates(self, updates: list[tuple[str, bytes]]) -> None:
+    def put_updates(self, updates: Updates) -> None:
         """Updates, which belong to the outlet from now on."""
         with self._changed:
             if self._is_closed or self.is_cut:
@@ -122,7 +122,7 @@ class Outlet:
             self._items.clear()
             self.count = 0
             self._changed.notify_all()
-        thread = self._thread
+        thread = self._calling
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -134,7 +134,7 @@ class Outlet:
 
     def join(self) -> None:
         """Wait until the last callback has returned; call `finish` or `close` first."""
-        thread = self._thread
+        thread = self._calling
         if thread is not None and thread is not threading.current_thread():
             thread.join()
 
@@ -143,16 +143,16 @@ class Outlet:
     def _notify(self) -> None:
         if self.is_inline:
             return
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run_thread, name=self.name, daemon=True)
-            self._thread.start()
+        if self._calling is None:
+            self._calling = threading.Thread(target=self._run_thread, name=self.name, daemon=True)
+            self._calling.start()
         self._changed.notify()
 
-    def _take(self) -> list[tuple[str, bytes]] | Event | None:
+    def _take(self) -> Updates | Event | None:
         if not self._items:
             return None
         item = self._items.popleft()
-        if isinstance(item, list):
+        if isinstance(item, Updates):
             self.count -= len(item)
             if self.is_full and self.count <= self._count_max // 2:
                 self.is_full = False
@@ -168,16 +168,17 @@ class Outlet:
                 item = self._take()
             if item is None:
                 return
+            count = len(item) if isinstance(item, Updates) else 0
             self._deliver(item)
             # This thread has the interpreter and the reading one would have to wait for it, up to
             # the five milliseconds after which Python takes it away; so it reads by itself.
-            if self._read is not None and isinstance(item, list) and len(item) >= _READ_COUNT:
+            if self._read is not None and count >= _READ_COUNT:
                 self._read()
 
-    def _deliver(self, item: list[tuple[str, bytes]] | Event) -> None:
-        if isinstance(item, list):
+    def _deliver(self, item: Updates | Event) -> None:
+        if isinstance(item, Updates):
             if self._on_batch is not None:
-                self._guarded(self._on_batch, item)
+                self._guarded(self._on_batch, item.pairs())
             elif self._on_update is not None:
                 self._deliver_each(item, self._on_update)
         elif self.on_event is not None:
@@ -186,12 +187,10 @@ class Outlet:
             # Nobody listens to events, and yet updates must not go missing in silence.
             log.warning("a subscriber does not keep up", extra={"event": repr(item)})
 
-    def _deliver_each(self, updates: list[tuple[str, bytes]], on_update: OnUpdate) -> None:
-        left = iter(updates)
+    def _deliver_each(self, updates: Updates, on_update: OnUpdate) -> None:
         while True:
-            waiting = length_hint(left) + self.count
             try:
-                call_each(left, on_update, self._routes, waiting)
+                call_each(updates, on_update, self._routes, self.count)
             except Exception as error:  # a fault of the application must not end the connection
                 self._failed(on_update, error)
             else:
@@ -222,16 +221,16 @@ class Outlet:
     def _drop_oldest(self, excess: int) -> None:
         self.count -= excess
         self.dropped_count += excess
-        kept: list[list[tuple[str, bytes]] | Event] = []
+        kept: list[Updates | Event] = []
         dropped = excess
         while excess > 0:
             item = self._items.popleft()
             if isinstance(item, UpdatesDropped):
                 dropped += item.update_count
-            elif not isinstance(item, list):
+            elif not isinstance(item, Updates):
                 kept.append(item)
             elif len(item) > excess:
-                del item[:excess]
+                item.drop_first(excess)
                 self._items.appendleft(item)
                 excess = 0
             else:

@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from skerry.client.distributor.carrier import Carrier
+from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.rates import INTERVAL_NS, RateMeter, Rates
 from skerry.plain import plain
 from skerry.protocol.distributor.events import DistributorStatistics, SenderInfo
@@ -80,8 +80,8 @@ class ConnectionStatistics:
 class Reporter:
     """Notes the totals of a connection once a second, and tells about it."""
 
-    def __init__(self, carrier: Carrier, now_ns: int) -> None:
-        self._carrier = carrier
+    def __init__(self, junction: Junction, now_ns: int) -> None:
+        self._junction = junction
         self._meters = {key: RateMeter(now_ns) for key in _COUNTED}
         self.due_ns = now_ns + INTERVAL_NS
         """When to `note` again."""
@@ -91,30 +91,30 @@ class Reporter:
         if now_ns < self.due_ns:
             return
         self.due_ns = now_ns + INTERVAL_NS
-        with self._carrier.lock:
-            counters = self._carrier.machine.statistics()
+        with self._junction.lock:
+            counters = self._junction.machine.statistics()
         for (direction, what), meter in self._meters.items():
             meter.note(getattr(counters, f"{direction}_{what}_count"), now_ns, wall_ns)
 
     def statistics(self) -> ConnectionStatistics:
         """All that is known now."""
-        carrier = self._carrier
-        with carrier.lock:
-            counters = carrier.machine.statistics()
-            identity = carrier.machine.identity
-            senders = tuple(found.sender for found in carrier.machine.known_senders())
-            outlets = tuple(carrier.router.outlets)
-            drop_count = None if carrier.is_over else carrier.socket.drop_count
-        made = carrier.socket
+        junction = self._junction
+        with junction.lock:
+            counters = junction.machine.statistics()
+            identity = junction.machine.identity
+            senders = tuple(found.sender for found in junction.machine.known_senders())
+            outlets = tuple(junction.router.outlets)
+            drop_count = None if junction.is_over else junction.socket.drop_count
+        made = junction.socket
         return ConnectionStatistics(
-            group=carrier.group.host,
-            port=carrier.group.port,
+            group=junction.group.host,
+            port=junction.group.port,
             interface=made.interface.name or made.interface.address,
-            application=carrier.config.application,
+            application=junction.config.application,
             sender_id=identity.sender_id,
             start_ms=identity.start_ms,
             application_id=identity.application_id,
-            segment_bytes=carrier.config.segment_bytes,
+            segment_bytes=junction.config.segment_bytes,
             receive_buffer_bytes=made.receive_buffer.bytes,
             send_buffer_bytes=made.send_buffer.bytes,
             is_buffer_clipped=made.receive_buffer.is_clipped,
@@ -144,7 +144,7 @@ class Reporter:
         }
         rates = {what: self._meters[direction, what].rates(total) for what, total in totals.items()}
         datagram_count = max(totals["datagram"], 1)
-        room = datagram_count * self._carrier.config.segment_bytes
+        room = datagram_count * self._junction.config.segment_bytes
         return Traffic(
             updates=rates["update"],
             datagrams=rates["datagram"],

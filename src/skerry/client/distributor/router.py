@@ -10,7 +10,7 @@ import threading
 from typing import Final
 
 from skerry.client.distributor.dispatch import Routes
-from skerry.client.distributor.outlet import Outlet
+from skerry.client.distributor.outlet import OnEvent, Outlet
 from skerry.errors import LocalProtocolError
 from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import Connection as Machine
@@ -23,6 +23,7 @@ from skerry.protocol.distributor.events import (
     SendersRefused,
     UpdatesLost,
 )
+from skerry.protocol.distributor.updates import Pairs, Updates
 from skerry.protocol.machine import Event
 from skerry.protocol.patterns import PatternHandle
 
@@ -60,7 +61,7 @@ class SubscriberRoutes(Routes):
     def find(self, subject: str) -> list[object]:
         with self._router.lock:
             tags = [s.tag for s in self._router.subscriptions(subject) if s.routes is self]
-            if len(self.known) >= DISTRIBUTOR_ROUTE_COUNT_MAX:
+            if len(self.known) >= self._router.route_count_max:
                 self.known.clear()
             self.known[subject] = tags
         return tags
@@ -86,8 +87,11 @@ class Router:
         self.outlets: list[Outlet] = []
         self._subscribers: list[SubscriberRoutes] = []
         self._split: dict[str, list[SubscriberRoutes]] = {}
+        self.route_count_max = DISTRIBUTOR_ROUTE_COUNT_MAX
+        """Subjects whose subscribers are remembered."""
         self.is_closing = False
         """The machine has ended all subscriptions by itself."""
+        self._tap: OnEvent | None = None
 
     @property
     def subscriber_count(self) -> int:
@@ -97,14 +101,24 @@ class Router:
     @property
     def has_subscriptions(self) -> bool:
         """Whether anybody wants anything."""
-        return any(routes.handles for routes in self._subscribers)
+        return self._tap is not None or any(routes.handles for routes in self._subscribers)
 
     @property
     def has_room(self) -> bool:
         """Whether there is room for what would be read."""
-        return not any(outlet.is_full for outlet in self.outlets)
+        # Asked at every turn, so without a generator.
+        for outlet in self.outlets:  # noqa: SIM110
+            if outlet.is_full:
+                return False
+        return True
 
     # -- who there is
+
+    def tap(self, taker: OnEvent) -> None:
+        """Somebody takes all there is as the machine tells it, with senders and numbers."""
+        self._machine.number_updates()
+        self._machine.subscribe("/...", None)
+        self._tap = taker
 
     def enter(self, outlet: Outlet) -> None:
         """Somebody comes, and hears of the senders that are known."""
@@ -155,8 +169,11 @@ class Router:
         """Put what the machine tells into the outlets. Whether it told the end of all."""
         is_over = False
         for event in self._machine.take_events():
+            if self._tap is not None:
+                self._tap(event)
             if isinstance(event, Delivered):
-                self._route_updates(event.updates)
+                if self._subscribers:
+                    self._route_updates(event.batch)
             else:
                 is_over = is_over or isinstance(event, ConnectionClosed)
                 self._route_event(event)
@@ -165,19 +182,20 @@ class Router:
     # -- inside
 
     def _route_event(self, event: Event) -> None:
-        is_heard = False
+        is_heard = self._tap is not None
         for outlet in self.outlets:
             outlet.put_event(event)
             is_heard = is_heard or outlet.on_event is not None
         if isinstance(event, _NOTABLE) and not is_heard:
             log.warning("trouble in a multicast group", extra={"event": repr(event)})
 
-    def _route_updates(self, updates: list[tuple[str, bytes]]) -> None:
-        if len(self._subscribers) == 1:
+    def _route_updates(self, updates: Updates) -> None:
+        # A tap takes all there is, and then not all of it is for the only subscriber.
+        if len(self._subscribers) == 1 and self._tap is None:
             self._give(self._subscribers[0], updates)
             return
-        shares: dict[SubscriberRoutes, list[tuple[str, bytes]]] = {}
-        for update in updates:
+        shares: dict[SubscriberRoutes, Pairs] = {}
+        for update in updates.pairs():
             subscribers = self._split.get(update[0])
             if subscribers is None:
                 subscribers = self._find_subscribers(update[0])
@@ -187,16 +205,16 @@ class Router:
                     share = shares[routes] = []
                 share.append(update)
         for routes, share in shares.items():
-            self._give(routes, share)
+            self._give(routes, Updates(share))
 
     def _find_subscribers(self, subject: str) -> list[SubscriberRoutes]:
-        if len(self._split) >= DISTRIBUTOR_ROUTE_COUNT_MAX:
+        if len(self._split) >= self.route_count_max:
             self._split.clear()
         found = list(dict.fromkeys(s.routes for s in self.subscriptions(subject)))
         self._split[subject] = found
         return found
 
-    def _give(self, routes: SubscriberRoutes, updates: list[tuple[str, bytes]]) -> None:
+    def _give(self, routes: SubscriberRoutes, updates: Updates) -> None:
         outlet = routes.outlet
         assert outlet is not None
         outlet.put_updates(updates)

@@ -16,10 +16,10 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Final, Self
 
-from skerry.client.distributor.carrier import Carrier
 from skerry.client.distributor.config import Config, Delivery, OnSlow, with_fields
 from skerry.client.distributor.dispatch import OnUpdate
 from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
+from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.management import Management
 from skerry.client.distributor.outlet import OnBatch, OnEvent
 from skerry.client.distributor.report import ConnectionStatistics
@@ -54,9 +54,9 @@ def open_connection(
 class Publisher(PublisherEnd):
     """Publishes updates to the group; any thread may do so."""
 
-    def __init__(self, carrier: Carrier, on_event: OnEvent | None, delivery: Delivery) -> None:
-        super().__init__(carrier, on_event, delivery)
-        self.publish: Callable[[str, bytes], None] = carrier.publish
+    def __init__(self, junction: Junction, on_event: OnEvent | None, delivery: Delivery) -> None:
+        super().__init__(junction, on_event, delivery)
+        self.publish: Callable[[str, bytes], None] = junction.publish
         """`publish(subject, data)`: send an update, at once or with others in one datagram.
 
         It waits while the bandwidth limit is used up. LocalProtocolError for what cannot be
@@ -65,7 +65,7 @@ class Publisher(PublisherEnd):
 
     def flush(self) -> None:
         """Send what is held back."""
-        self._carrier.flush()
+        self._junction.flush()
 
     def close(self) -> None:
         """Publish nothing more. After the last publisher the group is told goodbye."""
@@ -110,41 +110,42 @@ class Connection:
         self, group: str, config: Config, *, seal: Seal | None = None, is_polled: bool = False
     ) -> None:
         """See `open_connection`."""
-        self._carrier = carrier = Carrier(group, config, seal=seal)
+        self._junction = junction = Junction(group, config, seal=seal)
         try:
-            self._management = Management(carrier)
+            self._management = Management(junction)
         except BaseException:
-            carrier.end()
+            junction.end()
             raise
         # Sockets and not a pipe: once closed they refuse, where the number of a file may be another
         # one by then.
         self._sleeper, self._waker = socket.socketpair()
         self._sleeper.setblocking(False)
         self._waker.setblocking(False)
-        carrier.wake = self._wake
+        junction.wake = self._wake
+        self._sleeper_number = self._sleeper.fileno()
         self._poller = select.poll()
         self._poller.register(self._sleeper, select.POLLIN)
         self._is_reading = False
         self._is_cut_short = False
-        self._thread: threading.Thread | None = None
+        self._driving: threading.Thread | None = None
         if not is_polled:
-            self._thread = threading.Thread(target=self._run, name=carrier.name, daemon=True)
-            self._thread.start()
+            self._driving = threading.Thread(target=self._run, name=junction.name, daemon=True)
+            self._driving.start()
 
     @property
     def group(self) -> str:
         """The address of the group."""
-        return self._carrier.group.host
+        return self._junction.group.host
 
     @property
     def port(self) -> int:
         """Its port."""
-        return self._carrier.group.port
+        return self._junction.group.port
 
     @property
     def config(self) -> Config:
         """The parameters in use, with what was fitted to this computer."""
-        return self._carrier.config
+        return self._junction.config
 
     @property
     def management_port(self) -> int:
@@ -153,7 +154,7 @@ class Connection:
 
     def publisher(self, on_event: OnEvent | None = None) -> Publisher:
         """One who publishes; the group is told of it."""
-        return Publisher(self._carrier, on_event, "thread" if self._thread else "inline")
+        return Publisher(self._junction, on_event, "thread" if self._driving else "inline")
 
     def subscriber(
         self,
@@ -170,15 +171,15 @@ class Connection:
         a list of (subject, data). With delivery "inline" callbacks are called by the thread that
         reads, so they have to be quick; otherwise by a thread of the subscriber.
         """
-        config = self._carrier.config
+        config = self._junction.config
         return Subscriber(
-            self._carrier,
+            self._junction,
             on_update=on_update,
             on_event=on_event,
             on_batch=on_batch,
-            delivery=delivery or (config.delivery if self._thread else "inline"),
+            delivery=delivery or (config.delivery if self._driving else "inline"),
             on_slow=on_slow or config.on_slow,
-            read=self._carrier.read_for_outlet,
+            read=self._junction.read_for_outlet,
         )
 
     def poll(self, timeout: float = 0.0) -> None:
@@ -186,9 +187,9 @@ class Connection:
 
         It waits for something to happen, up to `timeout` seconds; something need not be an update.
         """
-        if self._thread is not None:
+        if self._driving is not None:
             raise LocalProtocolError("this connection has a thread; open it with is_polled=True")
-        if not self._carrier.is_over:
+        if not self._junction.is_over:
             self._step(timeout * 1e3)
 
     def statistics(self) -> ConnectionStatistics:
@@ -201,21 +202,21 @@ class Connection:
 
     def flush(self) -> None:
         """Send what is held back."""
-        self._carrier.flush()
+        self._junction.flush()
 
     def close(self, *, linger: bool = True) -> None:
         """Leave the group. What was published is sent, and one who published stays for a moment to
         send again what others lost; without `linger` it does not.
         """
-        self._carrier.close()
+        self._junction.close()
         if not linger:
             self._is_cut_short = True
-        if self._thread is None:
+        if self._driving is None:
             self._finish()
-        elif threading.current_thread() is not self._thread:
+        elif threading.current_thread() is not self._driving:
             self._wake()
-            self._thread.join()
-        for outlet in tuple(self._carrier.router.outlets):
+            self._driving.join()
+        for outlet in tuple(self._junction.router.outlets):
             outlet.join()
 
     def __enter__(self) -> Self:
@@ -240,7 +241,9 @@ class Connection:
         try:
             self._drive()
         except Exception:  # a thread has no caller who could be told
-            log.exception("a multicast connection failed", extra={"connection": self._carrier.name})
+            log.exception(
+                "a multicast connection failed", extra={"connection": self._junction.name}
+            )
         finally:
             self._end()
 
@@ -251,34 +254,34 @@ class Connection:
             self._end()
 
     def _drive(self) -> None:
-        while not self._carrier.is_over and not self._is_cut_short:
+        while not self._junction.is_over and not self._is_cut_short:
             self._step(_SLEEP_MS_MAX)
 
     def _step(self, sleep_ms_max: float) -> None:
-        carrier, management = self._carrier, self._management
-        if self._is_reading != carrier.router.has_room:
+        junction, management = self._junction, self._management
+        if self._is_reading != junction.router.has_room:
             self._is_reading = not self._is_reading
             if self._is_reading:
-                self._poller.register(carrier.socket.fileno(), select.POLLIN)
+                self._poller.register(junction.socket.fileno(), select.POLLIN)
             else:
-                self._poller.unregister(carrier.socket.fileno())
-        due_ns = min(carrier.deadline_ns, management.due_ns)
+                self._poller.unregister(junction.socket.fileno())
+        due_ns = min(junction.deadline_ns, management.due_ns)
         sleep_ms = (due_ns - monotonic_ns()) / 1e6
         ready = self._poller.poll(min(max(sleep_ms, 0.0), sleep_ms_max))
-        if any(number == self._sleeper.fileno() for number, _ in ready):
-            self._sleeper.recv(4096)
-        carrier.turn()
-        carrier.run_inline()
-        now_ns = monotonic_ns()
+        for number, _ in ready:
+            if number == self._sleeper_number:
+                self._sleeper.recv(4096)
+        now_ns = junction.turn()
+        junction.run_inline()
         if now_ns >= management.due_ns:
             management.advance(now_ns)
 
     def _end(self) -> None:
-        carrier = self._carrier
-        carrier.end()
-        for outlet in tuple(carrier.router.outlets):
+        junction = self._junction
+        junction.end()
+        for outlet in tuple(junction.router.outlets):
             outlet.finish()
-        carrier.run_inline()
+        junction.run_inline()
         self._management.close()
         self._waker.close()
         self._sleeper.close()

@@ -46,6 +46,8 @@ from skerry.protocol.distributor.messages import (
     Update,
 )
 from skerry.protocol.distributor.nagging import NaggingMonitor
+from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.plain_unpacking import IS_PACKED_KEPT
 from skerry.protocol.distributor.roster import Asked, Roster, sender_info
 from skerry.protocol.distributor.sealing import Seal
 from skerry.protocol.distributor.sender import Sender, earliest
@@ -171,6 +173,23 @@ class Connection:
         """Whether updates wait for others to share their datagram; `deadline_ns` ends that."""
         return self._sender.hold_until_ns > 0
 
+    def may_send_later(self, bytes_max: int) -> bool:
+        """Whether datagrams that are ready may wait for more, so many bytes of them at most.
+
+        They may while the open one is held; `deadline_ns` ends that.
+        """
+        return self._sender.hold_until_ns > 0 and self._sender.ready_bytes < bytes_max
+
+    @property
+    def has_ready(self) -> bool:
+        """Whether `take_datagrams` has any."""
+        return len(self._sender.ready) > 0 or len(self._requests) > 0
+
+    @property
+    def packer(self) -> Packer:
+        """The open datagram. An update may be put into it while it is held and has room."""
+        return self._sender
+
     def ready_ns(self, now_ns: int) -> int:
         """When a publisher may go on: now, or when the bandwidth allows it."""
         return self._sender.ready_ns(now_ns)
@@ -197,6 +216,10 @@ class Connection:
     def known_senders(self) -> list[SenderFound]:
         """The senders that announced themselves, for a subscriber that comes later."""
         return self._roster.announced()
+
+    def number_updates(self) -> None:
+        """From now on, tell with updates in which datagrams they came."""
+        self._deliveries.is_numbered = True
 
     def close(self, now_ns: int) -> None:
         """End all of it. The last requests are served before `ConnectionClosed` is told."""
@@ -238,6 +261,17 @@ class Connection:
         if fault is not None:
             self._drop(fault, source, now_ns)
 
+    def receive_train(self, data: bytes, size: int, source: Address, now_ns: int) -> None:
+        """Take datagrams that came at once, each of so many bytes but for the last."""
+        first, stop = 0, len(data)
+        if not stop:
+            self.receive(data, source, now_ns)
+        while first < stop:
+            next_first = min(first + size, stop)
+            if not self._receive_next(data, first, next_first, now_ns):
+                self.receive(data[first:next_first], source, now_ns)
+            first = next_first
+
     def advance(self, now_ns: int) -> None:
         """Do what is due."""
         self._sender.advance(now_ns)
@@ -268,10 +302,9 @@ class Connection:
 
     def take_datagrams(self) -> list[bytes]:
         """The same without its destination, which is always the group."""
-        ready = self._sender.ready
-        if not ready and not self._requests:
+        if not self.has_ready:
             return []
-        self._sender.ready = []
+        ready = self._sender.take_ready()
         ready += self._requests
         self._requests = []
         if self._seal is not None:
@@ -327,6 +360,29 @@ class Connection:
         )
 
     # -- data
+
+    def _receive_next(self, data: bytes, first: int, stop: int, now_ns: int) -> bool:
+        """The usual case of data, without cutting the datagram out; False if it is another."""
+        if (
+            not IS_PACKED_KEPT
+            or self._seal is not None
+            or not self._is_listening
+            or self._config.fake_receive_loss_permille
+            or stop - first < UPDATE_HEADER_BYTES
+            or data[first] != MAJOR_VERSION
+            or data[first + 2] != UPDATE
+        ):
+            return False
+        remote = self._roster.remotes.get(data[first + 4 : first + 16])
+        if remote is None or remote.is_leaving:
+            return False
+        if not remote.receiver.receive_next(data, first, stop):
+            return False
+        remote.heard_ns = now_ns
+        self._received_datagram_count += 1
+        self._received_byte_count += stop - first
+        self._received_update_count += int.from_bytes(data[first + 24 : first + 28], "big")
+        return True
 
     def _receive_data(self, data: bytes, now_ns: int) -> Fault | None:
         if len(data) < UPDATE_HEADER_BYTES:

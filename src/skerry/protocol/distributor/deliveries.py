@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.distributor.events import Delivered, SenderInfo
+from skerry.protocol.distributor.updates import Updates
 from skerry.protocol.machine import Event
 
 __all__ = ["Deliveries"]
@@ -16,6 +17,8 @@ class Deliveries:
         self._last: Delivered | None = None
         self.update_count = 0
         """Updates that were taken by now."""
+        self.is_numbered = False
+        """Whether somebody wants to know in which datagram each update came."""
 
     def add(self, event: Event) -> None:
         """One event more; updates that come later are gathered behind it."""
@@ -27,11 +30,16 @@ class Deliveries:
         last = self._last
         if last is not None and last.sender is sender and last.is_relayed == is_relayed:
             return last
-        return Delivered(sender=sender, updates=[], is_relayed=is_relayed)
+        return Delivered(
+            sender=sender,
+            batch=Updates(),
+            is_relayed=is_relayed,
+            numbers=[] if self.is_numbered else None,
+        )
 
     def close(self, delivered: Delivered) -> None:
         """The updates are in; there may be none."""
-        if delivered is not self._last and delivered.updates:
+        if delivered is not self._last and len(delivered.batch):
             self._events.append(delivered)
             self._last = delivered
 
@@ -41,5 +49,5 @@ class Deliveries:
         self._last = None
         for event in events:
             if isinstance(event, Delivered):
-                self.update_count += len(event.updates)
+                self.update_count += len(event.batch)
         return events

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from skerry.protocol.distributor.updates import Updates
 from skerry.protocol.machine import Event, Statistics
 
 __all__ = [
@@ -80,10 +81,17 @@ class Delivered(Event):
     """Updates of one sender in the order in which it published them."""
 
     sender: SenderInfo
-    updates: list[tuple[str, bytes]]
-    """Subject and data. The list belongs to whoever took the event."""
+    batch: Updates
+    """Subject and data of each. They belong to whoever took the event."""
     is_relayed: bool = False
     """A gateway brought them here, so no gateway may take them elsewhere."""
+    numbers: list[tuple[int, int]] | None = None
+    """For who asked for numbers: from which update on each datagram goes, and its number."""
+
+    @property
+    def updates(self) -> list[tuple[str, bytes]]:
+        """The same as a list, which is not to be changed."""
+        return self.batch.pairs()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

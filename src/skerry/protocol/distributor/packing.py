@@ -1,15 +1,16 @@
 """Updates into datagrams: the innermost loop of a sender.
 
-A hot module. One datagram is open at a time, as a list of pieces of bytes that are joined once when
-it is full or has waited long enough. Whatever is not the usual case (a datagram that is full, an
-update that does not fit into any, a publisher that has to wait) is left to the subclass, `Sender`.
+A hot module. One datagram is open at a time, into which updates are written until it is full or has
+waited long enough. Whatever is not the usual case (a datagram that is full, an update that does not
+fit into any, a publisher that has to wait) is left to the subclass, `Sender`.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from mypy_extensions import i64, mypyc_attr
+from librt.strings import BytesWriter, write_i32_be
+from mypy_extensions import i32, i64, mypyc_attr
 
 __all__ = ["LENGTHS", "LENGTH_COUNT", "Packer", "fit"]
 
@@ -25,36 +26,46 @@ class Packer:
     """The open datagram of a sender."""
 
     def __init__(self, room: int) -> None:
-        self.room: int = room
+        self.room: i64 = room
         """What a datagram has for updates; negative while nothing may be published."""
         self.heads: dict[str, bytes] = {}
         """What stands in front of the data of an update, by its subject."""
-        # The first place is kept for the header.
-        self.pieces: list[bytes] = [b""]
-        self.size: int = 0
-        """Bytes of the updates in the open datagram."""
-        self.count: int = 0
-        """Updates in the open datagram."""
-        self.hold_until_ns: int = 0
+        self.body: BytesWriter = BytesWriter()
+        """The updates in the open datagram."""
+        self.count: i64 = 0
+        """How many they are."""
+        self.hold_until_ns: i64 = 0
         """The open datagram waits for more until then."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the updates in the open datagram."""
+        return len(self.body)
+
+    def put(self, head: bytes, data: bytes) -> None:
+        """Put an update into the open datagram, which has room for it.
+
+        Nothing in here lets another thread run, so two of them may do it without a lock; what
+        takes the datagram away does not either.
+        """
+        body = self.body
+        body.write(head)
+        write_i32_be(body, i32(len(data)))
+        body.write(data)
+        self.count += 1
 
     def publish(self, subject: str, data: bytes, now_ns: int) -> None:
         """Put an update into the open datagram, and send that off unless it may wait."""
         head = self.heads.get(subject)
         if head is None:
             head = self.make_head(subject)
-        length = len(data)
-        size = self.size + len(head) + 4 + length
-        if size > self.room:
-            if self.make_room(head, data, now_ns):
-                return
-            size = self.size + len(head) + 4 + length
-        pieces = self.pieces
-        pieces.append(head)
-        pieces.append(LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
-        pieces.append(data)
-        self.size = size
-        self.count += 1
+        self.publish_cut(head, data, now_ns)
+
+    def publish_cut(self, head: bytes, data: bytes, now_ns: int) -> None:
+        """The same for an update whose head is known."""
+        if not self.has_room(head, data) and self.make_room(head, data, now_ns):
+            return
+        self.put(head, data)
         if now_ns >= self.hold_until_ns:
             self.hold_or_flush(now_ns)
 
@@ -71,32 +82,19 @@ class Packer:
                 self.hold_or_flush(now_ns)
 
     def _put_many(self, updates: list[tuple[str, bytes]], first: int, now_ns: int) -> int:
-        # The same as in `publish`, written out: in plain Python a call each would double the time.
-        heads, pieces = self.heads, self.pieces
-        size, count, room = self.size, self.count, self.room
         taken = first
-        stop = len(updates)
-        while taken < stop:
+        while taken < len(updates):
             subject, data = updates[taken]
-            head = heads.get(subject)
-            length = len(data)
-            if head is None or size + len(head) + 4 + length > room:
-                self.size, self.count = size, count
+            head = self.heads.get(subject)
+            if head is None or not self.has_room(head, data):
                 head = self.make_head(subject)
-                if room < 0 and not self.may_publish(now_ns):
-                    return taken - first
-                is_sent = self.make_room(head, data, now_ns)
-                pieces, size, count, room = self.pieces, self.size, self.count, self.room
-                if is_sent:
+                if self.room < 0 and not self.may_publish(now_ns):
+                    break
+                if self.make_room(head, data, now_ns):
                     taken += 1
                     continue
-            pieces.append(head)
-            pieces.append(LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
-            pieces.append(data)
-            size += len(head) + 4 + length
-            count += 1
+            self.put(head, data)
             taken += 1
-        self.size, self.count = size, count
         return taken - first
 
     def publish_pieces(self, pieces: list[bytes], now_ns: int) -> int:
@@ -114,10 +112,9 @@ class Packer:
         first = 0
         stop = len(pieces)
         while first < stop:
-            fitting, size = self.fit(pieces, first, stop, self.room - self.size)
+            fitting = self.fit(pieces, first, stop, self.room - len(self.body))
             if fitting > first:
-                self.pieces.extend(pieces[first:fitting])
-                self.size += size
+                self.body.write(b"".join(pieces[first:fitting]))
                 self.count += (fitting - first) // 3
                 first = fitting
                 continue
@@ -127,19 +124,22 @@ class Packer:
                 first += 3
         return first
 
-    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
+    def has_room(self, head: bytes, data: bytes) -> bool:
+        """Whether an update fits into what is left of the open datagram."""
+        return len(self.body) + len(head) + 4 + len(data) <= self.room
+
+    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> int:
         """See the function of this name."""
         return fit(pieces, first, stop, room)
 
     def take(self, header: bytes) -> bytes:
         """The open datagram behind this header; the next one is open then."""
-        pieces = self.pieces
-        pieces[0] = header
-        self.pieces = [b""]
-        self.size = 0
+        body = self.body
+        datagram = header + body.getvalue()
+        body.truncate(0)
         self.count = 0
         self.hold_until_ns = 0
-        return b"".join(pieces)
+        return datagram
 
     def make_head(self, subject: str) -> bytes:
         """The head of a subject that was not published before, checked."""
@@ -161,8 +161,8 @@ class Packer:
         raise NotImplementedError
 
 
-def fit(pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
-    """Up to where the updates from `first` on fit into so much room, and how much they take."""
+def fit(pieces: list[bytes], first: int, stop: int, room: int) -> int:
+    """Up to where the updates from `first` on fit into so much room."""
     pos: i64 = first
     end: i64 = stop
     left: i64 = room
@@ -173,4 +173,4 @@ def fit(pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int
             break
         taken += size
         pos += 3
-    return pos, taken
+    return pos

@@ -28,9 +28,11 @@ from skerry.protocol.distributor.messages import (
     WHOLE,
     Fault,
 )
-from skerry.protocol.distributor.plain_unpacking import unpack_for_this_build
+from skerry.protocol.distributor.plain_unpacking import IS_PACKED_KEPT, unpack_for_this_build
 from skerry.protocol.distributor.segments import Reassembly, first_piece
 from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.unpacking import scan
+from skerry.protocol.distributor.updates import Packed
 
 __all__ = ["Receiver", "WaitingRoom"]
 
@@ -117,6 +119,8 @@ class Receiver:
 
     def receive(self, datagram: bytes, now_ns: int) -> Fault | None:
         """Take a data datagram with a whole header; why it is of no use, or None."""
+        if IS_PACKED_KEPT and self.receive_next(datagram, 0, len(datagram)):
+            return None
         flags = datagram[3]
         wire_seq = int.from_bytes(datagram[20:24], "big")
         # Almost always it is the next one, so that is asked before all else.
@@ -139,6 +143,33 @@ class Receiver:
             return Fault.OVERFLOW
         self._accept(seq, content, now_ns)
         return None
+
+    def receive_next(self, data: bytes, first: int, stop: int) -> bool:
+        """Take a data datagram out of some bytes if it is the next one, and as they always are.
+
+        Otherwise False, and nothing was done.
+        """
+        seq = self._next_seq
+        if (
+            not self.is_synchronised
+            or seq <= self._highest_seq
+            or self._reassembly is not None
+            or data[first + 3] & WHOLE != WHOLE
+            or int.from_bytes(data[first + 20 : first + 24], "big") != seq & _U32
+        ):
+            return False
+        width = self._text_length_bytes
+        subjects: list[str] = []
+        if not scan(data, first, stop, width, self._subjects.memo, subjects):
+            return False
+        delivered = self._deliveries.open(self.sender, bool(data[first + 3] & RELAYED))
+        if delivered.numbers is not None:
+            delivered.numbers.append((len(delivered.batch), seq))
+        delivered.batch.pack(Packed(data, first + UPDATE_HEADER_BYTES, width, subjects))
+        self._deliveries.close(delivered)
+        self._highest_seq = seq
+        self._next_seq = seq + 1
+        return True
 
     def last_seq_told(self, last_seq: int, now_ns: int) -> None:
         """The sender says what it sent last: what is missing up to there is asked for."""
@@ -230,21 +261,14 @@ class Receiver:
 
     def _receive_next(self, datagram: bytes, flags: int, seq: int) -> Fault | None:
         """The usual case: nothing is missing, and the updates go straight to the application."""
-        delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
-        updates = delivered.updates
-        known_count = len(updates)
+        updates: list[tuple[str, bytes]] = []
         subjects = self._subjects
         if not _unpack(datagram, self._text_length_bytes, subjects.memo, subjects, updates):
-            del updates[known_count:]
             return Fault.UPDATES
         if self._reassembly is not None:
-            self._spoil(seq)
             # The event about it has to stand before these updates.
-            fresh = updates[known_count:]
-            del updates[known_count:]
-            delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
-            delivered.updates.extend(fresh)
-        self._deliveries.close(delivered)
+            self._spoil(seq)
+        self._hand_over(seq, flags, updates)
         self._next_seq = seq + 1
         if seq > self._highest_seq:
             self._highest_seq = seq
@@ -371,7 +395,7 @@ class Receiver:
         if flags & WHOLE == WHOLE:
             if self._reassembly is not None:
                 self._spoil(seq)
-            self._hand_over(flags, updates)
+            self._hand_over(seq, flags, updates)
         elif flags & START:
             if self._reassembly is not None:
                 self._spoil(seq)
@@ -407,11 +431,13 @@ class Receiver:
             return
         self._reassembly = None
         if reassembly.subject:
-            self._hand_over(flags, [(reassembly.subject, data)])
+            self._hand_over(seq, flags, [(reassembly.subject, data)])
 
-    def _hand_over(self, flags: int, updates: list[tuple[str, bytes]]) -> None:
+    def _hand_over(self, seq: int, flags: int, updates: list[tuple[str, bytes]]) -> None:
         delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
-        delivered.updates.extend(updates)
+        if delivered.numbers is not None:
+            delivered.numbers.append((len(delivered.batch), seq))
+        delivered.batch.extend(updates)
         self._deliveries.close(delivered)
 
     def _spoil(self, stop_seq: int, reason: LossReason = LossReason.MALFORMED) -> None:

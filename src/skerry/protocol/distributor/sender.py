@@ -92,12 +92,15 @@ class Sender(Packer):
         self._opened_ns = now_ns
         self._tick_seq = first_seq
         self._flush_ns: int | None = None
+        self._send_ns: int | None = None
         self._heartbeat_ns: int | None = None
         self._configuration_ns: int | None = None
         self._goodbye_ns: int | None = None
         self._clean_ns: int | None = None
         self.ready: list[bytes] = []
-        """Datagrams to be sent."""
+        """Datagrams to be sent, see `take_ready`."""
+        self.ready_bytes = 0
+        """How much data is in there."""
         self.publisher_count = 0
         self.serves_until_ns = now_ns
         """After its last goodbye a sender stays so long, for requests."""
@@ -217,12 +220,22 @@ class Sender(Packer):
 
     def flush(self, now_ns: int) -> None:
         """Send what is in the open datagram."""
+        if self._send_ns is None:
+            # Whoever sends may wait for more datagrams, but not longer than its first one did.
+            self._send_ns = self._flush_ns
         self._flush_ns = None
-        if self.count:
-            self._rate.add(self.count, now_ns)
-            self.sent_update_count += self.count
-            numbers = self._numbers(self.count)
-            self._send(self.take(self._whole_header + numbers), now_ns)
+        count = self.count
+        if count:
+            self._rate.add(count, now_ns)
+            self.sent_update_count += count
+            self._send(self.take(self._whole_header + self._numbers(count)), now_ns)
+
+    def take_ready(self) -> list[bytes]:
+        """What is to be sent since the last call."""
+        ready, self.ready = self.ready, []
+        self.ready_bytes = 0
+        self._send_ns = None
+        return ready
 
     def request(self, first_seq: int, last_seq: int, now_ns: int) -> None:
         """A receiver asks for these datagrams, by the numbers on the wire."""
@@ -245,13 +258,16 @@ class Sender(Packer):
         )
         return self._wire.encode(request)
 
-    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> tuple[int, int]:
+    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> int:
         return _fit(pieces, first, stop, room)
 
     # -- time
 
     def advance(self, now_ns: int) -> None:
         """Send what is due."""
+        if self._send_ns is not None and now_ns >= self._send_ns:
+            # Whoever drives takes what is ready after this.
+            self._send_ns = None
         if self._flush_ns is not None and now_ns >= self._flush_ns:
             self.flush(now_ns)
         if self._heartbeat_ns is not None and now_ns >= self._heartbeat_ns:
@@ -272,6 +288,7 @@ class Sender(Packer):
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
         return earliest(
+            self._send_ns,
             self._flush_ns,
             self._heartbeat_ns,
             self._configuration_ns,
@@ -336,6 +353,7 @@ class Sender(Packer):
             self.fake_loss_count += 1
         else:
             self.ready.append(datagram)
+            self.ready_bytes += len(datagram)
 
     def _announce(self, now_ns: int) -> None:
         self._send_configuration()

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 
 from mypy_extensions import i64
 
-__all__ = ["Resolver", "unpack"]
+__all__ = ["Resolver", "scan", "unpack"]
 
 _BODY: Final = 28
 
@@ -89,3 +89,60 @@ def unpack(
         if subject:
             updates.append((subject, data[start:pos]))
     return pos == size
+
+
+def scan(
+    data: bytes,
+    first: i64,
+    stop: i64,
+    text_length_bytes: i64,
+    memo: dict[bytes, str],
+    subjects: list[str],
+) -> bool:
+    """The subjects of the updates in the datagram between `first` and `stop` of some bytes.
+
+    False, with subjects that are of no use, if it is not of the usual form: no updates, or others
+    than those, a subject that is new or that nobody wants, or no data. `unpack` tells which.
+    """
+    if stop - first < _BODY or stop > len(data):
+        return False
+    skipped: i64 = text_length_bytes - 2
+    count_low: i64 = data[first + 26]
+    count_last: i64 = data[first + 27]
+    left: i64 = count_low * 256 + count_last
+    if data[first + 24] != 0 or data[first + 25] != 0 or left == 0:
+        return False
+    pos: i64 = first + _BODY
+    subject: str | None = None
+    known_start: i64 = 0
+    known_length: i64 = -1
+    while left > 0:
+        left -= 1
+        start: i64 = pos + 3 + skipped
+        if start > stop or data[pos] == 0:
+            return False
+        if skipped and (data[pos + 1] != 0 or data[pos + 2] != 0):
+            return False
+        high: i64 = data[start - 2]
+        low: i64 = data[start - 1]
+        length: i64 = high * 256 + low
+        end: i64 = start + length
+        pos = end + 5
+        if pos > stop or data[end] == 0 or data[end + 1] != 0 or data[end + 2] != 0:
+            return False
+        at: i64 = length if length == known_length else -1
+        while at > 0 and data[start + at - 1] == data[known_start + at - 1]:
+            at -= 1
+        if at != 0:
+            subject = memo.get(data[start:end])
+            known_start = start
+            known_length = length
+        if not subject:
+            return False
+        subjects.append(subject)
+        high = data[end + 3]
+        low = data[end + 4]
+        pos += high * 256 + low
+        if pos > stop:
+            return False
+    return pos == stop

@@ -51,7 +51,7 @@ def test_overviews_are_those_of_the_java_program(join: Join) -> None:
 
 def _next(watching: MulticastSocket) -> Overview:
     assert select.select([watching], [], [], 10)[0]
-    (datagram,), _ = watching.receive()
+    datagram, _, _ = watching.receive()
     return Overview.decode(datagram)
 
 

@@ -13,16 +13,30 @@ from skerry.client.distributor.outgoing import (
     BATCH_COUNT_MIN,
     Outgoing,
 )
+from skerry.protocol.distributor.packing import Packer
+
+IS_COMPILED = not hasattr(Outgoing.publish, "__code__")
+HELD_BYTES = 4000
 
 
 class Taker(Outgoing):
     """Takes what is handed over."""
 
     def __init__(self) -> None:
-        super().__init__({"/a": b"A", "/b": b"B"}, 5001)
+        super().__init__(Packer(HELD_BYTES), {"/a": b"A", "/b": b"B"}, 5001)
         self.taken: list[bytes] = []
         self.unusual: list[tuple[Any, Any]] = []
         self.drain_count = 0
+
+    def hold(self) -> None:
+        """From now on something is held, and somebody will look in time."""
+        self.is_held = True
+        self.packer.hold_until_ns = 1
+
+    @property
+    def waiting(self) -> bytes:
+        """What was not handed over: which way it waits depends on the build."""
+        return self.packer.body.getvalue() + b"".join(self.pending)
 
     def publish_unusual(self, subject: str, data: bytes) -> None:
         self.unusual.append((subject, data))
@@ -42,14 +56,32 @@ def test_update_is_handed_over_at_once_where_nothing_is_held() -> None:
 
 def test_update_waits_while_something_is_held_and_goes_with_many() -> None:
     taker = Taker()
-    taker.is_held = True
-    updates = BATCH_COUNT_MIN // 3
-    for _ in range(updates - 1):
+    taker.hold()
+    for _ in range(BATCH_COUNT_MIN // 3 - 1):
         taker.publish("/b", b"x")
     assert not taker.taken
+    assert taker.waiting == b"B\0\0\0\1x" * (BATCH_COUNT_MIN // 3 - 1)
+    if IS_COMPILED:
+        # It goes when the datagram has no room for it.
+        taker.publish("/b", bytes(HELD_BYTES - len(taker.waiting) - 5))
+        assert len(taker.waiting) == HELD_BYTES
+        assert not taker.taken
     taker.publish("/b", b"y")
-    assert len(taker.taken) == BATCH_COUNT_MIN
     assert taker.taken[-1] == b"y"
+    assert len(taker.taken) == (3 if IS_COMPILED else BATCH_COUNT_MIN)
+
+
+def test_subjects_are_checked_again_when_somebody_says_so() -> None:
+    taker = Taker()
+    taker.hold()
+    subject = "/a"
+    for _ in range(3):
+        taker.publish(subject, b"x")
+    taker.check_anew({})
+    taker.publish(subject, b"y")
+    taker.publish("", b"z")
+    assert taker.unusual == [("/a", b"y"), ("", b"z")]
+    assert taker.waiting == b"A\0\0\0\1x" * 3
 
 
 def test_long_updates_have_their_length() -> None:
@@ -90,7 +122,8 @@ def test_a_batch_fills_one_call_of_the_kernel(size: int, count: int) -> None:
 @pytest.mark.slow
 def test_many_threads_publish_without_mixing_their_pieces() -> None:
     taker = Taker()
-    taker.is_held = True
+    taker.hold()
+    taker.packer.room = 10_000_000
     taker.batch_count_max = BATCH_COUNT_MAX * 1000
     barrier = threading.Barrier(4)
 
@@ -107,15 +140,17 @@ def test_many_threads_publish_without_mixing_their_pieces() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    pieces = taker.pending
-    assert len(pieces) == 3 * 80_000
-    for head, size, data in zip(pieces[::3], pieces[1::3], pieces[2::3], strict=True):
-        assert int.from_bytes(size, "big") == len(data)
-        assert data == head.lower() * len(data)
+    waiting, pos, count = taker.waiting, 0, 0
+    while pos < len(waiting):
+        start = pos + 5
+        pos = start + int.from_bytes(waiting[start - 4 : start], "big")
+        assert waiting[start:pos] == waiting[start - 5 : start - 4].lower() * (pos - start)
+        count += 1
+    assert count == 80_000
 
 
 def test_the_rest_is_for_who_carries() -> None:
-    bare = Outgoing({}, 0)
+    bare = Outgoing(Packer(-1), {}, 0)
     with pytest.raises(NotImplementedError):
         bare.publish("/a", b"")
     with pytest.raises(NotImplementedError):

@@ -14,13 +14,14 @@ from skerry.client.distributor.dispatch import Routes
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.client.distributor.outlet import Outlet
 from skerry.protocol.distributor.events import ConnectionClosed
+from skerry.protocol.distributor.updates import Updates
 
 EVENT = ConnectionClosed(group="239.1.1.1", port=1)
 Make = Callable[..., Outlet]
 
 
-def updates(*numbers: int) -> list[tuple[str, bytes]]:
-    return [("/a", b"%d" % number) for number in numbers]
+def updates(*numbers: int) -> Updates:
+    return Updates([("/a", b"%d" % number) for number in numbers])
 
 
 @pytest.fixture

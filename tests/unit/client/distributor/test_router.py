@@ -7,13 +7,12 @@ from random import Random
 
 import pytest
 
-from skerry.client.distributor import router as module
 from skerry.client.distributor.outlet import Outlet
 from skerry.client.distributor.router import Router, SubscriberRoutes, Subscription
 from skerry.errors import LocalProtocolError
 from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import Connection as Machine
-from skerry.protocol.distributor.events import Direction, SenderFound
+from skerry.protocol.distributor.events import Delivered, Direction, SenderFound
 from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.machine import Address, Event
 
@@ -100,11 +99,9 @@ def test_what_waits_goes_by_the_subscriptions_of_now(group: Group) -> None:
     assert ear.heard() == [("/b", "/b")]
 
 
-def test_routes_are_forgotten_past_their_bound(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert vars(module)["DISTRIBUTOR_ROUTE_COUNT_MAX"] == DISTRIBUTOR_ROUTE_COUNT_MAX
-    monkeypatch.setattr(module, "DISTRIBUTOR_ROUTE_COUNT_MAX", 2)
+def test_routes_are_forgotten_past_their_bound(group: Group) -> None:
+    assert group.router.route_count_max == DISTRIBUTOR_ROUTE_COUNT_MAX
+    group.router.route_count_max = 2
     first, second = Ear(group.router, "/...", "/x"), Ear(group.router, "/...")
     group.publish(*(f"/{number}" for number in range(5)))
     assert [subject for subject, _ in first.heard()] == [f"/{number}" for number in range(5)]
@@ -170,3 +167,22 @@ def test_a_full_queue_leaves_no_room(group: Group) -> None:
 def test_a_subscription_knows_its_tag(group: Group) -> None:
     routes = SubscriberRoutes(group.router)
     assert Subscription(routes, "x").tag == "x"
+
+
+def test_a_tap_takes_all_with_senders_and_numbers_and_others_only_what_they_want(
+    group: Group,
+) -> None:
+    events: list[Event] = []
+    states = [group.router.has_subscriptions]
+    group.router.tap(events.append)
+    assert [*states, group.router.has_subscriptions] == [False, True]
+    group.publish("/a")
+    ear = Ear(group.router, "/b")
+    group.publish("/a", "/b")
+    assert ear.heard() == [("/b", "/b")]
+    delivered = [event for event in events if isinstance(event, Delivered)]
+    assert [subject for event in delivered for subject, _ in event.updates] == ["/a", "/a", "/b"]
+    assert delivered[0].sender.sender_id == 2
+    numbers = [event.numbers for event in delivered]
+    assert numbers[0] == [(0, 1)]
+    assert all(found is not None for found in numbers)

@@ -239,12 +239,13 @@ def test_fault_in_the_thread_is_logged_and_ends_the_connection(
 ) -> None:
     connection = join()
 
-    def fail() -> None:
+    def fail(_now_ns: int) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(connection._carrier, "turn", fail)
+    monkeypatch.setattr(connection._management, "advance", fail)
+    connection._management.due_ns = 0
     connection._wake()
-    assert connection._thread is not None
-    connection._thread.join(10)
+    assert connection._driving is not None
+    connection._driving.join(10)
     assert "a multicast connection failed" in caplog.text
     connection.close()

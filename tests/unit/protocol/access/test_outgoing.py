@@ -26,3 +26,20 @@ def test_what_was_taken_is_not_touched_by_what_comes_next(size: int) -> None:
     outgoing.add(b"y" * 10)
     assert taken == b"x" * size
     assert outgoing.take() == b"y" * 10
+
+
+def test_frames_that_came_together_are_kept_as_they_are() -> None:
+    outgoing, other = Outgoing(), Outgoing()
+    run = b"onetwo"
+    for one in (outgoing, other):
+        one.add_run(run, 2)
+        assert (one.size, one.frame_count) == (6, 2)
+    assert outgoing.take() is run
+    other.add(b"three")
+    other.add_run(b"four", 1)
+    assert (other.size, other.frame_count) == (15, 4)
+    assert other.take() == b"onetwothreefour"
+    other.add(b"five")
+    other.add_run(run, 2)
+    assert other.take() == b"fiveonetwo"
+    assert (other.size, other.frame_count, other.take()) == (0, 0, b"")

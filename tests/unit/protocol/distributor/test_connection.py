@@ -767,3 +767,41 @@ def test_the_defaults_make_a_connection() -> None:
     assert configuration.application == DistributorConfig().application
     assert len(configuration.group) == 4
     assert PYCAST_WIRE.address(configuration.group) != configuration.group
+
+
+def test_a_train_gives_what_its_datagrams_give_one_by_one(bus: Any) -> None:
+    publisher = bus.publisher()
+    single, train = bus.subscriber("/a/*"), bus.subscriber("/a/*")
+    bus.publish(publisher, "/a/1", "/b/1")
+    for subject in ("/a/1", "/a/1", "/a/2", "/b/1", "/a/1", "/a/1"):
+        publisher.publish(subject, b"xyz", bus.now_ns)
+    datagrams = publisher.take_datagrams()
+    # One is missing, one comes twice, one is from another time, and the last one is cut.
+    datagrams = [*datagrams[:2], *datagrams[1:4], datagrams[5], b"\2" + datagrams[4][1:]]
+    datagrams.append(datagrams[0][:-3])
+    for datagram in [*datagrams, b""]:
+        single.receive(datagram, GROUP, bus.now_ns)
+    train.receive_train(b"".join(datagrams), len(datagrams[0]), GROUP, bus.now_ns)
+    train.receive_train(b"", 0, GROUP, bus.now_ns)
+    bus.settle()
+    assert bus.subjects(train) == ["/a/1", "/a/1", "/a/1", "/a/2"]
+    assert bus.events[train] == bus.events[single]
+    assert train.statistics() == single.statistics()
+    assert train.statistics().missing_count == 1
+    assert train.statistics().faults["short"] == train.statistics().faults["version"] == 1
+
+
+def test_datagrams_may_wait_for_more_while_one_is_held(bus: Any) -> None:
+    publisher = bus.publisher(holdback_delay_ms=10, holdback_threshold_per_s=0)
+    assert not publisher.has_ready
+    assert not publisher.may_send_later(10_000)
+    bus.publish(publisher, "/a")
+    publisher.publish("/a", b"", bus.now_ns)
+    assert publisher.is_holding
+    assert not publisher.has_ready
+    publisher.publish("/a", bytes(7750), bus.now_ns)
+    assert publisher.has_ready
+    assert publisher.may_send_later(10_000)
+    publisher.publish("/a", bytes(7750), bus.now_ns)
+    assert not publisher.may_send_later(7750)
+    assert publisher.packer.count == 1

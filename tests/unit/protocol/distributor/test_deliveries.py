@@ -12,7 +12,7 @@ CLOSED = ConnectionClosed(group="239.192.7.1", port=4711)
 
 def put(deliveries: Deliveries, sender: SenderInfo, *subjects: str, relayed: bool = False) -> None:
     delivered = deliveries.open(sender, relayed)
-    delivered.updates.extend((subject, b"") for subject in subjects)
+    delivered.batch.extend((subject, b"") for subject in subjects)
     deliveries.close(delivered)
 
 
@@ -61,3 +61,10 @@ def test_what_was_taken_is_not_added_to() -> None:
     assert isinstance(first, Delivered)
     assert isinstance(second, Delivered)
     assert (len(first.updates), len(second.updates)) == (1, 1)
+
+
+def test_datagrams_are_numbered_for_who_asked() -> None:
+    deliveries = Deliveries()
+    assert deliveries.open(ONE, False).numbers is None
+    deliveries.is_numbered = True
+    assert deliveries.open(ONE, False).numbers == []

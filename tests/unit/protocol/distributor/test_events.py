@@ -10,6 +10,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     UpdatesLost,
 )
+from skerry.protocol.distributor.updates import Updates
 from skerry.tracing import trace_line
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
@@ -23,5 +24,5 @@ def test_a_loss_names_its_sender_and_its_range() -> None:
 
 
 def test_updates_can_be_shown() -> None:
-    event = Delivered(sender=SENDER, updates=[("/a", b"\x01")])
-    assert json.loads(trace_line(event))["updates"] == [["/a", "01"]]
+    event = Delivered(sender=SENDER, batch=Updates([("/a", b"\x01")]))
+    assert json.loads(trace_line(event))["batch"] == [["/a", "01"]]

@@ -188,11 +188,11 @@ def test_pieces_that_have_to_wait_are_not_taken() -> None:
 def test_as_many_updates_fit_as_there_is_room_for() -> None:
     cut = pieces((b"/a", b"1"), (b"/a", b"22"), (b"/a", b"333"))
     sizes = [len(b"".join(cut[first : first + 3])) for first in (0, 3, 6)]
-    assert fit(cut, 0, 9, sum(sizes)) == (9, sum(sizes))
-    assert fit(cut, 0, 9, sum(sizes) - 1) == (6, sum(sizes[:2]))
-    assert fit(cut, 3, 6, 1000) == (6, sizes[1])
-    assert fit(cut, 0, 9, 3) == (0, 0)
-    assert fit(cut, 0, 9, -1) == (0, 0)
+    assert fit(cut, 0, 9, sum(sizes)) == 9
+    assert fit(cut, 0, 9, sum(sizes) - 1) == 6
+    assert fit(cut, 3, 6, 1000) == 6
+    assert fit(cut, 0, 9, 3) == 0
+    assert fit(cut, 0, 9, -1) == 0
 
 
 def test_lengths_are_as_on_the_wire() -> None:

@@ -589,3 +589,35 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
     assert rig.room.size == 0
     assert rig.receiver.waiting_count == 0
     assert rig.receiver.missing_count == 0
+
+
+def numbers(rig: Rig) -> list[list[tuple[int, int]] | None]:
+    return [event.numbers for event in rig.deliveries.take() if isinstance(event, Delivered)]
+
+
+def test_who_asked_for_numbers_is_told_the_datagram_of_each_update() -> None:
+    rig = Rig()
+    rig.give(1)
+    assert numbers(rig) == [None]
+    rig.deliveries.is_numbered = True
+    # In order, after a gap, and all that waited for it.
+    rig.give(2, 4, 5)
+    assert numbers(rig) == [[(0, 2)]]
+    rig.give(3)
+    assert numbers(rig) == [[(0, 3), (1, 4), (2, 5)]]
+
+
+def test_a_large_update_has_the_number_of_its_last_piece() -> None:
+    rig = Rig()
+    rig.deliveries.is_numbered = True
+    rig.give(1, body=first_of(4, b"ab"), flags=START)
+    rig.give(2, body=b"cd", flags=END)
+    assert numbers(rig) == [[(0, 2)]]
+
+
+def test_numbers_stay_right_behind_a_spoiled_large_update() -> None:
+    rig = Rig()
+    rig.deliveries.is_numbered = True
+    rig.give(1, body=first_of(4, b"ab"), flags=START)
+    rig.give(2)
+    assert numbers(rig) == [[(0, 2)]]

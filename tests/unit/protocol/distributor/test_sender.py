@@ -461,3 +461,20 @@ def test_the_earliest_of_some_deadlines_is_found() -> None:
     assert earliest() is None
     assert earliest(None, None) is None
     assert earliest(None, 3, 0, None, 2) == 0
+
+
+def test_full_datagrams_wait_for_others_no_longer_than_their_first_update_may() -> None:
+    made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0)
+    made.publish("/a", b"", 0)
+    made.take_ready()
+    made.publish("/a", b"", 1 * MS)
+    assert made.deadline_ns() == 11 * MS
+    # It is full, and another one is open and held.
+    made.publish("/a", bytes(7750), 6 * MS)
+    assert made.ready_bytes == len(made.ready[0])
+    assert made.hold_until_ns > 6 * MS
+    assert made.deadline_ns() == 11 * MS
+    made.advance(11 * MS)
+    assert len(made.take_ready()) == 1
+    assert made.ready_bytes == 0
+    assert made.deadline_ns() == 16 * MS

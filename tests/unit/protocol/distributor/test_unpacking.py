@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skerry.protocol.distributor.subjects import Subjects
-from skerry.protocol.distributor.unpacking import unpack
+from skerry.protocol.distributor.unpacking import scan, unpack
+from skerry.protocol.distributor.updates import Packed
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, Wire
 
 Updates = list[tuple[str, bytes]]
@@ -92,3 +95,59 @@ def test_what_was_wrong_does_not_take_away_what_was_there_before() -> None:
     found: Updates = [("/before", b"")]
     assert not unpack(packed(UPDATES)[:-1], 4, subjects.memo, subjects, found)
     assert found[0] == ("/before", b"")
+
+
+def scanned(data: bytes, first: int, stop: int, *patterns: str, width: int = 4) -> list[str] | None:
+    subjects = Subjects()
+    for pattern in patterns or ("/...",):
+        subjects.add(pattern, None)
+    for subject, _ in UPDATES:
+        subjects.resolve(subject.encode())
+    found: list[str] = []
+    return found if scan(data, first, stop, width, subjects.memo, found) else None
+
+
+@pytest.mark.parametrize(("wire", "width"), [(JAVA_WIRE, 4), (PYCAST_WIRE, 2)])
+def test_a_datagram_of_the_usual_form_is_known_by_its_subjects(wire: Wire, width: int) -> None:
+    datagram = packed(UPDATES, wire=wire)
+    subjects = [subject for subject, _ in UPDATES]
+    assert scanned(datagram, 0, len(datagram), width=width) == subjects
+    among = b"before" + datagram + b"behind"
+    assert scanned(among, 6, 6 + len(datagram), width=width) == subjects
+
+
+@pytest.mark.parametrize(
+    "datagram",
+    [
+        packed([]),
+        packed([("/new", b"1")]),
+        packed(UPDATES, count=5),
+        packed(UPDATES, count=3),
+        packed(UPDATES, count=2**16 + 4),
+        packed(UPDATES, count=2**31 + 4),
+        bytes(27) + b"\x01" + b"\x01\x00\x00\x00\x02/a" + b"\x00",
+    ],
+)
+def test_a_datagram_of_another_form_is_left_to_a_closer_look(datagram: bytes) -> None:
+    assert scanned(datagram, 0, len(datagram)) is None
+
+
+def test_a_datagram_with_something_that_nobody_wants_is_left_to_a_closer_look() -> None:
+    assert scanned(packed(UPDATES), 0, len(packed(UPDATES)), "/a") is None
+
+
+def test_no_byte_behind_the_datagram_is_believed() -> None:
+    datagram = packed(UPDATES)
+    for stop in range(len(datagram)):
+        assert scanned(datagram, 0, stop) is None
+        assert scanned(datagram[:stop], 0, len(datagram)) is None
+
+
+@given(st.binary(max_size=80), st.sampled_from([2, 4]))
+def test_what_a_scan_takes_is_sound(data: bytes, width: int) -> None:
+    datagram = bytes(27) + b"\x02" + data
+    found = scanned(datagram, 0, len(datagram), width=width)
+    if found is not None:
+        pairs: list[tuple[str, bytes]] = []
+        Packed(datagram, 28, width, found).take_into(pairs)
+        assert unpacked(datagram, width=width) == pairs

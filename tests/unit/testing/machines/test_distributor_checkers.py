@@ -11,6 +11,7 @@ from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo
 from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION, UPDATE, Header, Request
 from skerry.protocol.distributor.messages import Update as Datagram
 from skerry.protocol.distributor.segments import cut
+from skerry.protocol.distributor.updates import Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import Event
 from skerry.testing import World
@@ -37,7 +38,7 @@ def node() -> Node[Any]:
 
 
 def delivered(*numbers: int) -> Event:
-    return Delivered(sender=SENDER, updates=[("/a", mark(number, 5)) for number in numbers])
+    return Delivered(sender=SENDER, batch=Updates([("/a", mark(number, 5)) for number in numbers]))
 
 
 def lost(first: int, stop: int, reason: LossReason = LossReason.NAK) -> Event:
@@ -66,7 +67,7 @@ def test_order_is_watched_per_sender_and_receiver(node: Node[Any]) -> None:
     assert "again or too late" in str(checker.observed(node, delivered(5)))
     other = Delivered(
         sender=SenderInfo(address="10.0.0.2", sender_id=1, start=2, application_id=3),
-        updates=[("/a", mark(0, 5))],
+        batch=Updates([("/a", mark(0, 5))]),
     )
     assert checker.observed(node, other) is None
 

@@ -16,8 +16,8 @@ from random import Random
 from typing import Final
 
 from skerry.client.distributor.config import Config
-from skerry.client.distributor.outgoing import Outgoing
-from skerry.client.distributor.outlet import Outlet
+from skerry.client.distributor.outgoing import BATCH_BYTES, Outgoing
+from skerry.client.distributor.outlet import OnEvent, Outlet
 from skerry.client.distributor.router import Router, SubscriberRoutes
 from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.protocol.distributor.config import DistributorConfig
@@ -37,16 +37,22 @@ from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
 
-__all__ = ["Carrier"]
+__all__ = ["Junction"]
 
 _READ_COUNT_MAX: Final = 16
-"""Calls of the kernel in one go; a few hundred datagrams, before others have their turn."""
+"""Calls of the kernel in one go, before others have their turn."""
+_READ_BYTES_MAX: Final = 250_000
+"""The same in bytes: no more than stays in the cache of a processor until it is delivered."""
+_MORE_BYTES: Final = 32_000
+_ALONE_NS: Final = 200_000
+"""After a pause like this, less than so many bytes probably are all there is to read. Whoever
+drives is told if not, and asking costs as much as reading."""
 _MS: Final = 1_000_000
 _DATA: Final = (UPDATE, RETRANSMISSION)
 _FOREVER_NS: Final = 1 << 62
 
 
-class Carrier(Outgoing):
+class Junction(Outgoing):
     """A connection, driven by somebody else."""
 
     def __init__(
@@ -99,7 +105,7 @@ class Carrier(Outgoing):
         )
         # Between head and data of an update stands its length.
         overhead = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4
-        super().__init__({}, self.config.segment_bytes - overhead)
+        super().__init__(self.machine.packer, {}, self.config.segment_bytes - overhead)
         self.lock = threading.Lock()
         self.wake: Callable[[], None] = lambda: None
         """Makes whoever drives look again; may be called by any thread, with the lock held."""
@@ -108,6 +114,10 @@ class Carrier(Outgoing):
         self._failures: dict[Direction, str] = {}
         self._own: tuple[Identity | None, bytes] = None, b""
         self._dropped: tuple[bytes, ...] = ()
+        self._read_ns = 0
+        self._hears_own = self.config.hears_own
+        # A millisecond more, so that nobody is woken for nothing.
+        self._holdback_ns = (self.config.holdback_delay_ms + 1) * _MS
         self.name = f"distributor {self.group.host}:{self.group.port}"
         """For threads and statistics."""
         self.deadline_ns = 0
@@ -163,6 +173,8 @@ class Carrier(Outgoing):
 
     def flush(self) -> None:
         """Send what is held back."""
+        if not self.pending and not self.packer.count and not self.machine.has_ready:
+            return
         self.drain()
         with self.lock:
             self.is_held = False
@@ -174,7 +186,7 @@ class Carrier(Outgoing):
         with self.lock:
             self._check_open()
             self.publisher_count += 1
-            self.checked = self.machine.checked_subjects
+            self.check_anew(self.machine.checked_subjects)
             self.machine.open_publisher(monotonic_ns())
             self._update_hearing()
             self.router.enter(outlet)
@@ -191,7 +203,7 @@ class Carrier(Outgoing):
             self.publisher_count -= 1
             if not self.publisher_count:
                 # From now on each update is an unusual case, and is refused.
-                self.checked = {}
+                self.check_anew({})
             if not self.is_closing:
                 self.machine.close_publisher(monotonic_ns())
                 self._send_ready()
@@ -229,29 +241,43 @@ class Carrier(Outgoing):
             self._update_hearing()
             self.wake()
 
+    def tap(self, taker: OnEvent) -> None:
+        """Let somebody take all there is, as the machine tells it; called with the lock held."""
+        with self.lock:
+            self._check_open()
+            self.router.tap(taker)
+            self._update_hearing()
+            self.wake()
+
     # -- for who drives it
 
     def wake_up(self) -> None:
         """`wake`, whatever that is by then."""
         self.wake()
 
-    def turn(self) -> None:
-        """Read what is there, do what is due, and put what comes of it into the outlets."""
+    def turn(self) -> int:
+        """Read what is there, do what is due, and put what comes of it into the outlets.
+
+        Gives the time at which it did so.
+        """
         with self.lock:
-            if self.is_over:
-                return
             now_ns = monotonic_ns()
+            if self.is_over:
+                return now_ns
             self._take_pending(now_ns)
             if self.router.has_room:
                 self._read(now_ns)
             self.machine.advance(now_ns)
+            self._send_ready()
             self._after_publishing(now_ns)
             self.is_over = self.router.route()
             self.deadline_ns = self._deadline_ns(now_ns)
+        return now_ns
 
     def run_inline(self) -> None:
         """Deliver to those who are called by whoever drives; to be called by nobody else."""
-        for outlet in tuple(self.router.outlets):
+        # A copy: a callback may open or close others.
+        for outlet in self.router.outlets[:]:
             if outlet.is_inline and not outlet.is_empty:
                 outlet.run()
 
@@ -274,7 +300,7 @@ class Carrier(Outgoing):
             now_ns = monotonic_ns()
             self._take_pending(now_ns)
             self.is_closing = self.router.is_closing = True
-            self.checked = {}
+            self.check_anew({})
             self.machine.close(now_ns)
             self._send_ready()
             self.wake()
@@ -283,7 +309,7 @@ class Carrier(Outgoing):
         """Leave the group."""
         with self.lock:
             self.is_closing = self.is_over = self.router.is_closing = True
-            self.checked = {}
+            self.check_anew({})
             self.socket.close()
             if self._number is not None:
                 self._number.close()
@@ -305,18 +331,29 @@ class Carrier(Outgoing):
             # Published by somebody who was just closing.
             del self.pending[:count]
             return True
-        head, _, data = self.pending[:3]
-        self.set_batch(1, len(head) + 4 + len(data))
-        taken = self.machine.publish_pieces(self.pending, now_ns)
+        taken = self._publish_pending(count, now_ns)
         del self.pending[:taken]
         self.is_waiting = taken < count
         return not self.is_waiting
 
+    def _publish_pending(self, count: int, now_ns: int) -> int:
+        """How many of so many pieces the machine took."""
+        head, _, data = self.pending[:3]
+        self.set_batch(1, len(head) + 4 + len(data))
+        if count > 3:
+            return self.machine.publish_pieces(self.pending, now_ns)
+        try:
+            self.packer.publish_cut(head, data, now_ns)
+        except WouldBlock:
+            return 0
+        return 3
+
     def _after_publishing(self, now_ns: int) -> None:
-        self._send_ready()
+        if not self.machine.may_send_later(BATCH_BYTES):
+            self._send_ready()
         if self.machine.is_holding:
             self.is_held = True
-            if self.deadline_ns > now_ns + (self.config.holdback_delay_ms + 1) * _MS:
+            if self.deadline_ns > now_ns + self._holdback_ns:
                 self.wake()
 
     def _send_ready(self) -> None:
@@ -331,19 +368,27 @@ class Carrier(Outgoing):
             self._failures.pop(Direction.SEND, None)
 
     def _read(self, now_ns: int) -> None:
-        receive, take = self.socket.receive, self.machine.receive
-        own = b"" if self.config.hears_own else self._own_bytes()
+        receive, take = self.socket.receive, self.machine.receive_train
+        own = b"" if self._hears_own else self._own_bytes()
+        is_alone = now_ns - self._read_ns > _ALONE_NS
+        self._read_ns = now_ns
         try:
+            left_bytes = _READ_BYTES_MAX
             for _ in range(_READ_COUNT_MAX):
-                datagrams, source = receive()
-                for datagram in datagrams:
-                    if own and datagram[4:16] == own and datagram[2] in _DATA:
-                        continue
-                    take(datagram, source, now_ns)
+                data, size, source = receive()
+                left_bytes -= len(data)
+                if own and data[4:16] == own and data[2] in _DATA:
+                    # All datagrams that came at once are of one sender, and of one kind.
+                    continue
+                take(data, size, source, now_ns)
+                if left_bytes <= 0 or (is_alone and len(data) < _MORE_BYTES):
+                    break
         except BlockingIOError:
-            self._failures.pop(Direction.RECEIVE, None)
+            pass  # That was all.
         except OSError as error:
             self._failed(Direction.RECEIVE, error)
+            return
+        self._failures.pop(Direction.RECEIVE, None)
 
     def _failed(self, direction: Direction, error: OSError) -> None:
         """Told once, until it works again or something else is wrong."""

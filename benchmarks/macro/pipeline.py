@@ -1,0 +1,399 @@
+"""Tables: how fast they are read, how fast states are made, and what a question about time costs.
+
+Figures are rows for each second of processor time, of all processes together, because the machine
+is shared. Ours and theirs take turns. The table of the questions about time has 20 million states,
+and then ten times as many: its older buckets are the same files under other names, which a question
+about a later time must not open.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+import skerry
+from benchmarks.rows import Row
+from skerry.spark.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
+from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.delta import Change, DataFile
+from skerry.spark.jobs.maintenance import make_snapshots
+from skerry.spark.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
+from skerry.spark.schema import typed_schema
+from skerry.spark.session import session
+from skerry.spark.tables import Tables
+from skerry.spark.transforms.asof import is_live_at
+from skerry.spark.transforms.latest import with_part
+from skerry.spark.transforms.merge import cleared_tags, merged, steps_of_updates
+
+START_NS = 1_794_700_800_000_000_000
+STATE_COUNT = 20_000_000
+OBJECT_COUNT = 50_000
+HOUR_COUNT = 40
+GROWN = 10
+"""How much larger the table is made to see whether answers take longer."""
+UPDATE_COUNT = 1_000_000
+UPDATED_OBJECT_COUNT = 20_000
+GROUPED_UPDATE_COUNT = 100_000
+GROUPED_OBJECT_COUNT = 5_000
+"""For the way by Python, which takes milliseconds for each object."""
+ROUNDS = 3
+
+TYPE = skerry.define_types("""
+struct BenchTrack { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: float64 lon;
+                    5: int32 course; }
+""").BenchTrack
+STATE = TypeState(table="BenchTrack", schema=typed_schema([TYPE.descriptor]), is_cached=True)
+FIELDS = field_columns(STATE.schema)
+
+
+def run() -> list[Row]:
+    """Rows for reading, merging, and asking."""
+    spark = session("local[2]", app_name="benchmark", memory="3g")
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            rows = history_rows(spark, Path(folder))
+            lake = Lake(
+                spark, Path(folder, "lake"), LakeConfig(derived=(), snapshot_rows=16_000_000)
+            )
+            fill(lake)
+            rows += reading_rows(lake, Path(folder))
+            return rows + asking_rows(lake)
+        finally:
+            spark.stop()
+
+
+# -- states out of updates
+
+
+def history_rows(spark: SparkSession, folder: Path) -> list[Row]:
+    place = str(folder / "updates")
+    updates(spark, UPDATE_COUNT, UPDATED_OBJECT_COUNT).write.parquet(place)
+    frame = spark.read.parquet(place)
+    # A batch looks at its rows before, to order them, and then finds which fields are cleared.
+    row = frame.agg(cleared_tags(FIELDS)).first()
+    assert row is not None
+    cleared = row[0]
+    ours, null_ways = in_turns(
+        lambda: consume(by_present(frame, cleared)),
+        lambda: consume(by_nulls(frame)),
+        rounds=ROUNDS,
+    )
+    small = frame.where(F.col("order_ns") < START_NS + GROUPED_UPDATE_COUNT)
+    few = small.withColumn("key", F.pmod(F.xxhash64("key"), F.lit(GROUPED_OBJECT_COUNT)))
+    few = few.withColumn("key", F.col("key").cast("string").cast("binary")).cache()
+    few.count()
+    ours_few, grouped = in_turns(
+        lambda: consume(by_present(few, cleared)), lambda: consume(by_groups(few)), rounds=1
+    )
+    few.unpersist()
+    return [
+        Row(
+            name="states by present",
+            ours=UPDATE_COUNT / ours,
+            theirs=UPDATE_COUNT / null_ways,
+            peer="window by isnull",
+            unit="rows/cpu-s",
+            goal=0.9,
+        ),
+        Row(
+            name="states by present",
+            ours=GROUPED_UPDATE_COUNT / ours_few,
+            theirs=GROUPED_UPDATE_COUNT / grouped,
+            peer="applyInPandas",
+            unit="rows/cpu-s",
+            goal=15,
+        ),
+    ]
+
+
+def updates(spark: SparkSession, count: int, objects: int) -> DataFrame:
+    """Partial updates: of each two fields in three, now and then one that clears its course."""
+    number = F.col("id")
+    speaks = [F.pmod(F.xxhash64(number, F.lit(tag)), F.lit(3)) > 0 for tag in (2, 3, 4)]
+    course = F.pmod(number, F.lit(5)) == 0
+    present = F.lit(2)
+    for tag, is_said in zip((2, 3, 4, 5), (*speaks, course), strict=True):
+        present = present + F.when(is_said, 1 << tag).otherwise(0)
+    key = F.pmod(F.xxhash64(number), F.lit(objects))
+    operation = F.when(number < objects, 1).when(F.pmod(number, F.lit(499)) == 0, 1).otherwise(2)
+    return spark.range(count).select(
+        F.lit("bench").alias("space"),
+        key.cast("string").cast("binary").alias("key"),
+        F.lit("/x").alias("subject"),
+        (number + START_NS).alias("order_ns"),
+        F.lit(7).cast("bigint").alias("node"),
+        (number + 1).alias("position"),
+        F.lit(3).cast("bigint").alias("sender"),
+        (number + 1).alias("sequence"),
+        operation.cast("tinyint").alias("operation"),
+        present.cast("bigint").alias("present"),
+        key.alias("mmsi"),
+        F.when(speaks[0], F.concat(F.lit("vessel "), key.cast("string"))).alias("name"),
+        F.when(speaks[1], F.rand(1)).alias("lat"),
+        F.when(speaks[2], F.rand(2)).alias("lon"),
+        F.when(course & (F.pmod(number, F.lit(50)) > 0), number.cast("int")).alias("course"),
+    )
+
+
+def by_present(frame: DataFrame, cleared: int) -> DataFrame:
+    """As a batch does it."""
+    return merged(steps_of_updates(frame, FIELDS), FIELDS, cleared=cleared)
+
+
+def by_nulls(frame: DataFrame) -> DataFrame:
+    """The same table if null meant that nothing was said: no field could be cleared."""
+    along = Window.partitionBy(*OBJECT).orderBy(*ORDER)
+    so_far = along.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    within = Window.partitionBy(*OBJECT, "life").orderBy(*ORDER)
+    of_life = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    lives = F.sum((F.col("operation") == 1).cast("bigint")).over(so_far)
+    return (
+        frame.withColumn("life", lives)
+        .withColumn("valid_to_ns", F.lead("order_ns").over(along))
+        .select(
+            *OBJECT,
+            "subject",
+            F.col("order_ns").alias("valid_from_ns"),
+            "valid_to_ns",
+            timestamp_column(F.col("order_ns")).alias("valid_from"),
+            timestamp_column(F.col("valid_to_ns")).alias("valid_to"),
+            "life",
+            "sender",
+            "node",
+            "position",
+            "sequence",
+            *(F.last(f.name, ignorenulls=True).over(of_life).alias(f.name) for f in FIELDS),
+        )
+    )
+
+
+def by_groups(frame: DataFrame) -> DataFrame:
+    """One object at a time in Python, as one would write it first."""
+    names = [field.name for field in FIELDS]
+
+    def states(rows: Any) -> Any:
+        rows = rows.sort_values(["order_ns", "node", "position"])
+        rows["life"] = (rows["operation"] == 1).cumsum()
+        rows["valid_to_ns"] = rows["order_ns"].shift(-1).astype("Int64")
+        rows[names] = rows.groupby("life")[names].ffill()
+        return rows[["key", "order_ns", "valid_to_ns", "life", *names]]
+
+    kinds = "key binary, order_ns bigint, valid_to_ns bigint, life bigint, mmsi bigint"
+    kinds += ", name string, lat double, lon double, course double"
+    return frame.groupBy("key").applyInPandas(states, kinds)
+
+
+# -- a large table
+
+
+def fill(lake: Lake) -> None:
+    """A table of states as long batches leave it: a few files in each bucket."""
+    step_ns = HOUR_COUNT * HOUR_NS // STATE_COUNT
+    number = F.col("id")
+    key = F.pmod(number, F.lit(OBJECT_COUNT))
+    begun = number * step_ns + START_NS
+    ended = begun + OBJECT_COUNT * step_ns
+    is_open = number >= STATE_COUNT - OBJECT_COUNT
+    rows = lake.spark.range(0, STATE_COUNT, 1, 8).select(
+        F.lit("bench").alias("space"),
+        key.cast("string").cast("binary").alias("key"),
+        F.concat(F.lit("/BenchTrack/"), key.cast("string")).alias("subject"),
+        begun.alias("valid_from_ns"),
+        F.when(~is_open, ended).alias("valid_to_ns"),
+        timestamp_column(begun).alias("valid_from"),
+        timestamp_column(F.when(~is_open, ended)).alias("valid_to"),
+        F.lit(1).cast("bigint").alias("life"),
+        F.lit(3).cast("bigint").alias("sender"),
+        F.lit(7).cast("bigint").alias("node"),
+        (number + 1).alias("position"),
+        (number + 1).alias("sequence"),
+        key.alias("mmsi"),
+        F.concat(F.lit("vessel "), key.cast("string")).alias("name"),
+        F.rand(1).alias("lat"),
+        F.rand(2).alias("lon"),
+        F.pmod(number, F.lit(360)).cast("int").alias("course"),
+    )
+    bucket = bucket_column(F.col("valid_from_ns"), lake.config.bucket_ns)
+    history = rows.where(F.col("valid_to_ns").isNotNull()).withColumn("bucket", bucket)
+    ordered = history.sortWithinPartitions("bucket", *OBJECT, "valid_from_ns")
+    latest = with_part(rows.where(F.col("valid_to_ns").isNull()), 1)
+    lake.write_plan(
+        Plan(
+            number=0,
+            types={STATE.table: STATE},
+            changes=(
+                change("history", lake.stage("history", STATE, ordered, label="b")),
+                change("latest", lake.stage("latest", STATE, latest.coalesce(1), label="b")),
+            ),
+        )
+    )
+    lake.carry_out(lake.last_plan())
+    make_snapshots(lake, STATE)
+
+
+def change(kind: str, files: list[DataFile]) -> Change:
+    return Change(
+        table=f"{kind}/{STATE.table}",
+        schema=delta_schema(table_schema(kind, STATE.schema)),
+        divided_by=DIVIDED_BY[kind],
+        added=tuple(files),
+    )
+
+
+def grow(lake: Lake) -> None:
+    """Put many older buckets before those there are: the same files by other names."""
+    table = lake.table("history/BenchTrack")
+    old: list[DataFile] = []
+    for times in range(1, GROWN):
+        back_ns = times * HOUR_COUNT * HOUR_NS
+        for file in table.files():
+            low = file.low["valid_from_ns"] - back_ns
+            name = f"old{times}/bucket={bucket_text(low, HOUR_NS)}/{file.path.rpartition('/')[2]}"
+            place = Path(table.store.root, table.name)
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            os.link(place / file.path, place / name)
+            old.append(
+                replace(
+                    file,
+                    path=name,
+                    parts={"bucket": bucket_text(low, HOUR_NS)},
+                    low={n: v - back_ns if n.endswith("_ns") else v for n, v in file.low.items()},
+                    high={n: v - back_ns if n.endswith("_ns") else v for n, v in file.high.items()},
+                )
+            )
+    table.rewrite(change("history", old))
+
+
+def reading_rows(lake: Lake, folder: Path) -> list[Row]:
+    table = lake.table("history/BenchTrack")
+    part = [bucket_text(START_NS + n * HOUR_NS, HOUR_NS) for n in range(4)]
+    files = table.files(lambda file: file.parts["bucket"] in part)
+    count = sum(file.rows for file in files)
+    frame = table.frame(lake.spark, lambda file: file.parts["bucket"] in part)
+    json_place = str(folder / "json")
+    frame.write.json(json_place)
+    columns = frame.drop("key").schema
+    paths = [str(Path(table.store.root, table.name, file.path)) for file in table.files()]
+    sums = [F.sum("lat"), F.sum("lon"), F.max("name"), F.sum("course"), F.max("valid_to_ns")]
+    question = "select sum(lat), sum(lon), max(name), sum(course), max(valid_to_ns) from "
+    ours, json_s = in_turns(
+        lambda: frame.agg(*sums).collect(),
+        lambda: lake.spark.read.schema(columns).json(json_place).agg(*sums).collect(),
+        rounds=ROUNDS,
+    )
+    shutil.rmtree(json_place)
+    last_ns = START_NS + HOUR_COUNT * HOUR_NS
+    tenth_ns = last_ns - HOUR_COUNT * HOUR_NS // 10
+    whole = table.frame(lake.spark)
+    is_late = F.col("valid_from_ns") >= tenth_ns
+    late = table.frame(lake.spark, lambda file: file.may_have("valid_from_ns", tenth_ns, last_ns))
+    part_s, whole_s, duck_s = in_turns(
+        lambda: late.where(is_late).agg(*sums).collect(),
+        lambda: whole.agg(*sums).collect(),
+        lambda: duckdb.execute(f"{question} read_parquet({paths!r})").fetchall(),
+        rounds=ROUNDS,
+    )
+    return [
+        Row(
+            name="typed table read",
+            ours=count / ours,
+            theirs=count / json_s,
+            peer="JSON in Spark",
+            unit="rows/cpu-s",
+            goal=5,
+        ),
+        Row(
+            name="typed table read",
+            ours=STATE_COUNT / whole_s,
+            theirs=STATE_COUNT / duck_s,
+            peer="DuckDB",
+            unit="rows/cpu-s",
+            goal=0.25,
+        ),
+        Row(
+            name="a tenth of the time read",
+            ours=1 / part_s,
+            theirs=1 / whole_s,
+            peer="all of it",
+            unit="1/cpu-s",
+            goal=4,
+        ),
+    ]
+
+
+def asking_rows(lake: Lake) -> list[Row]:
+    tables = Tables(lake.spark, lake.store.root)
+    at_ns = START_NS + int((HOUR_COUNT / 2 + 0.5) * HOUR_NS)
+    states = tables.frame("history/BenchTrack").drop("bucket")
+    states = states.unionByName(tables.frame("latest/BenchTrack").drop("part"))
+    ours, scan = in_turns(
+        lambda: consume(tables.asof("BenchTrack", at_ns)),
+        lambda: consume(states.where(is_live_at(at_ns))),
+        rounds=ROUNDS,
+    )
+    grow(lake)
+    (grown,) = in_turns(lambda: consume(tables.asof("BenchTrack", at_ns)), rounds=ROUNDS)
+    return [
+        Row(
+            name="as of an instant, 20 million states",
+            ours=1 / ours,
+            theirs=1 / scan,
+            peer="scan",
+            unit="1/cpu-s",
+            goal=5,
+        ),
+        Row(
+            name="as of an instant, 200 million states",
+            ours=grown,
+            theirs=ours,
+            peer="20 million",
+            unit="cpu-s",
+            goal=1.5,
+            is_less_better=True,
+        ),
+    ]
+
+
+# -- measuring
+
+
+def consume(frame: DataFrame) -> None:
+    """Compute all rows and columns, and throw them away."""
+    frame.write.format("noop").mode("overwrite").save()
+
+
+def in_turns(*functions: Callable[[], object], rounds: int) -> list[float]:
+    """Processor seconds of each function, the best of some rounds after one that does not count."""
+    best = [float("inf")] * len(functions)
+    for number in range(rounds + 1):
+        for index, function in enumerate(functions):
+            before = processor_s()
+            function()
+            if number:
+                best[index] = min(best[index], processor_s() - before)
+    return best
+
+
+def processor_s() -> float:
+    """Processor time of this process and all that came of it."""
+    own = os.getpid()
+    facts: dict[int, tuple[int, int]] = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            words = path.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        facts[int(path.parent.name)] = (int(words[1]), sum(map(int, words[11:15])))
+    family = [own]
+    for process in family:
+        family += [child for child, (parent, _) in facts.items() if parent == process]
+    return sum(facts[process][1] for process in family) / os.sysconf("SC_CLK_TCK")

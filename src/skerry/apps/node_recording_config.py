@@ -1,0 +1,30 @@
+"""Section `node.recording` of the configuration: a node that records itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX
+from skerry.runtime.recordings.config import RecordingConfig
+
+__all__ = ["NodeRecordingConfig", "check_queue_bytes"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecordingConfig(RecordingConfig):
+    """Section `node.recording`: a recording of all that crosses the node, made by itself."""
+
+    folder: str = ""
+    """Folder of the recording; empty for none."""
+    queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
+    """Bytes that wait for the disk before a gap takes the place of what comes."""
+
+    def __post_init__(self) -> None:
+        RecordingConfig.__post_init__(self)
+        check_queue_bytes(self.queue_bytes_max)
+
+
+def check_queue_bytes(size: int) -> None:
+    """ValueError for a queue that cannot be."""
+    if not 1 <= size <= RECORDER_QUEUE_BYTES_MAX:
+        raise ValueError(f"queue_bytes_max is {size}, not 1 to {RECORDER_QUEUE_BYTES_MAX}")

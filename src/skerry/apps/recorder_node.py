@@ -1,0 +1,159 @@
+"""A source of recordings: a node, of which the recorder is a client like others.
+
+It joins all subjects, or those that were named, and asks with each update where it entered the
+system.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from skerry.apps.recorder_queue import RowQueue
+from skerry.apps.recorder_witness import Witness
+from skerry.client.aio import open_session
+from skerry.client.interests import Interest
+from skerry.client.session import Session
+from skerry.client.states import Refusal, SpaceState, StateChanged
+from skerry.errors import Disconnected, Refused
+from skerry.protocol.access.header import Header
+from skerry.runtime.clock import monotonic_ns
+
+__all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
+
+EVERYTHING: Final = ("/...", "SkerryLedger")
+"""Groups that make up all there is: the ledger is told only to those who ask for it by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeWishes:
+    """Which node is recorded, how to get in, and what of it."""
+
+    endpoint: str | None = None
+    secret: str | None = None
+    ca: str | None = None
+    cert: str | None = None
+    key: str | None = None
+    types: tuple[str, ...] = ()
+    subjects: tuple[str, ...] = ()
+    """Without either everything is recorded."""
+    timeout_s: float = 10.0
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is recorded."""
+        return not self.types and not self.subjects
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """What to join."""
+        return EVERYTHING if self.is_whole else (*self.types, *self.subjects)
+
+
+class NodeSource:
+    """Records what a node tells. `tell` hears what becomes of the connection."""
+
+    def __init__(
+        self, queue: RowQueue, wishes: NodeWishes, *, space: str, tell: Callable[[str], None]
+    ) -> None:
+        self._wishes = wishes
+        self._tell = tell
+        self._witness = Witness(queue, space=space, is_whole=wishes.is_whole)
+        self.intake = self._witness.intake
+        self.intake.on_service = self._served
+        self._session: Session | None = None
+        self._interests: list[Interest] = []
+        self._failure: Exception | None = None
+        self._is_stopping = False
+        self.lost_count = 0
+        """How often the connection was lost."""
+
+    @property
+    def name(self) -> str:
+        """What is recorded, for people."""
+        return self._wishes.endpoint or "the node of this computer"
+
+    @property
+    def taken_count(self) -> int:
+        """Updates that came."""
+        return int(self.intake.taken_count)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that was there has been told."""
+        return bool(self._interests) and all(_is_told(item) for item in self._interests)
+
+    async def start(self) -> None:
+        """Connect and join; ConnectFailed when there is no node."""
+        wishes = self._wishes
+        session = self._session = await open_session(
+            wishes.endpoint,
+            name="skerry-record",
+            types=(),
+            preload=(),
+            secret=wishes.secret,
+            timeout=wishes.timeout_s,
+            wait=False,
+            ca=wishes.ca,
+            cert=wishes.cert,
+            key=wishes.key,
+            origin=True,
+            send_bytes_max=1,
+            queue_count_max=1,
+        )
+        session.core.intake.taker = self.intake
+        session.state_listeners.append(self._state_changed)
+        session.refusal_listeners.append(self._refused)
+        for group in wishes.groups:
+            interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
+            self._interests.append(interest)
+        session.carry()
+
+    async def stop(self) -> None:
+        """Hear no more."""
+        self._is_stopping = True
+        if self._session is not None:
+            await self._session.close()
+        self._witness.end()
+
+    def check(self) -> None:
+        """Raise what ended it, if it is over."""
+        if self._failure is not None:
+            raise self._failure
+
+    def _state_changed(self, change: StateChanged) -> None:
+        if change.state is SpaceState.DISCONNECTED:
+            self.lost_count += 1
+            self._witness.lost()
+            self._tell(f"the connection is lost ({change.reason}); trying to get it back")
+        elif change.state is SpaceState.CONNECTED:
+            self._tell("connected again")
+        elif change.state is SpaceState.CLOSED and not self._is_stopping:
+            self._failure = Disconnected(change.reason or "the node ended the connection")
+
+    def _refused(self, _refusal: Refusal) -> None:
+        # To hear of new types the space asks for more than we did; that may well be refused.
+        for interest in self._interests:
+            if interest.refusal:
+                self._failure = Refused(f"the node does not permit {interest.refusal}")
+
+    def _served(self, header: Header, payload: bytes) -> None:
+        """What the node says to us alone; the space looks at it next."""
+        self._witness.served(header, payload)
+        if header.type_name == "DotsCacheInfo" and self._witness.has_former:
+            assert self._session is not None
+            self._session.loop.call_soon(self._look_if_told)
+
+    def _look_if_told(self) -> None:
+        if self._witness.has_former and self.is_complete:
+            self._witness.told_all()
+
+
+def _is_told(interest: Interest) -> bool:
+    """Whether nothing of what was there is still to come."""
+    return interest.is_complete or not (interest.is_pattern or interest.route is not None)
+
+
+def _ignore(_event: Any) -> None:
+    """The intake takes it all."""

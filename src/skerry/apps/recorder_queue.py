@@ -1,0 +1,195 @@
+"""Rows on their way from who receives to who writes.
+
+Receiving never waits: it fills rows, and hands over full ones. They wait here for the thread that
+writes, up to a bound of bytes. Past it the newest are left out, and a gap says so in their place,
+with how many and from where to where, as soon as there is room again. Descriptions of types are
+never left out.
+"""
+
+from __future__ import annotations
+
+import threading
+from array import array
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from skerry.codec.envelope import GAP
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX, RECORDING_BATCH_BYTES
+from skerry.recording.gaps import Gap, gap_of, gap_update
+from skerry.recording.rows import Columns, Rows
+from skerry.schema.model import NamedType
+
+__all__ = ["Handover", "RowQueue"]
+
+_OVERFLOW: Final = "the recorder did not keep up"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handover:
+    """What is to be written next: descriptions, and then rows."""
+
+    types: tuple[NamedType, ...]
+    columns: Columns | None
+    byte_count: int
+
+
+class RowQueue:
+    """One side fills `rows` and calls `hand_over`; the other side takes."""
+
+    def __init__(
+        self,
+        *,
+        space: str,
+        row_count_max: int,
+        byte_count_max: int = RECORDING_BATCH_BYTES,
+        waiting_bytes_max: int = RECORDER_QUEUE_BYTES_MAX,
+    ) -> None:
+        self.rows = Rows()
+        """Where whoever receives appends; always the same object."""
+        self.row_count_max = row_count_max
+        """How many rows make a batch."""
+        self.byte_count_max = byte_count_max
+        """How many bytes do."""
+        self.lost_count = 0
+        """Rows that were left out."""
+        self.gap_count = 0
+        """Gaps that were told, of any kind."""
+        self.row_count = 0
+        """Rows that were handed over."""
+        self._space = space
+        self._waiting_bytes_max = waiting_bytes_max
+        self._types: list[NamedType] = []
+        self._lost: dict[tuple[int, int], Gap] = {}
+        """What was left out and is not told yet, by node and sender."""
+        self._items: deque[Handover] = deque()
+        self._waiting_bytes = 0
+        self._changed = threading.Condition()
+        self._is_closed = False
+
+    # -- for who receives, in one thread
+
+    def describe(self, type_: NamedType) -> None:
+        """A type, of which rows come from now on."""
+        self._types.append(type_)
+
+    def tell_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
+        """Something is missing here."""
+        self.gap_count += 1
+        self.rows.append_update(
+            gap_update(gap, space=self._space, node=node, sender=sender, type_name=type_name)
+        )
+
+    def hand_over(self) -> None:
+        """Let the rows so far be written; or leave them out, if too much waits already."""
+        rows = self.rows
+        if not rows.count and not self._types and not self._lost:
+            return
+        size = int(rows.byte_count)
+        waiting_bytes = self._waiting_bytes
+        # A single batch is let through however small the bound: it could never be written else.
+        if waiting_bytes and waiting_bytes + size > self._waiting_bytes_max:
+            self._leave_out(rows.take())
+            return
+        if self._lost:
+            self._tell_lost()
+        count = int(rows.count)
+        self.row_count += count
+        item = Handover(
+            types=tuple(self._types),
+            columns=rows.take() if count else None,
+            byte_count=size,
+        )
+        self._types.clear()
+        self._put(item)
+
+    def close(self) -> None:
+        """Nothing more comes."""
+        self.hand_over()
+        if self._lost:
+            # However much waits: there will be no other time to say it.
+            self._tell_lost()
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait to be written."""
+        return self._waiting_bytes
+
+    @property
+    def untold_count(self) -> int:
+        """Rows that were left out and of which no gap tells yet."""
+        return sum(gap.count for gap in self._lost.values())
+
+    # -- for who writes, in another
+
+    def take(self, timeout_s: float | None) -> Handover | None:
+        """The next to be written; None when there is none in time, or none will come."""
+        with self._changed:
+            if not self._items and not self._is_closed:
+                self._changed.wait(timeout_s)
+            return self._items[0] if self._items else None
+
+    def written(self) -> None:
+        """What was taken last is written. Until then it counts as waiting."""
+        with self._changed:
+            self._waiting_bytes -= self._items.popleft().byte_count
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing waits, and nothing will come."""
+        with self._changed:
+            return self._is_closed and not self._items
+
+    # -- inside
+
+    def _put(self, item: Handover) -> None:
+        with self._changed:
+            self._items.append(item)
+            self._waiting_bytes += item.byte_count
+            self._changed.notify()
+
+    def _leave_out(self, columns: Columns) -> None:
+        for place, gap in _gaps_of(columns):
+            self.lost_count += gap.count if gap.reason == _OVERFLOW else 0
+            before = self._lost.get(place)
+            self._lost[place] = gap if before is None else before.joined(gap)
+
+    def _tell_lost(self) -> None:
+        """Gaps for what was left out, in front of the rows that are written again."""
+        lost, self._lost = self._lost, {}
+        rows = Rows()
+        for (node, sender), gap in lost.items():
+            self.gap_count += 1
+            rows.append_update(gap_update(gap, space=self._space, node=node, sender=sender))
+        self.row_count += len(lost)
+        self._put(Handover(types=(), columns=rows.take(), byte_count=int(rows.byte_count)))
+
+
+def _gaps_of(columns: Columns) -> list[tuple[tuple[int, int], Gap]]:
+    """What is missing when these rows are, by node, and the gaps that were told by them."""
+    nodes, senders = array("q", columns.node), array("q", columns.sender)
+    times, positions = array("q", columns.time_ns), array("q", columns.position)
+    ends = array("i", columns.payload_offsets)
+    found: list[tuple[tuple[int, int], Gap]] = []
+    by_node: dict[int, list[int]] = {}
+    for index, operation in enumerate(columns.operation):
+        if operation == GAP:
+            told = gap_of(columns.payload[ends[index] : ends[index + 1]])
+            found.append(((nodes[index], senders[index]), told))
+        else:
+            by_node.setdefault(nodes[index], []).append(index)
+    for node, places in by_node.items():
+        numbers = [positions[index] for index in places if positions[index]]
+        gap = Gap(
+            count=len(places),
+            first=min(numbers, default=0),
+            stop=max(numbers, default=-1) + 1,
+            reason=_OVERFLOW,
+            first_ns=min(times[index] for index in places),
+            last_ns=max(times[index] for index in places),
+        )
+        found.append(((node, 0), gap))
+    return found

@@ -1,0 +1,144 @@
+"""When each recorded update is due again: the clock of a replay, as a machine.
+
+Time comes in, updates that are due come out. It can be paused and stepped through, and begin anew
+at its end. What was there when the recording began is due at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from skerry.codec.envelope import GAP, SNAPSHOT, Update
+
+__all__ = ["TAKEN_COUNT_MAX", "Pacer"]
+
+TAKEN_COUNT_MAX: Final = 1000
+"""Updates that are given at once; others have their turn between."""
+
+
+class Pacer:
+    """Plays updates in their order. `updates` begins a round; without a speed all are due at once.
+
+    Order is not that of the times alone: an update is never due before one that stands before it.
+    """
+
+    def __init__(
+        self,
+        updates: Callable[[], Iterator[Update]],
+        *,
+        speed: float | None = 1.0,
+        is_looping: bool = False,
+        is_paused: bool = False,
+    ) -> None:
+        assert speed is None or speed > 0
+        self._begin = updates
+        self._speed = speed
+        self._is_looping = is_looping
+        self.is_paused = is_paused
+        self.is_over = False
+        self.round_count = 1
+        """Rounds that were begun."""
+        self.taken_round = 1
+        """The round of what was taken last; the next one may have begun already."""
+        self.played_count = 0
+        self._updates = updates()
+        self._next: Update | None = None
+        self._step_count = 0
+        self._time_ns: int | None = None
+        """How far the recording was played, in its own time; None before its first moment."""
+        self._anchor: tuple[int, int] | None = None
+        """A moment of the recording and when it was; None while time stands still."""
+        self._was_empty = True
+        """Whether this round had nothing yet."""
+
+    @property
+    def time_ns(self) -> int | None:
+        """The moment of the recording that is played, in wall time; None before the first."""
+        return self._time_ns
+
+    def take_due(self, now_ns: int, count_max: int = TAKEN_COUNT_MAX) -> list[Update]:
+        """The updates that are due, the oldest first, at most so many, and all of one round."""
+        due: list[Update] = []
+        round_count = self.round_count
+        while len(due) < count_max:
+            update = self._look()
+            if due and self.round_count != round_count:
+                break
+            if update is None or not self._is_due(update, now_ns):
+                break
+            round_count = self.taken_round = self.round_count
+            self._next = None
+            due.append(update)
+            if update.operation not in (GAP, SNAPSHOT):
+                self.played_count += 1
+        return due
+
+    def deadline_ns(self, now_ns: int) -> int | None:
+        """When to take more; None when nothing will be due by itself."""
+        update = self._look()
+        if update is None or (self.is_paused and not self._step_count):
+            return None
+        return now_ns if self.is_paused else max(now_ns, self._due_ns(update, now_ns))
+
+    def pause(self, now_ns: int) -> None:
+        """Let time stand still."""
+        if not self.is_paused:
+            self.is_paused = True
+            self._note_time(now_ns)
+            self._anchor = None
+
+    def resume(self, now_ns: int) -> None:
+        """Let time go on."""
+        if self.is_paused:
+            self.is_paused = False
+            self._step_count = 0
+            self._anchor = None if self._time_ns is None else (self._time_ns, now_ns)
+
+    def step(self, count: int = 1) -> None:
+        """While paused: so many updates more."""
+        if self.is_paused:
+            self._step_count += count
+
+    # -- inside
+
+    def _look(self) -> Update | None:
+        """The update that is next; None at the end of all."""
+        while self._next is None and not self.is_over:
+            self._next = next(self._updates, None)
+            if self._next is not None:
+                self._was_empty = False
+            elif self._is_looping and not self._was_empty:
+                self._updates = self._begin()
+                self.round_count += 1
+                self._was_empty = True
+                self._time_ns = self._anchor = None
+            else:
+                self.is_over = True
+        return self._next
+
+    def _is_due(self, update: Update, now_ns: int) -> bool:
+        if self.is_paused:
+            if not self._step_count:
+                return False
+            self._step_count -= 1
+        elif self._due_ns(update, now_ns) > now_ns:
+            return False
+        if update.operation != SNAPSHOT:
+            self._time_ns = max(update.time_ns, self._time_ns or update.time_ns)
+        return True
+
+    def _due_ns(self, update: Update, now_ns: int) -> int:
+        if self._speed is None or update.operation == SNAPSHOT:
+            return now_ns
+        if self._anchor is None:
+            self._anchor = (update.time_ns, now_ns)
+        time_ns, at_ns = self._anchor
+        return at_ns + round((update.time_ns - time_ns) / self._speed)
+
+    def _note_time(self, now_ns: int) -> None:
+        """Time also passed since the last update."""
+        if self._anchor is not None and self._speed is not None:
+            time_ns, at_ns = self._anchor
+            passed_ns = time_ns + round((now_ns - at_ns) * self._speed)
+            self._time_ns = max(passed_ns, self._time_ns or passed_ns)

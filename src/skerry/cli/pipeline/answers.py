@@ -1,0 +1,142 @@
+"""Rows of tables as commands show them: a table for people, or an object of JSON.
+
+As in all commands, JSON has fields by name, unset ones left out, times in seconds, and what is
+added under names that begin with `_`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skerry.cli.output import Output
+from skerry.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from skerry.spark.lake import Lake
+
+__all__ = ["Fields", "fields_of", "instant_of", "limit_option", "plain_value", "rows_of", "tell"]
+
+_ROWS_SHOWN: Final = 100
+"""Of a table for people; programs get all."""
+
+_Row = dict[str, Any]
+
+
+class Fields:
+    """The fields of a type, by the columns that hold them."""
+
+    def __init__(self, columns: Mapping[str, str], keys: Sequence[str]) -> None:
+        self.columns = dict(columns)
+        """Name of each field, by its column."""
+        self.keys = list(keys)
+        """Columns of the key fields."""
+
+    def values(self, row: Mapping[str, Any]) -> _Row:
+        """What is set, by the names of the fields."""
+        return {
+            name: plain_value(row[column])
+            for column, name in self.columns.items()
+            if row.get(column) is not None
+        }
+
+    def key(self, row: Mapping[str, Any]) -> Any:
+        """The value of the key field; of several a list, of none the empty one."""
+        values = [plain_value(row.get(column)) for column in self.keys]
+        return values[0] if len(values) == 1 else values
+
+
+def fields_of(lake: Lake, type_name: str) -> Fields:
+    """The fields of a type that the tables know; of others none."""
+    from skerry.spark.catalog import field_columns
+
+    state = lake.last_plan().types.get(type_name)
+    if state is None:
+        return Fields({}, [])
+    tags = {field.tag for field in state.schema.reader.fields if field.is_key}
+    columns = field_columns(state.schema)
+    return Fields(
+        {column.name: column.source for column in columns},
+        [column.name for column in columns if column.tag in tags],
+    )
+
+
+def rows_of(frame: DataFrame, limit: int | None) -> list[_Row]:
+    """The rows of an answer, no more than `limit`."""
+    # Through Arrow, whose times have a zone: others would be those of this computer's clock.
+    limited = frame if limit is None else frame.limit(limit)
+    rows: list[_Row] = limited.toArrow().to_pylist(maps_as_pydicts="lossy")
+    return rows
+
+
+def tell(
+    output: Output,
+    frame: DataFrame,
+    *,
+    as_json: bool,
+    limit: int | None,
+    to_json: Callable[[_Row], _Row],
+    to_cells: Callable[[_Row], _Row],
+) -> int:
+    """Show an answer; says how many rows were shown."""
+    if as_json:
+        rows = rows_of(frame, limit)
+        for row in rows:
+            output.json_line(to_json(row))
+        return len(rows)
+    shown = _ROWS_SHOWN if limit is None else limit
+    rows = rows_of(frame, shown + 1)
+    cells = [to_cells(row) for row in rows[:shown]]
+    columns = list(dict.fromkeys(name for row in cells for name in row))
+    if columns:
+        output.table(columns, [[_cell(row.get(name)) for name in columns] for row in cells])
+    if len(rows) > shown:
+        output.note(f"the first {shown} rows; --limit N shows more, --json all")
+    return len(cells)
+
+
+def limit_option(command: Any) -> Any:
+    """Gives a command `--limit`."""
+    text = f"Show no more rows; of a table {_ROWS_SHOWN} if not given."
+    return click.option("--limit", type=click.IntRange(min=1), metavar="N", help=text)(command)
+
+
+def instant_of(context: click.Context, option: click.Parameter, text: str) -> int:
+    """An instant as people write it, in nanoseconds; to be the callback of an option."""
+    from skerry.spark.instants import instant_ns
+
+    try:
+        return instant_ns(text)
+    except PipelineError as error:
+        raise click.BadParameter(f"{error}; {error.hint}.", context, option) from None
+
+
+def plain_value(value: Any) -> Any:
+    """A value as what JSON has."""
+    match value:
+        case datetime():
+            return value.astimezone(UTC).timestamp()
+        case Decimal():
+            return int(value)
+        case float() if not math.isfinite(value):
+            return str(value)
+        case bytes():
+            return value.hex()
+        case dict():
+            return {str(k): plain_value(v) for k, v in value.items() if v is not None}
+        case list():
+            return [plain_value(item) for item in value]
+    return value
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else str(value)

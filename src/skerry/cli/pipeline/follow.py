@@ -1,0 +1,88 @@
+"""`skerry pipeline follow`: tables that keep up with a recording."""
+
+from __future__ import annotations
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.cli.parameters import FiniteFloat
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    recordings_option,
+    spark_options,
+    tables_option,
+)
+from skerry.cli.pipeline.watching import (
+    Watch,
+    heard_batches,
+    served_metrics,
+    shown_progress,
+    summary_text,
+)
+from skerry.cli.stopping import stop_on_signals
+
+__all__ = ["follow"]
+
+
+@click.command()
+@recordings_option
+@tables_option
+@click.option(
+    "--interval",
+    "interval_s",
+    type=FiniteFloat(min=0.1),
+    default=5.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds from one batch to the next.",
+)
+@spark_options
+@click.option("--metrics", metavar="HOST:PORT", help="Where metrics and health are served.")
+@json_option
+def follow(
+    *,
+    recordings: str,
+    tables: str,
+    interval_s: float,
+    choice: SparkChoice,
+    metrics: str | None,
+    as_json: bool,
+) -> None:
+    """Keep the tables up to date with recordings.
+
+    It ends on Ctrl-C or SIGTERM. As long as it runs, recorders close a segment every two seconds.
+    Each batch is in the tables exactly once, whatever happens in between; one that had not come to
+    its end is done anew the next time.
+
+    \b
+    Examples:
+      skerry pipeline follow --recordings recordings --tables lake
+      skerry pipeline follow --recordings recordings --tables lake --metrics 127.0.0.1:11239
+    """
+    output = current_output()
+    watch = Watch()
+    with (
+        choice.session(output, "skerry pipeline follow") as spark,
+        # After the session: Spark puts a handler of its own in place.
+        stop_on_signals() as stop,
+        served_metrics(metrics, watch, output),
+        heard_batches(spark, watch),
+        shown_progress(output, watch) as show,
+    ):
+        from skerry.spark.jobs.follow import follow as follow_recordings
+        from skerry.spark.lake import Lake
+
+        output.note(f"following {recordings}; Ctrl-C ends it")
+        done = follow_recordings(
+            Lake(spark, tables, trace=watch.trace),
+            recordings,
+            is_stopping=lambda: stop.is_requested,
+            on_progress=show,
+            interval_s=interval_s,
+        )
+    if as_json:
+        output.json_line(
+            {"rows": done.row_count, "batches": done.batch_count, "backlog": done.backlog_rows}
+        )
+    else:
+        output.line(f"{tables}: {summary_text(done)}")

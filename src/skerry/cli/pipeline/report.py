@@ -1,0 +1,155 @@
+"""`skerry pipeline report`: what happened, as figures and as a page with plots."""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.pipeline.sparks import SparkChoice, spark_options, tables_option, waiting
+from skerry.plain import visible
+
+if TYPE_CHECKING:
+    from skerry.spark.report.findings import Findings
+    from skerry.spark.report.series import Line
+
+__all__ = ["figures", "report"]
+
+_BLOCKS: Final = " ▁▂▃▄▅▆▇█"
+_SPARK_WIDTH: Final = 40
+_ALARMS_SHOWN: Final = 10
+
+
+@click.command()
+@tables_option
+@click.option(
+    "--to",
+    "page",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML page with plots there.",
+)
+@spark_options
+@json_option
+def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool) -> None:
+    """Tell what happened, in figures and plots.
+
+    That is traffic, latency, loss, who was there, and what stands out. The page that --to writes
+    needs nothing else, neither a network nor a server. With --json one line has the main figures,
+    and one more each alarm.
+
+    \b
+    Examples:
+      skerry pipeline report --tables lake
+      skerry pipeline report --tables lake --to report.html
+    """
+    output = current_output()
+    if page is not None and not page.absolute().parent.is_dir():
+        raise click.UsageError(f"there is no folder {page.absolute().parent} for the page")
+    with choice.session(output, "skerry pipeline report") as spark:
+        from skerry.spark.report.findings import gather
+        from skerry.spark.report.sizes import table_sizes
+        from skerry.spark.report.writing import report as write_report
+        from skerry.spark.tables import Tables
+
+        with waiting(output, "looking at the tables"):
+            sizes = table_sizes(tables)
+            source = Tables(spark, tables)
+            if page is None:
+                findings = gather(source, sizes)
+            else:
+                findings = write_report(source, page, sizes=sizes)
+    if as_json:
+        _tell_programs(output, findings)
+    else:
+        _tell_people(output, findings)
+    if page is not None:
+        output.note(f"the page is {page}")
+
+
+def figures(findings: Findings) -> list[tuple[str, str]]:
+    """The main figures, each with what it says."""
+    from skerry.spark.report.words import amount, bytes_text, count, span, span_text
+
+    summary = findings.summary
+    if summary is None:
+        return []
+    seconds = max((summary.until - summary.since).total_seconds(), 1.0)
+    time = summary.until - summary.since
+    rows = [
+        ("space", ", ".join(summary.spaces)),
+        ("time", f"{span_text(summary.since, summary.until)} ({span(time)})"),
+        ("updates", f"{count(summary.updates)} ({amount(summary.updates / seconds)} a second)"),
+        ("objects", f"{count(summary.objects)} at the end, of {count(summary.types)} types"),
+        ("nodes", count(summary.nodes)),
+        ("programs", count(summary.clients)),
+    ]
+    if summary.byte_count is not None:
+        rows.append(("published", bytes_text(summary.byte_count)))
+    if summary.latency_ms is not None:
+        rows.append(("latency", f"{amount(summary.latency_ms)} ms (median)"))
+    rows.append(("missing", f"{count(summary.lost)} updates"))
+    rows.append(("alarms", count(len(findings.alarms))))
+    return rows
+
+
+def _tell_programs(output: Output, findings: Findings) -> None:
+    if findings.summary is None:
+        return
+    summary = asdict(findings.summary)
+    times = {name: summary.pop(name).timestamp() for name in ("since", "until")}
+    types = {line.name: int(line.total) for line in findings.rates}
+    output.json_line({"_kind": "summary", **times, **summary, "updates_by_type": types})
+    for alarm in findings.alarms:
+        row: dict[str, Any] = asdict(alarm)
+        row |= {name: row[name].timestamp() for name in ("since", "until")}
+        output.json_line({"_kind": "alarm", **row})
+
+
+def _tell_people(output: Output, findings: Findings) -> None:
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    if findings.summary is None:
+        output.note("there are no updates in these tables")
+        return
+    console = output.console(sys.stdout)
+    grid = Table.grid(padding=(0, 2))
+    for name, value in figures(findings):
+        grid.add_row(Text(name, style="dim"), Text(visible(value), style="bold"))
+    console.print(Panel(grid, title="what happened", title_align="left", expand=False))
+    output.table(("type", "updates", "over time"), [_line(line) for line in findings.rates])
+    alarms = findings.alarms[:_ALARMS_SHOWN]
+    if alarms:
+        from skerry.spark.report.words import amount, span_text
+
+        rows = [
+            (a.kind, a.who, span_text(a.since, a.until), amount(a.score), a.evidence)
+            for a in alarms
+        ]
+        output.line("")
+        output.table(("alarm", "who", "when", "score", "what was seen"), rows)
+    if len(findings.alarms) > len(alarms):
+        output.note(
+            f"{len(findings.alarms) - len(alarms)} more alarms are in the page and the table"
+        )
+
+
+def _line(line: Line) -> tuple[str, str, str]:
+    from skerry.spark.report.words import count
+
+    return line.name, count(int(line.total)), _bars(line.values)
+
+
+def _bars(values: tuple[float, ...]) -> str:
+    """A small plot, in one line of text."""
+    size = -(-len(values) // _SPARK_WIDTH)
+    sums = [sum(values[start : start + size]) for start in range(0, len(values), size)]
+    most = max(sums, default=0) or 1
+    return "".join(_BLOCKS[math.ceil(8 * value / most)] for value in sums)

@@ -1,0 +1,68 @@
+"""`skerry pipeline run`: all that is recorded becomes tables, then end."""
+
+from __future__ import annotations
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    recordings_option,
+    spark_options,
+    tables_option,
+)
+from skerry.cli.pipeline.watching import (
+    Watch,
+    heard_batches,
+    served_metrics,
+    shown_progress,
+    summary_text,
+)
+from skerry.cli.stopping import stop_on_signals
+
+__all__ = ["run"]
+
+
+@click.command()
+@recordings_option
+@tables_option
+@spark_options
+@click.option("--metrics", metavar="HOST:PORT", help="Where metrics and health are served.")
+@json_option
+def run(
+    *, recordings: str, tables: str, choice: SparkChoice, metrics: str | None, as_json: bool
+) -> None:
+    """Bring all that is recorded into the tables, and end.
+
+    What was brought in before is not done again, so it may be called as often as one likes. It may
+    be stopped at any moment, by Ctrl-C or by kill -9; the next run goes on from there. A recording
+    that is being written gives its closed segments.
+
+    \b
+    Examples:
+      skerry pipeline run --recordings recordings --tables lake
+      skerry pipeline run --recordings recordings --tables lake --master 'local[2]' --memory 4g
+      skerry pipeline run --recordings /shared/recordings --tables /shared/lake \\
+          --master spark://spark-1:7077
+    """
+    output = current_output()
+    watch = Watch()
+    with (
+        choice.session(output, "skerry pipeline run") as spark,
+        # After the session: Spark puts a handler of its own in place.
+        stop_on_signals() as stop,
+        served_metrics(metrics, watch, output),
+        heard_batches(spark, watch),
+        shown_progress(output, watch) as show,
+    ):
+        from skerry.spark.jobs.run import run_all
+        from skerry.spark.lake import Lake
+
+        lake = Lake(spark, tables, trace=watch.trace)
+        done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
+    if as_json:
+        output.json_line(
+            {"rows": done.row_count, "batches": done.batch_count, "backlog": done.backlog_rows}
+        )
+    else:
+        output.line(f"{tables}: {summary_text(done)}")

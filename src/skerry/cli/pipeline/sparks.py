@@ -1,0 +1,219 @@
+"""The Spark of a command: which one, and what people see while it starts.
+
+A JVM takes seconds to start and has much to say while it does. People see one line that tells what
+is going on; the words of the JVM go to a file, and its last ones are shown where it fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
+
+import click
+
+from skerry.cli.output import Output
+from skerry.errors import PipelineError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "SparkChoice",
+    "elsewhere",
+    "recordings_option",
+    "spark_options",
+    "spoken_faults",
+    "tables_option",
+    "waiting",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_LAST_LINES: Final = 5
+_OWN_ERROR: Final = re.compile(r"^(?:skerry\.errors\.|[\w.]*\.)?(\w+(?:Error|Exceeded)): (.+)$")
+_MEMORY: Final = re.compile(r"\d+[kmgt]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkChoice:
+    """Which Spark a command uses."""
+
+    master: str = "local[*]"
+    memory: str = "2g"
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @contextmanager
+    def session(self, output: Output, app_name: str) -> Iterator[SparkSession]:
+        """Inside, a session; one that was there before stays. Faults of Spark are PipelineError."""
+        from skerry.spark.extras import require_spark
+
+        require_spark()
+        from pyspark.sql import SparkSession
+
+        is_ours = SparkSession.getActiveSession() is None
+        spark = self._started(output, app_name)
+        try:
+            with spoken_faults():
+                yield spark
+        finally:
+            if is_ours:
+                # A JVM that is gone already has nothing to be stopped.
+                with suppress(Exception):
+                    spark.stop()
+
+    def _started(self, output: Output, app_name: str) -> SparkSession:
+        from skerry.spark.session import session
+
+        with elsewhere() as (words, people):
+            try:
+                with waiting(output, f"starting Spark on {self.master}", people):
+                    return session(
+                        self.master, app_name=app_name, memory=self.memory, conf=self.conf
+                    )
+            except PipelineError:
+                raise
+            except Exception as error:
+                raise _not_started(self.master, error, words) from error
+
+
+def spark_options(command: Command) -> Command:
+    """Gives a command `--master`, `--memory` and `--conf`, as its argument `choice`."""
+
+    @functools.wraps(command)
+    def with_choice(*, master: str, memory: str, conf: tuple[str, ...], **others: Any) -> Any:
+        settings = dict(_setting(text) for text in conf)
+        choice = SparkChoice(master=master, memory=memory, conf=settings)
+        return command(choice=choice, **others)
+
+    options = [
+        click.option(
+            "--master",
+            default="local[*]",
+            show_default=True,
+            metavar="M",
+            help="Where Spark runs: local[N], spark://HOST:7077, yarn, k8s://URL.",
+        ),
+        click.option(
+            "--memory",
+            default="2g",
+            show_default=True,
+            metavar="SIZE",
+            callback=_checked_memory,
+            help="Memory of the driver, which on local does all the work.",
+        ),
+        click.option(
+            "--conf",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="A setting of Spark; may be given several times.",
+        ),
+    ]
+    wrapped: Any = with_choice
+    for option in reversed(options):
+        wrapped = option(wrapped)
+    return wrapped  # type: ignore[no-any-return]
+
+
+def tables_option(command: Command) -> Command:
+    """Gives a command `--tables`."""
+    return click.option(
+        "--tables",
+        required=True,
+        metavar="DIR",
+        help="Folder of the tables, or a place such as s3a://bucket/lake.",
+    )(command)
+
+
+def recordings_option(command: Command) -> Command:
+    """Gives a command `--recordings`."""
+    return click.option(
+        "--recordings",
+        required=True,
+        metavar="DIR",
+        help="A recording, or a folder of recordings.",
+    )(command)
+
+
+@contextmanager
+def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator[None]:
+    """Tells people on a terminal what takes so long."""
+    stream = stream or sys.stderr
+    if not (output.config.progress and stream.isatty()):
+        yield
+        return
+    with output.console(stream).status(what):
+        yield
+
+
+@contextmanager
+def elsewhere() -> Iterator[tuple[Path, TextIO]]:
+    """Inside, programs that are started write to a file what they would write to stderr.
+
+    Gives the file, and a stream that still is the real stderr. What is started here keeps writing
+    to the file; it has no name any more once this ends, and goes with them.
+    """
+    handle, name = tempfile.mkstemp(prefix="skerry-spark-", suffix=".log")
+    words = Path(name)
+    real = os.dup(2)
+    try:
+        sys.stderr.flush()
+        os.dup2(handle, 2)
+        with os.fdopen(os.dup(real), "w", encoding="utf-8") as people:
+            yield words, people
+    finally:
+        os.dup2(real, 2)
+        os.close(real)
+        os.close(handle)
+        words.unlink(missing_ok=True)
+
+
+@contextmanager
+def spoken_faults() -> Iterator[None]:
+    """Inside, an error of Spark is a PipelineError that says the one thing that matters."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        yield
+    except (PySparkException, Py4JError) as error:
+        raise _fault(str(error)) from error
+    except ConnectionError as error:
+        raise _fault("the JVM of Spark is gone") from error
+
+
+def _fault(text: str) -> PipelineError:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    own = [match for match in map(_OWN_ERROR.match, lines) if match is not None]
+    what = own[-1][2] if own else (lines or ["Spark failed"])[0]
+    error = PipelineError(what)
+    error.hint = "`skerry --debug pipeline ...` shows all that Spark says about it"
+    return error
+
+
+def _not_started(master: str, error: Exception, words: Path) -> PipelineError:
+    said = words.read_text(encoding="utf-8", errors="replace").splitlines()
+    last = "; ".join(line.strip() for line in said[-_LAST_LINES:] if line.strip())
+    fault = PipelineError(f"cannot start Spark on {master}: {last or error}")
+    fault.hint = "is the master right, and is there memory for it? see --master and --memory"
+    return fault
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise click.UsageError(f"--conf takes KEY=VALUE, not {text!r}")
+    return key.strip(), value
+
+
+def _checked_memory(_context: click.Context, _option: click.Parameter, text: str) -> str:
+    if not _MEMORY.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no amount of memory; write it as 2g or 512m.")
+    return text

@@ -1,0 +1,49 @@
+"""`skerry pipeline tables`: which tables there are, and how large they are."""
+
+from __future__ import annotations
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.cli.pipeline.sparks import tables_option
+
+__all__ = ["tables"]
+
+
+@click.command(name="tables")
+@tables_option
+@json_option
+def tables(*, tables: str, as_json: bool) -> None:
+    """List the tables: rows, files and bytes of each.
+
+    This is read from the logs of the tables, so no Spark is started for it.
+
+    \b
+    Examples:
+      skerry pipeline tables --tables lake
+      skerry pipeline tables --tables lake --json
+    """
+    from skerry.spark.extras import require_spark
+
+    require_spark()
+    from skerry.spark.report.sizes import table_sizes
+    from skerry.spark.report.words import bytes_text
+
+    output = current_output()
+    found = table_sizes(tables)
+    if as_json:
+        for table in found:
+            output.json_line(
+                {
+                    "name": table.name,
+                    "rows": table.rows,
+                    "files": table.files,
+                    "bytes": table.byte_count,
+                }
+            )
+        return
+    if not found:
+        output.note(f"there are no tables in {tables}; `skerry pipeline run` makes them")
+        return
+    rows = [(t.name, f"{t.rows:,}", f"{t.files:,}", bytes_text(t.byte_count)) for t in found]
+    output.table(("table", "rows", "files", "size"), rows)

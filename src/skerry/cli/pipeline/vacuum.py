@@ -1,0 +1,61 @@
+"""`skerry pipeline vacuum`: delete files that no table names any more."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.cli.parameters import FiniteFloat
+from skerry.cli.pipeline.sparks import tables_option
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["vacuum"]
+
+
+@click.command()
+@tables_option
+@click.option(
+    "--older-than",
+    "keep_hours",
+    type=FiniteFloat(min=0),
+    default=168.0,
+    show_default=True,
+    metavar="HOURS",
+    help="Only files that have been in no table for so long.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be deleted.")
+@json_option
+def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> None:
+    """Delete files that no table names any more.
+
+    These are replaced ones, and those of killed jobs. Whoever still reads them fails, so give it
+    more time than the longest question takes. With less than an hour nothing may write meanwhile.
+    No Spark is started for it.
+
+    \b
+    Examples:
+      skerry pipeline vacuum --tables lake --dry-run
+      skerry pipeline vacuum --tables lake --older-than 24
+    """
+    from skerry.spark.extras import require_spark
+
+    require_spark()
+    from skerry.spark.jobs.vacuum import vacuum as vacuum_tables
+    from skerry.spark.lake import Lake
+    from skerry.spark.report.words import bytes_text, count
+
+    output = current_output()
+    # Files are listed and deleted here; a session is for rows.
+    lake = Lake(cast("SparkSession", None), tables)
+    done = vacuum_tables(lake, keep_hours, dry_run=dry_run)
+    if as_json:
+        output.json_line({**asdict(done), "is_dry_run": dry_run})
+        return
+    files = "1 file" if done.file_count == 1 else f"{count(done.file_count)} files"
+    verb = "would be deleted" if dry_run else "deleted"
+    output.line(f"{tables}: {files}, {bytes_text(done.byte_count)} {verb}")

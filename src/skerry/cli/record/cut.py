@@ -1,0 +1,55 @@
+"""`skerry record cut`: a part of a recording as one of its own."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from skerry.cli.output import current_output, json_option
+from skerry.cli.record.options import opened, row_progress, selection_options
+
+__all__ = ["cut"]
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.argument("target", metavar="NEW", type=click.Path(path_type=Path))
+@selection_options
+@json_option
+def cut(
+    *,
+    folder: str,
+    target: Path,
+    from_ns: int | None,
+    to_ns: int | None,
+    types: tuple[str, ...],
+    subjects: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Make a recording of a part of another: of some time, some types, some subjects.
+
+    \b
+    Examples:
+      skerry record cut today accident --from 2026-11-15T14:00:00Z --to 2026-11-15T14:10:00Z
+      skerry record cut today vessels --types Vessel
+    """
+    output = current_output()
+    recordings = opened(folder)
+    from skerry.runtime.recordings.copying import cut_recording
+
+    with row_progress(output, "cutting") as tell:
+        done = cut_recording(
+            recordings,
+            target,
+            from_ns=from_ns,
+            to_ns=to_ns,
+            types=types or None,
+            subjects=subjects or None,
+            on_progress=tell,
+        )
+    if as_json:
+        output.json_line({"folder": str(target), **asdict(done)})
+    else:
+        output.line(f"{target}: {done.rows:,} rows")

@@ -1,0 +1,78 @@
+"""`skerry record info`: what is in a recording."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.record.options import opened, row_progress, shown_size, shown_time
+
+if TYPE_CHECKING:
+    from skerry.runtime.recordings.info import RecordingInfo
+
+__all__ = ["info"]
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@json_option
+def info(*, folder: str, as_json: bool) -> None:
+    """Tell what is in a recording: how much, of which types, from when to when, what is missing.
+
+    DIR is a recording, or a folder of recordings. A recording may still grow.
+
+    \b
+    Examples:
+      skerry record info recordings/today
+      skerry record info recordings --json
+    """
+    output = current_output()
+    for recording in opened(folder):
+        from skerry.runtime.recordings.info import inspect_recording
+
+        with row_progress(output, f"reading {recording.folder.name}") as tell:
+            found = inspect_recording(recording, on_progress=tell)
+        if as_json:
+            output.json_line({"folder": str(recording.folder), **_plain(found)})
+        else:
+            _show(output, str(recording.folder), found)
+
+
+def _plain(found: RecordingInfo) -> dict[str, Any]:
+    row = asdict(found)
+    row["time_min"], row["time_max"] = shown_time(found.time_min_ns), shown_time(found.time_max_ns)
+    return row
+
+
+def _show(output: Output, folder: str, found: RecordingInfo) -> None:
+    state = ", being written" if found.is_being_written else ""
+    rows: list[tuple[str, object]] = [
+        ("folder", folder),
+        ("recording", f"{found.id} of the space {found.space}{state}"),
+        ("from", shown_time(found.time_min_ns)),
+        ("to", shown_time(found.time_max_ns)),
+        ("rows", f"{found.row_count:,} in {found.batch_count:,} batches"),
+        ("size", f"{shown_size(found.byte_count)} in {found.segment_count} segments"),
+        ("senders", found.sender_count),
+        ("gaps", found.gap_count),
+    ]
+    rows += [("", _gap_text(asdict(gap))) for gap in found.gaps]
+    rows += [("dropped", f"{name}: {why}") for name, why in found.dropped.items()]
+    rows += [
+        ("repaired", f"{repair.name}: {repair.lost_bytes} bytes were cut off")
+        for repair in found.repairs
+    ]
+    output.table(("", "value"), rows)
+    types = [
+        (name or "(gaps)", f"{count:,}", len(found.fingerprints.get(name, ())))
+        for name, count in found.types.items()
+    ]
+    output.table(("type", "rows", "definitions"), types)
+
+
+def _gap_text(gap: dict[str, Any]) -> str:
+    count = f"{gap['count']:,}" if gap["count"] else "unknown number of"
+    return f"{count} updates missing at {shown_time(gap['first_ns'])}: {gap['reason']}"

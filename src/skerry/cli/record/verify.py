@@ -1,0 +1,63 @@
+"""`skerry record verify`: whether a recording is whole."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+import click
+
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.record.options import opened, row_progress, shown_size
+
+if TYPE_CHECKING:
+    from skerry.runtime.recordings.verify import VerifyReport
+
+__all__ = ["verify"]
+
+
+@click.command()
+@click.argument("folder", metavar="DIR", type=click.Path())
+@click.option("--strict", is_flag=True, help="Fail when something is lost or wrong.")
+@json_option
+def verify(*, folder: str, strict: bool, as_json: bool) -> None:
+    """Check every byte of a recording, and say what is lost.
+
+    What is damaged is jumped over by all who read, so a damaged recording is still of use: the
+    command fails for it with --strict only.
+
+    \b
+    Examples:
+      skerry record verify recordings/today
+      skerry record verify recordings --strict --json
+    """
+    output = current_output()
+    is_sound = True
+    for recording in opened(folder):
+        from skerry.runtime.recordings.verify import verify_recording
+
+        with row_progress(output, f"checking {recording.folder.name}") as tell:
+            report = verify_recording(recording, on_progress=tell)
+        is_sound = is_sound and report.is_sound
+        _show(output, str(recording.folder), report, as_json=as_json)
+    if strict and not is_sound:
+        output.error("something is lost or wrong")
+        click.get_current_context().exit(1)
+
+
+def _show(output: Output, folder: str, report: VerifyReport, *, as_json: bool) -> None:
+    if as_json:
+        findings = [asdict(finding) for finding in report.findings]
+        row = asdict(report) | {"is_sound": report.is_sound, "findings": findings}
+        output.json_line({"folder": folder, **row})
+        return
+    for finding in report.findings:
+        output.line(f"{'fault' if finding.is_fault else 'note'}: {finding}")
+    if report.finding_count > len(report.findings):
+        output.line(f"and {report.finding_count - len(report.findings)} more")
+    state = "sound" if report.is_sound else f"{report.fault_count} faults"
+    output.line(
+        f"{folder}: {state}; {report.row_count:,} rows in {report.batch_count:,} batches,"
+        f" {report.segment_count} segments and {shown_size(report.byte_count)} can be read;"
+        f" {report.lost_row_count:,} rows are lost"
+    )

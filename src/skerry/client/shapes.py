@@ -1,0 +1,113 @@
+"""A type as a space uses it, and the state of one of its objects. This module is compiled."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from skerry.client.info import ObjectInfo
+from skerry.codec.plans import StructPlan
+from skerry.codec.swift import Layout
+from skerry.errors import DecodeError
+from skerry.objects.base import codec_of
+
+__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Entry", "Shape", "bytes_of"]
+
+CREATE: Final = "create"
+UPDATE: Final = "update"
+REMOVE: Final = "remove"
+
+BYTES_NAME: Final = "SkerryBytes"
+"""The type that carries the bytes of a bare subject."""
+
+
+class Shape:
+    """A type as a space uses it: its class, and what works on its bytes."""
+
+    def __init__(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
+        codec = codec_of(cls)
+        self.cls: Any = cls
+        self.decode: Any = codec.decode
+        self.layout: Layout = codec.layout
+        self.plan: StructPlan = plan
+        self.name: str = plan.name
+        self.is_cached: bool = is_cached
+        self.is_bytes: bool = plan.name == BYTES_NAME
+
+    def bytes_of(self, payload: bytes) -> bytes:
+        """The content of an encoded SkerryBytes, for events, which do not know of it."""
+        return bytes_of(payload)
+
+
+class Entry:
+    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+
+    def __init__(
+        self,
+        payload: bytes,
+        present: i64,
+        subject: str,
+        created: float,
+        created_from: i64,
+        modified: float,
+        modified_from: i64,
+        operation: str,
+        received: float,
+        epoch: i64,
+    ) -> None:
+        self.payload: bytes = payload
+        """The whole object."""
+        self.present: i64 = present
+        """Property set of the payload."""
+        self.subject: str = subject
+        """Empty for the default one."""
+        self.created: float = created
+        self.created_from: i64 = created_from
+        self.modified: float = modified
+        self.modified_from: i64 = modified_from
+        self.operation: str = operation
+        self.received: float = received
+        self.epoch: i64 = epoch
+        """The connection on which it was last heard of."""
+
+    def info(self) -> ObjectInfo:
+        """The facts beside the object."""
+        return ObjectInfo(
+            last_operation=self.operation,
+            created=self.created,
+            created_from=int(self.created_from),
+            modified=self.modified,
+            modified_from=int(self.modified_from),
+            received=self.received,
+        )
+
+
+def bytes_of(payload: bytes) -> bytes:
+    """The content of an encoded SkerryBytes, in the form all programs write; else DecodeError."""
+    size: i64 = len(payload)
+    if size >= 3 and payload[0] == 0xA1 and payload[1] == 0x01:
+        first: i64 = payload[2]
+        start: i64 = 3
+        length: i64 = first - 0x40
+        if first == 0x58 and size >= 4:
+            start = 4
+            length = payload[3]
+        elif first == 0x59 and size >= 5:
+            start = 5
+            length = (i64(payload[3]) << 8) | i64(payload[4])
+        elif first == 0x5A and size >= 7:
+            start = 7
+            length = (
+                (i64(payload[3]) << 24)
+                | (i64(payload[4]) << 16)
+                | (i64(payload[5]) << 8)
+                | i64(payload[6])
+            )
+        elif first < 0x40 or first > 0x57:
+            length = -1
+        if start + length == size and length >= 0:
+            return payload[start:]
+    if size == 1 and payload[0] == 0xA0:
+        return b""
+    raise DecodeError(type_name=BYTES_NAME, detail="its bytes are in no form that is written")

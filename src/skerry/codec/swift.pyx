@@ -1,0 +1,1475 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, annotation_typing=False, binding=False
+"""The same as `swift.py`, with objects read and written where their fields lie in memory.
+
+Everything here knows only the common case. Whatever else it meets, it leaves to the tables, which
+either handle it or say what is wrong: so there is one set of rules, and a fast road for what keeps
+to the middle of it. A function that finds nothing for it to do says so by NULL, 0 or -1 and leaves
+no error behind. Wherever bytes are read, it was looked before whether they are there.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_Clear, PyErr_Occurred
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.math cimport isinf, isnan
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcmp, memcpy
+
+from skerry.codec import decoder, encoder, pieces
+from skerry.errors import DecodeError
+from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_COUNT_MAX, VECTOR_COUNT_MAX
+
+__all__ = ["Alike", "Arrived", "Frames", "Layout", "Outlet", "Telling", "Template", "Waiting"]
+
+# Python's own functions, declared with bare pointers where Cython's declarations count references
+# or raise: both are done by hand here, since what fails is tried again another way.
+cdef extern from "Python.h":
+    ctypedef struct RawType "PyTypeObject":
+        PyObject* (*tp_new)(RawType*, PyObject*, PyObject*)
+    RawType PyBaseObject_Type
+    RawType PyMemberDescr_Type
+    RawType* Py_TYPE(PyObject*)
+    bint PyType_IsSubtype(RawType*, RawType*)
+    RawType* PyDescr_TYPE(void*)
+    Py_ssize_t Py_REFCNT(PyObject*)
+    void Py_INCREF(PyObject*)
+    void Py_DECREF(PyObject*)
+    void Py_XDECREF(PyObject*)
+    PyObject* Py_None
+    PyObject* Py_True
+    PyObject* Py_False
+    PyObject* PyObject_CallOneArg(PyObject*, PyObject*)
+    bint PyFloat_Check(PyObject*)
+    double PyFloat_AS_DOUBLE(PyObject*)
+    PyObject* PyFloat_FromDouble(double)
+    bint PyLong_CheckExact(PyObject*)
+    unsigned long long PyLong_AsUnsignedLongLong(PyObject*)
+    long long PyLong_AsLongLong(PyObject*)
+    PyObject* PyLong_FromUnsignedLongLong(unsigned long long)
+    PyObject* PyLong_FromLongLong(long long)
+    bint PyUnicode_Check(PyObject*)
+    const char* Text_AsUtf8 "PyUnicode_AsUTF8AndSize"(PyObject*, Py_ssize_t*)
+    PyObject* PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+    bint PyBytes_Check(PyObject*)
+    PyObject* Bytes_New "PyBytes_FromStringAndSize"(const char*, Py_ssize_t)
+    char* Bytes_At "PyBytes_AS_STRING"(PyObject*)
+    Py_ssize_t Bytes_Size "PyBytes_GET_SIZE"(PyObject*)
+    bint PyList_CheckExact(PyObject*)
+    PyObject* Dict_Get "PyDict_GetItem"(PyObject*, PyObject*)
+    PyObject* List_New "PyList_New"(Py_ssize_t)
+    Py_ssize_t List_Size "PyList_GET_SIZE"(PyObject*)
+    PyObject* List_At "PyList_GET_ITEM"(PyObject*, Py_ssize_t)
+    void List_Set "PyList_SET_ITEM"(PyObject*, Py_ssize_t, PyObject*)
+
+cdef extern from "structmember.h":
+    ctypedef struct Member "PyMemberDef":
+        int type
+        Py_ssize_t offset
+        int flags
+    ctypedef struct MemberDescriptor "PyMemberDescrObject":
+        Member* d_member
+    int T_OBJECT_EX
+    int READONLY
+
+cdef enum:
+    BOOL = 1
+    INT8 = 2
+    UINT8 = 6
+    UINT64 = 9
+    FLOAT32 = 11
+    FLOAT64 = 12
+    STRING = 13
+    BYTES = 14
+    TIMEPOINT = 16
+    DURATION = 18
+    ENUM = 22
+    STRUCT = 23
+    VECTOR = 24
+
+cdef enum:
+    # The kinds that messages are full of; all others are asked for by their number.
+    OTHER = 0
+    NUMBER = 1
+    COUNT = 2
+    TEXT = 3
+
+cdef enum:
+    FIELD_COUNT_MAX = 32
+    # Room for a tag and a number, or a tag and the head of something longer.
+    VALUE_BYTES = 12
+    PREFIX_BYTES = 5
+    ENUM_TAG_COUNT = 64
+
+cdef Py_ssize_t _payload_bytes_max = PAYLOAD_BYTES_MAX
+cdef Py_ssize_t _struct_count_max = STRUCT_COUNT_MAX
+cdef Py_ssize_t _vector_count_max = VECTOR_COUNT_MAX
+cdef object _NOTHING = ()
+cdef Py_ssize_t _BARE_BYTES = object.__basicsize__
+
+
+# -- bytes and numbers
+
+
+cdef inline uint64_t _load(const uint8_t* p, int width) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int index
+    for index in range(width):
+        value = (value << 8) | p[index]
+    return value
+
+
+cdef inline double _load_double(const uint8_t* p) noexcept nogil:
+    cdef uint64_t bits = _load(p, 8)
+    cdef double value
+    memcpy(&value, &bits, 8)
+    return value
+
+
+cdef inline void _store(uint8_t* p, uint64_t value, int width) noexcept nogil:
+    cdef int index
+    for index in range(width):
+        p[index] = <uint8_t>(value >> (8 * (width - 1 - index)))
+
+
+cdef inline void _store_double(uint8_t* p, double value) noexcept nogil:
+    cdef uint64_t bits
+    memcpy(&bits, &value, 8)
+    _store(p, bits, 8)
+
+
+cdef inline Py_ssize_t _head(
+    const uint8_t* p, Py_ssize_t at, Py_ssize_t end, uint64_t* argument
+) noexcept nogil:
+    """Where the head at `at` ends, which is before `end`; -1 if it does not or is no head."""
+    cdef int info = p[at] & 0x1F
+    cdef int width
+    if info < 24:
+        argument[0] = info
+        return at + 1
+    if info > 27:
+        return -1
+    width = 1 << (info - 24)
+    if at + 1 + width > end:
+        return -1
+    argument[0] = _load(p + at + 1, width)
+    return at + 1 + width
+
+
+cdef inline Py_ssize_t _head_size(uint64_t argument) noexcept nogil:
+    if argument < 24:
+        return 1
+    if argument < 0x100:
+        return 2
+    if argument < 0x10000:
+        return 3
+    if argument < 0x100000000ULL:
+        return 5
+    return 9
+
+
+cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcept nogil:
+    """Write the shortest head; gives where it ends."""
+    if argument < 24:
+        p[0] = <uint8_t>(major | argument)
+        return p + 1
+    if argument < 0x100:
+        p[0] = <uint8_t>(major | 24)
+        p[1] = <uint8_t>argument
+        return p + 2
+    if argument < 0x10000:
+        p[0] = <uint8_t>(major | 25)
+        _store(p + 1, argument, 2)
+        return p + 3
+    if argument < 0x100000000ULL:
+        p[0] = <uint8_t>(major | 26)
+        _store(p + 1, argument, 4)
+        return p + 5
+    p[0] = <uint8_t>(major | 27)
+    _store(p + 1, argument, 8)
+    return p + 9
+
+
+# -- values
+
+
+cdef class _Value:
+    """What one value looks like."""
+
+    cdef int kind
+    cdef int info_max
+    # Of a signed number: those below it fit, and so do as many below zero.
+    cdef uint64_t limit
+    cdef PyObject* members[ENUM_TAG_COUNT]
+    """Of an enum: its member for each tag, borrowed from the plan."""
+    cdef object plan
+    cdef Layout nested
+    cdef _Value element
+    # The text that was read before. Texts repeat: names of places, of states, of units.
+    cdef object last_text
+    cdef const char* last_data
+    cdef Py_ssize_t last_size
+    # Whether it is a kind for which there is a way here.
+    cdef bint is_known
+
+    def __init__(self, plan):
+        cdef int kind = plan.kind
+        self.plan = plan
+        self.kind = kind
+        self.info_max = plan.info_max
+        self.limit = 0
+        self.last_size = -1
+        self.is_known = True
+        if INT8 <= kind < UINT8:
+            self.limit = plan.high + 1
+        elif UINT8 <= kind <= UINT64 or kind in (BOOL, FLOAT32, FLOAT64, STRING, BYTES):
+            pass
+        elif TIMEPOINT <= kind <= DURATION:
+            pass
+        elif kind == ENUM:
+            for tag, member in plan.members.items():
+                if 0 <= tag < ENUM_TAG_COUNT:
+                    self.members[<int>tag] = <PyObject*>member
+        elif kind == STRUCT:
+            self.nested = Layout(plan.struct)
+            self.is_known = self.nested.is_known
+        elif kind == VECTOR:
+            self.element = _Value(plan.element)
+            self.is_known = self.element.is_known
+        else:
+            self.is_known = False
+
+    cdef PyObject* read_text(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """A text of these bytes, which are there."""
+        cdef PyObject* text
+        if size == self.last_size and memcmp(p, self.last_data, size) == 0:
+            text = <PyObject*>self.last_text
+            Py_INCREF(text)
+            return text
+        text = PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+        if text == NULL:
+            PyErr_Clear()
+        elif size <= 64:
+            self.last_text = <object>text
+            self.last_data = Text_AsUtf8(text, &self.last_size)
+            if self.last_data == NULL:
+                PyErr_Clear()
+                self.last_size = -1
+        return text
+
+    cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """The value at a place, which is moved behind it; NULL for what is not usual."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first, kind = self.kind
+        cdef uint32_t bits
+        cdef float single
+        cdef PyObject* found = NULL
+        if at >= end:
+            return NULL
+        first = p[at]
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            if first == 0xFB and at + 9 <= end:
+                place[0] = at + 9
+                found = PyFloat_FromDouble(_load_double(p + at + 1))
+        elif kind == FLOAT32:
+            if first == 0xFA and at + 5 <= end:
+                bits = <uint32_t>_load(p + at + 1, 4)
+                memcpy(&single, &bits, 4)
+                place[0] = at + 5
+                found = PyFloat_FromDouble(single)
+        elif kind == BOOL:
+            if first == 0xF4 or first == 0xF5:
+                place[0] = at + 1
+                found = Py_True if first == 0xF5 else Py_False
+                Py_INCREF(found)
+        elif kind == STRUCT:
+            return self.nested.read(p, place, end)
+        else:
+            after = _head(p, at, end, &argument)
+            if after < 0:
+                return NULL
+            if kind == STRING or kind == BYTES:
+                if first >> 5 != (3 if kind == STRING else 2) or argument > <uint64_t>(end - after):
+                    return NULL
+                place[0] = after + <Py_ssize_t>argument
+                if kind == STRING:
+                    return self.read_text(p + after, <Py_ssize_t>argument)
+                found = Bytes_New(<const char*>p + after, <Py_ssize_t>argument)
+            elif kind == ENUM:
+                if first >> 5 == 0 and argument < ENUM_TAG_COUNT:
+                    place[0] = after
+                    found = self.members[argument]
+                    if found != NULL:
+                        Py_INCREF(found)
+            elif kind == VECTOR:
+                if first >> 5 == 4:
+                    place[0] = after
+                    return self.read_vector(p, place, end, argument)
+            elif first & 0x1F > self.info_max:
+                pass
+            elif self.limit == 0:
+                if first >> 5 == 0:
+                    place[0] = after
+                    found = PyLong_FromUnsignedLongLong(argument)
+            elif first >> 5 <= 1 and argument < self.limit:
+                place[0] = after
+                found = PyLong_FromLongLong(
+                    <int64_t>argument if first < 0x20 else -1 - <int64_t>argument
+                )
+        if found == NULL:
+            PyErr_Clear()
+        return found
+
+    cdef PyObject* read_vector(
+        self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end, uint64_t count
+    ) noexcept:
+        cdef PyObject* items
+        cdef PyObject* item
+        cdef Py_ssize_t index
+        # Each takes a byte at least: a count past the end is refused before memory is spent.
+        if count > <uint64_t>(end - place[0]) or count > <uint64_t>_vector_count_max:
+            return NULL
+        items = List_New(<Py_ssize_t>count)
+        if items == NULL:
+            PyErr_Clear()
+            return NULL
+        for index in range(<Py_ssize_t>count):
+            item = self.element.read(p, place, end)
+            if item == NULL:
+                Py_DECREF(items)
+                return NULL
+            List_Set(items, index, item)
+        return items
+
+    cdef Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+        """Where the value at a place ends; -1 unless it is there, and is written in this way."""
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first, kind = self.kind
+        if at >= end:
+            return -1
+        first = p[at]
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            return at + 9 if first == 0xFB and at + 9 <= end else -1
+        if kind == FLOAT32:
+            return at + 5 if first == 0xFA and at + 5 <= end else -1
+        if kind == BOOL:
+            return at + 1 if first == 0xF4 or first == 0xF5 else -1
+        if kind == STRUCT:
+            return -1 if self.nested.present(p, &at, end) < 0 else at
+        after = _head(p, at, end, &argument)
+        if after < 0 or after - at != _head_size(argument):
+            return -1
+        if kind == STRING or kind == BYTES:
+            if first >> 5 != (3 if kind == STRING else 2) or argument > <uint64_t>(end - after):
+                return -1
+            return after + <Py_ssize_t>argument
+        if kind == ENUM:
+            if first >> 5 or argument >= ENUM_TAG_COUNT or self.members[argument] == NULL:
+                return -1
+            return after
+        if kind == VECTOR:
+            if first >> 5 != 4 or argument > <uint64_t>(end - after):
+                return -1
+            if argument > <uint64_t>_vector_count_max:
+                return -1
+            while argument > 0 and after >= 0:
+                argument -= 1
+                after = self.element.check(p, after, end)
+            return after
+        if first & 0x1F > self.info_max:
+            return -1
+        if self.limit == 0:
+            return after if first >> 5 == 0 else -1
+        return after if first >> 5 <= 1 and argument < self.limit else -1
+
+    cdef int write(self, Frames out, PyObject* value) except -1:
+        """Write a value behind what there is; 0 if it is not usual, and then anything is there."""
+        cdef uint8_t* p
+        cdef Py_ssize_t size = 0
+        cdef Py_ssize_t index
+        cdef uint64_t argument
+        cdef int64_t number
+        cdef int kind = self.kind
+        cdef const char* data
+        cdef float single
+        cdef uint32_t bits
+        out.reserve(VALUE_BYTES)
+        p = out.data + out.size
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            if not PyFloat_Check(value):
+                return 0
+            p[0] = 0xFB
+            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+            p += 9
+        elif kind == FLOAT32:
+            if not PyFloat_Check(value):
+                return 0
+            single = <float>PyFloat_AS_DOUBLE(value)
+            # What is too large, and what is no number, has rules of its own.
+            if isinf(single) or isnan(single):
+                return 0
+            memcpy(&bits, &single, 4)
+            p[0] = 0xFA
+            _store(p + 1, bits, 4)
+            p += 5
+        elif kind == BOOL:
+            if value != Py_True and value != Py_False:
+                return 0
+            p[0] = 0xF5 if value == Py_True else 0xF4
+            p += 1
+        elif kind == STRING or kind == BYTES:
+            if kind == STRING:
+                if not PyUnicode_Check(value):
+                    return 0
+                data = Text_AsUtf8(value, &size)
+                if data == NULL:
+                    PyErr_Clear()
+                    return 0
+            else:
+                if not PyBytes_Check(value):
+                    return 0
+                data = Bytes_At(value)
+                size = Bytes_Size(value)
+            out.reserve(size + VALUE_BYTES)
+            p = _put_head(out.data + out.size, 0x60 if kind == STRING else 0x40, size)
+            memcpy(p, data, size)
+            p += size
+        elif kind == ENUM:
+            for index in range(ENUM_TAG_COUNT):
+                if self.members[index] == value:
+                    break
+            else:
+                return 0
+            p = _put_head(p, 0x00, index)
+        elif kind == STRUCT:
+            return self.nested.write(out, value)
+        elif kind == VECTOR:
+            if not PyList_CheckExact(value) or List_Size(value) > _vector_count_max:
+                return 0
+            out.size = _put_head(p, 0x80, List_Size(value)) - out.data
+            index = 0
+            # Asked for each time: nothing here changes a list, and if anything did, it would show.
+            while index < List_Size(value):
+                if not self.element.write(out, List_At(value, index)):
+                    return 0
+                index += 1
+            return 1
+        else:
+            if not PyLong_CheckExact(value):
+                return 0
+            if self.limit == 0:
+                argument = PyLong_AsUnsignedLongLong(value)
+                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                if _head_size(argument) > 1 + (1 << (self.info_max - 24)):
+                    return 0
+                p = _put_head(p, 0x00, argument)
+            else:
+                number = PyLong_AsLongLong(value)
+                if number == -1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                argument = <uint64_t>(number if number >= 0 else -1 - number)
+                if argument >= self.limit:
+                    return 0
+                p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
+        out.size = p - out.data
+        return 1
+
+
+# -- objects
+
+
+cdef struct _Field:
+    int group
+    int tag
+    int info_max
+    Py_ssize_t offset
+    PyObject* value
+
+
+cdef class Layout:
+    """Where objects of a class have their fields, and how these travel."""
+
+    cdef object plan
+    cdef object cls
+    cdef list values
+    cdef _Field fields[FIELD_COUNT_MAX]
+    cdef signed char index_of[FIELD_COUNT_MAX]
+    cdef int field_count
+    cdef uint64_t mask
+    cdef uint64_t key_mask
+    # An object that nobody kept, to be used again for the next.
+    cdef object spare
+    cdef bint is_bare
+    # Whether its kinds are known here. If not, the tables do it all.
+    cdef readonly bint is_known
+    cdef readonly bint is_reached
+    """Whether, besides, the fields of its objects can be reached in memory."""
+
+    def __init__(self, plan):
+        cdef _Value value
+        cdef int index
+        self.plan = plan
+        self.cls = plan.cls
+        self.values = []
+        self.mask = plan.mask & 0xFFFFFFFF
+        self.key_mask = plan.key_mask & 0xFFFFFFFF
+        self.field_count = len(plan.fields)
+        self.is_known = self.field_count < FIELD_COUNT_MAX
+        for index in range(FIELD_COUNT_MAX):
+            self.index_of[index] = -1
+        if not self.is_known:
+            return
+        self.is_reached = _has_plain_attributes(plan.cls)
+        for index, field in enumerate(plan.fields):
+            value = _Value(field.value)
+            self.values.append(value)
+            self.index_of[<int>field.tag] = index
+            self.fields[index].group = _group(value.kind)
+            self.fields[index].tag = field.tag
+            self.fields[index].info_max = value.info_max
+            self.fields[index].offset = _offset(plan.cls, field.attribute)
+            self.fields[index].value = <PyObject*>value
+            if self.fields[index].offset < 0:
+                self.is_reached = False
+            if not value.is_known:
+                self.is_known = False
+        if not self.is_known:
+            self.is_reached = False
+        # Nothing but its fields: what else one could have, the next would have, too.
+        self.is_bare = (
+            self.is_reached
+            and plan.cls.__basicsize__ == _BARE_BYTES + self.field_count * sizeof(void*)
+            and not hasattr(plan.cls, "__del__")
+        )
+
+    def decode(self, data):
+        """The object that the bytes are; DecodeError when they are none."""
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t size
+        cdef PyObject* found
+        if type(data) is bytes:
+            size = PyBytes_GET_SIZE(data)
+            found = self.read_whole(<const uint8_t*>PyBytes_AS_STRING(data), size)
+            if found != NULL:
+                obj = <object>found
+                Py_DECREF(found)
+                return obj
+        return self._decode(data)
+
+    def encode(self, obj):
+        """All set fields of an object."""
+        cdef Frames out
+        if self.is_reached:
+            out = _spare()
+            if self.write(out, <PyObject*>obj) and out.size <= _payload_bytes_max:
+                return out.done()
+        return encoder.encode(self.plan, obj, -1)
+
+    def check(self, bytes data not None, Py_ssize_t start):
+        """Property set of the object that the bytes from `start` on are, in its exact form.
+
+        -1 for all others, also for some that are in order but not usual.
+        """
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        if not 0 <= start <= size:
+            return -1
+        return self.present_whole(<const uint8_t*>PyBytes_AS_STRING(data) + start, size - start)
+
+    cdef object _decode(self, data):
+        if len(data) > _struct_count_max:
+            # With fewer bytes there cannot be more structs. Counted before objects are made.
+            pieces.split_whole(self.plan, data)
+        return decoder.decode(self.plan, data)
+
+    cdef PyObject* read_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """The object that these bytes are, all of them; NULL for what is not usual."""
+        cdef Py_ssize_t at = 0
+        cdef PyObject* found
+        if not self.is_reached or size > _struct_count_max:
+            return NULL
+        found = self.read(p, &at, size)
+        if found != NULL and at != size:
+            Py_DECREF(found)
+            return NULL
+        return found
+
+    cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """The object at a place, which is moved behind it; NULL for what is not usual."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef uint64_t seen = 0
+        cdef int count, tag, index, first
+        cdef _Field* field
+        cdef PyObject* obj
+        cdef PyObject* value
+        cdef PyObject* former
+        cdef PyObject** slot
+        cdef bint is_used = False
+        if not self.is_reached or at >= end:
+            return NULL
+        count = p[at] - 0xA0
+        if count < 0 or count > 23:
+            return NULL
+        at += 1
+        if self.spare is not None:
+            obj = <PyObject*>self.spare
+            Py_INCREF(obj)
+            self.spare = None
+            is_used = True
+        else:
+            obj = PyBaseObject_Type.tp_new(
+                <RawType*><PyObject*>self.cls, <PyObject*>_NOTHING, NULL
+            )
+            if obj == NULL:
+                PyErr_Clear()
+                return NULL
+        while count > 0:
+            count -= 1
+            # A tag of one byte, and one of the value.
+            if at + 2 > end:
+                Py_DECREF(obj)
+                return NULL
+            tag = p[at]
+            index = self.index_of[tag] if tag < 24 else -1
+            if index < 0 or seen >> tag & 1:
+                Py_DECREF(obj)
+                return NULL
+            at += 1
+            seen |= <uint64_t>1 << tag
+            field = &self.fields[index]
+            first = p[at]
+            value = NULL
+            if field.group == NUMBER:
+                if first == 0xFB and at + 9 <= end:
+                    value = PyFloat_FromDouble(_load_double(p + at + 1))
+                    at += 9
+            elif field.group == COUNT:
+                if first & 0x1F <= field.info_max and first < 0x20:
+                    after = _head(p, at, end, &argument)
+                    if after > 0:
+                        value = PyLong_FromUnsignedLongLong(argument)
+                        at = after
+            elif field.group == TEXT and first >= 0x60 and first < 0x78:
+                after = at + 1 + first - 0x60
+                if after <= end:
+                    value = (<_Value>field.value).read_text(p + at + 1, first - 0x60)
+                    at = after
+            else:
+                value = (<_Value>field.value).read(p, &at, end)
+            if value == NULL:
+                PyErr_Clear()
+                Py_DECREF(obj)
+                return NULL
+            slot = <PyObject**>(<char*>obj + field.offset)
+            former = slot[0]
+            slot[0] = value
+            if is_used:
+                Py_DECREF(former)
+        if seen != self.mask:
+            for index in range(self.field_count):
+                if not seen >> self.fields[index].tag & 1:
+                    slot = <PyObject**>(<char*>obj + self.fields[index].offset)
+                    former = slot[0]
+                    Py_INCREF(Py_None)
+                    slot[0] = Py_None
+                    if is_used:
+                        Py_DECREF(former)
+        place[0] = at
+        return obj
+
+    cdef int64_t present_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """Property set of the object that these bytes are, all of them and exactly; or -1."""
+        cdef Py_ssize_t at = 0
+        cdef int64_t found
+        if size > _struct_count_max or size > _payload_bytes_max:
+            return -1
+        found = self.present(p, &at, size)
+        return found if at == size else -1
+
+    cdef int64_t present(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """Property set of the object at a place, which is moved behind it; -1 unless it is there
+        and an encoder would have written the same bytes."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef uint64_t seen = 0
+        cdef int count, tag, index, first
+        cdef int previous = -1
+        cdef _Field* field
+        if not self.is_known or at >= end:
+            return -1
+        count = p[at] - 0xA0
+        if count < 0 or count > 23:
+            return -1
+        at += 1
+        while count > 0:
+            count -= 1
+            if at + 2 > end:
+                return -1
+            tag = p[at]
+            index = self.index_of[tag] if tag < 24 else -1
+            # In the order of their declaration, and so each of them once.
+            if index <= previous:
+                return -1
+            previous = index
+            at += 1
+            seen |= <uint64_t>1 << tag
+            field = &self.fields[index]
+            first = p[at]
+            if field.group == NUMBER:
+                if first != 0xFB or at + 9 > end:
+                    return -1
+                at += 9
+            elif field.group == COUNT:
+                if first & 0x1F > field.info_max or first >= 0x20:
+                    return -1
+                after = _head(p, at, end, &argument)
+                if after < 0 or after - at != _head_size(argument):
+                    return -1
+                at = after
+            elif field.group == TEXT and first >= 0x60 and first < 0x78:
+                at += 1 + first - 0x60
+                if at > end:
+                    return -1
+            else:
+                at = (<_Value>field.value).check(p, at, end)
+                if at < 0:
+                    return -1
+        place[0] = at
+        return <int64_t>seen
+
+    cdef int64_t fields_of(self, PyObject* obj) noexcept:
+        """Property set of an object of this class; -1 if a field of it was deleted."""
+        cdef uint64_t found = 0
+        cdef int index
+        cdef PyObject* value
+        for index in range(self.field_count):
+            value = (<PyObject**>(<char*>obj + self.fields[index].offset))[0]
+            if value == NULL:
+                return -1
+            if value != Py_None:
+                found |= <uint64_t>1 << self.fields[index].tag
+        return <int64_t>found
+
+    cdef int write(self, Frames out, PyObject* obj) except -1:
+        """Write an object behind what there is; 0 if it is not usual, and then anything is there.
+        """
+        cdef uint8_t* p
+        cdef uint8_t* start
+        cdef uint64_t argument
+        cdef int index, count = 0
+        cdef _Field* field
+        cdef PyObject* value
+        cdef const char* data
+        cdef Py_ssize_t size = 0
+        if not self.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>self.cls:
+            return 0
+        if self.field_count > 23:
+            return 0
+        out.reserve(self.field_count * VALUE_BYTES + 1)
+        out.size += 1
+        p = out.data + out.size
+        start = p
+        for index in range(self.field_count):
+            field = &self.fields[index]
+            value = (<PyObject**>(<char*>obj + field.offset))[0]
+            if value == Py_None:
+                continue
+            if value == NULL or field.tag > 23:
+                return 0
+            count += 1
+            p[0] = <uint8_t>field.tag
+            p += 1
+            if field.group == NUMBER:
+                if not PyFloat_Check(value):
+                    return 0
+                p[0] = 0xFB
+                _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+                p += 9
+            elif field.group == COUNT:
+                if not PyLong_CheckExact(value):
+                    return 0
+                argument = PyLong_AsUnsignedLongLong(value)
+                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                if _head_size(argument) > 1 + (1 << (field.info_max - 24)):
+                    return 0
+                p = _put_head(p, 0x00, argument)
+            else:
+                # These look for room themselves, and may move what there is.
+                size = start - out.data
+                out.size = p - out.data
+                if not (<_Value>field.value).write(out, value):
+                    return 0
+                out.reserve((self.field_count - index) * VALUE_BYTES)
+                start = out.data + size
+                p = out.data + out.size
+        (start - 1)[0] = <uint8_t>(0xA0 + count)
+        out.size = p - out.data
+        return 1
+
+
+cdef int _group(int kind):
+    if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        return NUMBER
+    if UINT8 <= kind <= UINT64:
+        return COUNT
+    if kind == STRING:
+        return TEXT
+    return OTHER
+
+
+cdef bint _has_plain_attributes(cls):
+    """Whether nothing stands between an attribute and its slot."""
+    return (
+        cls.__setattr__ is object.__setattr__
+        and cls.__getattribute__ is object.__getattribute__
+        and cls.__new__ is object.__new__
+    )
+
+
+cdef Py_ssize_t _offset(cls, attribute):
+    """Where in objects of a class the slot of an attribute lies; -1 if it has none."""
+    cdef PyObject* descriptor
+    cdef Member* member
+    for base in cls.__mro__:
+        found = base.__dict__.get(attribute)
+        if found is None:
+            continue
+        descriptor = <PyObject*>found
+        if Py_TYPE(descriptor) != &PyMemberDescr_Type:
+            return -1
+        if not PyType_IsSubtype(<RawType*><PyObject*>cls, PyDescr_TYPE(descriptor)):
+            return -1
+        member = (<MemberDescriptor*>descriptor).d_member
+        if member.type != T_OBJECT_EX or member.flags & READONLY:
+            return -1
+        return member.offset
+    return -1
+
+
+# -- frames
+
+
+cdef class Frames:
+    """Frames one behind the other, on their way out."""
+
+    cdef uint8_t* data
+    cdef Py_ssize_t size
+    cdef Py_ssize_t room
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __len__(self):
+        return self.size
+
+    def add(self, bytes frame not None):
+        """One more, as it is."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
+        self.reserve(size)
+        memcpy(self.data + self.size, PyBytes_AS_STRING(frame), size)
+        self.size += size
+
+    def add_object(self, Template template not None, obj, double time_s):
+        """One more with an object.
+
+        Gives the bytes of the frame; -1, and nothing done, for an object that is not usual or has
+        no key.
+        """
+        return self.put_object(template, <PyObject*>obj, time_s)
+
+    cdef Py_ssize_t put_object(self, Template template, PyObject* obj, double time_s) except -2:
+        cdef Layout layout = template.layout
+        cdef Py_ssize_t start = self.size
+        cdef uint8_t* p
+        cdef int64_t present
+        if not layout.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>layout.cls:
+            return -1
+        present = layout.fields_of(obj)
+        if present < 0 or layout.key_mask & ~<uint64_t>present:
+            return -1
+        p = self.begin(template.head, time_s, template.rest_size)
+        p = _put(p, template.before)
+        p = _put_head(p, 0x00, <uint64_t>present)
+        p = _put(p, template.after)
+        self.size = p - self.data
+        return self.finish(layout, obj, start, self.size)
+
+    def add_bytes(self, bytes head not None, double time_s, bytes rest not None, bytes data not None):
+        """One more with bytes as they are, behind a time and the rest of a header."""
+        return self.put_bytes(head, time_s, rest, data)
+
+    cdef Py_ssize_t put_bytes(self, bytes head, double time_s, bytes rest, bytes data) except -2:
+        cdef Py_ssize_t start = self.size
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        cdef uint8_t* p
+        p = self.begin(head, time_s, PyBytes_GET_SIZE(rest) + size + 9)
+        p = _put(p, rest)
+        p = _put_head(p, 0x40, size)
+        memcpy(p, PyBytes_AS_STRING(data), size)
+        self.size = p + size - self.data
+        return self.close(start)
+
+    def truncate(self, Py_ssize_t size):
+        """Forget all behind a place."""
+        if not 0 <= size <= self.size:
+            raise ValueError(f"there are {self.size} bytes, not {size}")
+        self.size = size
+
+    def take(self):
+        """All of them; from now on there are none."""
+        cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
+        self.size = 0
+        if self.room > _KEPT_BYTES:
+            free(self.data)
+            self.data = NULL
+            self.room = 0
+        return taken
+
+    cdef int reserve(self, Py_ssize_t size) except -1:
+        """See that so many bytes fit behind what there is."""
+        cdef Py_ssize_t room = self.size + size
+        cdef uint8_t* data
+        if room <= self.room:
+            return 0
+        room = room * 2 if room > 512 else 1024
+        data = <uint8_t*>realloc(self.data, room)
+        if data == NULL:
+            raise MemoryError
+        self.data = data
+        self.room = room
+        return 0
+
+    cdef uint8_t* begin(self, bytes head, double time_s, Py_ssize_t more) except NULL:
+        """Begin a frame with the first part of its header and a time, and see to room for more."""
+        cdef uint8_t* p
+        self.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 8 + more)
+        p = _put(self.data + self.size + PREFIX_BYTES, head)
+        _store_double(p, time_s)
+        return p + 8
+
+    cdef Py_ssize_t close(self, Py_ssize_t start) noexcept:
+        """Say in front of a frame how long it is; gives that."""
+        cdef Py_ssize_t size = self.size - start
+        self.data[start] = 0x1A
+        _store(self.data + start + 1, <uint64_t>(size - PREFIX_BYTES), 4)
+        return size
+
+    cdef Py_ssize_t finish(
+        self, Layout layout, PyObject* obj, Py_ssize_t start, Py_ssize_t begin
+    ) except -2:
+        """Write the object of a frame; -1, and nothing is left of it, if that is not the way."""
+        cdef bint is_written = False
+        try:
+            is_written = layout.write(self, obj) and self.size - begin <= _payload_bytes_max
+        finally:
+            if not is_written:
+                self.size = start
+        return self.close(start) if is_written else -1
+
+    cdef bytes done(self):
+        """All bytes, and the room for who comes next."""
+        global _scratch
+        cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
+        if self.room <= _KEPT_BYTES:
+            _scratch = self
+        return taken
+
+
+cdef Py_ssize_t _KEPT_BYTES = 262144
+cdef Frames _scratch = None
+
+
+cdef Frames _spare():
+    """Room to write into. Nobody else has it: another thread may come while it is in use."""
+    global _scratch
+    cdef Frames found = _scratch
+    _scratch = None
+    if found is None:
+        found = Frames()
+    found.size = 0
+    return found
+
+
+cdef inline uint8_t* _put(uint8_t* p, bytes data) noexcept:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    memcpy(p, PyBytes_AS_STRING(data), size)
+    return p + size
+
+
+# -- what is published
+
+
+cdef class Template:
+    """How a frame with an object of a class begins.
+
+    Head and time, then the property set between `before` and `after`, then the object.
+    """
+
+    cdef readonly Layout layout
+    cdef bytes head
+    cdef bytes before
+    cdef bytes after
+    cdef Py_ssize_t rest_size
+
+    def __init__(self, Layout layout not None, encode, bytes head not None, bytes before not None,
+                 bytes after not None):
+        self.layout = layout
+        self.head = head
+        self.before = before
+        self.after = after
+        self.rest_size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(after) + 9
+
+
+cdef class Waiting:
+    """Frames that wait to be sent, up to a bound, and the shortest way to put one there."""
+
+    cdef readonly Frames frames
+    cdef readonly object lock
+    # By class, what has its template; filled by others.
+    cdef readonly dict plans
+    cdef dict templates
+    # By subject, what stands between the time and the bytes under it; filled by others.
+    cdef readonly dict subjects
+    cdef bytes bytes_head
+    cdef readonly Py_ssize_t bytes_max
+    cdef public Py_ssize_t size
+    cdef public bint is_short
+    cdef public bint is_awaited
+    cdef public Py_ssize_t added_count
+
+    def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
+        self.frames = Frames()
+        self.lock = lock
+        self.plans = {}
+        self.templates = {}
+        self.subjects = {}
+        self.bytes_head = bytes_head
+        self.bytes_max = bytes_max
+
+    def put_object(self, obj, double time_s):
+        """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
+
+        Then nothing was done: it is an object of a class that is new here, or not usual, or no
+        object at all, or there is no room.
+        """
+        return self.put(obj, None, time_s)
+
+    def put_bytes(self, subject, data, double time_s):
+        """The same for bytes under a subject that came before."""
+        return self.put(subject, data, time_s)
+
+    cdef int put(self, what, data, double time_s) except -2:
+        if self.lock is None:
+            return self.put_here(what, data, time_s)
+        with self.lock:
+            return self.put_here(what, data, time_s)
+
+    cdef int put_here(self, what, data, double time_s) except -2:
+        cdef Py_ssize_t size
+        cdef bint is_first
+        cdef PyObject* found
+        if not self.is_short:
+            return -1
+        if data is None:
+            found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
+            if found == NULL:
+                plan = self.plans.get(type(what))
+                if plan is None:
+                    return -1
+                self.templates[type(what)] = <Template?>plan.template
+                found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
+            size = self.frames.put_object(<Template>found, <PyObject*>what, time_s)
+            if size < 0:
+                return -1
+        else:
+            if type(what) is not str or type(data) is not bytes:
+                return -1
+            found = Dict_Get(<PyObject*>self.subjects, <PyObject*>what)
+            if found == NULL or PyBytes_GET_SIZE(data) > _payload_bytes_max - 16:
+                return -1
+            size = self.frames.put_bytes(self.bytes_head, time_s, <bytes>found, <bytes>data)
+        # A single frame is let through however small the bound: it could never go out otherwise.
+        if self.size + size > self.bytes_max and self.size > 0:
+            self.frames.size -= size
+            return -1
+        self.size += size
+        self.added_count += 1
+        is_first = not self.is_awaited
+        self.is_awaited = True
+        return 1 if is_first else 0
+
+
+cdef class Outlet:
+    """The way of an object from its publisher to where it waits."""
+
+    cdef Waiting waiting
+    cdef object first
+    cdef object wake
+    cdef object clock
+
+    def __init__(self, Waiting waiting not None, first, wake, clock):
+        """`first` publishes what cannot go the shortest way, `wake` tells whoever writes."""
+        self.waiting = waiting
+        self.first = first
+        self.wake = wake
+        self.clock = clock
+
+    def publish(self, what, data=None, *, only=None, subject=""):
+        """Create an object, or update those of its fields that are set or named in `only`.
+
+        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        """
+        cdef int is_due = -1
+        if data is not None or (only is None and not subject):
+            is_due = self.waiting.put(what, data, self.clock())
+        if is_due < 0:
+            is_due = self.first(what, data, only, subject)
+        if is_due:
+            self.wake()
+
+
+# -- frames that are alike
+
+
+cdef class Alike:
+    """Frames of version 2 with the same header, but for one time in it, or two in a row."""
+
+    cdef bytes first
+    cdef bytes rest
+    cdef Py_ssize_t first_size
+    cdef Py_ssize_t rest_size
+    cdef Py_ssize_t rest_at
+    cdef Py_ssize_t size
+    cdef bint has_second
+    cdef int second
+
+    def __init__(self, bytes first not None, bytes rest not None, int second):
+        """`first` is what stands before the first time, `rest` what stands behind the last.
+
+        `second` is the tag of the second time, or -1.
+        """
+        self.first = first
+        self.rest = rest
+        self.first_size = PyBytes_GET_SIZE(first)
+        self.rest_size = PyBytes_GET_SIZE(rest)
+        self.has_second = second >= 0
+        self.second = second
+        self.rest_at = self.first_size + (18 if self.has_second else 8)
+        self.size = self.rest_at + self.rest_size
+
+    cdef inline Py_ssize_t fits(
+        self, const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max
+    ) noexcept:
+        """Bytes of the frame that begins here, if it is whole and has this header; else 0."""
+        cdef Py_ssize_t size
+        if left < PREFIX_BYTES or p[0] != 0x1A:
+            return 0
+        size = <Py_ssize_t>_load(p + 1, 4)
+        if size > left - PREFIX_BYTES or size < self.size or size > bytes_max:
+            return 0
+        p += PREFIX_BYTES
+        if memcmp(p, PyBytes_AS_STRING(self.first), self.first_size):
+            return 0
+        if self.has_second:
+            if p[self.first_size + 8] != self.second or p[self.first_size + 9] != 0xFB:
+                return 0
+        if memcmp(p + self.rest_at, PyBytes_AS_STRING(self.rest), self.rest_size):
+            return 0
+        return PREFIX_BYTES + size
+
+    def forward(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max,
+                Layout layout not None, int64_t named, double time_s_max,
+                Frames plain, bytes plain_head not None, bytes plain_tail not None,
+                Frames full, bytes full_head not None, bytes full_tail not None):
+        """Pass frames on, from `start` up to one that is not alike or not of a usual object.
+
+        Each goes to `plain`, to `full` or to both, with another header around its first time. Gives
+        where the first that was not passed on begins, and how many were.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef Py_ssize_t size
+        cdef Py_ssize_t count = 0
+        cdef int64_t present
+        cdef uint64_t key_mask = layout.key_mask
+        cdef double time_s
+        if not 0 <= start <= end:
+            return start, 0
+        while True:
+            size = self.fits(p + at, end - at, bytes_max)
+            if size == 0:
+                break
+            present = layout.present_whole(
+                p + at + PREFIX_BYTES + self.size, size - PREFIX_BYTES - self.size
+            )
+            if present < 0 or present & ~named or key_mask & ~<uint64_t>present:
+                break
+            time_s = _load_double(p + at + PREFIX_BYTES + self.first_size)
+            # Asked this way round, since a time may also be not a number.
+            if not -time_s_max <= time_s <= time_s_max:
+                break
+            if plain is not None:
+                self.pass_on(plain, p + at, size, plain_head, plain_tail)
+            if full is not None:
+                self.pass_on(full, p + at, size, full_head, full_tail)
+            at += size
+            count += 1
+        return at, count
+
+    cdef int pass_on(
+        self, Frames out, const uint8_t* p, Py_ssize_t size, bytes head, bytes tail
+    ) except -1:
+        cdef Py_ssize_t start = out.size
+        cdef Py_ssize_t payload = size - PREFIX_BYTES - self.size
+        cdef uint8_t* q
+        out.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 8 + PyBytes_GET_SIZE(tail) + payload)
+        q = _put(out.data + start + PREFIX_BYTES, head)
+        memcpy(q, p + PREFIX_BYTES + self.first_size, 8)
+        q = _put(q + 8, tail)
+        memcpy(q, p + PREFIX_BYTES + self.size, payload)
+        out.size = q + payload - out.data
+        out.close(start)
+        return 0
+
+
+# -- what arrived
+
+
+cdef class Arrived:
+    """Something that happened to an object, with the bytes that told of it.
+
+    While it is told, the bytes are those of the stream. Whoever keeps it gets bytes of his own.
+    """
+
+    # `create`, `update` or `remove`. A message is always created.
+    cdef readonly str operation
+    cdef public object _known
+    """All that was sent with the update, but for the times where these stand apart."""
+    cdef public bint _has_times
+    cdef public double _sent_time
+    cdef public double _server_sent_time
+    cdef readonly object _shape
+    cdef readonly object _entry
+    cdef readonly long long _own_id
+    cdef readonly double _received
+    cdef bytes payload
+    cdef bint is_bytes
+    cdef Layout layout
+    cdef bytes buffer
+    cdef const uint8_t* at
+    cdef Py_ssize_t size
+    cdef object whole
+    cdef object part
+    # Why its bytes are no object of the type, if that came out.
+    cdef readonly object fault
+
+    def __init__(self, str operation not None, header, shape, bytes payload not None, entry,
+                 long long own_id, double received):
+        self.operation = operation
+        self._known = header
+        self._shape = shape
+        self._entry = entry
+        self._own_id = own_id
+        self._received = received
+        self.layout = shape.layout
+        self.is_bytes = shape.is_bytes
+        self.payload = payload
+        self.at = NULL
+
+    @property
+    def update(self):
+        """What was published: the fields that the update speaks of, and the key."""
+        return self.get_update()
+
+    @property
+    def object(self):
+        """The whole object as the update left it, or as it was when it was removed."""
+        if self._entry is None:
+            return self.get_update()
+        whole = self._entry.payload
+        if whole is self.payload:
+            return self.get_update()
+        if self.whole is None:
+            self.whole = self.decode(whole)
+        return self.whole
+
+    @property
+    def data(self):
+        """The bytes of a bare subject; of an object its encoded update."""
+        cdef const uint8_t* p = self.at
+        cdef Py_ssize_t size = self.size
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        if not self.is_bytes:
+            return self.get_payload()
+        if p == NULL:
+            p = <const uint8_t*>PyBytes_AS_STRING(self.payload)
+            size = PyBytes_GET_SIZE(self.payload)
+        if size >= 3 and p[0] == 0xA1 and p[1] == 0x01 and p[2] >> 5 == 2 and p[2] < 0x5B:
+            after = _head(p, 2, size, &argument)
+            if after > 0 and argument == <uint64_t>(size - after):
+                return PyBytes_FromStringAndSize(<const char*>p + after, size - after)
+        return self._shape.bytes_of(self.get_payload())
+
+    @property
+    def _payload(self):
+        """The encoded update."""
+        return self.get_payload()
+
+    cdef object get_update(self):
+        cdef PyObject* found
+        if self.part is None:
+            if self.at != NULL:
+                # Held: what is done meanwhile may be anything.
+                held = self.buffer
+                found = self.layout.read_whole(self.at, self.size)
+                if found != NULL:
+                    self.part = <object>found
+                    Py_DECREF(found)
+                    return self.part
+            self.part = self.decode(self.get_payload())
+        return self.part
+
+    cdef bytes get_payload(self):
+        if self.payload is None:
+            self.payload = PyBytes_FromStringAndSize(<const char*>self.at, self.size)
+        return self.payload
+
+    cdef object decode(self, data):
+        try:
+            return self._shape.decode(data)
+        except DecodeError as error:
+            # Looked at lazily, bad bytes show only here; whoever called back must know them from
+            # a mistake in the callback.
+            self.fault = error
+            raise
+
+    cdef int keep(self) except -1:
+        """Somebody has it: from now on the bytes are its own."""
+        if self.payload is None:
+            self.payload = PyBytes_FromStringAndSize(<const char*>self.at, self.size)
+        self.at = NULL
+        self.buffer = None
+        return 0
+
+
+cdef class Telling:
+    """Tells of frames that are alike, until there is something else or somebody wants it to end.
+
+    `start` and `stop` are those of the last frame that was told of, its size in front left out.
+    """
+
+    # Frames that were told of.
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t stop
+    cdef bint is_ended
+
+    def end(self):
+        """Tell of no further frame."""
+        self.is_ended = True
+
+    def tell(self, Alike alike not None, bytes buffer not None, Py_ssize_t start,
+             Py_ssize_t bytes_max, cls, str operation not None, header, shape,
+             list targets not None, long long own_id, double received, failed):
+        """Call all targets back for each frame from `start` on, up to one that is not alike.
+
+        Events are objects of the class `cls`, derived from Arrived. `failed` is called with target,
+        event and error when a callback fails.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef Py_ssize_t size, index
+        cdef Layout layout = shape.layout
+        cdef bint is_bytes = shape.is_bytes
+        cdef list open_targets = [target for target in targets if target.is_open]
+        cdef list callbacks = [target.callback for target in open_targets]
+        cdef Py_ssize_t target_count = len(callbacks)
+        cdef Arrived event = None
+        cdef PyObject* result
+        cdef PyObject* made
+        cdef PyObject* part
+        if not 0 <= start <= end:
+            return
+        while not self.is_ended:
+            size = alike.fits(p + at, end - at, bytes_max)
+            if size == 0:
+                break
+            if event is None:
+                made = (<RawType*><PyObject*>cls).tp_new(
+                    <RawType*><PyObject*>cls, <PyObject*>_NOTHING, NULL
+                )
+                _check(made)
+                event = <Arrived>made
+                Py_DECREF(made)
+                event.operation = operation
+                event._known = header
+                event._shape = shape
+                event._own_id = own_id
+                event._received = received
+                event.layout = layout
+                event.is_bytes = is_bytes
+                event.buffer = buffer
+            if not event._has_times:
+                event._known = header
+                event._has_times = True
+            event._sent_time = _load_double(p + at + PREFIX_BYTES + alike.first_size)
+            if alike.has_second:
+                event._server_sent_time = _load_double(
+                    p + at + PREFIX_BYTES + alike.first_size + 10
+                )
+            event.at = p + at + PREFIX_BYTES + alike.size
+            event.size = size - PREFIX_BYTES - alike.size
+            self.start = at + PREFIX_BYTES
+            at += size
+            self.stop = at
+            self.count += 1
+            for index in range(target_count):
+                if self.is_ended and not open_targets[index].is_open:
+                    continue
+                result = PyObject_CallOneArg(
+                    List_At(<PyObject*>callbacks, index), <PyObject*>event
+                )
+                if result == NULL:
+                    _tell_failure(failed, open_targets[index], event)
+                else:
+                    Py_DECREF(result)
+            if Py_REFCNT(<PyObject*>event) > 1:
+                # Somebody kept it. Nobody else can have it otherwise, so that it may be used again.
+                event.keep()
+                event = None
+            else:
+                event.payload = None
+                event.fault = None
+                part = <PyObject*>event.part
+                if layout.is_bare and Py_REFCNT(part) == 1 and part != Py_None:
+                    layout.spare = event.part
+                event.part = None
+        layout.spare = None
+
+
+cdef int _check(PyObject* made) except -1:
+    """Let the error of a call show that gave nothing."""
+    return 0 if made != NULL else -1
+
+
+cdef int _tell_failure(failed, target, event) except -1:
+    """Hand on the error that a callback left."""
+    try:
+        _check(NULL)
+    except BaseException as error:
+        failed(target, event, error)
+    return 0

@@ -1,0 +1,242 @@
+"""What updates are about, and who hears of them: topics, their routes, and the news on its way.
+
+These are the things that the hub works on and that others hand to it: `engine.routing` makes
+routes, views and replays are ears, sweeps and the journal are asked before anything changes. They
+are compiled with the hub, which looks at them for every update.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mypy_extensions import i64, mypyc_attr
+
+from skerry.codec.pieces import Pieces, canonical_key, split
+from skerry.codec.plans import StructPlan
+from skerry.codec.swift import Layout
+from skerry.engine.cache import Entry, Shelf
+from skerry.engine.lane import Lane, Tally
+from skerry.protocol.access.header import ABSENT, Header
+from skerry.protocol.access.wire import frame_of
+
+__all__ = [
+    "Ear",
+    "Keeper",
+    "News",
+    "Route",
+    "Router",
+    "Sweep",
+    "Topic",
+    "frame_for",
+    "replay_header",
+]
+
+
+class Topic:
+    """A struct type in use: how it travels, its objects, and who hears of them."""
+
+    def __init__(
+        self,
+        type_: Any,
+        plan: StructPlan,
+        shelf: Shelf,
+        *,
+        is_cached: bool,
+        is_persistent: bool,
+        is_special: bool,
+    ) -> None:
+        self.name: str = shelf.name
+        self.type: Any = type_
+        self.plan: StructPlan = plan
+        self.layout: Layout = Layout(plan)
+        self.shelf: Shelf = shelf
+        self.is_cached: bool = is_cached
+        self.is_persistent: bool = is_persistent
+        self.is_special: bool = is_special
+        """Whether the node itself has something to do with its objects."""
+        self.route: Route | None = None
+        """For objects under their default subject; None until it is asked for."""
+        self.routes: dict[str, Route] = {}
+        """The same by subject, where that matters."""
+        self.needs_subject: bool = False
+        """Whether somebody asked for a part of the default subjects only."""
+        self.sweep: Sweep | None = None
+        """What is left to do of the removal of many of its objects."""
+        self.tally: Tally = Tally()
+        self.accepted: i64 = 0
+        self.generation: i64 = 0
+        """Counts how often routes were forgotten."""
+
+    def forget_routes(self) -> None:
+        """Somebody came, went or is ready; routes are found anew."""
+        self.generation += 1
+        self.route = None
+        self.routes.clear()
+
+
+class Route:
+    """Who hears of updates of one topic under one subject."""
+
+    def __init__(self, lanes: list[Lane], ears: list[Ear]) -> None:
+        self.lanes: list[Lane] = lanes
+        self.ears: list[Ear] = ears
+        self.is_plain: bool = not ears
+        """Whether all on it take the same frame, apart from the subject."""
+        for lane in lanes:
+            if lane.has_origin or not lane.is_framed:
+                self.is_plain = False
+        self.has_full: bool = any(lane.has_subjects for lane in lanes)
+        self.has_plain: bool = not all(lane.has_subjects for lane in lanes)
+        """Whether some of them are told of subjects, and whether some are not."""
+
+
+class News:
+    """One accepted update on its way. The header is that of the forwarded object."""
+
+    def __init__(self, topic: Topic, header: Header, payload: bytes, subject: str) -> None:
+        self.topic: Topic = topic
+        self.header: Header = header
+        self.payload: bytes = payload
+        self.subject: str = subject
+        """Empty for the default one."""
+        self.is_remove: bool = header.remove_obj == 1
+        self.pieces: Pieces | None = None
+        self.before: bytes | None = None
+        """The cached object as it was, if it was."""
+        self.entry: Entry | None = None
+        """As it is now, if it is."""
+        self.gone: Entry | None = None
+        """As it was when this update removed it."""
+        self._key: bytes | None = None
+        self._plain: bytes | None = None
+        self._subjects: bytes | None = None
+        self._origin: bytes | None = None
+
+    def key(self) -> bytes:
+        """The canonical key of the object."""
+        if self._key is None:
+            plan = self.topic.plan
+            pieces = self.pieces
+            if pieces is None:
+                pieces = split(plan, self.payload, 0)
+            self._key = canonical_key(plan, pieces)
+        return self._key
+
+    def frame(self, lane: Lane) -> bytes:
+        """The update as bytes for one client; those who take the same share them."""
+        if not lane.is_framed:
+            return self._own_frame(lane)
+        if lane.has_origin:
+            if self._origin is None:
+                self._origin = self._make(True, True)
+            return self._origin
+        if lane.has_subjects and self.subject:
+            if self._subjects is None:
+                self._subjects = self._make(True, False)
+            return self._subjects
+        if self._plain is None:
+            self._plain = self._make(False, False)
+        return self._plain
+
+    def _make(self, has_subject: bool, has_origin: bool) -> bytes:
+        header = self.header
+        header.subject = self.subject if has_subject else ""
+        if has_origin:
+            return frame_of(header, self.payload)
+        sequence, position, node = header.sequence, header.position, header.node
+        header.sequence = ABSENT
+        header.position = ABSENT
+        header.node = 0
+        data = frame_of(header, self.payload)
+        header.sequence = sequence
+        header.position = position
+        header.node = node
+        return data
+
+    def _own_frame(self, lane: Lane) -> bytes:
+        header = self.header
+        header.subject = self.subject if lane.has_subjects else ""
+        sequence, position, node = header.sequence, header.position, header.node
+        if not lane.has_origin:
+            header.sequence = ABSENT
+            header.position = ABSENT
+            header.node = 0
+        data = lane.wire.frame(header, self.payload)
+        header.sequence = sequence
+        header.position = position
+        header.node = node
+        return data
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Ear:
+    """Somebody on a route who needs more than a frame on a lane."""
+
+    def __init__(self) -> None:
+        self.client_id: i64 = 0
+        """Of a client that is there for the subject of the route; 0 for one that is not."""
+
+    def leave(self, news: News) -> None:
+        """An object is no longer under this subject."""
+        raise NotImplementedError
+
+    def hear(self, news: News) -> None:
+        """Take an update that was accepted."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Sweep:
+    """Objects of a topic that are removed some at a time, and yet seem to go all at once."""
+
+    def settle(self, key: bytes) -> None:
+        """An update of an object has come: if it is to go, that has to happen first."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Router:
+    """Knows who is to hear what."""
+
+    def resolve(self, topic: Topic, subject: str) -> Route:
+        """The route of a topic, for a subject or for all default ones; it is kept there."""
+        raise NotImplementedError
+
+
+@mypyc_attr(allow_interpreted_subclasses=True)
+class Keeper:
+    """Takes what has to survive the node."""
+
+    def check(self) -> None:
+        """LimitExceeded when no more can be taken now."""
+        raise NotImplementedError
+
+    def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
+        """An object changed or, without an entry, went; gives the number of the change."""
+        raise NotImplementedError
+
+
+def frame_for(lane: Lane, header: Header, payload: bytes, subject: str) -> bytes:
+    """A frame for one client alone; of the additions it gets what it understands."""
+    header.subject = subject if lane.has_subjects else ""
+    if not lane.has_origin:
+        header.sequence = ABSENT
+        header.position = ABSENT
+        header.node = 0
+    if lane.is_framed:
+        return frame_of(header, payload)
+    return lane.wire.frame(header, payload)
+
+
+def replay_header(topic: Topic, entry: Entry, left: int, now_s: float, node: int) -> Header:
+    """The header of a cached object for somebody who just joined."""
+    header = Header(topic.name)
+    header.sent_time = entry.sent_ns / 1_000_000_000
+    header.server_sent_time = now_s
+    header.attributes = entry.present
+    header.sender = entry.modified_from
+    header.from_cache = left
+    header.remove_obj = 0
+    header.position = entry.position
+    header.node = node
+    return header

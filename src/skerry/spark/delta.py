@@ -1,0 +1,408 @@
+"""Tables as Parquet files and a Delta log.
+
+Executors write the files, each job into a folder of its own below the table, where they mean
+nothing yet. The driver then enters them into the log, together with those that they take the place
+of, in one commit that also names the batch. Reading goes by the log: which files there are, and
+from their statistics, which of them can matter. No jar is needed for either.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import unquote
+from uuid import uuid4
+
+import pyarrow as pa
+
+from skerry.errors import PipelineError
+from skerry.runtime.clock import wall_ns
+from skerry.spark.schema import spark_schema
+from skerry.spark.store import Store, disk_error
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["Change", "DataFile", "Table", "read_files"]
+
+_NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+_MEASURED: Final = (
+    "life",
+    "node",
+    "order_ns",
+    "position",
+    "removed_ns",
+    "time_ns",
+    "valid_from_ns",
+    "valid_to_ns",
+)
+"""Columns whose lowest and highest value stand in the log."""
+_NO_ROOM: Final = re.compile(
+    r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
+)
+_SNAPPY: Final = "snappy"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataFile:
+    """One file of a table."""
+
+    path: str
+    """Relative to the table."""
+    byte_count: int
+    rows: int
+    parts: Mapping[str, str | None]
+    """Values of the columns the table is divided by."""
+    low: Mapping[str, int]
+    high: Mapping[str, int]
+
+    def may_have(self, column: str, low: int, high: int) -> bool:
+        """Whether a row may have a value between these, both included."""
+        return self.low.get(column, low) <= high and self.high.get(column, high) >= low
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What one commit does to a table."""
+
+    table: str
+    schema: str
+    """Columns as Delta writes them."""
+    divided_by: tuple[str, ...]
+    added: tuple[DataFile, ...]
+    removed: tuple[str, ...] = ()
+    """Paths of files whose place the added ones take."""
+    is_replacing: bool = False
+    """Whether all there was is removed, and the columns may be of other kinds from now on."""
+
+
+class Table:
+    """One table, as its log stands when it is asked."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self.store = store
+        self.name = name
+
+    def log(self) -> DeltaTable | None:
+        """The log as it is now, or None if there is no such table."""
+        from deltalake import DeltaTable
+
+        place = self.store.delta_path(self.name)
+        return DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+
+    def exists(self) -> bool:
+        """Whether anything was ever committed."""
+        return self.log() is not None
+
+    def schema(self) -> pa.Schema | None:
+        """Its columns, or None if there is no such table."""
+        log = self.log()
+        return None if log is None else pa.schema(log.schema().to_arrow())
+
+    def files(self, wanted: Callable[[DataFile], bool] | None = None) -> list[DataFile]:
+        """Its files, or those that are wanted."""
+        log = self.log()
+        found = [] if log is None else _files_of(log)
+        return found if wanted is None else [file for file in found if wanted(file)]
+
+    def frame(
+        self,
+        spark: SparkSession,
+        wanted: Callable[[DataFile], bool] | None = None,
+        schema: pa.Schema | None = None,
+        *,
+        has_place: bool = False,
+    ) -> DataFrame:
+        """The rows of the files that are wanted; `schema` where there may be no table yet.
+
+        With `has_place`, `file_path` says which file each stands in.
+        """
+        log = self.log()
+        if log is None:
+            if schema is None:
+                raise _no_table(self.name, self.store.root)
+            return spark.createDataFrame([], spark_schema(schema))
+        found = [file for file in _files_of(log) if wanted is None or wanted(file)]
+        columns = pa.schema(log.schema().to_arrow()) if schema is None else schema
+        divided = tuple(log.metadata().partition_columns)
+        return read_files(
+            spark, self.store, self.name, found, columns, divided, has_place=has_place
+        )
+
+    def stage(
+        self,
+        frame: DataFrame,
+        divided_by: Sequence[str],
+        *,
+        label: str,
+        rows_max: int = 0,
+    ) -> list[DataFile]:
+        """Write rows as files that are not in the log yet; PipelineError if there is no room.
+
+        No file has more than `rows_max` rows, if that is given.
+        """
+        folder = f"{label}-{uuid4().hex[:12]}"
+        place = f"{self.name}/{folder}"
+        _keep_microseconds(frame.sparkSession)
+        writer = (
+            frame.write.option("compression", _SNAPPY)
+            .option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
+            .option("maxRecordsPerFile", str(rows_max))
+            .partitionBy(*divided_by)
+        )
+        try:
+            writer.parquet(self.store.spark_path(place))
+            return self._staged(place)
+        except Exception as error:
+            self.store.delete_folder(place)
+            if _NO_ROOM.search(str(error)):
+                detail = "there is no room"
+                raise disk_error(f"cannot write {self.name}", self.store.root, detail) from error
+            raise
+
+    def version_of(self, application: str) -> int:
+        """The last batch of an application that the table has; -1 if none."""
+        log = self.log()
+        version = None if log is None else log.transaction_version(application)
+        return -1 if version is None else version
+
+    def commit(self, change: Change, *, application: str, version: int) -> bool:
+        """Enter a change into the log, unless it is there; says whether it was not."""
+        if self.version_of(application) >= version:
+            # The library itself would take the same batch twice.
+            return False
+        log = self.log()
+        _commit(self.store, change, log, application, version)
+        return True
+
+    def rewrite(self, change: Change) -> None:
+        """Enter files that tell nothing new, such as the same rows in place of others."""
+        _commit(self.store, change, self.log(), None, 0)
+
+    def _staged(self, place: str) -> list[DataFile]:
+        import pyarrow.parquet as pq
+
+        found = []
+        for stored in self.store.listed(place):
+            name = stored.path.rpartition("/")[2]
+            if not name.endswith(".parquet") or name.startswith((".", "_")):
+                self.store.delete(stored.path)
+                continue
+            footer = pq.read_metadata(
+                self.store.arrow_path(stored.path), filesystem=self.store.files
+            )
+            low, high = _measures(footer)
+            found.append(
+                DataFile(
+                    path=stored.path[len(self.name) + 1 :],
+                    byte_count=stored.byte_count,
+                    rows=footer.num_rows,
+                    parts=_parts(stored.path[len(place) + 1 :]),
+                    low=low,
+                    high=high,
+                )
+            )
+        return [file for file in found if file.rows]
+
+
+def read_files(
+    spark: SparkSession,
+    store: Store,
+    table: str,
+    files: Iterable[DataFile],
+    schema: pa.Schema,
+    divided_by: Sequence[str],
+    *,
+    has_place: bool = False,
+) -> DataFrame:
+    """The rows of some files of a table."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    columns = spark_schema(schema)
+    if has_place:
+        columns = columns.add("file_path", "string")
+    paths = [store.spark_path(f"{table}/{file.path}") for file in files]
+    if not paths:
+        return spark.createDataFrame([], columns)
+    inside = spark_schema(pa.schema([f for f in schema if f.name not in divided_by]))
+    rows = spark.read.schema(inside).parquet(*paths)
+    place = F.col("_metadata.file_path")
+    chosen: list[Column | str] = []
+    for column in columns:
+        if column.name in divided_by:
+            text = F.regexp_extract(place, f"/{column.name}=([^/]*)/", 1)
+            # Once for the name of the file, once for the name of the part in it.
+            text = _decoded(_decoded(text))
+            part = F.when(text != _NULL_PART, text).cast(column.dataType)
+            chosen.append(part.alias(column.name))
+        elif has_place and column.name == "file_path":
+            inside_table = F.substring_index(place, f"/{table}/", -1)
+            chosen.append(_decoded(inside_table).alias("file_path"))
+        else:
+            chosen.append(column.name)
+    return rows.select(*chosen)
+
+
+def _decoded(text: Column) -> Column:
+    from pyspark.sql import functions as F  # noqa: N812
+
+    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
+
+
+# -- the log
+
+
+def _commit(
+    store: Store, change: Change, log: DeltaTable | None, application: str | None, version: int
+) -> None:
+    from deltalake import CommitProperties, Schema, Transaction
+    from deltalake.exceptions import DeltaError
+    from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
+
+    now_ms = wall_ns() // 1_000_000
+    schema = Schema.from_json(change.schema)
+    is_data = application is not None
+    adds = [
+        AddAction(
+            path=file.path,
+            size=file.byte_count,
+            partition_values=dict(file.parts),
+            modification_time=now_ms,
+            data_change=is_data,
+            stats=_statistics(file),
+        )
+        for file in change.added
+    ]
+    properties = CommitProperties(
+        app_transactions=[Transaction(application, version)] if application else None,
+        max_commit_retries=0,
+    )
+    try:
+        if log is None:
+            create_table_with_add_actions(
+                store.delta_path(change.table),
+                schema,
+                adds,
+                mode="error",
+                partition_by=list(change.divided_by),
+                commit_properties=properties,
+            )
+            return
+        removes = (
+            [] if change.is_replacing else _removes(log, change, RemoveAction, now_ms, is_data)
+        )
+        if not change.is_replacing:
+            _add_columns(log, schema)
+        log.create_write_transaction(
+            [*adds, *removes],
+            "overwrite" if change.is_replacing else "append",
+            schema,
+            partition_by=list(change.divided_by),
+            commit_properties=properties,
+        )
+    except (DeltaError, OSError) as error:
+        raise disk_error(f"cannot commit to {change.table}", store.root, str(error)) from error
+
+
+def _removes(
+    log: DeltaTable, change: Change, action: Callable[..., Any], now_ms: int, is_data: bool
+) -> list[Any]:
+    active = {file.path: file for file in _files_of(log)} if change.removed else {}
+    missing = [path for path in change.removed if path not in active]
+    if missing:
+        error = PipelineError(
+            f"{len(missing)} files of {change.table} that were to be replaced are gone: "
+            f"{missing[0]}"
+        )
+        error.hint = "two jobs wrote to one folder of tables; let one do it"
+        raise error
+    return [
+        action(
+            path,
+            data_change=is_data,
+            deletion_timestamp=now_ms,
+            size=active[path].byte_count,
+            partition_values=dict(active[path].parts),
+        )
+        for path in change.removed
+    ]
+
+
+def _add_columns(log: DeltaTable, schema: Any) -> None:
+    """A new nullable column changes nothing for the rows there are, so it may go ahead alone."""
+    known = {field.name for field in log.schema().fields}
+    new = [field for field in schema.fields if field.name not in known]
+    if new:
+        log.alter.add_columns(new)
+        log.update_incremental()
+
+
+def _files_of(log: DeltaTable) -> list[DataFile]:
+    found: list[DataFile] = []
+    for row in pa.table(log.get_add_actions(flatten=True)).to_pylist():
+        parts = {k[10:]: v for k, v in row.items() if k.startswith("partition.")}
+        found.append(
+            DataFile(
+                path=unquote(row["path"]),
+                byte_count=row["size_bytes"],
+                rows=row["num_records"] or 0,
+                parts={k: None if v is None else str(v) for k, v in parts.items()},
+                low=_numbers(row, "min."),
+                high=_numbers(row, "max."),
+            )
+        )
+    return found
+
+
+def _numbers(row: Mapping[str, Any], prefix: str) -> dict[str, int]:
+    named = ((name, row.get(prefix + name)) for name in _MEASURED)
+    return {name: value for name, value in named if isinstance(value, int)}
+
+
+def _statistics(file: DataFile) -> str:
+    return json.dumps(
+        {
+            "numRecords": file.rows,
+            "minValues": dict(file.low),
+            "maxValues": dict(file.high),
+            "nullCount": dict.fromkeys(file.low, 0),
+        }
+    )
+
+
+def _measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
+    """Lowest and highest values of a file, of the columns that have no nulls in it."""
+    low: dict[str, int] = {}
+    high: dict[str, int] = {}
+    if footer.num_row_groups == 0:
+        return low, high
+    wanted = [i for i in range(footer.num_columns) if footer.schema.column(i).path in _MEASURED]
+    for index in wanted:
+        name = footer.schema.column(index).path
+        groups = [footer.row_group(g).column(index) for g in range(footer.num_row_groups)]
+        stats = [group.statistics for group in groups]
+        if all(s is not None and s.has_min_max and s.null_count == 0 for s in stats):
+            low[name] = min(s.min for s in stats)
+            high[name] = max(s.max for s in stats)
+    return low, high
+
+
+def _parts(path: str) -> dict[str, str | None]:
+    """The values that stand in the names of folders."""
+    named = (piece.partition("=") for piece in path.split("/")[:-1])
+    return {name: None if value == _NULL_PART else unquote(value) for name, _, value in named}
+
+
+def _keep_microseconds(spark: SparkSession) -> None:
+    # Spark's own way to write a timestamp is one that other readers guess at.
+    spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def _no_table(name: str, root: str) -> PipelineError:
+    error = PipelineError(f"there is no table {name} in {root}")
+    error.hint = "`skerry pipeline tables` lists those that are there"
+    return error

@@ -1,0 +1,22 @@
+"""What the pipeline needs beyond the base installation, and what to say where it is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import Final
+
+from skerry.errors import PipelineError
+
+__all__ = ["NEEDED", "require_spark"]
+
+NEEDED: Final = ("numpy", "pandas", "pyarrow", "pyspark")
+
+
+def require_spark() -> None:
+    """Do nothing where the extra `spark` is installed; PipelineError where it is not."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        are = "is" if len(missing) == 1 else "are"
+        error = PipelineError(f"the pipeline needs Spark: {', '.join(missing)} {are} not installed")
+        error.hint = "pip install 'skerry[spark]'"
+        raise error

@@ -1,0 +1,1 @@
+"""Jobs: read recordings, call transforms, write tables."""

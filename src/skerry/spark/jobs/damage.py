@@ -1,0 +1,47 @@
+"""Segments with bytes that are not those that were written.
+
+Typed rows pass over a damaged batch; what is missing is said in `raw`. So each segment is checked
+before, by a walk over its bytes, where there are many by the executors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+from skerry.errors import PipelineError
+from skerry.recording.format import block_at
+from skerry.recording.index import NO_CRC, Segment
+from skerry.runtime.recordings.segment_files import map_file
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["damaged_segments", "is_damaged"]
+
+_BYTES_HERE_MAX: Final = 64 * 1024 * 1024
+"""So much is checked sooner by the driver than by a job."""
+
+
+def damaged_segments(spark: SparkSession, segments: Sequence[Segment]) -> set[str]:
+    """Names of the segments that have a damaged batch."""
+    if sum(segment.byte_count for segment in segments) <= _BYTES_HERE_MAX:
+        return {segment.name for segment in segments if is_damaged(segment)}
+    context = spark.sparkContext
+    found = context.parallelize(segments, len(segments)).filter(is_damaged).collect()
+    return {segment.name for segment in found}
+
+
+def is_damaged(segment: Segment) -> bool:
+    """Whether a batch of the segment is damaged; PipelineError if there is no such file."""
+    try:
+        data = map_file(segment.path)
+    except OSError as error:
+        raise PipelineError(f"cannot read segment {segment.name}: {error}") from error
+    for noted in segment.batches:
+        if noted.crc == NO_CRC or noted.stop > len(data):
+            return True
+        block = block_at(data[: noted.stop], noted.offset)
+        if block is None or block.crc != noted.crc or block.stop != noted.stop:
+            return True
+    return False

@@ -1,0 +1,104 @@
+"""Which table the rows of each definition go to.
+
+Definitions of a type that fit together share its tables: columns follow tags. One that does not fit
+(another key, another kind under the same tag) gets tables of its own, named `T@2`, and so on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+from skerry.errors import PipelineError
+from skerry.recording.columns import DESCRIPTOR_TYPES
+from skerry.recording.index import Segment
+from skerry.runtime.recordings.reader import read_types
+from skerry.schema.model import StructType
+from skerry.spark.lake import TypeState
+from skerry.spark.schema import typed_schema
+
+__all__ = ["Content", "Definition", "content_of_segments", "with_definition"]
+
+Definition = tuple[str, int]
+"""A type by name, and which definition of it by fingerprint."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """What segments have rows of."""
+
+    states: Mapping[str, TypeState]
+    """By table, all that is known now."""
+    used: Mapping[str, tuple[int, ...]]
+    """By table, the definitions that the segments have rows of."""
+    undescribed: tuple[Definition, ...]
+    notices: tuple[str, ...]
+
+
+def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeState]) -> Content:
+    """What the segments have rows of; they are opened only for definitions that are new."""
+    states = dict(known)
+    used: dict[str, list[int]] = {}
+    undescribed: list[Definition] = []
+    notices: list[str] = []
+    for segment in segments:
+        described: dict[int, StructType] | None = None
+        for name, number in _definitions(segment):
+            table = _table_of(states, name, number)
+            if table is None:
+                described = read_types(segment) if described is None else described
+                struct = described.get(number)
+                if struct is None or struct.name != name:
+                    undescribed.append((name, number))
+                    continue
+                state, notice = with_definition(states, struct)
+                states[state.table] = state
+                notices += notice
+                table = state.table
+            used.setdefault(table, []).append(number)
+    return Content(
+        states=states,
+        used={table: tuple(dict.fromkeys(numbers)) for table, numbers in used.items()},
+        # What one segment does not describe, another may.
+        undescribed=tuple(d for d in dict.fromkeys(undescribed) if _table_of(states, *d) is None),
+        notices=tuple(notices),
+    )
+
+
+def with_definition(
+    states: Mapping[str, TypeState], struct: StructType
+) -> tuple[TypeState, list[str]]:
+    """The state of the table that a new definition goes to, and what there is to say about it."""
+    own = [state for state in states.values() if state.schema.type_name == struct.name]
+    reasons: list[str] = []
+    for state in own:
+        try:
+            schema = state.schema.extended([struct])
+        except PipelineError as misfit:
+            reasons.append(str(misfit))
+            continue
+        is_cached = state.is_cached or struct.flags.cached
+        return replace(state, schema=schema, is_cached=is_cached), []
+    name = _folder_name(struct.name)
+    table = name if not own else f"{name}@{len(own) + 1}"
+    state = TypeState(table=table, schema=typed_schema([struct]), is_cached=struct.flags.cached)
+    notices = [f"{table} is a table of its own: {reasons[-1]}"] if reasons else []
+    return state, notices
+
+
+def _folder_name(type_name: str) -> str:
+    """The name of a type as that of a folder: types come from strangers."""
+    return quote(type_name, safe="").replace(".", "%2E")
+
+
+def _definitions(segment: Segment) -> list[Definition]:
+    names = (name for name in segment.types if name and name not in DESCRIPTOR_TYPES)
+    return [(name, number) for name in names for number in segment.fingerprints.get(name, ())]
+
+
+def _table_of(states: Mapping[str, TypeState], name: str, number: int) -> str | None:
+    for state in states.values():
+        if state.schema.type_name == name and number in state.schema.fingerprints:
+            return state.table
+    return None

@@ -1,0 +1,77 @@
+"""What keeps tables fast while they grow: snapshots of large ones, and no crowds of small files."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from skerry.spark.buckets import bucket_start_ns
+from skerry.spark.catalog import DIVIDED_BY, table_schema
+from skerry.spark.delta import Change, DataFile
+from skerry.spark.jobs.compact import compact_table
+from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.transforms.snapshots import edges, snapshot_at
+
+__all__ = ["maintain", "make_snapshots"]
+
+
+def maintain(lake: Lake, plan: Plan) -> None:
+    """Do for the tables that a batch changed what is due."""
+    tables = {change.table for change in plan.changes}
+    for table in sorted(tables):
+        kind, _, name = table.partition("/")
+        if kind == "history":
+            make_snapshots(lake, plan.types[name])
+        if _is_crowded(lake.table(table).files(), lake.config.compact_files):
+            compact_table(lake, table)
+
+
+def make_snapshots(lake: Lake, state: TypeState) -> int:
+    """Make the snapshots of a type that are missing and worth it; says how many these were."""
+    history = lake.table(f"history/{state.table}").files()
+    if sum(file.rows for file in history) < lake.config.snapshot_rows:
+        return 0
+    length = lake.config.bucket_ns
+    come_to = max(file.high["valid_to_ns"] for file in history)
+    made = lake.table(f"snapshots/{state.table}").files()
+    last = max((int(file.parts["until_ns"] or 0) for file in made), default=None)
+    live = sum(file.rows for file in lake.table(f"latest/{state.table}").files())
+    counts: Counter[int] = Counter()
+    for file in history:
+        counts[bucket_start_ns(file.low["valid_from_ns"], length)] += file.rows
+    wanted = edges(
+        counts,
+        rows_min=max(live, lake.config.snapshot_rows // 8),
+        after_ns=last,
+        until_ns=bucket_start_ns(come_to, length),
+    )
+    for edge_ns, until_ns in wanted:
+        _make_snapshot(lake, state, edge_ns, until_ns)
+    return len(wanted)
+
+
+def _make_snapshot(lake: Lake, state: TypeState, edge_ns: int, until_ns: int) -> None:
+    old = lake.rows(
+        "history",
+        state,
+        lambda file: file.low["valid_from_ns"] <= edge_ns < file.high["valid_to_ns"],
+    )
+    now = lake.rows("latest", state)
+    columns = [name for name in now.columns if name != "part"]
+    states = old.select(*columns).unionByName(now.select(*columns))
+    rows = snapshot_at(states, edge_ns, until_ns)
+    name = f"snapshots/{state.table}"
+    files = lake.stage("snapshots", state, rows, label=f"s{edge_ns}")
+    lake.table(name).rewrite(
+        Change(
+            table=name,
+            schema=delta_schema(table_schema("snapshots", state.schema)),
+            divided_by=DIVIDED_BY["snapshots"],
+            added=tuple(files),
+        )
+    )
+
+
+def _is_crowded(files: Iterable[DataFile], count_max: int) -> bool:
+    parts = Counter(tuple(sorted(file.parts.items(), key=str)) for file in files)
+    return max(parts.values(), default=0) >= count_max

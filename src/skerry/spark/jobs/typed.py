@@ -1,0 +1,331 @@
+"""One type in one batch: its new rows become updates, states, and what is there now.
+
+Usually all that is new comes after all that is known. Then the new rows are merged with the latest
+states of the objects they touch, and nothing that was written before is read. Otherwise the way is
+longer (`jobs.lateness`) and the result is the same as if all had come at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Final
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+
+from skerry.spark.buckets import MINUTE_NS, bucket_column, hour_column
+from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.delta import Change, DataFile, read_files
+from skerry.spark.jobs.lateness import Moved, Rebuilding, rebuilding, reordered
+from skerry.spark.lake import Lake, TypeState, delta_schema
+from skerry.spark.schema import spark_schema
+from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
+from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
+from skerry.spark.transforms.merge import (
+    CLOSED,
+    GONE,
+    OPEN,
+    cleared_tags,
+    merged,
+    steps_of_gone,
+    steps_of_states,
+    steps_of_updates,
+)
+from skerry.spark.transforms.order import Survey, advanced, blocks, priors, with_order, with_priors
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import StructType
+
+__all__ = ["Interval", "Staged", "stage_type"]
+
+Interval = tuple[int, int]
+"""From one time to another, both included."""
+
+_SKEW_NS: Final = 5 * MINUTE_NS
+"""How far apart receivers of one multicast may stamp it, and it is still known to be one."""
+_WIDENED: Final = ("updates", "history", "latest", "snapshots")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staged:
+    """What a batch does to the tables of one type."""
+
+    state: TypeState
+    changes: tuple[Change, ...]
+    row_count: int
+
+
+def stage_type(
+    lake: Lake, state: TypeState, rows: DataFrame, intervals: Iterable[Interval], *, label: str
+) -> Staged | None:
+    """Write the files for new rows of a type; None if there is nothing new among them.
+
+    `rows` are typed rows as recorded, `intervals` the times they may be of.
+    """
+    with ExitStack() as at_end:
+        return _TypeBatch(lake, state, label, at_end).stage(rows, list(intervals))
+
+
+class _TypeBatch:
+    def __init__(self, lake: Lake, state: TypeState, label: str, at_end: ExitStack) -> None:
+        self.lake = lake
+        self.state = state
+        self.label = label
+        self.fields = field_columns(state.schema)
+        self.changes: dict[str, Change] = {}
+        self._at_end = at_end
+
+    def stage(self, rows: DataFrame, intervals: list[Interval]) -> Staged | None:
+        files = self._stage_rows(rows, intervals)
+        if not files:
+            return None
+        survey = blocks(self._staged(files), cleared_tags(self.fields))
+        files, moved, survey = self._in_order(files, survey)
+        self._change("updates", files, () if moved is None else moved.files)
+        clocks = advanced(self.state.clocks, survey.blocks)
+        self.state = replace(self.state, clocks=clocks)
+        if self.state.is_cached:
+            self._stage_states(self._staged(files), survey, moved)
+        self._widen()
+        new = sum(file.rows for file in files)
+        new -= 0 if moved is None else moved.row_count
+        return Staged(state=self.state, changes=tuple(self.changes.values()), row_count=new)
+
+    # -- updates
+
+    def _stage_rows(self, rows: DataFrame, intervals: list[Interval]) -> list[DataFile]:
+        """Each row once, and none that is known; ordered as far as can be told by now."""
+        new = distinct_rows(with_identity(self._named(rows)))
+        known = self._known(intervals)
+        if known is not None:
+            new = unseen_rows(new, known)
+        return self._stage_updates(with_order(new))
+
+    def _named(self, rows: DataFrame) -> DataFrame:
+        """Typed rows with the column names of the table."""
+        fields = {field.source: field.name for field in self.fields}
+        return rows.select(
+            *(F.col(f"`{name}`").alias(fields.get(name, name)) for name in rows.columns)
+        )
+
+    def _known(self, intervals: list[Interval]) -> DataFrame | None:
+        """The identities of rows in the table that may come again."""
+        spans = [(low - _SKEW_NS, high + _SKEW_NS) for low, high in intervals]
+
+        def may_be_known(file: DataFile) -> bool:
+            return any(file.may_have("time_ns", low, high) for low, high in spans)
+
+        table = self.lake.table(f"updates/{self.state.table}")
+        if not table.files(may_be_known):
+            return None
+        rows = self.lake.rows("updates", self.state, may_be_known)
+        return with_identity(rows).select(*IDENTITY)
+
+    def _stage_updates(self, rows: DataFrame) -> list[DataFile]:
+        parts = rows.withColumn("hour", hour_column(F.col("order_ns")))
+        ordered = parts.sortWithinPartitions("hour", *ORDER)
+        return self.lake.stage("updates", self.state, ordered, label=self.label)
+
+    def _staged(self, files: list[DataFile]) -> DataFrame:
+        schema = table_schema("updates", self.state.schema)
+        name = f"updates/{self.state.table}"
+        return read_files(
+            self.lake.spark, self.lake.store, name, files, schema, DIVIDED_BY["updates"]
+        )
+
+    def _in_order(
+        self, files: list[DataFile], survey: Survey
+    ) -> tuple[list[DataFile], Moved | None, Survey]:
+        """The files with `order_ns` as it is with all that came before."""
+        clocks = self.state.clocks
+        late = {
+            block.node: min(b.position_min for b in survey.blocks if b.node == block.node)
+            for block in survey.blocks
+            if block.node in clocks and block.position_min <= clocks[block.node].position
+        }
+        if late:
+            return self._reordered(files, survey, late)
+        before = priors(survey.blocks, clocks)
+        if not before:
+            return files, None, survey
+        corrected = with_priors(self.lake.spark, self._staged(files), before)
+        return self._restaged(files, corrected), None, survey
+
+    def _reordered(
+        self, files: list[DataFile], survey: Survey, late: dict[int, int]
+    ) -> tuple[list[DataFile], Moved | None, Survey]:
+        result = reordered(self.lake, self.state, self._staged(files), late)
+        rows = self._keep(result.rows)
+        moved = result.moved(rows)
+        new = result.new_rows(rows)
+        if moved is not None:
+            new = new.unionByName(moved.rewritten(self.lake, self.state))
+        after = self._restaged(files, new)
+        return after, moved, replace(survey, blocks=(*survey.blocks, *result.blocks))
+
+    def _restaged(self, files: list[DataFile], rows: DataFrame) -> list[DataFile]:
+        after = self._stage_updates(rows)
+        for folder in {file.path.partition("/")[0] for file in files}:
+            # Frames that are still to be computed may be made of them.
+            place = f"updates/{self.state.table}/{folder}"
+            self._at_end.callback(self.lake.store.delete_folder, place)
+        return after
+
+    # -- states
+
+    def _stage_states(self, updates: DataFrame, survey: Survey, moved: Moved | None) -> None:
+        latest, gone = (self.lake.rows(kind, self.state) for kind in ("latest", "gone"))
+        touched = updates.groupBy(*OBJECT).agg(F.min(F.struct(*ORDER)).alias("first"))
+        if moved is not None or self._is_late(touched, latest, gone):
+            late = rebuilding(self.lake, self.state, self.fields, updates, moved)
+            self._stage_rebuilt(late, latest, gone)
+            return
+        steps = [
+            steps_of_states(_of(latest, touched), self.fields),
+            steps_of_gone(_of(gone, touched), latest, self.fields),
+            steps_of_updates(updates, self.fields),
+        ]
+        found = merged(reduce(DataFrame.unionByName, steps), self.fields, cleared=survey.cleared)
+        self._stage_merged(self._keep(found), touched, latest, gone)
+
+    def _is_late(self, touched: DataFrame, latest: DataFrame, gone: DataFrame) -> bool:
+        """Whether an object is known to have changed after something that is new."""
+        tables = (self.lake.table(f"{kind}/{self.state.table}") for kind in ("latest", "gone"))
+        if not any(table.exists() for table in tables):
+            return False
+        known = _last(latest, "valid_from_ns").unionByName(_last(gone, "removed_ns"))
+        later = touched.join(known, on=list(OBJECT), how="inner").where(
+            F.col("first") <= F.col("last")
+        )
+        return bool(later.take(1))
+
+    def _stage_rebuilt(self, late: Rebuilding, latest: DataFrame, gone: DataFrame) -> None:
+        touched = self._keep(late.touched)
+        states = self._keep(late.states(touched))
+        files = late.history_files(touched)
+        self._stage_merged(states, touched, latest, gone, late.history_kept(touched, files))
+        self._change("history", [], tuple(file.path for file in files))
+        self._change("snapshots", [], late.snapshot_files())
+
+    def _stage_merged(
+        self,
+        states: DataFrame,
+        touched: DataFrame,
+        latest: DataFrame,
+        gone: DataFrame,
+        kept: DataFrame | None = None,
+    ) -> None:
+        counts = {
+            row.standing: row["count"] for row in states.groupBy("standing").count().collect()
+        }
+        closed = states.where(F.col("standing") == CLOSED).drop("standing")
+        history = closed if kept is None else closed.unionByName(kept.select(*closed.columns))
+        if kept is not None or counts.get(CLOSED):
+            bucket = bucket_column(F.col("valid_from_ns"), self.lake.config.bucket_ns)
+            rows = history.withColumn("bucket", bucket)
+            ordered = rows.sortWithinPartitions("bucket", *OBJECT, "valid_from_ns", "position")
+            self._change("history", self._stage("history", ordered))
+        parts = self._parts(touched, counts.get(OPEN, 0))
+        self._replace("latest", parts, latest, touched, open_rows(states))
+        if counts.get(GONE) or self.lake.table(f"gone/{self.state.table}").files():
+            self._replace("gone", parts, gone, touched, gone_rows(states))
+
+    def _parts(self, touched: DataFrame, open_count: int) -> set[int] | None:
+        """The parts that are rewritten; None if there are to be more of them than there were."""
+        files = self.lake.table(f"latest/{self.state.table}").files()
+        objects = sum(file.rows for file in files) + open_count
+        count = self.state.part_count
+        while count * self.lake.config.part_rows < objects:
+            count *= 2
+        if count != self.state.part_count:
+            self.state = replace(self.state, part_count=count)
+            return None
+        if count == 1:
+            return {0}
+        found = with_part(touched.select(*OBJECT), count).select("part").distinct().collect()
+        return {row.part for row in found}
+
+    def _replace(
+        self,
+        kind: str,
+        parts: set[int] | None,
+        rows: DataFrame,
+        touched: DataFrame,
+        new: DataFrame,
+    ) -> None:
+        table = self.lake.table(f"{kind}/{self.state.table}")
+
+        def is_rewritten(file: DataFile) -> bool:
+            return parts is None or int(file.parts["part"] or 0) in parts
+
+        files = table.files(is_rewritten)
+        if files:
+            rows = self.lake.rows(kind, self.state, is_rewritten)
+            new = replaced(rows, touched, new)
+        placed = with_part(new, self.state.part_count).sortWithinPartitions("part", *OBJECT)
+        self._change(kind, self._stage(kind, placed), tuple(file.path for file in files))
+
+    # -- all tables
+
+    def _keep(self, frame: DataFrame) -> DataFrame:
+        """The frame, computed once for several uses."""
+        frame.persist(StorageLevel.MEMORY_AND_DISK)
+        self._at_end.callback(frame.unpersist)
+        return frame
+
+    def _stage(self, kind: str, rows: DataFrame) -> list[DataFile]:
+        return self.lake.stage(kind, self.state, rows, label=self.label)
+
+    def _change(self, kind: str, added: list[DataFile], removed: tuple[str, ...] = ()) -> None:
+        was = self.changes.get(kind)
+        if was is not None:
+            added, removed = [*was.added, *added], (*was.removed, *removed)
+        if added or removed:
+            self.changes[kind] = Change(
+                table=f"{kind}/{self.state.table}",
+                schema=delta_schema(table_schema(kind, self.state.schema)),
+                divided_by=DIVIDED_BY[kind],
+                added=tuple(added),
+                removed=removed,
+            )
+
+    def _widen(self) -> None:
+        """Write tables anew whose columns have become of another kind."""
+        for kind in _WIDENED:
+            table = self.lake.table(f"{kind}/{self.state.table}")
+            wanted = table_schema(kind, self.state.schema)
+            schema = table.schema()
+            if schema is None or not _is_wider(spark_schema(wanted), spark_schema(schema)):
+                continue
+            removed = set(self.changes[kind].removed) if kind in self.changes else set()
+            rest = _not_among(removed)
+            added = []
+            if table.files(rest):
+                added = self._stage(kind, self.lake.rows(kind, self.state, rest))
+            self._change(kind, added)
+            self.changes[kind] = replace(self.changes[kind], removed=(), is_replacing=True)
+
+
+def _not_among(paths: set[str]) -> Callable[[DataFile], bool]:
+    return lambda file: file.path not in paths
+
+
+def _is_wider(wanted: StructType, known: StructType) -> bool:
+    """Whether a column that there is has another kind now."""
+    kinds = {field.name: field.dataType.simpleString() for field in known}
+    wide = ((field.name, field.dataType.simpleString()) for field in wanted)
+    return any(kinds.get(name, kind) != kind for name, kind in wide)
+
+
+def _of(rows: DataFrame, touched: DataFrame) -> DataFrame:
+    return rows.join(touched.select(*OBJECT), on=list(OBJECT), how="left_semi")
+
+
+def _last(rows: DataFrame, time: str) -> DataFrame:
+    order: list[Column] = [F.col(time).alias("order_ns"), *(F.col(name) for name in ORDER[1:])]
+    return rows.select(*OBJECT, F.struct(*order).alias("last"))

@@ -1,0 +1,283 @@
+"""A folder of tables, what is known about it beyond the tables, and how a batch becomes part of it.
+
+A batch changes many tables, and Delta commits one at a time. So all files of a batch are written
+first; then its *plan*, which names them, is written; then the plan is carried out table by table.
+Whoever dies before the plan leaves files that mean nothing. Whoever dies after it leaves a plan
+that the next one carries out to its end before anything else. Each plan has a number, which is the
+version of the commits it leads to, and holds what the next batch has to know.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from skerry.errors import ConfigError, PipelineError
+from skerry.spark.catalog import DIVIDED_BY, table_schema
+from skerry.spark.conform import conformed
+from skerry.spark.delta import Change, DataFile, Table
+from skerry.spark.schema import TypedSchema, spark_schema
+from skerry.spark.schema_text import schema_from_text, schema_to_text
+from skerry.spark.store import Store
+from skerry.spark.transforms.derived import DERIVED, Derived
+from skerry.spark.transforms.order import Clock
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["Lake", "LakeConfig", "Plan", "TypeState", "delta_schema"]
+
+_OWN: Final = "_skerry"
+_PLANS: Final = f"{_OWN}/plans"
+_IDENTITY: Final = f"{_OWN}/lake.json"
+_PLANS_KEPT: Final = 3
+"""The last one counts; two more are for people who want to know what happened."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LakeConfig:
+    """How tables are laid out."""
+
+    bucket_s: int = 3600
+    """Length of the buckets of history; whole minutes."""
+    snapshot_rows: int = 4_000_000
+    """States from which on a table gets snapshots: below, reading all of it is as fast."""
+    part_rows: int = 250_000
+    """Objects in one part of `latest`, so many as are rewritten for one that changed."""
+    compact_files: int = 32
+    """Files in one part of a table from which on they are put together."""
+    derived: tuple[Derived, ...] = DERIVED
+
+    def __post_init__(self) -> None:
+        if self.bucket_s <= 0 or self.bucket_s % 60 or 86_400 % self.bucket_s:
+            raise ConfigError(
+                key="bucket_s",
+                origin="pipeline",
+                detail=f"{self.bucket_s} is no whole part of a day in minutes",
+            )
+
+    @property
+    def bucket_ns(self) -> int:
+        return self.bucket_s * 10**9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypeState:
+    """What is known of the tables of one type."""
+
+    table: str
+    """Their name: that of the type, with `@2` and so on for definitions that do not fit."""
+    schema: TypedSchema
+    is_cached: bool
+    clocks: Mapping[int, Clock] = field(default_factory=dict)
+    part_count: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What one batch does, and what is known after it."""
+
+    number: int = -1
+    query: str = ""
+    batch: int = -1
+    types: Mapping[str, TypeState] = field(default_factory=dict)
+    changes: tuple[Change, ...] = ()
+    notices: tuple[str, ...] = ()
+    row_count: int = 0
+    """Rows that were new."""
+
+
+class Lake:
+    """A folder of tables."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        path: str | PathLike[str],
+        config: LakeConfig | None = None,
+        *,
+        trace: Callable[[str], None] | None = None,
+    ) -> None:
+        self.spark = spark
+        self.store = Store(path)
+        self.config = config if config is not None else LakeConfig()
+        self.trace = trace if trace is not None else _unheard
+        """Told of each step before it is done."""
+        self._carried_out = -1
+
+    @property
+    def checkpoint(self) -> str:
+        """Where Spark keeps how far a job has come."""
+        return f"{_OWN}/checkpoint"
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Be the only one who changes tables."""
+        with self.store.lock(f"{_OWN}/writer.lock"):
+            yield
+
+    def table(self, name: str) -> Table:
+        """A table by its name, such as `history/Vessel`."""
+        return Table(self.store, name)
+
+    def names(self) -> list[str]:
+        """The tables there are."""
+        found = [name for name in self.store.folders("") if not name.startswith(("_", "."))]
+        names: list[str] = []
+        for name in found:
+            if name in DIVIDED_BY and name != "raw":
+                names += [f"{name}/{inner}" for inner in self.store.folders(name)]
+            else:
+                names.append(name)
+        return [name for name in names if self.table(name).exists()]
+
+    def rows(
+        self,
+        kind: str,
+        state: TypeState,
+        wanted: Callable[[DataFile], bool] | None = None,
+        *,
+        has_place: bool = False,
+    ) -> DataFrame:
+        """Rows of a table of a type, with the columns that its definitions now ask for.
+
+        With `has_place`, `file_path` says which file each stands in.
+        """
+        columns = spark_schema(table_schema(kind, state.schema))
+        if has_place:
+            columns = columns.add("file_path", "string")
+        found = self.table(f"{kind}/{state.table}")
+        if not found.exists():
+            return self.spark.createDataFrame([], columns)
+        rows = found.frame(self.spark, wanted, has_place=has_place)
+        return conformed(rows, columns)
+
+    def stage(self, kind: str, state: TypeState, frame: DataFrame, *, label: str) -> list[DataFile]:
+        """Write rows as files of a table of a type that are not in its log yet."""
+        columns = spark_schema(table_schema(kind, state.schema))
+        name = f"{kind}/{state.table}"
+        self.trace(f"stage {name}")
+        return self.table(name).stage(conformed(frame, columns), DIVIDED_BY[kind], label=label)
+
+    # -- plans
+
+    def last_plan(self) -> Plan:
+        """The plan that was written last; an empty one at the beginning."""
+        for number in reversed(self._plan_numbers()):
+            text = self.store.read_text(f"{_PLANS}/{number:010}.json")
+            if text is not None:
+                return _plan_from_text(text)
+        return Plan()
+
+    def write_plan(self, plan: Plan) -> None:
+        """From here on the batch is going to happen."""
+        self.trace("plan")
+        self.store.write_text(f"{_PLANS}/{plan.number:010}.json", _plan_to_text(plan))
+
+    def carry_out(self, plan: Plan) -> int:
+        """Make all commits of a plan that are not made yet; says how many these were."""
+        if plan.number == self._carried_out:
+            return 0
+        application = self._application()
+        count = 0
+        for change in plan.changes:
+            self.trace(f"commit {change.table}")
+            count += self.table(change.table).commit(
+                change, application=application, version=plan.number
+            )
+        self.trace("done")
+        self._carried_out = plan.number
+        for number in self._plan_numbers()[:-_PLANS_KEPT]:
+            self.store.delete(f"{_PLANS}/{number:010}.json")
+        return count
+
+    def _plan_numbers(self) -> list[int]:
+        names = (file.path.rpartition("/")[2] for file in self.store.listed(_PLANS))
+        return sorted(int(name[:10]) for name in names if name.endswith(".json"))
+
+    def _application(self) -> str:
+        text = self.store.read_text(_IDENTITY)
+        if text is None:
+            text = json.dumps({"format": 1, "id": uuid4().hex})
+            self.store.write_text(_IDENTITY, text)
+        plain = json.loads(text)
+        if plain.get("format") != 1:
+            raise PipelineError(f"{self.store.root} was written by a newer skerry")
+        return f"skerry-{plain['id']}"
+
+
+def delta_schema(schema: pa.Schema) -> str:
+    """Columns as a commit names them."""
+    from deltalake import Schema
+
+    return str(Schema.from_arrow(schema).to_json())
+
+
+def _unheard(_step: str) -> None:
+    return None
+
+
+def _plan_to_text(plan: Plan) -> str:
+    plain = {
+        "number": plan.number,
+        "query": plan.query,
+        "batch": plan.batch,
+        "notices": list(plan.notices),
+        "row_count": plan.row_count,
+        "types": [_state_to_plain(state) for state in plan.types.values()],
+        "changes": [asdict(change) for change in plan.changes],
+    }
+    return json.dumps(plain, ensure_ascii=False)
+
+
+def _plan_from_text(text: str) -> Plan:
+    plain = json.loads(text)
+    states = [_state_from_plain(state) for state in plain["types"]]
+    return Plan(
+        number=plain["number"],
+        query=plain["query"],
+        batch=plain["batch"],
+        notices=tuple(plain["notices"]),
+        row_count=plain["row_count"],
+        types={state.table: state for state in states},
+        changes=tuple(_change_from_plain(change) for change in plain["changes"]),
+    )
+
+
+def _state_to_plain(state: TypeState) -> dict[str, Any]:
+    clocks = {str(node): [c.position, c.order_ns] for node, c in state.clocks.items()}
+    return {
+        "table": state.table,
+        "schema": schema_to_text(state.schema),
+        "is_cached": state.is_cached,
+        "part_count": state.part_count,
+        "clocks": clocks,
+    }
+
+
+def _state_from_plain(plain: Mapping[str, Any]) -> TypeState:
+    return TypeState(
+        table=plain["table"],
+        schema=schema_from_text(plain["schema"]),
+        is_cached=plain["is_cached"],
+        part_count=plain["part_count"],
+        clocks={
+            int(node): Clock(position=position, order_ns=order_ns)
+            for node, (position, order_ns) in plain["clocks"].items()
+        },
+    )
+
+
+def _change_from_plain(plain: Mapping[str, Any]) -> Change:
+    change = Change(**{**plain, "added": (), "removed": tuple(plain["removed"])})
+    return replace(
+        change,
+        divided_by=tuple(plain["divided_by"]),
+        added=tuple(DataFile(**file) for file in plain["added"]),
+    )

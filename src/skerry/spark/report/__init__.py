@@ -1,0 +1,1 @@
+"""The report: what happened, on one page."""

@@ -1,0 +1,345 @@
+"""What a report is about: the figures, gathered from the tables by Spark.
+
+A short recording is looked at second by second, in the updates themselves; a long one by the
+minute or in larger steps, from the small tables `rates` and `links`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F  # noqa: N812
+
+from skerry.schema.internal import internal_types
+from skerry.spark.report.series import Latency, Line, Steps, lines_of, steps_for
+from skerry.spark.transforms.events import GAP, SNAPSHOT, events, instant, latency_ms
+from skerry.spark.transforms.sessions import whole_lives
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["Alarm", "Findings", "Life", "Source", "Subject", "Summary", "TableSize", "gather"]
+
+_QUANTILES: Final = ("p50", "p90", "p99")
+_SUBJECTS_MAX: Final = 12
+_ALARMS_MAX: Final = 200
+_LIVES_MAX: Final = 60
+_EXACT_UPDATES_MAX: Final = 5_000_000
+"""Up to here each subject is counted; beyond, their first levels are, which `rates` knows."""
+
+
+class Source(Protocol):
+    """The tables of a pipeline."""
+
+    def names(self) -> Sequence[str]:
+        """All tables: `rates`, `updates/Vessel`, ..."""
+
+    def frame(self, name: str) -> DataFrame:
+        """The rows of one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableSize:
+    """How much a table holds."""
+
+    name: str
+    rows: int
+    files: int
+    byte_count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """The main figures."""
+
+    spaces: tuple[str, ...]
+    since: datetime
+    until: datetime
+    updates: int
+    byte_count: int | None
+    types: int
+    nodes: int
+    clients: int
+    objects: int
+    lost: int
+    latency_ms: float | None
+    """The median of all updates that say when they were sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Life:
+    """A node, a client, or a program of a multicast group."""
+
+    kind: str
+    name: str
+    first: datetime
+    last: datetime
+    ended: str | None
+    updates: int
+    published: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alarm:
+    """A row of `alarms`."""
+
+    kind: str
+    who: str
+    since: datetime
+    until: datetime
+    score: float
+    evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """A subject, and how much was said there."""
+
+    name: str
+    updates: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """All that a report shows."""
+
+    summary: Summary | None
+    """None where nothing was recorded."""
+    steps: Steps | None = None
+    rates: tuple[Line, ...] = ()
+    """Updates in each step, by type; the largest first."""
+    latency: Latency | None = None
+    lost: tuple[int, ...] = ()
+    lives: tuple[Life, ...] = ()
+    lives_left_out: int = 0
+    alarms: tuple[Alarm, ...] = ()
+    subjects: tuple[Subject, ...] = ()
+    are_prefixes: bool = False
+    """Whether `subjects` are first levels only."""
+    tables: tuple[TableSize, ...] = ()
+
+
+def gather(lake: Source, sizes: Sequence[TableSize] = ()) -> Findings:
+    """Looks at the tables of a lake."""
+    names = set(lake.names())
+    if not {"rates", "links", "sessions", "alarms"} <= names:
+        return Findings(summary=None, tables=tuple(sizes))
+    summary = _summary(lake, names)
+    if summary is None:
+        return Findings(summary=None, tables=tuple(sizes))
+    steps = steps_for(summary.since, summary.until)
+    said = _said(lake, names)
+    is_fine = steps.seconds < 60
+    lives = _lives(lake)
+    return Findings(
+        summary=summary,
+        steps=steps,
+        rates=lines_of(
+            _rates_of_updates(said, steps) if is_fine else _rates_of_minutes(lake, steps), steps
+        ),
+        latency=_latency(lake, said, steps),
+        lost=_lost(lake, steps),
+        lives=tuple(lives[:_LIVES_MAX]),
+        lives_left_out=max(len(lives) - _LIVES_MAX, 0),
+        alarms=_alarms(lake),
+        subjects=_subjects(lake, said, exact=summary.updates <= _EXACT_UPDATES_MAX),
+        are_prefixes=summary.updates > _EXACT_UPDATES_MAX,
+        tables=tuple(sizes),
+    )
+
+
+def _said(lake: Source, names: set[str]) -> DataFrame:
+    """All that was said, as events."""
+    updates = [lake.frame(name) for name in sorted(names) if name.startswith("updates/")]
+    raw = lake.frame("raw") if "raw" in names else None
+    return events(updates, raw).where(~F.col("operation").isin(GAP, SNAPSHOT))
+
+
+def _summary(lake: Source, names: set[str]) -> Summary | None:
+    links = lake.frame("links")
+    row = _one(
+        links.agg(
+            F.min("first").alias("since"),
+            F.max("last").alias("until"),
+            F.sum("updates").alias("updates"),
+            F.sum("bytes").alias("byte_count"),
+            F.sum("lost").alias("lost"),
+            F.array_sort(F.collect_set("space")).alias("spaces"),
+            # Each sender's own median, by how much it said.
+            F.percentile("latency_p50_ms", F.lit(0.5), F.col("updates")).alias("latency_ms"),
+        )
+    )
+    if row["since"] is None:
+        return None
+    kinds = whole_lives(lake.frame("sessions")).groupBy("kind").count()
+    lives = {found["kind"]: found["count"] for found in _rows(kinds)}
+    is_own = F.col("type").isin(*internal_types())
+    types = _one(lake.frame("rates").where(~is_own).agg(F.count_distinct("type").alias("types")))
+    return Summary(
+        spaces=tuple(row["spaces"]),
+        since=_utc(row["since"]),
+        until=_utc(row["until"]),
+        updates=row["updates"],
+        byte_count=row["byte_count"],
+        lost=row["lost"],
+        latency_ms=row["latency_ms"],
+        types=types["types"],
+        nodes=lives.get("node", 0),
+        clients=lives.get("client", 0) + lives.get("multicast", 0),
+        objects=_objects(lake, names),
+    )
+
+
+def _objects(lake: Source, names: set[str]) -> int:
+    """How many objects are there at the end, without what nodes tell about themselves."""
+    own = {f"latest/{name}" for name in internal_types()}
+    wanted = [name for name in sorted(names - own) if name.startswith("latest/")]
+    return sum(lake.frame(name).count() for name in wanted)
+
+
+# -- along the time
+
+
+def _step_of(moment: Column, steps: Steps) -> Column:
+    return F.floor(F.unix_timestamp(moment) / steps.seconds)
+
+
+def _rates_of_updates(said: DataFrame, steps: Steps) -> list[tuple[int, str, int]]:
+    step = _step_of(instant(F.col("order_ns")), steps)
+    rows = said.groupBy(step.alias("step"), "type").agg(F.count("*").alias("updates"))
+    return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
+
+
+def _rates_of_minutes(lake: Source, steps: Steps) -> list[tuple[int, str, int]]:
+    step = _step_of(F.col("minute"), steps)
+    rates = lake.frame("rates")
+    rows = rates.groupBy(step.alias("step"), "type").agg(F.sum("updates").alias("updates"))
+    return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
+
+
+def _latency(lake: Source, said: DataFrame, steps: Steps) -> Latency | None:
+    is_exact = steps.seconds < 60
+    if is_exact:
+        measured = said.where(latency_ms().isNotNull()).select(
+            _step_of(instant(F.col("order_ns")), steps).alias("step"),
+            *(latency_ms().alias(name) for name in _QUANTILES),
+            F.lit(1).alias("weight"),
+        )
+        wanted = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
+    else:
+        measured = lake.frame("links").select(
+            _step_of(F.col("minute"), steps).alias("step"),
+            *(F.col(f"latency_{name}_ms").alias(name) for name in _QUANTILES),
+            F.col("updates").alias("weight"),
+        )
+        # The quantiles of several senders make none of all: this is what half of them were below.
+        wanted = dict.fromkeys(_QUANTILES, 0.5)
+    rows = _rows(
+        measured.groupBy("step").agg(
+            *(
+                F.percentile(name, F.lit(share), F.col("weight")).alias(name)
+                for name, share in wanted.items()
+            )
+        )
+    )
+    found = {name: _placed(rows, name, steps) for name in _QUANTILES}
+    if all(value is None for value in found["p50"]):
+        return None
+    return Latency(**found, is_exact=is_exact)
+
+
+def _placed(rows: list[dict[str, Any]], name: str, steps: Steps) -> tuple[float | None, ...]:
+    values: list[float | None] = [None] * steps.count
+    for row in rows:
+        index = steps.index(row["step"])
+        if index is not None:
+            values[index] = row[name]
+    return tuple(values)
+
+
+def _lost(lake: Source, steps: Steps) -> tuple[int, ...]:
+    step = _step_of(F.col("first"), steps)
+    lossy = lake.frame("links").where(F.col("gaps") > 0)
+    rows = _rows(lossy.groupBy(step.alias("step")).agg(F.sum("lost").alias("lost")))
+    return tuple(int(value or 0) for value in _placed(rows, "lost", steps))
+
+
+# -- who, and what
+
+
+def _lives(lake: Source) -> list[Life]:
+    """Nodes first, then whoever said most."""
+    order = F.array_position(F.array(F.lit("node"), F.lit("client")), F.col("kind"))
+    rows = whole_lives(lake.frame("sessions")).orderBy(
+        F.when(order == 0, 3).otherwise(order), F.desc("updates"), "first", "sender"
+    )
+    return [
+        Life(
+            kind=row["kind"],
+            name=row["name"] or f"{row['kind']} {row['node' if _is_node(row) else 'sender']}",
+            first=_utc(row["first"]),
+            last=_utc(row["last"]),
+            ended=row["ended"],
+            updates=row["updates"],
+            published=tuple(row["published"] or ()),
+        )
+        for row in _rows(rows)
+    ]
+
+
+def _alarms(lake: Source) -> tuple[Alarm, ...]:
+    rows = lake.frame("alarms").orderBy(F.desc("score"), "since").limit(_ALARMS_MAX)
+    return tuple(
+        Alarm(
+            kind=row["kind"],
+            who=_who(row),
+            since=_utc(row["since"]),
+            until=_utc(row["until"]),
+            score=row["score"],
+            evidence=row["evidence"],
+        )
+        for row in _rows(rows)
+    )
+
+
+def _subjects(lake: Source, said: DataFrame, *, exact: bool) -> tuple[Subject, ...]:
+    if exact:
+        counted = said.groupBy("subject").agg(F.count("*").alias("updates"))
+    else:
+        counted = (
+            lake.frame("rates")
+            .groupBy(F.col("prefix").alias("subject"))
+            .agg(F.sum("updates").alias("updates"))
+        )
+    rows = counted.orderBy(F.desc("updates"), "subject").limit(_SUBJECTS_MAX)
+    return tuple(Subject(name=row["subject"], updates=row["updates"]) for row in _rows(rows))
+
+
+def _who(row: dict[str, Any]) -> str:
+    if row["type"]:
+        return f"type {row['type']}"
+    if row["name"]:
+        return str(row["name"])
+    return f"client {row['sender']}" if row["sender"] else f"node {row['node']}"
+
+
+def _is_node(row: dict[str, Any]) -> bool:
+    return bool(row["kind"] == "node")
+
+
+def _rows(frame: DataFrame) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
+    return rows
+
+
+def _one(frame: DataFrame) -> dict[str, Any]:
+    (row,) = _rows(frame)
+    return row
+
+
+def _utc(moment: datetime) -> datetime:
+    return moment.astimezone(UTC)

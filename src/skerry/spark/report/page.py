@@ -1,0 +1,252 @@
+"""The report as one HTML page that needs nothing else: no network, no script.
+
+Names of types, clients and subjects are whatever somebody published. All text goes through
+`_text`, and the page forbids its browser to load or to run anything, should that ever fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+from html import escape
+from typing import Final
+
+from skerry.plain import visible
+from skerry.spark.report.findings import Alarm, Findings, Life, Subject, Summary, TableSize
+from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
+from skerry.spark.report.series import Line
+from skerry.spark.report.style import STYLE
+from skerry.spark.report.words import amount, bytes_text, count, moment, span, span_text
+
+__all__ = ["page"]
+
+_POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
+_NAME_CHARS_MAX: Final = 120
+
+
+def page(findings: Findings, *, made: datetime) -> str:
+    """The whole page."""
+    parts = [_header(findings.summary, made)]
+    if findings.summary is None:
+        parts.append(_section("Nothing yet", "There are no updates in these tables."))
+    else:
+        parts += [
+            _tiles(findings.summary, findings.alarms),
+            _rates(findings),
+            _latency(findings),
+            _loss(findings),
+            _lives(findings),
+            _alarms(findings.alarms),
+            _subjects(findings.subjects, are_prefixes=findings.are_prefixes),
+        ]
+    parts.append(_tables(findings.tables))
+    body = "\n".join(part for part in parts if part)
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_title(findings.summary)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<main>\n{body}\n<footer>Made by skerry from its tables. All times are UTC.</footer>\n"
+        "</main>\n</body>\n</html>\n"
+    )
+
+
+# -- sections
+
+
+def _title(summary: Summary | None) -> str:
+    spaces = ", ".join(summary.spaces) if summary else ""
+    return _text(f"What happened in {spaces}" if spaces else "What happened")
+
+
+def _header(summary: Summary | None, made: datetime) -> str:
+    if summary is None:
+        when = ""
+    else:
+        when = f"{span_text(summary.since, summary.until)}, {span(summary.until - summary.since)}"
+    made_text = f"report of {moment(made)}"
+    line = " &middot; ".join(_text(part) for part in (when, made_text) if part)
+    return f"<header><h1>{_title(summary)}</h1><p>{line}</p></header>"
+
+
+def _tiles(summary: Summary, alarms: Sequence[Alarm]) -> str:
+    seconds = max((summary.until - summary.since).total_seconds(), 1.0)
+    tiles = [
+        ("", count(summary.updates), "updates"),
+        ("", amount(summary.updates / seconds), "updates per second"),
+        ("", count(summary.objects), "objects at the end"),
+        ("", count(summary.types), "types"),
+        ("", f"{count(summary.nodes)} / {count(summary.clients)}", "nodes / programs"),
+    ]
+    if summary.byte_count is not None:
+        tiles.append(("", bytes_text(summary.byte_count), "published"))
+    if summary.latency_ms is not None:
+        tiles.append(("", f"{amount(summary.latency_ms)} ms", "median latency"))
+    tiles.append(("bad" if summary.lost else "good", count(summary.lost), "updates missing"))
+    tiles.append(("bad" if alarms else "good", count(len(alarms)), "alarms"))
+    cells = "".join(
+        f'<div class="tile {mood}"><b>{_text(value)}</b><span>{_text(what)}</span></div>'
+        for mood, value, what in tiles
+    )
+    return f'<div class="tiles">{cells}</div>'
+
+
+def _rates(findings: Findings) -> str:
+    assert findings.steps is not None
+    if not findings.rates:
+        return ""
+    plot = rates_plot(findings.rates, findings.steps)
+    note = f"Updates per second by type, counted in steps of {_step(findings.steps.seconds)}."
+    return _section("Traffic", note, plot + _legend(findings.rates))
+
+
+def _latency(findings: Findings) -> str:
+    assert findings.steps is not None
+    if findings.latency is None:
+        return _section(
+            "Latency", "Nothing recorded says when it was sent, so there is none to show."
+        )
+    whose = "all updates" if findings.latency.is_exact else "the typical sender"
+    note = (
+        "From the publisher to the node. The line is the median, the bands reach to the slowest "
+        f"tenth and to the slowest hundredth of {whose}."
+    )
+    return _section("Latency", note, latency_plot(findings.latency, findings.steps))
+
+
+def _loss(findings: Findings) -> str:
+    assert findings.summary is not None
+    assert findings.steps is not None
+    if not findings.summary.lost:
+        return _section("Loss", "Nothing is known to be missing.")
+    note = "Updates of which the recording knows that they are missing, where the gap began."
+    return _section("Loss", note, loss_plot(findings.lost, findings.steps))
+
+
+def _lives(findings: Findings) -> str:
+    assert findings.summary is not None
+    if not findings.lives:
+        return ""
+    since, until = findings.summary.since, findings.summary.until
+    since = min([since, *(life.first for life in findings.lives)])
+    until = max([until, *(life.last for life in findings.lives)])
+    rows = "".join(_life(life, since, until) for life in findings.lives)
+    axis = (
+        '<span></span><div class="axis">'
+        f"<span>{_text(moment(since))}</span><span>{_text(moment(until))}</span></div>"
+    )
+    note = "Nodes first, then the programs that published most; a red end is one that was told."
+    if findings.lives_left_out:
+        note += f" {count(findings.lives_left_out)} more are in the table sessions."
+    return _section("Who was there", note, f'<div class="lives">{rows}{axis}</div>')
+
+
+def _life(life: Life, since: datetime, until: datetime) -> str:
+    whole = max((until - since).total_seconds(), 1e-6)
+    left = 100 * (life.first - since).total_seconds() / whole
+    width = 100 * (life.last - life.first).total_seconds() / whole
+    classes = " ".join(["bar", life.kind, *(["ended"] if life.ended else [])])
+    facts = [
+        f"{life.kind} {life.name}",
+        span_text(life.first, life.last),
+        f"{count(life.updates)} updates",
+        *([", ".join(life.published)] if life.published else []),
+        *([life.ended] if life.ended else []),
+    ]
+    return (
+        f'<span class="who" title="{_text(life.name)}">{_text(life.name)}</span>'
+        f'<div class="way" title="{_text("; ".join(facts))}">'
+        f'<div class="{escape(classes)}" style="left:{left:.3f}%;width:{width:.3f}%"></div></div>'
+    )
+
+
+def _alarms(alarms: Sequence[Alarm]) -> str:
+    if not alarms:
+        return _section("Alarms", "Nothing stands out.")
+    rows = [
+        f'<tr><td><span class="badge {_text(alarm.kind)}">{_text(alarm.kind)}</span></td>'
+        f'<td class="name">{_text(alarm.who)}</td>'
+        f'<td class="time">{_text(span_text(alarm.since, alarm.until))}</td>'
+        f'<td class="number">{_text(amount(alarm.score))}</td>'
+        f'<td class="name">{_text(alarm.evidence, chars_max=1000)}</td></tr>'
+        for alarm in alarms
+    ]
+    note = "What is far from the usual; the score says how far, the highest first."
+    return _section("Alarms", note, _table(["", "who", "when", ">score", "what was seen"], rows))
+
+
+def _subjects(subjects: Sequence[Subject], *, are_prefixes: bool) -> str:
+    if not subjects:
+        return ""
+    most = max(subject.updates for subject in subjects)
+    rows = [
+        _share_row(subject.name, subject.updates / most, [count(subject.updates)])
+        for subject in subjects
+    ]
+    note = "First levels of subjects, by updates." if are_prefixes else "By updates."
+    return _section("Busiest subjects", note, _table(["subject", ">updates"], rows))
+
+
+def _tables(tables: Sequence[TableSize]) -> str:
+    if not tables:
+        return ""
+    most = max(1, *(table.byte_count for table in tables))
+    rows = [
+        _share_row(
+            table.name,
+            table.byte_count / most,
+            [count(table.rows), count(table.files), bytes_text(table.byte_count)],
+        )
+        for table in tables
+    ]
+    note = "What is kept, and what it takes."
+    return _section("Tables", note, _table(["table", ">rows", ">files", ">size"], rows))
+
+
+# -- pieces
+
+
+def _section(title: str, note: str, content: str = "") -> str:
+    wrapped = f'<div class="scroll">{content}</div>' if content else ""
+    return (
+        f'<section><h2>{_text(title)}</h2><p class="note">{_text(note, 500)}</p>{wrapped}</section>'
+    )
+
+
+def _legend(lines: Sequence[Line]) -> str:
+    items = "".join(
+        f'<li><i style="background:var({color})"></i>{_text(line.name)} '
+        f"<small>{count(int(line.total))}</small></li>"
+        for line, color in zip(lines, COLORS, strict=False)
+    )
+    return f'<ul class="legend">{items}</ul>'
+
+
+def _table(columns: Iterable[str], rows: Iterable[str]) -> str:
+    heads = "".join(
+        f'<th class="number">{_text(name[1:])}</th>'
+        if name[:1] == ">"
+        else f"<th>{_text(name)}</th>"
+        for name in columns
+    )
+    return f"<table><thead><tr>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+
+
+def _share_row(name: str, share: float, numbers: Iterable[str]) -> str:
+    cells = "".join(f'<td class="number">{_text(number)}</td>' for number in numbers)
+    return (
+        f'<tr><td class="share" style="--share:{100 * share:.2f}%"><span>{_text(name)}</span></td>'
+        f"{cells}</tr>"
+    )
+
+
+def _step(seconds: int) -> str:
+    return "a second" if seconds == 1 else span(timedelta(seconds=seconds))
+
+
+def _text(text: str, chars_max: int = _NAME_CHARS_MAX) -> str:
+    """Text that is nothing but text, and not endless."""
+    shown = visible(text)
+    if len(shown) > chars_max:
+        shown = f"{shown[: chars_max - 1]}…"
+    return escape(shown, quote=True)

@@ -1,0 +1,174 @@
+"""Plots as pieces of SVG that stand in a page and take their colours from it.
+
+Matplotlib knows no colours of a style sheet. It draws with colours that nobody else uses, and in
+the text of the SVG each is replaced by a variable of the page, so that one drawing is right by day
+and by night. No name of the recording is drawn: names stand in the page, where they are escaped.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Sequence
+from datetime import UTC
+from typing import TYPE_CHECKING, Any, Final
+
+from skerry.spark.report.series import Latency, Line, Steps
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["COLORS", "latency_plot", "loss_plot", "rates_plot"]
+
+COLORS: Final = tuple(f"--series-{n}" for n in range(8))
+"""Variables of the page for lines, in their order."""
+
+_INK: Final = "#010203"
+_FAINT: Final = "#010204"
+_SERIES: Final = tuple(f"#0102{n:02x}" for n in range(16, 24))
+_VARIABLES: Final = {
+    _INK: "var(--ink-soft)",
+    _FAINT: "var(--rule)",
+    **{color: f"var({name})" for color, name in zip(_SERIES, COLORS, strict=True)},
+}
+_DECADES: Final = 50
+_WIDTH_INCH: Final = 10.0
+_AXIS_INCH: Final = 0.3
+"""For the times below a plot."""
+_SETTINGS: Final[dict[Any, Any]] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "skerry",  # or each run would number its clip paths anew
+    "font.family": "sans-serif",
+    "font.size": 10.0,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "text.color": _INK,
+    "text.parse_math": False,
+}
+
+
+def rates_plot(lines: Sequence[Line], steps: Steps) -> str:
+    """Updates per second by type, on top of each other."""
+    # The last value twice: it holds up to the end of its step.
+    values = [
+        [value / steps.seconds for value in (*line.values, line.values[-1])] for line in lines
+    ]
+
+    def draw(axes: Axes) -> None:
+        # Steps, not slopes: between two counts nothing is known.
+        axes.stackplot(
+            _edges(steps), *values, colors=_SERIES[: len(values)], step="post", linewidth=0
+        )
+        axes.set_ylabel("updates per second")
+        axes.set_ylim(bottom=0)
+
+    return _drawn(draw, steps, height_inch=3.2, label="Updates per second, by type")
+
+
+def latency_plot(latency: Latency, steps: Steps) -> str:
+    """Bands from the median to the slowest hundredth."""
+
+    def draw(axes: Axes) -> None:
+        times = _edges(steps)[:-1]
+        p50, p90, p99 = (_numbers(band) for band in (latency.p50, latency.p90, latency.p99))
+        axes.fill_between(times, p50, p99, color=_SERIES[0], alpha=0.18, linewidth=0)
+        axes.fill_between(times, p50, p90, color=_SERIES[0], alpha=0.35, linewidth=0)
+        axes.plot(times, p50, color=_SERIES[0], linewidth=1.8, marker=_marker(steps), markersize=3)
+        axes.set_ylabel("milliseconds")
+        if _spans_decades(latency):
+            axes.set_yscale("log")
+        elif min(value for value in latency.p50 if value is not None) >= 0:
+            axes.set_ylim(bottom=0)
+
+    return _drawn(draw, steps, height_inch=2.6, label="Latency: median, p90 and p99")
+
+
+def loss_plot(lost: Sequence[int], steps: Steps) -> str:
+    """Updates that are missing."""
+
+    def draw(axes: Axes) -> None:
+        import numpy as np
+
+        width = np.timedelta64(steps.seconds, "s")
+        axes.bar(_edges(steps)[:-1], lost, width=width, align="edge", color=_SERIES[3], linewidth=0)
+        axes.set_ylabel("updates missing")
+        axes.set_ylim(bottom=0)
+
+    return _drawn(draw, steps, height_inch=1.8, label="Updates that are missing")
+
+
+def _drawn(draw: Any, steps: Steps, *, height_inch: float, label: str) -> str:
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=(_WIDTH_INCH, height_inch))
+        # The same edges in all plots, so that one instant stands above the other.
+        below = _AXIS_INCH / height_inch
+        figure.subplots_adjust(left=0.07, right=0.995, bottom=below, top=0.97)
+        axes = figure.add_subplot()
+        draw(axes)
+        _lay_out(axes, steps)
+        return _svg(figure, label)
+
+
+def _lay_out(axes: Axes, steps: Steps) -> None:
+    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import FuncFormatter
+
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    axes.grid(axis="y", color=_FAINT, linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.yaxis.set_major_formatter(FuncFormatter(_tick))
+    locator = AutoDateLocator(tz=UTC, minticks=4, maxticks=10)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    formatter = ConciseDateFormatter(locator, tz=UTC, show_offset=False)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(formatter)
+    edges = _edges(steps)
+    axes.set_xlim(edges[0], edges[-1])
+
+
+def _tick(value: float, _position: int | None = None) -> str:
+    return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
+
+
+def _edges(steps: Steps) -> Any:
+    """When each step begins, and the last one ends."""
+    import numpy as np
+
+    first = np.datetime64(steps.first * steps.seconds, "s")
+    return first + np.arange(steps.count + 1) * np.timedelta64(steps.seconds, "s")
+
+
+def _numbers(values: Sequence[float | None]) -> list[float]:
+    return [float("nan") if value is None else value for value in values]
+
+
+def _spans_decades(latency: Latency) -> bool:
+    """Whether a few slow moments would press all others to the ground."""
+    slow = sorted(value for value in latency.p99 if value is not None)
+    quick = min(value for value in latency.p50 if value is not None)
+    return quick > 0 and slow[-1] > _DECADES * slow[len(slow) // 2]
+
+
+def _marker(steps: Steps) -> str:
+    return "o" if steps.count <= 60 else ""
+
+
+def _svg(figure: Figure, label: str) -> str:
+    target = io.StringIO()
+    figure.savefig(target, format="svg", transparent=True, metadata={"Date": None})
+    text = target.getvalue()
+    # What stands before the element is for files of their own.
+    text = text[text.index("<svg") :]
+    text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
+    for color, variable in _VARIABLES.items():
+        text = text.replace(color, variable)
+    text = re.sub(r'(<svg[^>]*?) width="[^"]*"', r"\1", text, count=1)
+    text = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", text, count=1)
+    return text.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)

@@ -1,0 +1,322 @@
+"""Types of the space as columns of Spark, over all definitions a type has had.
+
+Columns follow tags, not names: a field that was renamed keeps the column (and the column its first
+name, so that old queries go on), a new one gets a new column, a removed one leaves its column
+behind, and a number that became wider makes the column wider. Two definitions that put different
+things under one tag do not fit into one table; PipelineError says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from skerry.errors import PipelineError
+from skerry.recording.columns import COLUMNS
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import (
+    EnumElement,
+    EnumType,
+    Field,
+    FieldType,
+    Kind,
+    RefType,
+    ScalarType,
+    StructType,
+    VectorType,
+    content_of,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import types as spark_types
+
+__all__ = [
+    "ENVELOPE",
+    "PAYLOAD_BYTES",
+    "PLACE",
+    "RAW",
+    "UNKNOWN",
+    "TypedSchema",
+    "arrow_type",
+    "group_definitions",
+    "payload_schema",
+    "spark_schema",
+    "typed_schema",
+]
+
+UNKNOWN: Final = "unknown"
+"""Column with the bytes of what the other columns do not tell, by tag."""
+
+_ENVELOPE_TYPES: Final = {
+    "operation": pa.int8(),
+    "key": pa.binary(),
+    "payload": pa.binary(),
+    **dict.fromkeys(("space", "subject", "type", "source"), pa.string()),
+}
+PLACE: Final = (
+    pa.field("recording", pa.string()),
+    pa.field("segment", pa.string()),
+    pa.field("batch", pa.int32()),
+)
+"""Columns that say where a row stands."""
+
+_RECORDED: Final = tuple(pa.field(name, _ENVELOPE_TYPES.get(name, pa.int64())) for name in COLUMNS)
+
+RAW: Final = pa.schema([*_RECORDED, *PLACE])
+"""Rows as they were recorded, in kinds that Spark has."""
+
+PAYLOAD_BYTES: Final = "payload_bytes"
+"""Column with the size of the payload, whose content the fields tell."""
+
+ENVELOPE: Final = pa.schema(
+    [*(field for field in RAW if field.name != "payload"), pa.field(PAYLOAD_BYTES, pa.int64())]
+)
+"""The part of a row that every type has."""
+
+_RESERVED: Final = frozenset(name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN))
+_BAD_CHARS: Final = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.`", "_"))
+"""What tables or queries do not take in a name."""
+
+_SCALARS: Final = {
+    Kind.BOOL: pa.bool_(),
+    Kind.INT8: pa.int8(),
+    Kind.INT16: pa.int16(),
+    Kind.INT32: pa.int32(),
+    Kind.INT64: pa.int64(),
+    Kind.UINT8: pa.int16(),
+    Kind.UINT16: pa.int32(),
+    Kind.UINT32: pa.int64(),
+    Kind.UINT64: pa.decimal128(20, 0),
+    Kind.FLOAT16: pa.float32(),
+    Kind.FLOAT32: pa.float32(),
+    Kind.FLOAT64: pa.float64(),
+    Kind.STRING: pa.string(),
+    Kind.BYTES: pa.binary(),
+    Kind.UUID: pa.string(),
+    Kind.TIMEPOINT: pa.timestamp("us", tz="UTC"),
+    Kind.STEADY_TIMEPOINT: pa.float64(),
+    Kind.DURATION: pa.float64(),
+    Kind.PROPERTY_SET: pa.int64(),
+    Kind.ANY: pa.struct([("type", pa.string()), ("payload", pa.binary())]),
+    Kind.REF: pa.struct([("type", pa.string()), ("key", pa.binary())]),
+    Kind.ENUM: pa.string(),
+}
+"""Spark has no unsigned numbers: each goes into the next wider signed one."""
+
+_SIGNED: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
+_UNSIGNED: Final = (Kind.UINT8, Kind.UINT16, Kind.UINT32, Kind.UINT64)
+_FLOATS: Final = (Kind.FLOAT16, Kind.FLOAT32, Kind.FLOAT64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TypedSchema:
+    """One type as columns: what all of its definitions together say."""
+
+    reader: StructType
+    """Reads payloads of every definition. The names of its fields are those of the columns."""
+    fingerprints: tuple[int, ...]
+    """Of the definitions, in the order they were met."""
+
+    @property
+    def type_name(self) -> str:
+        return self.reader.name
+
+    @property
+    def columns(self) -> pa.Schema:
+        """All columns of a typed row."""
+        return pa.schema([*ENVELOPE, *payload_schema(self.reader)])
+
+    def extended(self, struct_types: Iterable[StructType]) -> TypedSchema:
+        """The schema that reads these definitions too; PipelineError where they do not fit."""
+        schema = self
+        for struct in struct_types:
+            schema = _with_definition(schema, struct)
+        return schema
+
+
+def typed_schema(struct_types: Sequence[StructType]) -> TypedSchema:
+    """The columns of one type over several definitions, in the order they were met."""
+    assert struct_types
+    first, *others = struct_types
+    empty = StructType(name=first.name, fields=(), flags=first.flags, scope=first.scope)
+    fields = _merged_fields(empty, first, _RESERVED)
+    start = TypedSchema(reader=replace(empty, fields=fields), fingerprints=(fingerprint(first),))
+    return start.extended(others)
+
+
+def group_definitions(struct_types: Iterable[StructType]) -> list[TypedSchema]:
+    """One schema for all definitions that fit together, a further one for each that does not."""
+    groups: list[TypedSchema] = []
+    for struct in struct_types:
+        for index, group in enumerate(groups):
+            try:
+                groups[index] = group.extended([struct])
+            except PipelineError:
+                continue
+            break
+        else:
+            groups.append(typed_schema([struct]))
+    return groups
+
+
+@lru_cache(maxsize=256)
+def payload_schema(reader: StructType) -> pa.Schema:
+    """The columns that a payload becomes: one a field, and `unknown`."""
+    fields = [pa.field(field.name, arrow_type(field.type)) for field in reader.fields]
+    return pa.schema([*fields, pa.field(UNKNOWN, _UNKNOWN_TYPE)])
+
+
+def arrow_type(type_: FieldType) -> pa.DataType:
+    """The type of a column that holds values of a field."""
+    if isinstance(type_, VectorType):
+        return pa.list_(pa.field("element", arrow_type(type_.element)))
+    if isinstance(type_, StructType):
+        return pa.struct([pa.field(field.name, arrow_type(field.type)) for field in type_.fields])
+    return _SCALARS[type_.kind]
+
+
+_UNKNOWN_TYPE: Final = pa.map_(
+    pa.field("key", pa.int32(), nullable=False), pa.field("value", pa.binary())
+)
+
+
+def spark_schema(schema: pa.Schema) -> spark_types.StructType:
+    """The same columns as Spark names them."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    return from_arrow_schema(schema)
+
+
+# -- several definitions
+
+
+def _with_definition(schema: TypedSchema, struct: StructType) -> TypedSchema:
+    number = fingerprint(struct)
+    if number in schema.fingerprints:
+        return schema
+    known = schema.reader
+    try:
+        _check_keys(known, struct)
+        fields = _merged_fields(known, struct, _RESERVED)
+    except _Misfit as misfit:
+        raise _incompatible(schema, number, str(misfit)) from None
+    return TypedSchema(
+        reader=replace(known, fields=fields), fingerprints=(*schema.fingerprints, number)
+    )
+
+
+class _Misfit(Exception):
+    """Two definitions put different things under one tag."""
+
+
+def _incompatible(schema: TypedSchema, number: int, detail: str) -> PipelineError:
+    known = ", ".join(map(str, schema.fingerprints))
+    error = PipelineError(
+        f"two definitions of {schema.type_name} do not fit into one table: "
+        f"{number} and what is known from {known}: {detail}"
+    )
+    error.hint = f"read them apart: .option('fingerprints', '{number}')"
+    return error
+
+
+def _check_keys(known: StructType, struct: StructType) -> None:
+    ours = sorted(field.tag for field in known.fields if field.is_key)
+    theirs = sorted(field.tag for field in struct.fields if field.is_key)
+    if ours != theirs:
+        raise _Misfit(f"tags {ours or 'none'} are the key of one, {theirs or 'none'} of the other")
+
+
+def _merged_fields(
+    known: StructType, struct: StructType, reserved: frozenset[str]
+) -> tuple[Field, ...]:
+    merged = {field.tag: field for field in known.fields}
+    taken = {*reserved, *(field.name.lower() for field in known.fields)}
+    for field in struct.fields:
+        if _is_hollow(field.type):
+            # Parquet has no columns for it. What is inside, if anything, stays in `unknown`.
+            continue
+        before = merged.get(field.tag)
+        if before is None:
+            name = _free_name(field, taken)
+            taken.add(name.lower())
+            type_ = _column_form(field.type)
+            merged[field.tag] = Field(tag=field.tag, name=name, type=type_, is_key=field.is_key)
+        else:
+            type_ = _merged_type(before.type, _column_form(field.type), _spoken(before, field))
+            merged[field.tag] = replace(before, type=type_)
+    return tuple(merged.values())
+
+
+def _is_hollow(type_: FieldType) -> bool:
+    """Whether it is a struct without any field to make a column of."""
+    inner = content_of(type_)
+    return isinstance(inner, StructType) and all(_is_hollow(field.type) for field in inner.fields)
+
+
+def _free_name(field: Field, taken: set[str]) -> str:
+    """A column name: Spark does not tell `Lat` from `lat`, and some characters are its own."""
+    name = field.name.translate(_BAD_CHARS)
+    while name.lower() in taken:
+        name += "_"
+    return name
+
+
+def _column_form(type_: FieldType) -> FieldType:
+    """The type with the names of its inner fields as columns have them."""
+    if isinstance(type_, VectorType):
+        return VectorType(_column_form(type_.element))
+    if isinstance(type_, StructType):
+        empty = StructType(name=type_.name, fields=())
+        return replace(empty, fields=_merged_fields(empty, type_, frozenset()))
+    return type_
+
+
+def _merged_type(known: FieldType, new: FieldType, spoken: str) -> FieldType:
+    """The type that reads the values of both."""
+    if isinstance(known, VectorType) and isinstance(new, VectorType):
+        return VectorType(_merged_type(known.element, new.element, spoken))
+    if isinstance(known, StructType) and isinstance(new, StructType):
+        return replace(known, fields=_merged_fields(known, new, frozenset()))
+    if isinstance(known, EnumType) and isinstance(new, EnumType):
+        return _merged_enum(known, new)
+    if isinstance(known, RefType) or isinstance(new, RefType):
+        if known == new:
+            return known
+        raise _Misfit(spoken)
+    kind = _merged_kind(known.kind, new.kind)
+    if kind is None:
+        raise _Misfit(spoken)
+    return ScalarType(kind)
+
+
+def _merged_enum(known: EnumType, new: EnumType) -> EnumType:
+    """All elements of both, each by its newest name."""
+    elements: dict[int, EnumElement] = {}
+    for element in (*known.elements, *new.elements):
+        elements[element.tag] = EnumElement(tag=element.tag, name=element.name, value=element.tag)
+    return EnumType(name=known.name, elements=tuple(elements.values()))
+
+
+def _merged_kind(known: Kind, new: Kind) -> Kind | None:
+    """The narrowest kind that holds the values of both, or None."""
+    if known == new:
+        return None if known in (Kind.VECTOR, Kind.STRUCT, Kind.ENUM) else known
+    for family in (_SIGNED, _UNSIGNED, _FLOATS):
+        if known in family and new in family:
+            return max(known, new)
+    unsigned, signed = (known, new) if known in _UNSIGNED else (new, known)
+    if unsigned in _UNSIGNED[:-1] and signed in _SIGNED:
+        # An unsigned number needs one bit more.
+        return max(signed, _SIGNED[_UNSIGNED.index(unsigned) + 1])
+    return None
+
+
+def _spoken(known: Field, new: Field) -> str:
+    return (
+        f"tag {new.tag} is {known.type.name} {known.name} for one, "
+        f"{new.type.name} {new.name} for the other"
+    )

@@ -1,0 +1,157 @@
+"""A Spark session that is ready for recordings, on this computer or on a cluster.
+
+Spark has many settings whose defaults are made for others: web page and progress bar on, local
+time, hundreds of shuffle partitions. Here they are as the jobs of skerry need them, and each can
+be set otherwise. Nothing beyond the loopback is opened unless the master is elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from skerry.errors import PipelineError
+from skerry.runtime.java import cache_folder, find_java
+from skerry.runtime.places import make_folder
+from skerry.runtime.whole_files import replace_files
+from skerry.spark.daemon import MODULE
+from skerry.spark.extras import require_spark
+from skerry.spark.shipping import ship_package
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = [
+    "FILTER_PUSHDOWN",
+    "core_count",
+    "is_on_this_computer",
+    "register",
+    "session",
+    "settings",
+]
+
+FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
+"""Without it Spark refuses every Python source that can use filters."""
+
+_ALWAYS: Final = {
+    FILTER_PUSHDOWN: "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+_LOG: Final = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
+logger.gateway.level = error
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
+"""
+"""How the JVM logs. Without it, a dozen lines on every start tell how to adjust the log."""
+_LOOPBACK: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+
+def session(
+    master: str = "local[*]",
+    *,
+    app_name: str = "skerry",
+    memory: str = "2g",
+    conf: Mapping[str, str] | None = None,
+    ship: bool | None = None,
+) -> SparkSession:
+    """A session with the data source `skerry`; the one that runs already, if there is one.
+
+    `memory` is that of the driver, which on `local` does all the work. `ship` says whether the
+    package goes to the executors: by default only to those of a cluster that do not have it.
+    """
+    require_spark()
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    if SparkSession.getActiveSession() is None:
+        _prepare_start(master)
+    builder = SparkSession.builder.master(master).appName(app_name)
+    for name, value in settings(master, memory=memory, conf=conf).items():
+        builder = builder.config(name, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkException as error:
+        raise _no_start(master, error) from error
+    if ship or (ship is None and not is_on_this_computer(master)):
+        ship_package(spark, always=bool(ship))
+    register(spark)
+    return spark
+
+
+def _prepare_start(master: str) -> None:
+    """Set what a JVM that is about to be started takes from the environment."""
+    os.environ["JAVA_HOME"] = str(find_java(os.environ).home)
+    # Executors of this computer must run the Python that has our packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    if is_on_this_computer(master):
+        os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+
+
+def _no_start(master: str, error: Exception) -> PipelineError:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    fault = PipelineError(f"Spark does not start on {master}: {lines[0]}")
+    fault.hint = "what the JVM said stands above; `skerry doctor` checks the Java it runs on"
+    return fault
+
+
+def _log_option() -> str:
+    """The option of the JVM that names the file with how it logs."""
+    folder = make_folder(cache_folder(os.environ))
+    path = folder / "spark-log4j2.properties"
+    if not path.exists() or path.read_text(encoding="utf-8") != _LOG:
+        replace_files({path: _LOG.encode()})
+    return f"-Dlog4j2.configurationFile={path.as_uri()}"
+
+
+def register(spark: SparkSession) -> None:
+    """Make the data source `skerry` known to a session, whoever made it."""
+    from skerry.spark.source import SkerrySource
+
+    spark.conf.set(FILTER_PUSHDOWN, "true")
+    spark.dataSource.register(SkerrySource)
+
+
+def settings(master: str, *, memory: str, conf: Mapping[str, str] | None = None) -> dict[str, str]:
+    """What a session on this master is built with; `conf` has the last word."""
+    chosen = dict(_ALWAYS)
+    chosen["spark.driver.memory"] = memory
+    if is_on_this_computer(master):
+        chosen |= _LOOPBACK
+        chosen["spark.driver.extraJavaOptions"] = _log_option()
+        chosen["spark.python.daemon.module"] = MODULE
+        # More partitions than cores only cost, where no memory is added with them.
+        chosen["spark.sql.shuffle.partitions"] = str(core_count(master))
+    else:
+        chosen["spark.log.level"] = "ERROR"
+    return chosen | dict(conf or {})
+
+
+def is_on_this_computer(master: str) -> bool:
+    """Whether driver and executors are all here: `local[...]` and `local-cluster[...]`."""
+    return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def core_count(master: str) -> int:
+    """How many cores a master on this computer uses."""
+    here = os.cpu_count() or 1
+    inside = master.partition("[")[2].rstrip("]").split(",")
+    if master.startswith("local-cluster["):
+        return int(inside[0]) * int(inside[1])
+    if not inside[0]:
+        return 1
+    return here if inside[0] == "*" else int(inside[0])

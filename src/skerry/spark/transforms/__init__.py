@@ -1,0 +1,1 @@
+"""From frame to frame: pure functions that tables are made with."""

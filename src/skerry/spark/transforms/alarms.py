@@ -1,0 +1,366 @@
+"""What somebody should look at: storms, stalls, slow and nagging programs, loss, clocks that jump.
+
+Alarms are found in the small tables by minute, never in the updates themselves, and each day by
+itself: the same day always gives the same alarms, whichever rows came late. Each says how far it
+is from the usual (`score`), and in words what was seen (`evidence`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from skerry.ids import NODE_CLIENT
+from skerry.spark.transforms.events import GAP, day_of, minute_of, with_columns
+from skerry.spark.transforms.usual import with_usual
+
+__all__ = ["LEDGER", "NAME", "PARTITION", "SCHEMA", "STATISTICS", "AlarmConfig", "build"]
+
+NAME: Final = "alarms"
+PARTITION: Final = "day"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlarmConfig:
+    """From where on something is an alarm."""
+
+    minutes_min: int = 5
+    """With fewer minutes on a day there is nothing usual to compare with."""
+    score_min: float = 6.0
+    """Robust standard deviations above the usual."""
+    storm_updates_min: int = 600
+    """A minute with fewer updates is no storm, however quiet it usually is."""
+    storm_factor_min: float = 3.0
+    """So many times the usual; a busy type may be steady enough for a score without a storm."""
+    slow_latency_ms_min: float = 50.0
+    """What arrives sooner is not slow, however quick it usually is."""
+    slow_queued_bytes_min: int = 1 << 20
+    """A client for which so much waits does not keep up."""
+    stall_minutes_min: int = 3
+    """A publisher of every minute that is silent for so many has stalled."""
+    nagging_share_min: float = 0.05
+    """Retransmissions for each update."""
+    clock_back_ms_min: float = 100.0
+    """A clock that is set steadily makes smaller steps."""
+    sender_ahead_ms_min: float = 1000.0
+    """Clocks of two computers that are synchronised differ by less."""
+
+
+SCHEMA: Final = T.StructType(
+    [
+        T.StructField("kind", T.StringType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("sender", T.LongType()),
+        T.StructField("type", T.StringType()),
+        T.StructField("name", T.StringType()),
+        T.StructField("since", T.TimestampType()),
+        T.StructField("until", T.TimestampType()),
+        T.StructField("score", T.DoubleType()),
+        T.StructField("evidence", T.StringType()),
+        T.StructField("day", T.StringType()),
+    ]
+)
+
+STATISTICS: Final = T.StructType(
+    [
+        T.StructField("order_ns", T.LongType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("operation", T.ByteType()),
+        T.StructField("clientId", T.LongType()),
+        T.StructField("currentQueuedBytes", T.LongType()),
+        T.StructField("overflowDisconnected", T.BooleanType()),
+    ]
+)
+"""What is read of `updates/DotsClientStatistics`."""
+
+LEDGER: Final = T.StructType(
+    [
+        T.StructField("order_ns", T.LongType()),
+        T.StructField("position", T.LongType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("operation", T.ByteType()),
+        T.StructField("kind", T.StringType()),
+        T.StructField("name", T.StringType()),
+        T.StructField("conflated", T.LongType()),
+        T.StructField("expired", T.LongType()),
+    ]
+)
+"""What is read of `updates/SkerryLedger`."""
+
+_WHO: Final = ("kind", "space", "node", "sender", "type")
+_MARK: Final = (*_WHO, "since", "until", "score", "evidence", "is_open")
+_FOUND: Final = "array<struct<kind: string, sender: bigint, score: double, evidence: string>>"
+
+
+def build(
+    rates: DataFrame,
+    links: DataFrame,
+    sessions: DataFrame,
+    statistics: DataFrame | None = None,
+    ledger: DataFrame | None = None,
+    config: AlarmConfig = AlarmConfig(),  # noqa: B008  (frozen)
+) -> DataFrame:
+    """The alarms of the days of these tables."""
+    measured = _measured(links)
+    minutes = [_storms(rates, config), _odd_minutes(measured, config)]
+    if statistics is not None:
+        minutes.append(_slow_clients(with_columns(statistics, STATISTICS), config))
+    if ledger is not None:
+        minutes.append(_lagging_clients(with_columns(ledger, LEDGER)))
+    found = _runs(_union(minutes)).unionByName(_stalls(measured, config))
+    return _known(found, sessions).select(*SCHEMA.names)
+
+
+# -- minutes that are odd
+
+
+def _storms(rates: DataFrame, config: AlarmConfig) -> DataFrame:
+    by_type = (
+        _dated(rates)
+        .groupBy("day", "minute", "space", "type", "node")
+        .agg(F.sum("updates").alias("updates"))
+    )
+    measured = with_usual(by_type, F.col("updates"), by=("day", "space", "type", "node"), unit=1.0)
+    is_storm = (
+        _is_odd(config)
+        & (F.col("value") >= config.storm_updates_min)
+        & (F.col("value") >= F.col("usual") * config.storm_factor_min)
+    )
+    words = "%,d updates in a minute, usually %,.0f (of %d minutes)"
+    return _minutes(
+        measured.where(is_storm)
+        .withColumn("kind", F.lit("storm"))
+        .withColumn("sender", F.lit(None).cast("long"))
+        .withColumn("evidence", F.format_string(words, "updates", "usual", "count"))
+    )
+
+
+def _measured(links: DataFrame) -> DataFrame:
+    """Each minute of each link with what is usual there, and with the next one."""
+    link = ("day", "space", "node", "source", "sender")
+    in_order = Window.partitionBy(*link).orderBy("minute")
+    spoke = F.when(F.col("updates") > 0, F.col("minute"))
+    following = in_order.rowsBetween(1, Window.unboundedFollowing)
+    return (
+        with_usual(_dated(links), F.col("latency_p90_ms"), by=link, unit=1.0)
+        .withColumn("next", F.min(spoke).over(following))
+        .withColumn("step", _minutes_between(spoke, F.col("next")))
+        .withColumn("usual_step", F.median("step").over(Window.partitionBy(*link)))
+        .withColumn("spoken", F.count(spoke).over(Window.partitionBy(*link)))
+        .withColumn("node_until", F.max(spoke).over(Window.partitionBy("day", "space", "node")))
+    )
+
+
+def _odd_minutes(links: DataFrame, config: AlarmConfig) -> DataFrame:
+    """All that may be wrong with a minute of a link, in one look at it."""
+    checks = [_slow(config), _nagging(config), _loss(), _back(config), _ahead(config)]
+    found = F.filter(F.array(*checks).cast(_FOUND), lambda mark: mark.isNotNull())
+    return _minutes(
+        links.select("space", "node", "minute", F.inline(found)).withColumn(
+            "type", F.lit(None).cast("string")
+        )
+    )
+
+
+def _slow(config: AlarmConfig) -> Column:
+    is_slow = _is_odd(config) & (F.col("value") >= config.slow_latency_ms_min)
+    words = "one in ten updates took over %,.1f ms, usually %,.1f ms (of %d minutes)"
+    evidence = F.format_string(words, "value", "usual", "count")
+    return _mark("slow", is_slow, F.col("score"), evidence)
+
+
+def _nagging(config: AlarmConfig) -> Column:
+    share = F.col("retransmissions") / F.greatest(F.col("updates"), F.lit(1))
+    evidence = F.format_string("%,d retransmissions for %,d updates", "retransmissions", "updates")
+    score = share / config.nagging_share_min
+    return _mark("nagging", share >= config.nagging_share_min, score, evidence)
+
+
+def _loss() -> Column:
+    reasons = F.array_join("gap_reasons", "; ")
+    words = "%,d updates are missing in %,d gaps: %s"
+    evidence = F.format_string(words, F.col("lost"), F.col("gaps"), reasons)
+    return _mark("loss", F.col("gaps") > 0, F.greatest("lost", "gaps"), evidence)
+
+
+def _back(config: AlarmConfig) -> Column:
+    back_ms = F.col("clock_back_ms")
+    words = "the node's clock was up to %,.3f s behind what it had shown"
+    # The clock is the node's, whoever was speaking.
+    return _mark(
+        "clock",
+        back_ms >= config.clock_back_ms_min,
+        back_ms / config.clock_back_ms_min,
+        F.format_string(words, back_ms / 1000),
+        sender=F.lit(None),
+    )
+
+
+def _ahead(config: AlarmConfig) -> Column:
+    ahead_ms = F.col("sender_ahead_ms")
+    words = "the sender's clock is up to %,.3f s ahead of the node's"
+    return _mark(
+        "clock",
+        ahead_ms >= config.sender_ahead_ms_min,
+        ahead_ms / config.sender_ahead_ms_min,
+        F.format_string(words, ahead_ms / 1000),
+    )
+
+
+def _slow_clients(statistics: DataFrame, config: AlarmConfig) -> DataFrame:
+    queued = F.coalesce("currentQueuedBytes", F.lit(0))
+    was_cut = F.coalesce("overflowDisconnected", F.lit(False))
+    cut = F.when(was_cut, ", and it was cut").otherwise("")
+    score = F.greatest(queued / config.slow_queued_bytes_min, F.lit(1.0))
+    return _minutes(
+        statistics.where(F.col("operation") != GAP)
+        .where(was_cut | (queued >= config.slow_queued_bytes_min))
+        .withColumn("minute", minute_of(F.col("order_ns")))
+        .withColumn("kind", F.lit("slow"))
+        .withColumn("sender", F.col("clientId"))
+        .withColumn("type", F.lit(None).cast("string"))
+        .withColumn("score", score)
+        .withColumn("evidence", F.format_string("%,d bytes waited for this client%s", queued, cut))
+    )
+
+
+def _lagging_clients(ledger: DataFrame) -> DataFrame:
+    in_order = Window.partitionBy("space", "node", "name").orderBy("order_ns", "position")
+    missed = F.coalesce("conflated", F.lit(0)) + F.coalesce("expired", F.lit(0))
+    words = "%,d updates were left out for this client, as it did not keep up"
+    by_minute = (
+        ledger.where((F.col("operation") != GAP) & (F.col("kind") == "client"))
+        .withColumn("missed", missed)
+        .withColumn("more", F.col("missed") - F.lag("missed").over(in_order))
+        .where(F.col("more") > 0)
+        .withColumn("minute", minute_of(F.col("order_ns")))
+        .withColumn("sender", F.col("name").try_cast("long"))
+        .groupBy("minute", "space", "node", "sender")
+        .agg(F.sum("more").alias("missed"))
+    )
+    return _minutes(
+        by_minute.withColumn("kind", F.lit("slow"))
+        .withColumn("type", F.lit(None).cast("string"))
+        .withColumn("score", F.col("missed").cast("double"))
+        .withColumn("evidence", F.format_string(words, "missed"))
+    )
+
+
+def _is_odd(config: AlarmConfig) -> Column:
+    return (F.col("count") >= config.minutes_min) & (F.col("score") >= config.score_min)
+
+
+def _dated(frame: DataFrame) -> DataFrame:
+    return frame.withColumn("day", day_of(F.col("minute")))
+
+
+def _mark(
+    kind: str, condition: Column, score: Column, evidence: Column, *, sender: Column | None = None
+) -> Column:
+    """An alarm about this minute where the condition holds, else null."""
+    return F.when(
+        condition,
+        F.struct(
+            F.lit(kind).alias("kind"),
+            (F.col("sender") if sender is None else sender).cast("long").alias("sender"),
+            score.cast("double").alias("score"),
+            evidence.alias("evidence"),
+        ),
+    )
+
+
+def _minutes(odd: DataFrame) -> DataFrame:
+    return (
+        odd.withColumn("since", F.col("minute"))
+        .withColumn("until", F.col("minute") + _minute())
+        .withColumn("is_open", F.lit(False))
+        .select(*_MARK)
+    )
+
+
+def _runs(minutes: DataFrame) -> DataFrame:
+    """Minutes that follow each other without a break are one alarm, with the worst evidence."""
+    in_order = Window.partitionBy(*_WHO, "day").orderBy("since", F.desc("score"))
+    is_new = F.col("since") > F.lag("until").over(in_order)
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    return (
+        minutes.withColumn("day", day_of(F.col("since")))
+        .withColumn("is_new", F.coalesce(is_new, F.lit(True)).cast("int"))
+        .withColumn("run", F.sum("is_new").over(so_far))
+        .groupBy(*_WHO, "day", "run")
+        .agg(
+            F.min("since").alias("since"),
+            F.max("until").alias("until"),
+            F.max_by("evidence", F.struct("score", "evidence")).alias("evidence"),
+            F.max("score").alias("score"),
+            F.first("is_open").alias("is_open"),
+        )
+        .select(*_MARK)
+    )
+
+
+# -- silence
+
+
+def _stalls(links: DataFrame, config: AlarmConfig) -> DataFrame:
+    """Publishers of every minute that were silent while their node was not."""
+    is_program = (F.col("sender") != NODE_CLIENT) | (F.col("source") == "distributor")
+    is_regular = (F.col("spoken") >= config.minutes_min) & (F.col("usual_step") == 1)
+    resumed = F.coalesce(F.col("next"), F.col("node_until") + _minute())
+    words = "silent for %,d minutes after %,d minutes with updates"
+    return (
+        links.where((F.col("updates") > 0) & is_program & is_regular)
+        .withColumn("silent", _minutes_between(F.col("minute"), resumed) - 1)
+        .where(F.col("silent") >= config.stall_minutes_min)
+        .withColumn("kind", F.lit("stall"))
+        .withColumn("type", F.lit(None).cast("string"))
+        .withColumn("since", F.col("minute") + _minute())
+        .withColumn("until", resumed)
+        .withColumn("score", F.col("silent").cast("double"))
+        .withColumn("evidence", F.format_string(words, "silent", "spoken"))
+        .withColumn("is_open", F.col("next").isNull())
+        .select(*_MARK)
+    )
+
+
+# -- all of them
+
+
+def _known(alarms: DataFrame, sessions: DataFrame) -> DataFrame:
+    """With the name of the sender, or of the node where it is about the node as a whole.
+
+    Silence of a program that ended is none.
+    """
+    # One row for each sender and day, so no alarm is doubled. The node is its own sender 1.
+    lives = (
+        sessions.withColumn("speaker", F.col("sender"))
+        .groupBy("day", "space", "node", "speaker")
+        .agg(F.max("name").alias("name"), F.max("ended").alias("ended"))
+    )
+    return (
+        alarms.withColumn("day", day_of(F.col("since")))
+        .withColumn("speaker", F.coalesce("sender", F.lit(NODE_CLIENT)))
+        .join(lives, ["day", "space", "node", "speaker"], "left")
+        .where(~(F.col("is_open") & F.col("ended").isNotNull()))
+    )
+
+
+def _minute() -> Column:
+    return F.expr("interval 1 minute")
+
+
+def _minutes_between(first: Column, second: Column) -> Column:
+    return F.timestamp_diff("MINUTE", first, second)
+
+
+def _union(frames: Sequence[DataFrame]) -> DataFrame:
+    return reduce(DataFrame.unionByName, frames)

@@ -1,0 +1,103 @@
+"""The tables about the traffic itself, which are made of the rows of all types.
+
+Each is divided by hour or by day. When rows arrive, the hours or days that they touch are built
+anew from the tables below, in one commit, so late and repeated rows need no care of their own. A
+batch asks `DERIVED` in its order: what stands later may be made of what stands before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from skerry.spark.transforms import alarms, links, rates, sessions
+from skerry.spark.transforms.events import events
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+__all__ = ["DERIVED", "Derived", "Inputs"]
+
+
+class Inputs(Protocol):
+    """What a derived table is made of: the rows of the hours or days it is built for.
+
+    They are those of the tables with those of this batch, each once, whatever was late. A frame is
+    None where there is no such table yet.
+    """
+
+    def types(self) -> tuple[str, ...]:
+        """Names of the tables below `updates/` (`Vessel`, and `Vessel@2` if there is one)."""
+
+    def updates(self, name: str) -> DataFrame | None:
+        """Rows of `updates/<name>`."""
+
+    def raw(self) -> DataFrame | None:
+        """Rows of `raw`: gaps, and updates of types that nobody described."""
+
+    def derived(self, name: str) -> DataFrame | None:
+        """Rows of a derived table that stands before this one in `DERIVED`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Derived:
+    """A derived table."""
+
+    name: str
+    partition_by: Literal["day", "hour"]
+    """The column it is divided by: `2026-11-15` or `2026-11-15T14` as text, of order_ns in UTC."""
+    schema: StructType
+    build: Callable[[Inputs], DataFrame]
+    """Its rows for the hours or days of the inputs; rows of any other are a mistake."""
+
+
+def _rates(inputs: Inputs) -> DataFrame:
+    return rates.build(_events(inputs))
+
+
+def _links(inputs: Inputs) -> DataFrame:
+    return links.build(_events(inputs))
+
+
+def _sessions(inputs: Inputs) -> DataFrame:
+    return sessions.build(
+        _built(inputs, links.NAME),
+        inputs.updates("DotsClient"),
+        inputs.updates("DotsDaemonStatus"),
+    )
+
+
+def _alarms(inputs: Inputs) -> DataFrame:
+    return alarms.build(
+        _built(inputs, rates.NAME),
+        _built(inputs, links.NAME),
+        _built(inputs, sessions.NAME),
+        inputs.updates("DotsClientStatistics"),
+        inputs.updates("SkerryLedger"),
+    )
+
+
+def _events(inputs: Inputs) -> DataFrame:
+    frames = [inputs.updates(name) for name in inputs.types()]
+    return events([frame for frame in frames if frame is not None], inputs.raw())
+
+
+def _built(inputs: Inputs, name: str) -> DataFrame:
+    frame = inputs.derived(name)
+    assert frame is not None, f"{name} stands before what is made of it"
+    return frame
+
+
+DERIVED: Final = (
+    Derived(name=rates.NAME, partition_by=rates.PARTITION, schema=rates.SCHEMA, build=_rates),
+    Derived(name=links.NAME, partition_by=links.PARTITION, schema=links.SCHEMA, build=_links),
+    Derived(
+        name=sessions.NAME,
+        partition_by=sessions.PARTITION,
+        schema=sessions.SCHEMA,
+        build=_sessions,
+    ),
+    Derived(name=alarms.NAME, partition_by=alarms.PARTITION, schema=alarms.SCHEMA, build=_alarms),
+)

@@ -1,0 +1,128 @@
+"""What happened, whatever its type: rows of `updates/T` and of `raw` in one form.
+
+The tables about the traffic itself (rates, links, sessions, alarms) do not care what an object
+says. They are made of these rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from skerry.ids import NODE_CLIENT
+
+__all__ = [
+    "CREATE",
+    "EVENTS",
+    "GAP",
+    "REMOVE",
+    "SNAPSHOT",
+    "UPDATE",
+    "day_of",
+    "events",
+    "hour_of",
+    "instant",
+    "latency_ms",
+    "minute_of",
+    "with_columns",
+]
+
+CREATE: Final = 1
+UPDATE: Final = 2
+REMOVE: Final = 3
+GAP: Final = 4
+SNAPSHOT: Final = 5
+
+EVENTS: Final = T.StructType(
+    [
+        T.StructField("time_ns", T.LongType()),
+        T.StructField("order_ns", T.LongType()),
+        T.StructField("sent_ns", T.LongType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("subject", T.StringType()),
+        T.StructField("type", T.StringType()),
+        T.StructField("operation", T.ByteType()),
+        T.StructField("sender", T.LongType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("source", T.StringType()),
+        T.StructField("payload_bytes", T.LongType()),
+        T.StructField("payload", T.BinaryType()),
+    ]
+)
+"""The columns of an event. `payload` is there in gap rows alone: it says what is missing."""
+
+
+def events(updates: Sequence[DataFrame], raw: DataFrame | None = None) -> DataFrame:
+    """The rows of tables `updates/T`, and of `raw`, as events; at least one table is needed."""
+    frames = [_of_updates(frame) for frame in updates]
+    if raw is not None:
+        frames.append(_of_raw(raw))
+    assert frames, "there are no tables to read events from"
+    return reduce(DataFrame.unionByName, frames)
+
+
+def instant(ns: Column) -> Column:
+    """Nanoseconds since 1970 as a timestamp."""
+    # Whole numbers all the way: a double has no room for today's nanoseconds.
+    return F.timestamp_micros(_whole(ns, 1_000))
+
+
+def minute_of(ns: Column) -> Column:
+    """The minute that nanoseconds lie in, as a timestamp."""
+    return F.timestamp_seconds(_whole(ns, 60_000_000_000) * 60)
+
+
+def hour_of(moment: Column) -> Column:
+    """The hour of a timestamp, as tables are divided by it: 2026-11-15T14."""
+    return F.date_format(moment, "yyyy-MM-dd'T'HH")
+
+
+def day_of(moment: Column) -> Column:
+    """The day of a timestamp, as tables are divided by it: 2026-11-15."""
+    return F.date_format(moment, "yyyy-MM-dd")
+
+
+def latency_ms() -> Column:
+    """How long an event was on its way; null where nothing says so, or it had no way to go."""
+    is_own = (F.col("sender") == NODE_CLIENT) & (F.col("source") != "distributor")
+    return F.when(~is_own, (F.col("time_ns") - F.col("sent_ns")) / 1e6)
+
+
+def with_columns(frame: DataFrame, schema: T.StructType) -> DataFrame:
+    """The columns of `schema`, null where `frame` does not have one."""
+    return frame.select(
+        *(
+            (F.col(f"`{field.name}`") if field.name in frame.columns else F.lit(None))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in schema
+        )
+    )
+
+
+def _of_updates(frame: DataFrame) -> DataFrame:
+    # What an object says in a field of this name is not the payload.
+    return with_columns(_ordered(frame.drop("payload")), EVENTS)
+
+
+def _of_raw(frame: DataFrame) -> DataFrame:
+    is_gap = F.col("operation") == GAP
+    sized = frame.withColumn("payload_bytes", F.length("payload")).withColumn(
+        "payload", F.when(is_gap, F.col("payload"))
+    )
+    return with_columns(_ordered(sized), EVENTS)
+
+
+def _ordered(frame: DataFrame) -> DataFrame:
+    known = ["order_ns", "time_ns"] if "order_ns" in frame.columns else ["time_ns"]
+    return frame.withColumn("order_ns", F.coalesce(*known))
+
+
+def _whole(number: Column, divisor: int) -> Column:
+    """Divided and rounded down, also below zero."""
+    return F.call_function("div", number - F.pmod(number, F.lit(divisor)), F.lit(divisor))

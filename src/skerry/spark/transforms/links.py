@@ -1,0 +1,102 @@
+"""How it travels: latency, loss and bytes between each sender and its node, by minute.
+
+A sender is a client of a node, or a program of a multicast group. What is not recorded is null, so
+that a question about it has no answer rather than a wrong one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
+
+from skerry.spark.transforms.events import GAP, SNAPSHOT, hour_of, instant, latency_ms, minute_of
+from skerry.spark.transforms.losses import missing
+
+__all__ = ["NAME", "PARTITION", "SCHEMA", "build"]
+
+NAME: Final = "links"
+PARTITION: Final = "hour"
+_LINK: Final = ("order_ns", "space", "source", "sender", "node")
+
+SCHEMA: Final = T.StructType(
+    [
+        T.StructField("minute", T.TimestampType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("source", T.StringType()),
+        T.StructField("sender", T.LongType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("updates", T.LongType()),
+        T.StructField("bytes", T.LongType()),
+        T.StructField("types", T.ArrayType(T.StringType())),
+        T.StructField("first", T.TimestampType()),
+        T.StructField("last", T.TimestampType()),
+        T.StructField("latency_p50_ms", T.DoubleType()),
+        T.StructField("latency_p90_ms", T.DoubleType()),
+        T.StructField("latency_p99_ms", T.DoubleType()),
+        T.StructField("latency_max_ms", T.DoubleType()),
+        T.StructField("lost", T.LongType()),
+        T.StructField("gaps", T.LongType()),
+        T.StructField("gap_reasons", T.ArrayType(T.StringType())),
+        T.StructField("retransmissions", T.LongType()),
+        T.StructField("round_trip_ms", T.DoubleType()),
+        T.StructField("clock_back_ms", T.DoubleType()),
+        T.StructField("sender_ahead_ms", T.DoubleType()),
+        T.StructField("hour", T.StringType()),
+    ]
+)
+
+
+def build(events: DataFrame) -> DataFrame:
+    """Figures of each sender over the minutes of `events`."""
+    return (
+        _said(events)
+        .unionByName(_gaps(events), allowMissingColumns=True)
+        .withColumn("minute", minute_of(F.col("order_ns")))
+        .groupBy("minute", "space", "source", "sender", "node")
+        .agg(
+            F.count("operation").alias("updates"),
+            F.sum("payload_bytes").alias("bytes"),
+            F.array_sort(F.collect_set("type")).alias("types"),
+            instant(F.min("order_ns")).alias("first"),
+            instant(F.max("order_ns")).alias("last"),
+            F.percentile("latency_ms", F.lit(0.5)).alias("latency_p50_ms"),
+            F.percentile("latency_ms", F.lit(0.9)).alias("latency_p90_ms"),
+            F.percentile("latency_ms", F.lit(0.99)).alias("latency_p99_ms"),
+            F.max("latency_ms").alias("latency_max_ms"),
+            F.coalesce(F.sum("gap.missing"), F.lit(0)).alias("lost"),
+            F.count("gap").alias("gaps"),
+            F.array_sort(F.collect_set("gap.reason")).alias("gap_reasons"),
+            F.lit(None).cast("long").alias("retransmissions"),
+            F.lit(None).cast("double").alias("round_trip_ms"),
+            F.max("clock_back_ms").alias("clock_back_ms"),
+            F.max("sender_ahead_ms").alias("sender_ahead_ms"),
+        )
+        .withColumn("hour", hour_of(F.col("minute")))
+        .select(*SCHEMA.names)
+    )
+
+
+def _said(events: DataFrame) -> DataFrame:
+    latency = latency_ms()
+    # `order_ns` is the latest time that the node has seen, so what is behind it was stamped by a
+    # clock that went back.
+    back_ms = (F.col("order_ns") - F.col("time_ns")) / 1e6
+    return events.where(~F.col("operation").isin(GAP, SNAPSHOT)).select(
+        *_LINK,
+        "type",
+        "operation",
+        "payload_bytes",
+        latency.alias("latency_ms"),
+        F.when(back_ms > 0, back_ms).alias("clock_back_ms"),
+        F.when(latency < 0, -latency).alias("sender_ahead_ms"),
+    )
+
+
+def _gaps(events: DataFrame) -> DataFrame:
+    # Apart from the rest, so that only these few rows visit Python.
+    return events.where(F.col("operation") == GAP).select(
+        *_LINK, missing(F.col("payload")).alias("gap")
+    )

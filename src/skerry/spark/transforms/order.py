@@ -1,0 +1,181 @@
+"""The order of updates: `order_ns`, the latest time a node had stamped when it took an update.
+
+A node's cache merges in the order of `position`, whatever its clock does. So the times of one node
+are made to never go back along its positions, and rows of all nodes are then ordered by (order_ns,
+node, position). Sorting all rows of a node in one place would not scale: the running maximum is
+taken within blocks of positions, and what came before a block is added only where it matters,
+which is where a clock went back across the edge of a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F  # noqa: N812
+
+from skerry.codec.envelope import SNAPSHOT
+from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_place
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, SparkSession
+
+__all__ = [
+    "Block",
+    "Clock",
+    "Survey",
+    "advanced",
+    "blocks",
+    "priors",
+    "with_order",
+    "with_priors",
+]
+
+_EARLIEST: Final = -(2**63)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Clock:
+    """How far one node has come."""
+
+    position: int
+    order_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Block:
+    """Rows of one node whose positions are near each other."""
+
+    node: int
+    number: int
+    position_min: int
+    position_max: int
+    order_min_ns: int
+    order_max_ns: int
+    """Of updates; what was found there does not set a clock. Lowest number if there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """What was found by one look at rows with `order_ns`."""
+
+    blocks: tuple[Block, ...]
+    """Of rows that stand in the order of a node."""
+    order_min_ns: int
+    order_max_ns: int
+    cleared: int
+    """Property set of the fields that some row clears."""
+
+
+def with_order(rows: DataFrame) -> DataFrame:
+    """Rows with an identity and with `order_ns`, as far as their own block tells it."""
+    within = Window.partitionBy("id_kind", "id_node", "id_sender", "id_block").orderBy("id_number")
+    so_far = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    latest = F.max(F.when(_is_stamped(), F.col("time_ns"))).over(so_far)
+    order = F.when(has_place(), F.greatest("time_ns", latest)).otherwise(F.col("time_ns"))
+    return rows.withColumn("order_ns", order)
+
+
+def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
+    """The blocks of rows with `order_ns`, and what is needed to know of all rows together."""
+    found = (
+        rows.withColumn("is_placed", has_place())
+        .groupBy(
+            "is_placed",
+            F.when(F.col("is_placed"), F.col("node")).alias("node"),
+            F.when(F.col("is_placed"), _block_number()).alias("number"),
+        )
+        .agg(
+            F.min("position").alias("position_min"),
+            F.max("position").alias("position_max"),
+            F.min("order_ns").alias("order_min_ns"),
+            F.max("order_ns").alias("order_max_ns"),
+            F.max(F.when(_is_stamped(), F.col("order_ns"))).alias("stamped_max_ns"),
+            (F.lit(0) if cleared is None else cleared).alias("cleared"),
+        )
+        .collect()
+    )
+    placed = tuple(
+        Block(
+            node=row.node,
+            number=row.number,
+            position_min=row.position_min,
+            position_max=row.position_max,
+            order_min_ns=row.order_min_ns,
+            order_max_ns=_EARLIEST if row.stamped_max_ns is None else row.stamped_max_ns,
+        )
+        for row in found
+        if row.is_placed
+    )
+    return Survey(
+        blocks=placed,
+        order_min_ns=min((row.order_min_ns for row in found), default=0),
+        order_max_ns=max((row.order_max_ns for row in found), default=0),
+        cleared=reduce(or_, (row.cleared for row in found), 0),
+    )
+
+
+def priors(found: Iterable[Block], clocks: Mapping[int, Clock]) -> dict[tuple[int, int], int]:
+    """By node and block, the time before the block, where a row in it is behind that."""
+    late: dict[tuple[int, int], int] = {}
+    so_far = {node: clock.order_ns for node, clock in clocks.items()}
+    for block in sorted(found, key=lambda block: (block.node, block.number)):
+        before = so_far.get(block.node)
+        if before is not None and before > block.order_min_ns:
+            late[block.node, block.number] = before
+        so_far[block.node] = (
+            block.order_max_ns if before is None else max(before, block.order_max_ns)
+        )
+    return late
+
+
+def with_priors(
+    spark: SparkSession, rows: DataFrame, before: Mapping[tuple[int, int], int]
+) -> DataFrame:
+    """Rows with `order_ns`, which is now right for all of their node."""
+    table = spark.createDataFrame(
+        [(node, number, order_ns) for (node, number), order_ns in before.items()],
+        "node bigint, block_number bigint, before_ns bigint",
+    )
+    latest = F.greatest("order_ns", "before_ns")
+    order = F.when(has_place(), latest).otherwise(F.col("order_ns"))
+    return (
+        rows.withColumn("block_number", _block_number())
+        .join(F.broadcast(table), on=["node", "block_number"], how="left")
+        .withColumn("order_ns", order)
+        .select(*rows.columns)
+    )
+
+
+def advanced(
+    clocks: Mapping[int, Clock],
+    found: Iterable[Block],
+    *,
+    count_max: int = PIPELINE_CLOCK_COUNT_MAX,
+) -> dict[int, Clock]:
+    """The clocks after these blocks; of too many, those that were set last."""
+    after = dict(clocks)
+    for block in sorted(found, key=lambda block: (block.node, block.number)):
+        was = after.get(block.node, Clock(position=0, order_ns=_EARLIEST))
+        after[block.node] = Clock(
+            position=max(was.position, block.position_max),
+            order_ns=max(was.order_ns, block.order_max_ns),
+        )
+    if len(after) <= count_max:
+        return after
+    newest = sorted(after, key=lambda node: after[node].order_ns, reverse=True)
+    return {node: after[node] for node in newest[:count_max]}
+
+
+def _block_number() -> Column:
+    return F.call_function("div", F.col("position"), F.lit(BLOCK_COUNT))
+
+
+def _is_stamped() -> Column:
+    """Whether the time is that of a clock of the node, and not what was found in its cache."""
+    return F.col("operation") != SNAPSHOT

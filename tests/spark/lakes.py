@@ -1,0 +1,118 @@
+"""What tests of tables share: recordings made by hand, and batches without a stream around them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from skerry.codec.envelope import ACCESS, CREATE, REMOVE, SNAPSHOT, UPDATE, Update
+from skerry.objects.base import key_of
+from skerry.runtime.recordings.config import Durability, RecordingConfig
+from skerry.runtime.recordings.reader import open_recordings
+from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.fingerprint import fingerprint
+from skerry.spark.jobs.batch import Range, process_batch
+from skerry.spark.lake import Lake, LakeConfig, Plan
+
+SECOND_NS = 1_000_000_000
+HOUR_NS = 3600 * SECOND_NS
+START_NS = 1_794_751_200_000_000_000
+"""2026-11-15T14:00:00Z"""
+BARE = LakeConfig(derived=())
+"""No derived tables: what they say has tests of its own, and they take time."""
+
+
+class Teller:
+    """A node, as it is seen by a recorder: gives updates their numbers and times."""
+
+    def __init__(self, *, node: int = 7, sender: int = 3, now_ns: int = START_NS) -> None:
+        self.node = node
+        self.sender = sender
+        self.now_ns = now_ns
+        self.position = 0
+        self.sequence = 0
+
+    def create(self, obj: Any, **facts: Any) -> Update:
+        return self.tell(obj, CREATE, **facts)
+
+    def update(self, obj: Any, **facts: Any) -> Update:
+        return self.tell(obj, UPDATE, **facts)
+
+    def remove(self, obj: Any, **facts: Any) -> Update:
+        return self.tell(obj, REMOVE, **facts)
+
+    def tell(self, obj: Any, operation: int, *, present: int | None = None, **facts: Any) -> Update:
+        """One update more, a second after the last."""
+        self.position += 1
+        self.sequence += 1
+        self.now_ns += SECOND_NS
+        struct = type(obj).descriptor
+        own = {
+            "subject": f"/{struct.name}/x",
+            "sender": self.sender,
+            "node": self.node,
+            "sequence": self.sequence,
+            "position": self.position,
+            "time_ns": self.now_ns,
+            "sent_ns": self.now_ns - 1000,
+            "source": ACCESS,
+        }
+        return Update(
+            type_name=struct.name,
+            operation=operation,
+            present=int(obj.attributes) if present is None else present,
+            key=bytes(key_of(obj)),
+            payload=obj.encode(),
+            space="test",
+            fingerprint=fingerprint(struct),
+            **{**own, **facts},
+        )
+
+
+def found(update: Update) -> Update:
+    """The same object as a recorder finds it when it begins."""
+    return update.replace(operation=SNAPSHOT, sequence=0)
+
+
+def record(folder: Path, updates: Iterable[Update], *classes: Any) -> Path:
+    """Write updates as one sealed segment more of a recording."""
+    config = RecordingConfig(durability=Durability.NONE)
+    with RecordingWriter(folder, config, space="test") as writer:
+        for cls in classes:
+            writer.describe(cls.descriptor)
+        for update in updates:
+            writer.append(update)
+        writer.seal()
+    return folder
+
+
+def all_ranges(folder: Path, first: dict[str, int] | None = None) -> list[Range]:
+    """What recordings have, from these lines on."""
+    seen = first or {}
+    return [
+        (recording.id, seen.get(recording.id, 0), 1 + max(s.line for s in recording.segments()))
+        for recording in open_recordings(folder)
+        if recording.segments()
+    ]
+
+
+class Pipeline:
+    """Batches by hand: each call brings in what has been recorded since the last."""
+
+    def __init__(
+        self, spark: Any, recordings: Path, tables: Path, config: LakeConfig = BARE
+    ) -> None:
+        self.recordings = recordings
+        self.lake = Lake(spark, tables, config)
+        self.seen: dict[str, int] = {}
+        self.batch = 0
+
+    def run(self) -> Plan:
+        ranges = all_ranges(self.recordings, self.seen)
+        plan = process_batch(
+            self.lake, [str(self.recordings)], ranges, query="test", batch=self.batch
+        )
+        self.batch += 1
+        self.seen |= {name: stop for name, _, stop in ranges}
+        return plan

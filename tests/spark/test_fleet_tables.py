@@ -1,0 +1,241 @@
+"""The demo's fleet at a real node, recorded and brought into tables: what others read there.
+
+Node, recorder and pipeline are real processes. The tables are made once; then DuckDB and polars
+read them, every question of the cookbook is asked, and the catalogue in the guide is held against
+the columns there are.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import duckdb
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+import skerry
+from skerry.apps.fleet import Fleet
+from skerry.spark.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[2]
+SKERRY = (sys.executable, "-m", "skerry")
+COUNT, STEPS = 6, 25
+QUICK = (
+    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.factoryMode=NO_CODEGEN",
+    "spark.sql.codegen.wholeStage=false",
+    "spark.sql.shuffle.partitions=2",
+)
+"""Few rows are quicker interpreted than compiled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Voyage:
+    """What really happened, and where its tables are."""
+
+    lake: Path
+    positions: dict[int, tuple[float | None, float | None]]
+    """Of the vessels that were there at the end, by their number."""
+    published_count: int
+
+
+@contextmanager
+def process(state: Path, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command that runs meanwhile, and is ended whatever happens."""
+    environment = {**os.environ, "SKERRY_STATE_DIR": str(state), "SKERRY_RUNTIME_DIR": str(state)}
+    with subprocess.Popen(
+        [*SKERRY, *arguments], stderr=subprocess.PIPE, text=True, env=environment
+    ) as running:
+        try:
+            yield running
+        finally:
+            running.send_signal(signal.SIGTERM)
+            try:
+                running.communicate(timeout=60)
+            except subprocess.TimeoutExpired:
+                running.kill()
+
+
+def wait_line(running: subprocess.Popen[str], words: str) -> None:
+    assert running.stderr is not None
+    said = []
+    for line in running.stderr:
+        said.append(line)
+        if words in line:
+            return
+    raise AssertionError("".join(said))
+
+
+@pytest.fixture(scope="module")
+def voyage(tmp_path_factory: pytest.TempPathFactory) -> Voyage:
+    folder = tmp_path_factory.mktemp("fleet")
+    place = f"uds:{folder}/node.sock"
+    recording, lake = folder / "recording", folder / "lake"
+    with (
+        process(folder, "node", "run", "--listen", place),
+        skerry.connect(place, name="fleet", wait=True) as space,
+    ):
+        with process(folder, "record", "--to", str(recording), "--node", place) as recorder:
+            wait_line(recorder, "recording to")
+            fleet = Fleet(space, Random(5), count=COUNT)
+            now_s = time.time()
+            for step in range(STEPS):
+                fleet.step(now_s=now_s + step, elapsed_s=2.0)
+            space.flush()
+            # The node stays until the recorder has sealed: vessels go with their publisher.
+        positions = {mmsi: (v.lat, v.lon) for mmsi, v in fleet.vessels.items()}
+    command = [*SKERRY, "pipeline", "run", "--master", "local[2]", "--memory", "1g", "--json"]
+    quick = [word for setting in QUICK for word in ("--conf", setting)]
+    done = subprocess.run(
+        [*command, *quick, "--recordings", str(recording), "--tables", str(lake)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["backlog"] == 0
+    return Voyage(lake=lake, positions=positions, published_count=fleet.published_count)
+
+
+@pytest.fixture(scope="module")
+def tables(spark: SparkSession, voyage: Voyage) -> Tables:
+    return Tables(spark, voyage.lake)
+
+
+# -- what others read
+
+
+def shown(rows: list[dict[str, Any]]) -> list[str]:
+    """Rows in an order of their own, as text; a time is the same in every zone."""
+    return sorted(
+        json.dumps({k: _plain(v) for k, v in sorted(row.items())}, sort_keys=True) for row in rows
+    )
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "timestamp"):
+        return round(value.timestamp() * 1e6)
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, dict):
+        return {k: _plain(v) for k, v in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value
+
+
+def test_duckdb_and_polars_read_what_spark_reads(tables: Tables, voyage: Voyage) -> None:
+    names = ["updates/Vessel", "history/Vessel", "latest/Vessel", "gone/Vessel", "latest/Voyage"]
+    present = set(tables.names())
+    for name in [n for n in names if n in present] + ["rates", "links", "sessions"]:
+        frame = tables.frame(name)
+        columns = [column for column in frame.columns if column != "unknown"]
+        spark_rows = shown(frame.select(*columns).toArrow().to_pylist())
+        place = str(voyage.lake / name)
+        files = DeltaTable(place).file_uris()
+        chosen = ", ".join(f'"{column}"' for column in columns)
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            read = "read_parquet(?, hive_partitioning = true, hive_types_autocast = false)"
+            found = connection.sql(f"SELECT {chosen} FROM {read}", params=[files])
+            duck_rows = found.to_arrow_table().to_pylist()
+        if "part" in columns:  # text in the name of a folder
+            duck_rows = [{**row, "part": int(row["part"])} for row in duck_rows]
+        assert shown(duck_rows) == spark_rows, name
+        polars_rows = pl.scan_delta(place).select(columns).collect().to_dicts()
+        assert shown(polars_rows) == spark_rows, name
+    assert tables.frame("updates/Vessel").count() > COUNT * STEPS / 2
+
+
+def test_latest_is_where_the_vessels_really_are(tables: Tables, voyage: Voyage) -> None:
+    rows = tables.frame("latest/Vessel").select("mmsi", "lat", "lon").collect()
+    assert {row.mmsi: (row.lat, row.lon) for row in rows} == voyage.positions
+
+
+def test_every_update_of_the_fleet_is_in_the_tables_once(tables: Tables, voyage: Voyage) -> None:
+    counts = [
+        tables.frame(f"updates/{name}").where("operation <> 5").count()
+        for name in ("Vessel", "Voyage")
+    ]
+    assert sum(counts) == voyage.published_count
+
+
+# -- the cookbook
+
+QUESTION = re.compile(r"^## (\d+)\. (.+?)$.*?```sql\n(.*?)```", re.MULTILINE | re.DOTALL)
+PAGE = (ROOT / "docs/guides/pipeline-cookbook.md").read_text(encoding="utf-8")
+QUESTIONS = QUESTION.findall(PAGE)
+MAY_BE_EMPTY = {"4", "9", "10"}
+"""Nobody may have left, nothing may be missing, and nobody may be close."""
+
+
+def test_there_are_ten_questions() -> None:
+    assert [number for number, _, _ in QUESTIONS] == [str(n) for n in range(1, 11)]
+
+
+@pytest.fixture(scope="module")
+def asked(spark: SparkSession, tables: Tables) -> dict[str, Any]:
+    for name in tables.names():
+        view = name.replace("/", "_").replace("@", "_")
+        tables.frame(name).createOrReplaceTempView(view)
+    last = tables.frame("latest/Vessel").select("mmsi", "valid_from_ns").first()
+    assert last is not None
+    return {"mmsi": last.mmsi, "at_ns": last.valid_from_ns, "miles": 0.5}
+
+
+@pytest.mark.parametrize(("number", "title", "query"), QUESTIONS)
+def test_question_of_the_cookbook_has_an_answer(
+    spark: SparkSession, tables: Tables, asked: dict[str, Any], number: str, title: str, query: str
+) -> None:
+    if "gone/Vessel" not in tables.names() and "gone_Vessel" in query:
+        pytest.skip("no vessel left")
+    wanted = {name: value for name, value in asked.items() if f":{name}" in query}
+    rows = spark.sql(query, args=wanted).collect()
+    assert rows or number in MAY_BE_EMPTY, title
+
+
+# -- the catalogue
+
+
+def documented() -> dict[str, list[str]]:
+    """The columns of each table that the guide names."""
+    page = (ROOT / "docs/guides/pipeline.md").read_text(encoding="utf-8")
+    found = {}
+    for part in page.split("\n### ")[1:]:
+        name = part.partition("\n")[0].strip()
+        first_table = part.partition("| column |")[2].partition("\n\n")[0]
+        found[name] = re.findall(r"^\| `(\w+)` \|", first_table, re.MULTILINE)
+    return found
+
+
+def test_guide_names_every_column_and_no_other(tables: Tables) -> None:
+    from skerry.spark.catalog import table_schema
+
+    fields = {"mmsi", "name", "kind", "lat", "lon", "course", "speed", "seen", "unknown"}
+    guide = documented()
+    for name in ("updates/T", "history/T", "latest/T"):
+        real = set(tables.frame(name.replace("/T", "/Vessel")).columns) - fields
+        assert set(guide.pop(name)) == real, name
+    for name in ("gone/T", "snapshots/T", "raw"):
+        kind = name.removesuffix("/T")
+        assert set(guide.pop(name)) == set(table_schema(kind).names), name
+    for name in ("rates", "links", "sessions", "alarms"):
+        assert guide.pop(name) == tables.frame(name).columns, name
+    assert guide == {}

@@ -1,0 +1,176 @@
+"""Tables of states against a plain model, over random streams of updates.
+
+Many streams, each with nodes and objects of its own, go through the pipeline together: a job of
+Spark takes as long for one of them as for all.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import skerry
+from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
+from skerry.spark.tables import Tables
+from tests.spark.lakes import SECOND_NS, Pipeline, Teller, record
+from tests.spark.model import Said, State, World, world_of
+
+TYPES = skerry.define_types("""
+struct Ship {
+    1: [key] uint32 id;
+    2: string name;
+    3: float64 lat;
+    4: vector<int32> marks;
+}
+""")
+Ship: Any = TYPES.Ship
+FIELDS = {1: "id", 2: "name", 3: "lat", 4: "marks"}
+BATCH_COUNT = 3
+STREAM_COUNT = 40
+KEY_BIT = 1 << 1
+EXAMPLES = 2
+"""The first is the simplest there is; the second is random, and has many streams in it."""
+
+FEW = settings(
+    max_examples=EXAMPLES,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+
+steps = st.fixed_dictionaries(
+    {
+        "operation": st.sampled_from([CREATE, UPDATE, UPDATE, UPDATE, REMOVE, SNAPSHOT]),
+        "object": st.integers(0, 1),
+        "node": st.integers(0, 1),
+        "name": st.sampled_from(["absent", "cleared", "a", "b"]),
+        "lat": st.sampled_from(["absent", "cleared", 1.5, -2.5]),
+        "marks": st.sampled_from(["absent", "cleared", [], [1, 2]]),
+        "seconds": st.sampled_from([0, 1, 1, 1, 60, 3600, -3600]),
+    }
+)
+late_steps = st.tuples(steps, st.integers(0, BATCH_COUNT - 1), st.integers(-1, BATCH_COUNT - 1))
+"""A step, the batch it comes with, and the one it comes with again, if any."""
+streams = st.lists(late_steps, min_size=1, max_size=10)
+
+
+def told(number: int, stream: list[dict[str, Any]]) -> list[tuple[Update, Said]]:
+    """The updates of a stream, which has two objects and two nodes of its own."""
+    nodes = [Teller(node=10 * number + index + 1) for index in (0, 1)]
+    made = []
+    for step in stream:
+        teller = nodes[step["node"]]
+        obj = Ship(id=10 * number + step["object"])
+        present = KEY_BIT
+        if step["operation"] != REMOVE:
+            for tag in (2, 3, 4):
+                value = step[FIELDS[tag]]
+                if value != "absent":
+                    present |= 1 << tag
+                if value not in ("absent", "cleared"):
+                    setattr(obj, FIELDS[tag], value)
+        teller.now_ns += (step["seconds"] - 1) * SECOND_NS
+        update = teller.tell(obj, step["operation"], present=present)
+        values = {tag: getattr(obj, FIELDS[tag]) for tag in FIELDS if obj.is_set(FIELDS[tag])}
+        said = Said(
+            key=update.key,
+            operation=update.operation,
+            present=present,
+            values=values,
+            node=update.node,
+            position=update.position,
+            time_ns=update.time_ns,
+        )
+        made.append((update, said))
+    return made
+
+
+def states(rows: list[Any]) -> list[State]:
+    return [
+        State(
+            key=bytes(row.key),
+            valid_from_ns=row.valid_from_ns,
+            valid_to_ns=row.valid_to_ns,
+            life=row.life,
+            node=row.node,
+            position=row.position,
+            values={t: row[name] for t, name in FIELDS.items() if row[name] is not None},
+        )
+        for row in rows
+    ]
+
+
+def by_place(found: list[State]) -> list[State]:
+    return sorted(found, key=lambda s: (s.key, s.valid_from_ns, s.node, s.position))
+
+
+def check(spark: Any, lake: Path, expected: World) -> None:
+    tables = Tables(spark, lake)
+    names = tables.names()
+    read = {
+        kind: tables.frame(f"{kind}/Ship").collect() if f"{kind}/Ship" in names else []
+        for kind in ("history", "latest", "gone")
+    }
+    assert by_place(states(read["history"])) == by_place(expected.history)
+    assert by_place(states(read["latest"])) == by_place(expected.latest)
+    assert {bytes(row.key): row.life for row in read["gone"]} == expected.gone
+    shown = World(history=states(read["history"]), latest=states(read["latest"]), gone={})
+    edges = {s.valid_from_ns for s in (*expected.history, *expected.latest)}
+    for instant_ns in {ns + step for ns in edges for step in (-1, 0, 1)}:
+        assert shown.live_at(instant_ns) == expected.live_at(instant_ns)
+    for instant_ns in sorted(edges)[len(edges) // 2 :][:1]:
+        live = {bytes(row.key): row for row in tables.asof("Ship", instant_ns).collect()}
+        values = {
+            key: {t: row[name] for t, name in FIELDS.items() if row[name] is not None}
+            for key, row in live.items()
+        }
+        assert values == expected.live_at(instant_ns)
+
+
+@pytest.mark.slow
+@FEW
+@given(
+    st.lists(st.lists(steps, min_size=1, max_size=10), min_size=STREAM_COUNT, max_size=STREAM_COUNT)
+)
+def test_states_equal_the_model_when_all_comes_in_its_order(
+    spark: Any, many: list[list[dict[str, Any]]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"))
+        # Of two nodes one may be behind the other, and what it says then comes late.
+        alone = [[{**step, "node": 0} for step in stream] for stream in many]
+        all_said = [told(number, stream) for number, stream in enumerate(alone, 1)]
+        for part in (0, 1):
+            halves = [
+                made[part * len(made) // 2 : (part + 1) * len(made) // 2] for made in all_said
+            ]
+            record(pipeline.recordings, [update for half in halves for update, _ in half], Ship)
+            pipeline.run()
+        check(spark, Path(folder, "lake"), world_of(said for m in all_said for _, said in m))
+
+
+@pytest.mark.slow
+@FEW
+@given(st.lists(streams, min_size=STREAM_COUNT, max_size=STREAM_COUNT))
+def test_states_equal_the_model_whatever_is_late_or_comes_twice(
+    spark: Any, many: list[list[tuple[dict[str, Any], int, int]]]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"))
+        batches: list[list[Update]] = [[] for _ in range(BATCH_COUNT)]
+        all_said: list[Said] = []
+        for number, stream in enumerate(many, 1):
+            for (update, said), (_, first, again) in zip(
+                told(number, [step for step, _, _ in stream]), stream, strict=True
+            ):
+                all_said.append(said)
+                for index in {first, again} - {-1}:
+                    batches[index].append(update)
+        for batch in batches:
+            record(pipeline.recordings, batch, Ship)
+            pipeline.run()
+        check(spark, Path(folder, "lake"), world_of(all_said))

@@ -1,0 +1,54 @@
+"""A session that is ready for recordings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import skerry.spark
+from skerry.errors import PipelineError
+from skerry.spark.session import FILTER_PUSHDOWN, session
+from skerry.spark.shipping import has_package, ship_package
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.slow
+
+
+def test_a_second_session_is_the_first(spark: SparkSession) -> None:
+    assert skerry.spark.session("local[2]") is spark
+
+
+def test_settings_are_those_of_the_jobs(spark: SparkSession) -> None:
+    conf = spark.sparkContext.getConf()
+    assert conf.get("spark.ui.enabled") == "false"
+    assert conf.get("spark.driver.host") == "127.0.0.1"
+    assert spark.conf.get("spark.sql.session.timeZone") == "UTC"
+    assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
+
+
+def test_registering_makes_a_session_of_somebody_else_ready(spark: SparkSession) -> None:
+    spark.conf.set(FILTER_PUSHDOWN, "false")
+    skerry.spark.register(spark)
+    assert spark.conf.get(FILTER_PUSHDOWN) == "true"
+    with pytest.raises(Exception, match="no folder of recordings"):
+        spark.read.format("skerry").load()
+
+
+def test_nothing_is_shipped_to_executors_that_have_the_package(spark: SparkSession) -> None:
+    assert has_package(spark)
+    assert not ship_package(spark)
+
+
+def test_a_java_that_cannot_be_used_is_told_before_spark_is_started(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(PipelineError, match="no Java for Spark"):
+        session("local[2]")

@@ -1,0 +1,252 @@
+"""Tables from recordings: what is late, doubled, cleared, changed, and who else can read them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import polars as pl
+import pytest
+from deltalake import DeltaTable
+
+import skerry
+from skerry.codec.envelope import DISTRIBUTOR, UPDATE
+from skerry.errors import PipelineError
+from skerry.runtime.recordings.reader import open_recordings
+from skerry.spark.jobs.maintenance import make_snapshots
+from skerry.spark.lake import LakeConfig
+from skerry.spark.tables import Tables
+from tests.spark.lakes import (
+    HOUR_NS,
+    SECOND_NS,
+    START_NS,
+    Pipeline,
+    Teller,
+    found,
+    record,
+)
+
+TYPES = skerry.define_types("""
+struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: uint64 big; }
+struct Mode { 1: string text; }
+struct Shout [cached=false] { 1: [key] uint32 id; 2: string text; }
+""")
+Vessel: Any = TYPES.Vessel
+Mode: Any = TYPES.Mode
+Shout: Any = TYPES.Shout
+CLEARS_NAME = 0b110
+
+
+def values(tables: Tables, name: str, *columns: str) -> list[tuple[Any, ...]]:
+    rows = tables.frame(name).select(*columns).collect()
+    return sorted((tuple(row) for row in rows), key=str)
+
+
+@pytest.mark.slow
+def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Path) -> None:
+    teller = Teller()
+    updates = [
+        teller.update(Vessel(mmsi=1, lat=1.0)),  # recording began late
+        teller.create(Vessel(mmsi=2, name="b", lat=2.0)),
+        teller.update(Vessel(mmsi=2), present=CLEARS_NAME),
+        teller.remove(Vessel(mmsi=2)),
+        teller.create(Vessel(mmsi=2, lat=3.0)),
+        teller.tell(Mode(text="night"), UPDATE),  # a type without key
+        teller.tell(Shout(id=1, text="ahoy"), UPDATE),
+    ]
+    # The clock goes back an hour, and the client comes back with its count at the beginning.
+    teller.now_ns -= HOUR_NS
+    teller.sender, teller.sequence = 4, 0
+    updates.append(teller.update(Vessel(mmsi=1, lat=4.0, big=2**64 - 1)))
+    record(tmp_path / "recordings", updates, Vessel, Mode, Shout)
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
+    assert pipeline.run().row_count == len(updates)
+
+    tables = Tables(spark, tmp_path / "lake")
+    assert "history/Shout" not in tables.names()
+    assert values(tables, "updates/Shout", "id", "text") == [(1, "ahoy")]
+    assert values(tables, "latest/Mode", "life", "text") == [(0, "night")]
+    at = [START_NS + n * SECOND_NS for n in range(9)]
+    assert values(tables, "history/Vessel", "mmsi", "life", "name", "lat", "valid_to_ns") == [
+        (1, 0, None, 1.0, at[5]),
+        (2, 1, "b", 2.0, at[3]),
+        (2, 1, None, 2.0, at[4]),
+    ]
+    latest = values(tables, "latest/Vessel", "mmsi", "life", "name", "lat", "sender")
+    assert latest == [(1, 0, None, 4.0, 4), (2, 2, None, 3.0, 3)]
+    live = tables.asof("Vessel", at[2]).select("mmsi", "age_s").collect()
+    assert sorted(tuple(row) for row in live) == [(1, 1.0), (2, 0.0)]
+    with pytest.raises(PipelineError, match="message type"):
+        tables.asof("Shout", at[2])
+    with pytest.raises(PipelineError, match="nothing is known of Vesel"):
+        tables.asof("Vesel", at[2])
+    changes = tables.between("Vessel", at[3], at[5]).orderBy("position").collect()
+    assert [(row.change, row.mmsi) for row in changes] == [("update", 2), ("remove", 2)]
+    differing = {row.subject: row for row in tables.diff("Vessel", at[2], at[5]).collect()}
+    (row,) = differing.values()
+    assert (row.change, sorted(row.changed)) == ("replaced", ["lat", "name"])
+    everything = tables.asof(None, at[8]).select("type").collect()
+    assert sorted(row.type for row in everything) == ["Mode", "Vessel", "Vessel"]
+    others_read_the_same(tables, tmp_path / "lake")
+
+
+def others_read_the_same(tables: Tables, lake: Path) -> None:
+    for name in tables.names():
+        ours = tables.frame(name).drop("unknown")
+        columns = ours.columns
+        expected = sorted((plain(row) for row in ours.collect()), key=str)
+        theirs = pl.read_delta(str(lake / name)).select(columns).rows()
+        assert sorted((plain(row) for row in theirs), key=str) == expected
+        rows = duckdb.from_arrow(DeltaTable(lake / name).to_pyarrow_dataset())
+        assert sorted((plain(row) for row in rows.select(*columns).fetchall()), key=str) == expected
+
+
+def plain(row: Any) -> tuple[Any, ...]:
+    def one(value: Any) -> Any:
+        if isinstance(value, bytearray):
+            return bytes(value)
+        return value.replace(tzinfo=None) if hasattr(value, "tzinfo") else value
+
+    return tuple(one(value) for value in row)
+
+
+@pytest.mark.slow
+def test_what_two_recorders_heard_is_there_once(spark: Any, tmp_path: Path) -> None:
+    teller = Teller()
+    said = [teller.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
+    cast = [
+        teller.tell(Shout(id=n, text="x"), UPDATE, source=DISTRIBUTOR, sender=99, position=0)
+        for n in range(3)
+    ]
+    later = [update.replace(time_ns=update.time_ns + 1000, node=8) for update in cast]
+    record(tmp_path / "recordings" / "a", [*said, *cast[:2]], Vessel, Shout)
+    record(tmp_path / "recordings" / "b", [found(said[0]), *said[1:], *later], Vessel, Shout)
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
+    assert pipeline.run().row_count == 6
+    # The same again, from a third: nothing is new.
+    record(tmp_path / "recordings" / "c", [*said, found(said[1]), *cast], Vessel, Shout)
+    assert pipeline.run().row_count == 0
+    tables = Tables(spark, tmp_path / "lake")
+    assert tables.frame("updates/Vessel").where("operation = 1").count() == 3
+    assert tables.frame("latest/Vessel").count() == 3
+
+
+@pytest.mark.slow
+def test_late_segment_changes_what_came_after_it(spark: Any, tmp_path: Path) -> None:
+    teller = Teller()
+    made = [
+        teller.create(Vessel(mmsi=1, name="a", lat=1.0)),
+        teller.update(Vessel(mmsi=1, name="late")),
+        teller.update(Vessel(mmsi=1, lat=2.0)),
+        teller.create(Vessel(mmsi=2)),
+    ]
+    pipeline = Pipeline(
+        spark,
+        tmp_path / "recordings",
+        tmp_path / "lake",
+        LakeConfig(derived=(), snapshot_rows=1, bucket_s=60),
+    )
+    record(pipeline.recordings, [made[0], *made[2:]], Vessel)
+    pipeline.run()
+    tables = Tables(spark, tmp_path / "lake")
+    assert [row.name for row in tables.frame("latest/Vessel").where("mmsi = 1").collect()] == ["a"]
+    record(pipeline.recordings, [made[1]], Vessel)
+    pipeline.run()
+    history = values(tables, "history/Vessel", "valid_from_ns", "name", "lat")
+    assert history == [
+        (START_NS + SECOND_NS, "a", 1.0),
+        (START_NS + 2 * SECOND_NS, "late", 1.0),
+    ]
+    latest = values(tables, "latest/Vessel", "mmsi", "name", "lat")
+    assert latest == [(1, "late", 2.0), (2, None, None)]
+
+
+@pytest.mark.slow
+def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> None:
+    config = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60)
+    teller = Teller()
+    updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in range(3)]
+    for minute in range(6):
+        teller.now_ns = START_NS + minute * 60 * SECOND_NS
+        updates += [teller.update(Vessel(mmsi=n, lat=float(minute))) for n in (0, 1)]
+        if minute == 3:
+            updates.append(teller.remove(Vessel(mmsi=2)))
+    record(tmp_path / "recordings", updates, Vessel)
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", config)
+    plan = pipeline.run()
+    tables = Tables(spark, tmp_path / "lake", config)
+    instants = [START_NS + seconds * SECOND_NS for seconds in (90, 185, 241)]
+    before = [answers(tables, at) for at in instants]
+    assert make_snapshots(pipeline.lake, plan.types["Vessel"]) > 0
+    assert make_snapshots(pipeline.lake, plan.types["Vessel"]) == 0, "they are there by now"
+    assert [answers(tables, at) for at in instants] == before
+    assert [len(answer) for answer in before] == [3, 2, 2]
+
+
+def answers(tables: Tables, at_ns: int) -> list[tuple[Any, ...]]:
+    rows = tables.asof("Vessel", at_ns).select("mmsi", "lat", "life", "age_s").collect()
+    return sorted(tuple(row) for row in rows)
+
+
+@pytest.mark.slow
+def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path) -> None:
+    first: Any = skerry.define_types(
+        "struct Tank { 1: [key] uint32 id; 2: int16 level; 3: string life; }"
+    ).Tank
+    renamed: Any = skerry.define_types(
+        "struct Tank { 1: [key] uint32 id; 2: int32 depth; 4: string note; }"
+    ).Tank
+    other: Any = skerry.define_types("struct Tank { 1: [key] uint32 id; 2: string level; }").Tank
+    teller = Teller()
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
+    record(pipeline.recordings, [teller.create(first(id=1, level=5, life="x"))], first)
+    pipeline.run()
+    changes = [
+        teller.update(renamed(id=1, depth=70_000, note="deep")),
+        teller.create(other(id=7, level="high")),
+    ]
+    record(pipeline.recordings, changes, renamed, other)
+    plan = pipeline.run()
+    assert len(plan.notices) == 1
+    assert "Tank@2 is a table of its own" in plan.notices[0]
+    tables = Tables(spark, tmp_path / "lake")
+    latest = tables.frame("latest/Tank")
+    assert dict(latest.dtypes)["level"] == "int"
+    assert values(tables, "latest/Tank", "id", "level", "life_", "note", "life") == [
+        (1, 70_000, "x", "deep", 1)
+    ]
+    assert values(tables, "updates/Tank", "level") == [(5,), (70_000,)]
+    assert values(tables, "latest/Tank@2", "id", "level") == [(7, "high")]
+    others_read_the_same(tables, tmp_path / "lake")
+
+
+@pytest.mark.slow
+def test_gaps_and_what_nobody_described_are_in_raw(spark: Any, tmp_path: Path) -> None:
+    teller = Teller()
+    folder = tmp_path / "recordings"
+    deep = "/" + "/".join(["level"] * 1000)
+    record(folder, [teller.create(Mode(text="x"), subject=deep)])
+    record(folder, [teller.create(Vessel(mmsi=n, name="x" * 100)) for n in range(5)], Vessel)
+    record(folder, [teller.create(Vessel(mmsi=8, name="y" * 10_000_000))], Vessel)
+    damage(folder)
+    pipeline = Pipeline(spark, folder, tmp_path / "lake")
+    pipeline.run()
+    tables = Tables(spark, tmp_path / "lake")
+    raw = {row.operation: row for row in tables.frame("raw").collect()}
+    assert sorted(raw) == [1, 4]
+    assert raw[1].subject == deep
+    assert raw[1].type == "Mode"
+    assert raw[4].type is None
+    (row,) = tables.frame("latest/Vessel").collect()
+    assert len(row.name) == 10_000_000
+
+
+def damage(folder: Path) -> None:
+    """Change a byte in the middle of the second segment."""
+    (recording,) = open_recordings(folder)
+    segment = recording.segments()[1]
+    data = bytearray(segment.path.read_bytes())
+    place = segment.batches[-1].offset + segment.batches[-1].size // 2
+    data[place] ^= 0xFF
+    segment.path.write_bytes(data)

@@ -1,0 +1,66 @@
+"""Types of what is recorded: internal ones, and as they are described."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.apps.recorder_types import DESCRIPTORS, RecordedTypes
+from skerry.codec.envelope import DISTRIBUTOR, INTERNAL
+from skerry.errors import CodecError, SchemaError
+from skerry.objects.descriptors import describe
+from skerry.schema.fingerprint import fingerprint
+
+
+def learn(types: RecordedTypes, type_: Any) -> Any:
+    obj = describe(type_)
+    return types.learn(obj.descriptor.name, obj.encode())
+
+
+def defined(text: str) -> Any:
+    return skerry.define_types(text)
+
+
+def test_internal_types_are_known_and_messages_of_the_connection_are_services() -> None:
+    types = RecordedTypes()
+    assert types.known["DotsClient"].source == INTERNAL
+    assert types.known["DotsEcho"].is_service
+    names = {type_.name for type_ in types.internal()}
+    assert {"DotsClient", "SkerryLedger", "SkerryBytes"} <= names
+    assert not names & {*DESCRIPTORS, "DotsMsgHello", "DotsEcho"}
+
+
+def test_a_described_type_is_known_with_what_it_is_made_of() -> None:
+    types = RecordedTypes(DISTRIBUTOR)
+    found = defined("enum Kind { 1: tug } struct Vessel { 1: [key] uint32 mmsi; 2: Kind kind; }")
+    assert learn(types, found.Kind.descriptor) == found.Kind.descriptor
+    assert learn(types, found.Vessel.descriptor) == found.Vessel.descriptor
+    known = types.known["Vessel"]
+    assert known.fingerprint == fingerprint(found.Vessel.descriptor)
+    assert known.source == DISTRIBUTOR
+    assert "Kind" not in types.known
+
+
+def test_the_same_description_again_is_nothing_new() -> None:
+    types = RecordedTypes()
+    type_ = defined("struct A { 1: [key] uint32 id; }").A.descriptor
+    assert learn(types, type_) is not None
+    assert learn(types, type_) is None
+
+
+def test_another_definition_takes_its_place_and_the_objects_stay() -> None:
+    types = RecordedTypes()
+    learn(types, defined("struct A { 1: [key] uint32 id; }").A.descriptor)
+    types.known["A"].subjects[b"\x81\x01"] = "/A/1"
+    newer = defined("struct A { 1: [key] uint32 id; 2: string name; }").A.descriptor
+    assert learn(types, newer) == newer
+    assert types.known["A"].fingerprint == fingerprint(newer)
+    assert types.known["A"].subjects == {b"\x81\x01": "/A/1"}
+
+
+@pytest.mark.parametrize("payload", [b"\xa0", b"", b"\xff"])
+def test_what_describes_nothing_is_refused(payload: bytes) -> None:
+    with pytest.raises((CodecError, SchemaError)):
+        RecordedTypes().learn("StructDescriptorData", payload)

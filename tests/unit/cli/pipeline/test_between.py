@@ -1,0 +1,46 @@
+"""`skerry pipeline between`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+Run = Callable[..., Any]
+ALL_OF_IT = ("--from", "2026-11-15T14:00Z", "--to", "2026-11-15T15:00Z")
+
+
+def test_updates_come_in_order_with_what_they_speak_of(run: Run, lake: Path) -> None:
+    done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *ALL_OF_IT, "--json")
+    rows = [json.loads(line) for line in done.out.splitlines()]
+    assert [row["_operation"] for row in rows] == ["create", "create", "update", "remove"]
+    assert rows[2] == {
+        "mmsi": 1,
+        "lat": 52.5,
+        "seen": 1_794_751_203.5,
+        "_operation": "update",
+        "_time": 1_794_751_203.0,
+        "_type": "Vessel",
+        "_key": 1,
+        "_subject": "/Vessel/1",
+        "_sender": 3,
+        "_space": "bay",
+    }
+
+
+def test_end_is_not_included_and_messages_are_told(run: Run, lake: Path) -> None:
+    times = ("--from", "2026-11-15T14:00:01Z", "--to", "2026-11-15T14:00:03Z")
+    done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times)
+    assert [line.split()[2] for line in done.out.splitlines()[1:]] == ["create", "create"]
+    said = run("pipeline", "between", "--tables", lake, "--type", "Hail", *ALL_OF_IT, "--json")
+    assert json.loads(said.out)["text"] == "ahoy"
+
+
+def test_end_before_the_beginning_is_a_mistake(run: Run) -> None:
+    times = ("--from", "2026-11-15T15:00Z", "--to", "2026-11-15T14:00Z")
+    done = run("pipeline", "between", "--tables", "lake", "--type", "Vessel", *times)
+    assert (done.code, "--to is before --from" in done.err) == (2, True)

@@ -1,0 +1,22 @@
+"""`skerry pipeline compact`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+Run = Callable[..., Any]
+
+
+def test_nothing_to_put_together_is_said(run: Run, spark: Any, lake: Path, tmp_path: Path) -> None:
+    copy = copytree(lake, tmp_path / "lake")
+    first = run("pipeline", "compact", "--tables", copy)
+    assert first.code == 0
+    again = run("pipeline", "compact", "--tables", copy)
+    assert (again.code, again.out) == (0, "")
+    assert "nothing to put together" in again.err

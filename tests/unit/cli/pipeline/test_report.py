@@ -1,0 +1,47 @@
+"""`skerry pipeline report`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.slow
+Run = Callable[..., Any]
+
+
+def test_figures_and_page_tell_what_happened(run: Run, lake: Path, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    done = run("pipeline", "report", "--tables", lake, "--to", page)
+    assert done.code == 0
+    assert "bay" in done.out
+    assert "Vessel" in done.out
+    assert str(page) in done.err
+    text = page.read_text(encoding="utf-8")
+    assert "What happened in bay" in text
+    assert "/Vessel/1" in text
+
+
+def test_programs_get_the_figures_as_json(run: Run, lake: Path) -> None:
+    done = run("pipeline", "report", "--tables", lake, "--json")
+    summary, *alarms = map(json.loads, done.out.splitlines())
+    assert summary["_kind"] == "summary"
+    assert (summary["updates"], summary["objects"], summary["types"]) == (5, 1, 2)
+    assert summary["updates_by_type"] == {"Vessel": 4, "Hail": 1}
+    assert summary["latency_ms"] == pytest.approx(2.0)
+    assert (summary["lost"], alarms) == (0, [])
+
+
+def test_folder_of_the_page_must_be_there(run: Run, tmp_path: Path) -> None:
+    page = tmp_path / "none" / "report.html"
+    done = run("pipeline", "report", "--tables", "lake", "--to", page)
+    assert (done.code, "there is no folder" in done.err) == (2, True)
+
+
+def test_empty_folder_is_told_and_is_no_error(run: Run, spark: Any, tmp_path: Path) -> None:
+    done = run("pipeline", "report", "--tables", tmp_path / "none")
+    assert (done.code, done.out) == (0, "")
+    assert "no updates" in done.err

@@ -1,0 +1,70 @@
+"""The Spark of a command."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from skerry.cli.pipeline.sparks import elsewhere, spoken_faults
+from skerry.errors import PipelineError
+
+Run = Callable[..., Any]
+
+
+def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("skerry.spark.extras.NEEDED", ("pyspark_that_nobody_has",))
+    done = run("pipeline", "asof", "--tables", "lake", "--at", "2026-11-15T14:00:00Z")
+    assert done.code == 1
+    assert "pyspark_that_nobody_has is not installed" in done.err
+    assert "pip install 'skerry[spark]'" in done.err
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [("--memory", "lots", "no amount of memory"), ("--conf", "spark.ui", "KEY=VALUE")],
+)
+def test_settings_are_checked_before_anything_starts(
+    run: Run, option: str, value: str, words: str
+) -> None:
+    done = run("pipeline", "compact", "--tables", "lake", option, value)
+    assert done.code == 2
+    assert words in done.err
+
+
+def test_words_of_programs_go_to_a_file_and_ours_to_people(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with elsewhere() as (words, people):
+        subprocess.run([sys.executable, "-c", "import os; os.write(2, b'noise')"], check=True)
+        people.write("starting\n")
+        people.flush()
+        assert words.read_text(encoding="utf-8") == "noise"
+    assert not words.exists()
+    subprocess.run([sys.executable, "-c", "import os; os.write(2, b'after')"], check=True)
+    assert capfd.readouterr().err == "starting\nafter"
+
+
+def test_stderr_is_back_after_an_error(capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(RuntimeError), elsewhere():
+        raise RuntimeError
+    subprocess.run([sys.executable, "-c", "import os; os.write(2, b'after')"], check=True)
+    assert capfd.readouterr().err == "after"
+
+
+def test_faults_of_spark_say_the_one_thing_that_matters() -> None:
+    from pyspark.errors import PySparkException
+
+    trace = (
+        "Job aborted\n  File worker.py, line 3\nskerry.errors.RecordingError: it is damaged\nmore"
+    )
+    with pytest.raises(PipelineError, match=r"^it is damaged$") as caught, spoken_faults():
+        raise PySparkException(trace)
+    assert "--debug" in (caught.value.hint or "")
+    with pytest.raises(PipelineError, match=r"^no such column$"), spoken_faults():
+        raise PySparkException("no such column\nat org.apache.spark")
+    with pytest.raises(PipelineError, match="JVM of Spark is gone"), spoken_faults():
+        raise ConnectionRefusedError

@@ -1,0 +1,57 @@
+"""What people and monitors see of a job."""
+
+from __future__ import annotations
+
+import urllib.request
+
+import pytest
+
+from skerry.cli.output import Output
+from skerry.cli.pipeline.watching import Watch, served_metrics, shown_progress, summary_text
+from skerry.errors import ConnectFailed
+from skerry.spark.jobs.stream import Progress
+
+
+def progress(**others: object) -> Progress:
+    usual = {
+        "batch_count": 2,
+        "row_count": 1234,
+        "rows_per_s": 50.0,
+        "backlog_rows": 7,
+        "stages_done": 1,
+        "stages_total": 4,
+    }
+    return Progress(**{**usual, **others})  # type: ignore[arg-type]
+
+
+def test_line_tells_how_far_it_is() -> None:
+    assert summary_text(progress()) == "1,234 rows in 2 batches, 7 wait"
+    assert summary_text(progress(batch_count=1, backlog_rows=0)) == "1,234 rows in 1 batch"
+
+
+def test_notices_are_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with shown_progress(Output(), Watch()) as show:
+        show(progress(notices=("Vessel@2 was opened",)))
+        show(progress(notices=("Vessel@2 was opened",)))
+    assert capsys.readouterr().err.count("Vessel@2 was opened") == 1
+
+
+def test_metrics_are_those_of_the_job(capsys: pytest.CaptureFixture[str]) -> None:
+    watch = Watch()
+    watch.progress(progress())
+    watch.batch_done(seconds=1.5, at_s=1000.0)
+    with served_metrics("127.0.0.1:0", watch, Output()):
+        place = capsys.readouterr().err.split()[-1]
+        with urllib.request.urlopen(place, timeout=10) as answer:
+            text = answer.read().decode()
+    assert "skerry_pipeline_rows_total 1234.0" in text
+    assert "skerry_pipeline_backlog_rows 7.0" in text
+    assert "skerry_pipeline_batch_seconds 1.5" in text
+    assert "skerry_pipeline_is_running 1.0" in text
+
+
+def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with served_metrics("127.0.0.1:0", Watch(), Output()):
+        taken = capsys.readouterr().err.split()[-1].removeprefix("http://").partition("/")[0]
+        with pytest.raises(ConnectFailed), served_metrics(taken, Watch(), Output()):
+            pass

@@ -1,0 +1,35 @@
+"""`skerry record cut`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Run = Callable[..., Any]
+
+
+def test_a_time_is_cut_out(run: Run, recording: Path, clean_place: Path) -> None:
+    span = ("--from", "2023-11-14T22:13:22Z", "--to", "2023-11-14T22:13:24Z")
+    done = run("record", "cut", recording, clean_place / "part", *span, "--json")
+    assert json.loads(done.out) == {"folder": str(clean_place / "part"), "rows": 2, "duplicates": 0}
+    lines = run("record", "export", clean_place / "part", "-").out.splitlines()
+    assert [json.loads(line)["mmsi"] for line in lines] == [2, 3]
+
+
+def test_types_and_subjects_are_chosen(run: Run, recording: Path, clean_place: Path) -> None:
+    words = ("--types", "Vessel", "--subjects", "/Vessel/4")
+    assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *words).out
+
+
+def test_a_folder_that_is_a_recording_is_not_written_to(run: Run, recording: Path) -> None:
+    done = run("record", "cut", recording, recording)
+    assert done.code == 1
+    assert "is a recording already" in done.err
+
+
+def test_what_is_no_moment_is_refused(run: Run, recording: Path) -> None:
+    done = run("record", "cut", recording, "x", "--from", "yesterday")
+    assert done.code == 2
+    assert "yesterday" in done.err

@@ -1,0 +1,50 @@
+"""`skerry record info`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Run = Callable[..., Any]
+
+
+def test_people_see_what_is_in_it(run: Run, recording: Path) -> None:
+    out = run("record", "info", recording).out
+    assert "Vessel                5" in out
+    assert "2023-11-14T22:13:25Z" in out
+    assert "3 updates missing" in out
+    assert "of the space local" in out
+
+
+def test_programs_get_all_of_it(run: Run, recording: Path) -> None:
+    row = json.loads(run("record", "info", recording, "--json").out)
+    assert row["row_count"] == 7
+    assert row["types"]["Vessel"] == 5
+    assert row["time_max"] == "2023-11-14T22:13:25Z"
+    assert row["gaps"][0]["count"] == 3
+    assert row["folder"] == str(recording)
+
+
+def test_a_folder_of_recordings_has_a_line_for_each(run: Run, made: Any, clean_place: Path) -> None:
+    made("all/a")
+    made("all/b")
+    lines = run("record", "info", clean_place / "all", "--json").out.splitlines()
+    assert [Path(json.loads(line)["folder"]).name for line in lines] == ["a", "b"]
+
+
+def test_what_was_mended_and_dropped_is_told(run: Run, recording: Path) -> None:
+    with (recording / "manifest.jsonl").open("a") as file:
+        repair = {"name": "x.arrow", "kept_batches": 1, "kept_rows": 2, "lost_bytes": 9}
+        file.write(json.dumps({"repaired": repair}) + "\n")
+        file.write(json.dumps({"dropped": {"name": "old.arrow", "reason": "age"}}) + "\n")
+    out = run("record", "info", recording).out
+    assert "x.arrow: 9 bytes were cut off" in out
+    assert "old.arrow: age" in out
+
+
+def test_no_recording_is_an_error(run: Run, clean_place: Path) -> None:
+    done = run("record", "info", clean_place / "nothing")
+    assert done.code == 1
+    assert "there is no folder" in done.err

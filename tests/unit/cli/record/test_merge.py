@@ -1,0 +1,24 @@
+"""`skerry record merge`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+Run = Callable[..., Any]
+
+
+def test_what_both_have_is_there_once(run: Run, made: Any, clean_place: Path) -> None:
+    done = run("record", "merge", made("a", 5), made("b", 3), clean_place / "both", "--json")
+    assert json.loads(done.out) == {"folder": str(clean_place / "both"), "rows": 5, "duplicates": 3}
+
+
+def test_people_are_told_how_many(run: Run, made: Any, clean_place: Path) -> None:
+    done = run("record", "merge", made("a", 2), made("b", 2, sender=9), clean_place / "both")
+    assert "4 rows of 2 recordings; 0 were there twice" in done.out
+
+
+def test_it_takes_recordings(run: Run, clean_place: Path) -> None:
+    assert run("record", "merge", clean_place / "x").code == 2

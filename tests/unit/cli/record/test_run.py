@@ -1,0 +1,85 @@
+"""`skerry record` on a real node."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.cli.record.run import line_of
+from skerry.observe.recorder_metrics import RecorderStatistics
+
+Run = Callable[..., Any]
+
+
+def test_what_is_there_is_recorded(run: Run, node: Any, types: Path) -> None:
+    known = skerry.load_types(types)
+    with skerry.connect(node.place, types=known) as space:
+        space.publish(known.Vessel(mmsi=1, name="Maren"))
+        space.flush()
+        done = run("record", "--to", "rec", "--types", "Vessel", "--count", "1", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["updates"] == 1
+    (line,) = run("record", "export", "rec", "-").out.splitlines()
+    assert json.loads(line)["name"] == "Maren"
+
+
+@pytest.mark.slow
+def test_it_ends_after_some_time_and_says_what_it_did(run: Run, node: Any) -> None:
+    done = run("record", "--to", "rec", "--seconds", "0.3", "--space", "harbour")
+    assert done.code == 0, done.err
+    assert "recording to rec" in done.err
+    assert "0 gaps" in done.out
+    assert json.loads(run("record", "info", "rec", "--json").out)["space"] == "harbour"
+    again = run("record", "--to", "rec", "--seconds", "0.1")
+    assert again.code == 1
+    assert "harbour" in again.err
+
+
+def test_configuration_and_flags_go_together(run: Run, node: Any, clean_place: Path) -> None:
+    (clean_place / "skerry.toml").write_text('[recorder]\nspace = "quay"\nbatch_ms = 20\n')
+    words = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")
+    done = run("record", "--to", "rec", *words, "--seconds", "0.05")
+    assert done.code == 0, done.err
+    assert json.loads(run("record", "info", "rec", "--json").out)["space"] == "quay"
+
+
+def test_it_needs_a_folder_or_a_command(run: Run) -> None:
+    done = run("record")
+    assert done.code == 2
+    assert "--to DIR" in done.err
+
+
+def test_a_group_of_bytes_has_no_types(run: Run) -> None:
+    done = run("record", "--to", "rec", "--multicast", "239.1.1.1:4711", "--types", "Vessel")
+    assert done.code == 2
+    assert "--kind objects" in done.err
+
+
+def test_what_a_crash_left_is_mended_with_a_word(run: Run, node: Any, clean_place: Path) -> None:
+    run("record", "--to", "rec", "--seconds", "0.05")
+    folder = clean_place / "rec"
+    name = json.loads((folder / "recording.json").read_text())["id"][:8]
+    (folder / f"{name}-0000000099.arrow.open").write_bytes(b"half a batch")
+    done = run("record", "--to", "rec", "--seconds", "0.05")
+    assert "0000000099.arrow.open was not sealed" in done.err
+
+
+def test_the_line_tells_how_it_goes() -> None:
+    now = RecorderStatistics(rows=1200, bytes=2048, gaps=1, queued_bytes=5, trouble="no room")
+    assert line_of(now, 350.0) == (
+        "1,200 rows, 350 rows/s, 2.0 KiB, 1 gaps, 5 B wait, trouble: no room"
+    )
+
+
+def test_on_a_terminal_the_line_is_shown(
+    run: Run, node: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.cli.record.run._SHOW_S", 0.0)
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    done = run("record", "--to", "rec", "--seconds", "0.2")
+    assert done.code == 0

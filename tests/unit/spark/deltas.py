@@ -1,0 +1,43 @@
+"""Tables made without Spark, for tests of what looks at logs only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from skerry.spark.delta import Change, DataFile, Table
+from skerry.spark.lake import delta_schema
+from skerry.spark.store import Store
+
+SCHEMA = pa.schema([pa.field("order_ns", pa.int64()), pa.field("hour", pa.string())])
+
+
+def data_file(root: Path, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
+    """A file with these times, which is in no log yet."""
+    path = root / table / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"order_ns": pa.array(times, pa.int64())}), path)
+    return DataFile(
+        path=name,
+        byte_count=path.stat().st_size,
+        rows=len(times),
+        parts={"hour": hour},
+        low={"order_ns": min(times)},
+        high={"order_ns": max(times)},
+    )
+
+
+def change(table: str, *added: DataFile, removed: tuple[str, ...] = ()) -> Change:
+    return Change(
+        table=table,
+        schema=delta_schema(SCHEMA),
+        divided_by=("hour",),
+        added=added,
+        removed=removed,
+    )
+
+
+def table_of(root: Path, name: str) -> Table:
+    return Table(Store(root), name)

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.spark.jobs.building import BatchInputs, stage_derived
+from skerry.spark.lake import Lake, LakeConfig
+from skerry.spark.transforms.derived import Derived, Inputs
+from tests.unit.spark.deltas import change, data_file
+
+NO_SPARK: Any = None
+
+
+def test_without_new_rows_nothing_is_built(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    assert stage_derived(lake, {}, {}, label="b") == {}
+
+
+def test_inputs_of_a_type_that_has_no_table_are_none(tmp_path: Path) -> None:
+    derived = Derived(name="d", partition_by="hour", schema=NO_SPARK, build=NO_SPARK)
+    inputs = BatchInputs(Lake(NO_SPARK, tmp_path), {}, {}, derived, frozenset(["2026-11-15T14"]))
+    assert inputs.types() == ()
+    assert inputs.updates("Vessel") is None
+    assert inputs.raw() is None
+
+
+@pytest.mark.slow
+def test_touched_parts_are_built_anew_and_others_stay(spark: Any, tmp_path: Path) -> None:
+    from pyspark.sql import types as T  # noqa: N812
+
+    schema = T.StructType.fromDDL("count int, day string")
+    assert isinstance(schema, T.StructType)
+    asked: list[frozenset[str]] = []
+
+    def build(inputs: Inputs) -> Any:
+        assert isinstance(inputs, BatchInputs)
+        asked.append(inputs.parts)
+        return spark.createDataFrame([(len(asked), day) for day in sorted(inputs.parts)], schema)
+
+    derived = Derived(name="days", partition_by="day", schema=schema, build=build)
+    lake = Lake(spark, tmp_path, LakeConfig(derived=(derived,)))
+    for number, hours in enumerate((["2026-11-15T14", "2026-11-16T00"], ["2026-11-16T01"])):
+        files = [
+            data_file(tmp_path, "updates/T", f"{number}{hour}.parquet", 1, hour=hour)
+            for hour in hours
+        ]
+        made = stage_derived(lake, {}, {"updates/T": change("updates/T", *files)}, label="b")
+        lake.table("days").commit(made["days"], application="x", version=number)
+    assert asked == [{"2026-11-15", "2026-11-16"}, {"2026-11-16"}]
+    rows = sorted(tuple(row) for row in lake.table("days").frame(spark).collect())
+    assert rows == [(1, "2026-11-15"), (2, "2026-11-16")]

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import skerry
+from skerry.runtime.recordings.reader import open_recordings
+from skerry.spark.jobs.definitions import Content, content_of_segments, with_definition
+from skerry.spark.lake import TypeState
+from tests.spark.lakes import Teller, record
+
+FIRST: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; }").T
+WIDER: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; 3: bool c; }").T
+OTHER: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: bool b; }").T
+MESSAGE: Any = skerry.define_types("struct M [cached=false] { 1: uint8 a; }").M
+
+
+def test_definitions_that_fit_share_a_table_and_others_get_their_own() -> None:
+    states: dict[str, TypeState] = {}
+    said: list[str] = []
+    for cls in (FIRST, WIDER, OTHER, MESSAGE):
+        state, notices = with_definition(states, cls.descriptor)
+        states[state.table] = state
+        said += notices
+    assert list(states) == ["T", "T@2", "M"]
+    assert len(states["T"].schema.fingerprints) == 2
+    assert [states[name].is_cached for name in states] == [True, True, False]
+    assert len(said) == 1
+    assert said[0].startswith("T@2 is a table of its own: two definitions of T do not fit")
+
+
+def test_name_of_a_type_leads_nowhere_else() -> None:
+    state, _ = with_definition({}, replace(FIRST.descriptor, name="../x"))
+    assert state.table == "%2E%2E%2Fx"
+
+
+def content(folder: Path, known: dict[str, TypeState]) -> Content:
+    (recording,) = open_recordings(folder)
+    return content_of_segments(recording.segments(), known)
+
+
+def test_segments_tell_what_they_have_rows_of(tmp_path: Path) -> None:
+    teller = Teller()
+    rows = [teller.create(FIRST(a=1)), teller.create(WIDER(a=1)), teller.create(MESSAGE(a=1))]
+    record(tmp_path, rows, FIRST, WIDER)
+    found = content(tmp_path, {})
+    assert set(found.used) == {"T"}
+    assert len(found.used["T"]) == 2
+    assert [name for name, _ in found.undescribed] == ["M"]
+    again = content(tmp_path, dict(found.states))
+    assert again.states == found.states
+    record(tmp_path, [teller.create(MESSAGE(a=2))], MESSAGE)
+    assert content(tmp_path, {}).undescribed == (), "the second segment describes it"

@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from skerry.spark.delta import Change
+from skerry.spark.jobs.lateness import Rebuilding
+from skerry.spark.lake import Lake, delta_schema
+from tests.unit.spark.deltas import data_file
+from tests.unit.spark.test_lake import STATE
+
+NO_SPARK: Any = None
+
+
+def test_snapshots_that_reach_past_the_first_change_are_dropped(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    name = f"snapshots/{STATE.table}"
+    schema = pa.schema([(n, pa.int64()) for n in ("order_ns", "edge_ns", "until_ns")])
+    files = tuple(
+        replace(
+            data_file(tmp_path, name, f"{edge}.parquet", 1),
+            parts={"edge_ns": str(edge), "until_ns": str(edge + 10)},
+        )
+        for edge in (0, 10, 20)
+    )
+    lake.table(name).commit(
+        Change(
+            table=name,
+            schema=delta_schema(schema),
+            divided_by=("edge_ns", "until_ns"),
+            added=files,
+        ),
+        application="x",
+        version=0,
+    )
+    work = Rebuilding(
+        lake=lake,
+        state=STATE,
+        fields=(),
+        touched=NO_SPARK,
+        updates=NO_SPARK,
+        moved=None,
+        since_ns=15,
+    )
+    assert sorted(work.snapshot_files()) == ["10.parquet", "20.parquet"]

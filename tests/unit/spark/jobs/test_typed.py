@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from skerry.spark.jobs.typed import Interval, Staged, _is_wider
+from skerry.spark.schema import spark_schema
+from tests.unit.spark.test_lake import STATE
+
+NEVER: Interval = (0, -1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "is_wider"),
+    [
+        ({"a": pa.int32()}, False),
+        ({"a": pa.int64()}, True),
+        ({"a": pa.int32(), "b": pa.string()}, False),
+        ({"b": pa.string()}, False),
+    ],
+)
+def test_table_is_written_anew_if_a_kind_has_changed(
+    wanted: dict[str, pa.DataType], is_wider: bool
+) -> None:
+    known = spark_schema(pa.schema({"a": pa.int32()}))
+    assert _is_wider(spark_schema(pa.schema(wanted)), known) == is_wider
+
+
+def test_what_is_staged_is_a_value() -> None:
+    staged = Staged(state=STATE, changes=(), row_count=0)
+    assert staged == Staged(state=STATE, changes=(), row_count=0)

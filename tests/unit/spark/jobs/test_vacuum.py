@@ -1,0 +1,65 @@
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from skerry.errors import PipelineError
+from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
+from skerry.spark.lake import Lake, Plan
+from tests.unit.spark.deltas import change, data_file
+
+NO_SPARK: Any = None
+
+
+def lake_with(root: Path) -> Lake:
+    """A table with a file of an old version, one of now, and one that never came to be."""
+    lake = Lake(NO_SPARK, root)
+    files = [data_file(root, "t", f"{name}/x.parquet", 1) for name in ("old", "now", "orphan")]
+    table = lake.table("t")
+    table.commit(change("t", files[0]), application="x", version=0)
+    table.commit(change("t", files[1], removed=("old/x.parquet",)), application="x", version=1)
+    return lake
+
+
+def test_what_no_table_names_is_deleted(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path)
+    assert vacuum(lake, 0, dry_run=True).file_count == 2
+    done = vacuum(lake, 0)
+    assert isinstance(done, Vacuumed)
+    assert done.file_count == 2
+    assert done.byte_count > 0
+    assert [path.parent.name for path in tmp_path.glob("t/*/*.parquet")] == ["now"]
+    assert not (tmp_path / "t" / "orphan").exists()
+    assert vacuum(lake, 0).file_count == 0
+
+
+def test_young_files_are_left_alone(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path)
+    assert vacuum(lake).file_count == 0
+    for path in tmp_path.glob("t/*/*.parquet"):
+        os.utime(path, (1, 1))
+    # The one of the old version was in the table until now.
+    assert vacuum(lake, KEEP_HOURS).file_count == 1
+    assert not (tmp_path / "t" / "orphan").exists()
+
+
+def test_files_of_a_plan_are_not_orphans(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path)
+    planned = data_file(tmp_path, "t", "planned/x.parquet", 1)
+    lake.write_plan(Plan(number=5, changes=(change("t", planned),)))
+    os.utime(tmp_path / "t/planned/x.parquet", (1, 1))
+    vacuum(lake, 1)
+    assert (tmp_path / "t/planned/x.parquet").exists()
+
+
+def test_short_grace_needs_that_nobody_writes(tmp_path: Path) -> None:
+    lake = lake_with(tmp_path)
+    with Lake(NO_SPARK, tmp_path).writing():
+        with pytest.raises(PipelineError, match="another job"):
+            vacuum(lake, 0.5)
+        vacuum(lake, 2)
+    with pytest.raises(PipelineError, match="-1 hours"):
+        vacuum(lake, -1)

@@ -1,0 +1,134 @@
+"""Figures, gathered from tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from skerry.spark.report.findings import Findings, TableSize, gather
+from skerry.spark.transforms import alarms, links, rates, sessions
+from skerry.spark.transforms.events import EVENTS, SNAPSHOT
+
+pytestmark = pytest.mark.slow
+NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
+NOON_NS = 1_789_992_000_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Frames:
+    """Tables that are made by hand."""
+
+    tables: dict[str, DataFrame] = field(default_factory=dict)
+
+    def names(self) -> Sequence[str]:
+        return sorted(self.tables)
+
+    def frame(self, name: str) -> DataFrame:
+        return self.tables[name]
+
+
+def event(second: float, **others: Any) -> dict[str, Any]:
+    ns = NOON_NS + round(second * 1e9)
+    usual = {"space": "bay", "subject": "/Vessel/1", "type": "Vessel", "operation": 2}
+    facts = {"sender": 7, "node": 99, "source": "access", "payload_bytes": 10}
+    return {**usual, **facts, "time_ns": ns, "order_ns": ns, "sent_ns": ns - 4_000_000, **others}
+
+
+@pytest.fixture(scope="module")
+def found(spark: SparkSession) -> Findings:
+    def made(schema: StructType, rows: Sequence[dict[str, Any]]) -> DataFrame:
+        cells = [tuple(row.get(name) for name in schema.names) for row in rows]
+        return spark.createDataFrame(cells, schema)
+
+    said = made(
+        EVENTS,
+        [
+            event(0, operation=SNAPSHOT),
+            *(event(n) for n in range(3)),
+            event(1, type="Buoy", subject="/Buoy/9", sender=8),
+            event(2, type="DotsClient", subject="/DotsClient/7", sender=1, source="internal"),
+        ],
+    ).cache()
+    travelled = links.build(said).cache()
+    alarm = {"kind": "storm", "space": "bay", "node": 99, "score": 9.0, "evidence": "much"}
+    times = {"since": NOON, "until": NOON + timedelta(minutes=1), "day": "2026-09-21"}
+    return gather(
+        Frames(
+            tables={
+                "updates/Vessel": said,
+                "latest/Vessel": spark.range(2).toDF("mmsi"),
+                "latest/DotsClient": spark.range(5).toDF("id"),
+                "rates": rates.build(said),
+                "links": travelled,
+                "sessions": sessions.build(travelled),
+                "alarms": made(
+                    alarms.SCHEMA,
+                    [
+                        {**alarm, **times, "type": "Vessel"},
+                        {**alarm, **times, "score": 20.0, "sender": 7, "name": "tracker"},
+                        {**alarm, **times, "score": 1.0, "sender": 7},
+                        {**alarm, **times, "score": 0.5},
+                    ],
+                ),
+            }
+        ),
+        [TableSize(name="rates", rows=3, files=1, byte_count=99)],
+    )
+
+
+def test_summary_counts_what_was_said(found: Findings) -> None:
+    summary = found.summary
+    assert summary is not None
+    assert (summary.spaces, summary.updates, summary.byte_count) == (("bay",), 5, 50)
+    assert (summary.since, summary.until) == (NOON, NOON + timedelta(seconds=2))
+    assert (summary.nodes, summary.clients, summary.lost) == (1, 2, 0)
+    assert (summary.types, summary.objects) == (2, 2), "the node's own are left out"
+    assert summary.latency_ms == pytest.approx(4.0)
+
+
+def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
+    assert found.steps is not None
+    assert (found.steps.seconds, found.steps.count) == (1, 3)
+    assert [(line.name, line.values) for line in found.rates] == [
+        ("Vessel", (1, 1, 1)),
+        ("Buoy", (0, 1, 0)),
+        ("DotsClient", (0, 0, 1)),
+    ]
+    assert found.latency is not None
+    assert found.latency.is_exact
+    assert found.latency.p50 == pytest.approx((4.0, 4.0, 4.0))
+    assert found.lost == (0, 0, 0)
+
+
+def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
+    assert [(life.kind, life.name, life.updates) for life in found.lives] == [
+        ("node", "node 99", 5),
+        ("client", "client 7", 3),
+        ("client", "client 8", 1),
+    ]
+
+
+def test_alarms_name_what_they_are_about(found: Findings) -> None:
+    assert [alarm.who for alarm in found.alarms] == [
+        "tracker",
+        "type Vessel",
+        "client 7",
+        "node 99",
+    ]
+
+
+def test_subjects_and_sizes_are_there(found: Findings) -> None:
+    first, *_ = found.subjects
+    assert (first.name, first.updates) == ("/Vessel/1", 3)
+    assert not found.are_prefixes
+    assert found.tables[0].byte_count == 99
+
+
+def test_no_tables_are_no_findings() -> None:
+    assert gather(Frames()).summary is None

@@ -1,0 +1,177 @@
+"""The page of a report."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from html.parser import HTMLParser
+
+import pytest
+
+from skerry.spark.report.findings import Alarm, Findings, Life, Subject, Summary, TableSize
+from skerry.spark.report.page import page
+from skerry.spark.report.series import Latency, Line, Steps
+
+pytestmark = pytest.mark.slow
+NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
+HOSTILE = "<script>alert('x')</script>\"' onload=\"\x1b[31m\u202e"
+
+SUMMARY = Summary(
+    spaces=("local",),
+    since=NOON,
+    until=NOON + timedelta(seconds=3),
+    updates=1234,
+    byte_count=56_789,
+    types=2,
+    nodes=1,
+    clients=3,
+    objects=60,
+    lost=40,
+    latency_ms=0.42,
+)
+FINDINGS = Findings(
+    summary=SUMMARY,
+    steps=Steps(first=1_789_992_000, count=4, seconds=1),
+    rates=(Line(name="Vessel", values=(1, 2, 3, 4)),),
+    latency=Latency(p50=(1.0,) * 4, p90=(2.0,) * 4, p99=(3.0,) * 4, is_exact=True),
+    lost=(0, 40, 0, 0),
+    lives=(
+        Life(
+            kind="client",
+            name="tracker",
+            first=NOON,
+            last=NOON + timedelta(seconds=1),
+            ended="connection closed",
+            updates=5,
+            published=("Vessel",),
+        ),
+    ),
+    lives_left_out=7,
+    alarms=(
+        Alarm(
+            kind="storm",
+            who="type Vessel",
+            since=NOON,
+            until=NOON + timedelta(minutes=1),
+            score=41.25,
+            evidence="9,000 updates in a minute",
+        ),
+    ),
+    subjects=(Subject(name="/Vessel/1", updates=9), Subject(name="/Vessel/2", updates=3)),
+    tables=(TableSize(name="updates/Vessel", rows=1234, files=2, byte_count=99_000),),
+)
+
+
+class Reader(HTMLParser):
+    """Takes a page apart as a browser would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: set[str] = set()
+        self.words: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes |= {name for name, _ in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        # A narrow space inside a number is no end of a word.
+        return re.sub(r"[ \n]+", " ", " ".join(self.words))
+
+
+def read(findings: Findings) -> Reader:
+    reader = Reader()
+    reader.feed(page(findings, made=NOON + timedelta(hours=1)))
+    return reader
+
+
+def test_page_tells_all_that_was_found() -> None:
+    text = read(FINDINGS).text
+    for words in (
+        "What happened in local",
+        "2026-09-21 12:00:00 to 12:00:03, 3 s",
+        "1\u202f234",
+        "56.8 KB",
+        "0.42 ms",
+        "steps of a second",
+        "slowest hundredth of all updates",
+        "tracker",
+        "7 more are in the table sessions",
+        "storm",
+        "9,000 updates in a minute",
+        "/Vessel/1",
+        "updates/Vessel",
+        "99 KB",
+    ):
+        assert words in text, words
+
+
+def test_page_needs_nothing_and_runs_nothing() -> None:
+    text = page(FINDINGS, made=NOON)
+    reader = read(FINDINGS)
+    assert not {"script", "img", "link", "iframe", "object"} & set(reader.tags)
+    assert not [name for name in reader.attributes if name.startswith("on")]
+    assert "default-src &#x27;none&#x27;" in text or "default-src 'none'" in text
+    loaded = re.findall(r'(?:src|href)="(?!#)([^"]*)"', text)
+    assert loaded == []
+
+
+def test_names_are_nothing_but_text() -> None:
+    hostile = replace(
+        FINDINGS,
+        summary=replace(SUMMARY, spaces=(HOSTILE,)),
+        rates=(Line(name=HOSTILE, values=(1, 2, 3, 4)),),
+        lives=(replace(FINDINGS.lives[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),),
+        alarms=(replace(FINDINGS.alarms[0], kind=HOSTILE, who=HOSTILE, evidence=HOSTILE),),
+        subjects=(Subject(name=HOSTILE, updates=1),),
+        tables=(replace(FINDINGS.tables[0], name=HOSTILE),),
+    )
+    calm, reader = read(FINDINGS), read(hostile)
+    assert reader.tags.count("script") == 0
+    assert reader.attributes == calm.attributes
+    assert reader.text.count("alert('x')") >= 5, "it is shown, not run"
+    assert "\x1b" not in reader.text
+    assert "\u202e" not in reader.text
+
+
+def test_long_names_are_cut() -> None:
+    text = read(replace(FINDINGS, subjects=(Subject(name="/" + "x" * 5000, updates=1),))).text
+    assert "x" * 100 in text
+    assert "x" * 200 not in text
+
+
+def test_quiet_recording_says_so() -> None:
+    calm = replace(
+        FINDINGS,
+        summary=replace(SUMMARY, lost=0, byte_count=None, latency_ms=None),
+        latency=None,
+        alarms=(),
+        lives=(),
+        subjects=(),
+        rates=(),
+        tables=(),
+    )
+    text = read(calm).text
+    assert "Nothing is known to be missing." in text
+    assert "Nothing stands out." in text
+    assert "there is none to show" in text
+    assert "Busiest" not in text
+
+
+def test_nothing_recorded_is_a_page_too() -> None:
+    text = read(Findings(summary=None)).text
+    assert "There are no updates in these tables." in text
+
+
+def test_larger_recordings_say_what_their_figures_are_of() -> None:
+    assert FINDINGS.latency is not None
+    large = replace(FINDINGS, are_prefixes=True, latency=replace(FINDINGS.latency, is_exact=False))
+    text = read(large).text
+    assert "First levels of subjects" in text
+    assert "of the typical sender" in text
