@@ -460,8 +460,8 @@ RECORDER_SUBJECT_COUNT_MAX: Final = 10_000
 forgotten, and made anew as they come."""
 
 RECORDER_QUEUE_BYTES_MAX: Final = 256 * 1024 * 1024
-"""Bytes of rows that wait for the disk: some seconds of the fastest space. Past it rows are left out
-and a gap stands in their place, since the space must not wait for a disk."""
+"""Bytes of rows that wait for the disk: some seconds of the fastest space. Past it rows are left
+out and a gap stands in their place, since the space must not wait for a disk."""
 
 RECORDER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
 """Objects of a group that wait in a recorder for the description of their type, which comes within

@@ -12,9 +12,7 @@ from skerry.observe.recorder_metrics import (
 
 
 def test_every_metric_is_made_and_no_other() -> None:
-    made = {
-        metric.name for metric in RecorderCollector(RecorderStatistics).collect()
-    }
+    made = {metric.name for metric in RecorderCollector(RecorderStatistics).collect()}
     assert made == {name.removesuffix("_total") for name in RECORDER_METRICS}
 
 
