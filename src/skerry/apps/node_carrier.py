@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
+from skerry.apps.inside_stream import InsideStream
 from skerry.engine.admission import INSIDE
 from skerry.engine.carrier.carrier import Carrier, system_group
 from skerry.engine.carrier.events import GroupStatistics
@@ -149,7 +150,7 @@ class NodeCarrier:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.Handle | None = None
         self._turning: asyncio.Handle | None = None
-        self._stream: _Stream | None = None
+        self._stream: InsideStream | None = None
         self._failures: dict[Direction, str] = {}
         self._is_ended = asyncio.Event()
         self._is_closing = False
@@ -197,12 +198,12 @@ class NodeCarrier:
 
     # -- what the node tells
 
-    def said(self, stream: _Stream) -> None:
+    def said(self, stream: InsideStream) -> None:
         """The node wrote something: it is taken up when all others had their turn."""
         if stream is self._stream:
             self._turn_soon()
 
-    def ended(self, stream: _Stream) -> None:
+    def ended(self, stream: InsideStream) -> None:
         """The node ended the stream."""
         if stream is self._stream:
             self._stream = None
@@ -276,7 +277,7 @@ class NodeCarrier:
         opens_ns = self._carrier.opens_ns
         if opens_ns is None or now_ns < opens_ns or self._is_closing:
             return
-        self._stream = stream = _Stream(self, self._server)
+        self._stream = stream = InsideStream(self, self._server)
         stream.address = self._server.opened(stream, Wire(), INSIDE, True)
         # Where there was no room for one more client, it is gone already.
         if self._stream is stream:
@@ -314,44 +315,6 @@ class NodeCarrier:
         due_ns = self._carrier.deadline_ns()
         if due_ns is not None:
             self._timer = self._loop.call_later(max(0, due_ns - now_ns) / 1e9, self._turn)
-
-
-class _Stream:
-    """What the server takes for the stream of a client."""
-
-    def __init__(self, carrier: NodeCarrier, server: NodeServer) -> None:
-        self._carrier = carrier
-        self._server = server
-        self.address: Address | None = None
-        self.waiting: list[bytes] = []
-        """What the node wrote and the carrier has not taken up."""
-        self._is_over = False
-
-    def write(self, data: bytes, /) -> None:
-        """Keep it for the next turn."""
-        self.waiting.append(data)
-        self._carrier.said(self)
-
-    def close(self) -> None:
-        """It is over at once: there is nobody to wait for."""
-        if self._is_over:
-            return
-        self._is_over = True
-        self._carrier.ended(self)
-        # Not now: whoever calls is still at it.
-        asyncio.get_running_loop().call_soon(self._leave)
-
-    def abort(self) -> None:
-        """The same."""
-        self.close()
-
-    def is_closing(self) -> bool:
-        """Whether it is over."""
-        return self._is_over
-
-    def _leave(self) -> None:
-        if self.address is not None:
-            self._server.lost(self.address, self)
 
 
 def _fitted(parameters: DistributorConfig, made: MulticastSocket) -> DistributorConfig:

@@ -11,6 +11,7 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from skerry.apps.inside_stream import InsideStream
 from skerry.apps.node_recording_config import NodeRecordingConfig
 from skerry.apps.recorder_node import EVERYTHING
 from skerry.apps.recorder_queue import RowQueue
@@ -27,7 +28,6 @@ from skerry.protocol.access.client import (
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import Wire
-from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.runtime.streams import NodeServer
@@ -92,12 +92,12 @@ class NodeRecorder:
 
     # -- what the node tells
 
-    def said(self, stream: _Stream) -> None:
+    def said(self, stream: InsideStream) -> None:
         """The node wrote something: it is taken up when all others had their turn."""
         if stream is self._stream and self._turning is None and not self._is_closing:
             self._turning = self._loop.call_soon(self._turn)
 
-    def ended(self, stream: _Stream) -> None:
+    def ended(self, stream: InsideStream) -> None:
         """The node ended the stream."""
         if stream is self._stream:
             self._stream = None
@@ -155,12 +155,11 @@ class NodeRecorder:
                 self._witness.told_all()
 
 
-class _Stream:
-    """What the server takes for the stream of a client, and that client."""
+class _Stream(InsideStream):
+    """The stream, and the client at its end."""
 
     def __init__(self, recorder: NodeRecorder, server: NodeServer) -> None:
-        self._recorder = recorder
-        self._server = server
+        super().__init__(recorder, server)
         # No secret and no chance: who is inside the node is not asked.
         self.client = ClientConnection(
             Wire(),
@@ -169,33 +168,3 @@ class _Stream:
             wants_preload=False,
             extensions=EXTENSION_SUBJECTS | EXTENSION_ORIGIN,
         )
-        self.address: Address | None = None
-        self.waiting: list[bytes] = []
-        """What the node wrote and the recorder has not taken up."""
-        self._is_over = False
-
-    def write(self, data: bytes, /) -> None:
-        """Keep it for the next turn."""
-        self.waiting.append(data)
-        self._recorder.said(self)
-
-    def close(self) -> None:
-        """It is over at once: there is nobody to wait for."""
-        if self._is_over:
-            return
-        self._is_over = True
-        self._recorder.ended(self)
-        # Not now: whoever calls is still at it.
-        asyncio.get_running_loop().call_soon(self._leave)
-
-    def abort(self) -> None:
-        """The same."""
-        self.close()
-
-    def is_closing(self) -> bool:
-        """Whether it is over."""
-        return self._is_over
-
-    def _leave(self) -> None:
-        if self.address is not None:
-            self._server.lost(self.address, self)

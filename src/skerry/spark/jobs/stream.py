@@ -17,7 +17,7 @@ from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.batch import process_batch
 from skerry.spark.jobs.maintenance import maintain
-from skerry.spark.jobs.offset_log import query_id, ranges_of
+from skerry.spark.jobs.offset_log import offset_of, query_id, ranges_of
 from skerry.spark.lake import Lake, Plan
 
 if TYPE_CHECKING:
@@ -134,6 +134,13 @@ class Stream:
             stages_total=total,
             notices=self._notices,
         )
+
+    def _known(self) -> dict[str, int]:
+        """How far earlier jobs came."""
+        lake, last = self.lake, self.lake.last_plan()
+        if last.number < 0:
+            return {}
+        return dict(offset_of(lake.store, lake.checkpoint, last.batch) or {})
 
     def _start(self, trigger: Mapping[str, Any]) -> StreamingQuery:
         reader = (
