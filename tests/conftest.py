@@ -31,6 +31,7 @@ SPARK = {HERE / "spark", HERE / "unit" / "spark", HERE / "unit" / "cli" / "pipel
 """Folders of tests that share one Spark, so one process."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Files stay together, so that what a module sets up is set up once; all of Spark does."""
     for item in items:
