@@ -26,19 +26,6 @@ settings.register_profile(
 settings.load_profile("skerry")
 
 
-HERE = Path(__file__).parent
-SPARK = {HERE / "spark", HERE / "unit" / "spark", HERE / "unit" / "cli" / "pipeline"}
-"""Folders of tests that share one Spark, so one process."""
-
-
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files stay together, so that what a module sets up is set up once; all of Spark does."""
-    for item in items:
-        group = item.path if SPARK.isdisjoint(item.path.parents) else HERE / "spark"
-        item.add_marker(pytest.mark.xdist_group(str(group)))
-
-
 def pytest_report_header() -> str:
     return f"skerry {build_info.version()} ({build_info.mode()}) from {build_info.__file__}"
 

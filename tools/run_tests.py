@@ -11,6 +11,7 @@ import os
 import runpy
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -31,6 +32,12 @@ BOTH_WAYS = (
     "tests/unit/test_build_info.py",
 )
 """What the hot modules can change, so what has to pass in both builds."""
+
+SPARK = ("tests/spark", "tests/unit/cli/pipeline", "tests/unit/spark")
+"""What shares one Spark, so one process. It mostly waits, so it runs beside the rest."""
+
+NO_TESTS = 5
+"""How pytest ends when there was nothing to do."""
 
 JOBS = min(2, os.cpu_count() or 1)
 
@@ -60,13 +67,39 @@ def run_plain_only(paths: list[str], options: list[str]) -> int:
 
 def run(mode: str, source: Path | None, paths: list[str], options: list[str]) -> int:
     print(f"== {mode} build: {' '.join(paths)}", flush=True)
-    command = [sys.executable, "-P", "-m", "pytest", "-q", *parallel(), *options, *paths]
-    return subprocess.run(command, check=False, env=environment(mode, source)).returncode
+    env = environment(mode, source)
+    apart = [path for path in SPARK if any(is_below(path, named) for named in paths)]
+    rest = [path for path in paths if not any(is_below(path, folder) for folder in SPARK)]
+    apart += [path for path in paths if path not in (*rest, *apart)]
+    with tempfile.TemporaryFile("w+") as output:
+        command = [sys.executable, "-P", "-m", "pytest", "-q", *options]
+        beside = None
+        if apart:
+            told = output if rest else None
+            beside = subprocess.Popen([*command, *apart], env=env, stdout=told, stderr=told)
+        codes = []
+        try:
+            if rest:
+                left_out = [f"--ignore={path}" for path in apart]
+                others = [*command, *parallel(), *left_out, *rest]
+                codes.append(subprocess.run(others, check=False, env=env).returncode)
+        finally:
+            if beside is not None:
+                codes.append(beside.wait())
+                output.seek(0)
+                print(output.read(), end="", flush=True)
+    # Where tests are chosen by name, one of the two may have none of them.
+    return max((code for code in codes if code != NO_TESTS), default=NO_TESTS)
+
+
+def is_below(path: str, folder: str) -> bool:
+    """Whether a path of tests is a folder, or lies in it."""
+    return Path(path.partition("::")[0]).is_relative_to(folder)
 
 
 def parallel() -> list[str]:
-    # The groups are made in tests/conftest.py.
-    return ["-n", str(JOBS), "--dist", "loadgroup"] if JOBS > 1 else []
+    # Files stay together, so that what a module sets up is set up once.
+    return ["-n", str(JOBS), "--dist", "loadfile"] if JOBS > 1 else []
 
 
 def environment(mode: str, source: Path | None) -> dict[str, str]:
