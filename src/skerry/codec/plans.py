@@ -124,6 +124,9 @@ class StructPlan:
         self.fields: list[FieldPlan] = fields
         self.values_of: Any = values_of
         """Gives the tuple of all field values of an object, in declaration order."""
+        self.layout: Any = None
+        """What `codec.swift` makes of it for structs that have such a field: one for all of them,
+        or types that use each other many times over would take all memory."""
         self.by_tag: list[FieldPlan | None] = [None] * TAG_COUNT
         self.keys: list[FieldPlan] = []
         self.mask: i64 = 0

@@ -232,7 +232,9 @@ cdef class _Value:
                 if 0 <= tag < ENUM_TAG_COUNT:
                     self.members[<int>tag] = <PyObject*>member
         elif kind == STRUCT:
-            self.nested = Layout(plan.struct)
+            if plan.struct.layout is None:
+                plan.struct.layout = Layout(plan.struct)
+            self.nested = plan.struct.layout
             self.is_known = self.nested.is_known
         elif kind == VECTOR:
             self.element = _Value(plan.element)

