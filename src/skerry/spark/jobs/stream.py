@@ -90,6 +90,7 @@ class Stream:
         for path in self.paths:
             open_recordings(path)
         with self.lake.writing():
+            self._seen = self._known()
             for left in reversed(range(_TRIES)):
                 try:
                     self._run_once(trigger, on_progress, is_stopping)
