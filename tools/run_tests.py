@@ -7,11 +7,13 @@ SKERRY_PURE=1) the whole suite runs plain, once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import runpy
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,8 +38,13 @@ BOTH_WAYS = (
 SPARK = ("tests/spark", "tests/unit/cli/pipeline", "tests/unit/spark")
 """What shares one Spark, so one process. It mostly waits, so it runs beside the rest."""
 
+SPARKLESS = "tests/unit/spark/decode"
+"""What lies there and needs no Spark."""
+
 NO_TESTS = 5
 """How pytest ends when there was nothing to do."""
+
+PYTEST = (sys.executable, "-P", "-m", "pytest", "-q")
 
 JOBS = min(2, os.cpu_count() or 1)
 
@@ -48,48 +55,81 @@ def main(arguments: list[str]) -> int:
     options = [argument for argument in arguments if argument not in named]
     if mode_of(None) == "plain":
         return run_plain_only(named or ["tests"], options)
-    compiled = run("compiled", None, named or ["tests"], options)
-    again = [path for path in named or BOTH_WAYS if Path(path.partition("::")[0]).exists()]
-    plain = run("plain", ROOT / "src", again, options)
+    with beside_spark("compiled", named or ["tests"], options) as spark:
+        compiled = run("compiled", None, named or ["tests"], options)
+        again = [path for path in named or BOTH_WAYS if Path(path.partition("::")[0]).exists()]
+        plain = run("plain", ROOT / "src", again, options)
+    compiled = worst(compiled, spark.code)
     print(f"== compiled: {word(compiled)}, plain: {word(plain)}", flush=True)
-    return compiled or plain
+    return worst(compiled, plain)
 
 
 def run_plain_only(paths: list[str], options: list[str]) -> int:
     missing = "SKERRY_PURE is set" if wants_pure() else what_is_missing()
     print(f"== plain build only: {missing or 'the compilation failed'}", flush=True)
-    code = run("plain", None, paths, options)
+    with beside_spark("plain", paths, options) as spark:
+        code = run("plain", None, paths, options)
     if missing is None:
         print("== error: there is a C compiler, and the hot modules do not compile", flush=True)
         return 1
-    return code
+    return worst(code, spark.code)
 
 
 def run(mode: str, source: Path | None, paths: list[str], options: list[str]) -> int:
+    """Run all tests of these paths but those that share Spark."""
+    paths = [path for path in paths if not shares_spark(path)]
+    if not paths:
+        return NO_TESTS
     print(f"== {mode} build: {' '.join(paths)}", flush=True)
-    env = environment(mode, source)
-    apart = [path for path in SPARK if any(is_below(path, named) for named in paths)]
-    rest = [path for path in paths if not any(is_below(path, folder) for folder in SPARK)]
-    apart += [path for path in paths if path not in (*rest, *apart)]
+    left_out = [f"--ignore={folder}" for folder in spark_folders(paths)]
+    command = [*PYTEST, *options, *parallel(), *left_out, *paths]
+    return subprocess.run(command, check=False, env=environment(mode, source)).returncode
+
+
+class SparkTests:
+    """The tests that share one Spark, and how they ended."""
+
+    def __init__(self) -> None:
+        self.code = NO_TESTS
+
+
+@contextlib.contextmanager
+def beside_spark(mode: str, paths: list[str], options: list[str]) -> Iterator[SparkTests]:
+    """Run what shares Spark of these paths beside the body, and show at its end what it said."""
+    tests = SparkTests()
+    shared = [path for path in paths if shares_spark(path)]
+    apart = list(dict.fromkeys([*spark_folders(paths), *shared]))
+    if not apart:
+        yield tests
+        return
+    print(f"== {mode} build, beside what follows: {' '.join(apart)}", flush=True)
     with tempfile.TemporaryFile("w+") as output:
-        command = [sys.executable, "-P", "-m", "pytest", "-q", *options]
-        beside = None
-        if apart:
-            told = output if rest else None
-            beside = subprocess.Popen([*command, *apart], env=env, stdout=told, stderr=told)
-        codes = []
+        command = [*PYTEST, *options, *apart]
+        running = subprocess.Popen(
+            command, env=environment(mode, None), stdout=output, stderr=subprocess.STDOUT
+        )
         try:
-            if rest:
-                left_out = [f"--ignore={path}" for path in apart]
-                others = [*command, *parallel(), *left_out, *rest]
-                codes.append(subprocess.run(others, check=False, env=env).returncode)
+            yield tests
         finally:
-            if beside is not None:
-                codes.append(beside.wait())
-                output.seek(0)
-                print(output.read(), end="", flush=True)
-    # Where tests are chosen by name, one of the two may have none of them.
+            tests.code = running.wait()
+            output.seek(0)
+            print(f"== {mode} build: {' '.join(apart)}\n{output.read()}", end="", flush=True)
+
+
+def worst(*codes: int) -> int:
+    """How all of it ended. Where tests are chosen by name, a part may have none of them."""
     return max((code for code in codes if code != NO_TESTS), default=NO_TESTS)
+
+
+def spark_folders(paths: list[str]) -> list[str]:
+    """The folders within these paths whose tests share one Spark."""
+    return [folder for folder in SPARK if any(is_below(folder, path) for path in paths)]
+
+
+def shares_spark(path: str) -> bool:
+    """Whether what is named lies in a folder whose tests share one Spark."""
+    inside = any(is_below(path, folder) for folder in SPARK)
+    return inside and not is_below(path, SPARKLESS)
 
 
 def is_below(path: str, folder: str) -> bool:
@@ -129,7 +169,7 @@ def wants_pure() -> bool:
 
 
 def word(code: int) -> str:
-    return "passed" if code == 0 else "FAILED"
+    return {0: "passed", NO_TESTS: "no tests"}.get(code, "FAILED")
 
 
 if __name__ == "__main__":

@@ -40,7 +40,7 @@ def assert_gone(numbers: list[int], folder: Path) -> None:
 
 def finished(process: subprocess.Popen[str], **options: Any) -> tuple[str, str]:
     try:
-        return process.communicate(timeout=180, **options)
+        return process.communicate(timeout=600, **options)
     finally:
         process.kill()
         process.communicate()

@@ -25,6 +25,6 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
         cwd=copy.parent,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=600,
     )
     assert done.returncode == 0, done.stdout + done.stderr
