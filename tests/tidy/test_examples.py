@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -26,5 +27,6 @@ def test_example_runs(example: Path, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         timeout=600,
+        env={**os.environ, "SKERRY_STATE_DIR": str(tmp_path / "state")},
     )
     assert done.returncode == 0, done.stdout + done.stderr

@@ -29,6 +29,8 @@ BLOCK = re.compile(
     r"^(?:<!-- (?P<mark>.+?) -->\n\n?)?^```(?P<language>\w*)\n(?P<text>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
+PATIENCE_S = 600.0
+"""Long enough for Spark to start on a busy computer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,8 @@ def test_every_python_block_runs_or_says_why_not(page: Path) -> None:
 @pytest.mark.parametrize("page", [page for page in PAGES if is_marked(page)], ids=name_of)
 def test_blocks_of_a_page_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    # A node of a page keeps what it stores to itself.
+    monkeypatch.setenv("SKERRY_STATE_DIR", str(tmp_path / "state"))
     pending: list[Block] = []
     for block in blocks(page):
         if block.mark.startswith("file: "):
@@ -100,6 +104,7 @@ def run_python(page: Path, so_far: list[Block]) -> None:
         capture_output=True,
         text=True,
         env=environment(),
+        timeout=PATIENCE_S,
     )
     assert done.returncode == 0, f"{name_of(page)}:{so_far[-1].line}\n{done.stdout}{done.stderr}"
 
@@ -113,6 +118,7 @@ def run_console(page: Path, block: Block) -> None:
             stderr=subprocess.STDOUT,
             text=True,
             env=environment(),
+            timeout=PATIENCE_S,
         )
         where = f"{name_of(page)}:{block.line}: {command}\n{done.stdout}"
         assert done.returncode == 0, where
