@@ -70,6 +70,7 @@ HOT_MODULES = (
     "src/skerry/protocol/patterns.py",
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/multicast.py",
+    "src/skerry/runtime/trains.py",
 )
 
 LEAVES = ("src/skerry/codec/swift.pyx", "src/skerry/spark/decode/columnar.pyx")

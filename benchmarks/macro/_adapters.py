@@ -2,8 +2,8 @@
 
 This is a plugin of `benchmarks/peers.py`. Four peers: bare subjects with bytes and typed objects,
 each through TCP and through a Unix socket. Both sides are asyncio spaces, used as a program
-would: what is published in one turn of the loop leaves together, and the callback is called with
-an event for each object.
+would: what is published in one turn of the loop leaves together, or in pieces of 64 KiB if that is
+more, and the callback is called with an event for each object.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import skerry
@@ -29,7 +30,7 @@ __all__ = ["TYPES", "RawSession", "SpaceSession", "TypedSession"]
 T = TypeVar("T")
 Callback = Callable[[Any], Any]
 
-TURN = 256
+TURN = 1024
 """Messages between two turns of the publisher's loop; one look at the window every 64."""
 
 TYPES = skerry.define_types("""
@@ -125,22 +126,27 @@ class SpaceSession(Session):
         return self.run(self._rounds(out, back, size, count, gap))
 
     async def _rounds(self, out: str, back: str, size: int, count: int, gap: float) -> list[int]:
-        arrived: asyncio.Queue[bytes] = asyncio.Queue()
-        self.listen(back, arrived.put_nowait)
+        waiting: asyncio.Future[bytes] = self.loop.create_future()
+
+        def on_answer(answer: bytes) -> None:
+            if not waiting.done():
+                waiting.set_result(answer)
+
+        self.listen(back, on_answer)
         await self.space.flush()
         head, tail = out.encode(), bytes(size - 9)
         times: list[int] = []
         number, end = 0, time.monotonic() + GIVE_UP_S
         while len(times) < count and time.monotonic() < end:
             payload = head + U64.pack(number) + tail
-            publish = self.prepare(out, payload)
-            started = now()
-            publish()
-            try:
-                answer = await asyncio.wait_for(arrived.get(), LOST_S)
-            except TimeoutError:
-                answer = b""
-            passed = now() - started
+            publish, waiting = self.prepare(out, payload), self.loop.create_future()
+            answer = b""
+            with suppress(TimeoutError):
+                async with asyncio.timeout(LOST_S):
+                    started = now()
+                    publish()
+                    answer = await waiting
+                    passed = now() - started
             if answer[1:9] == payload[1:9]:
                 times.append(passed)
             number += 1
@@ -181,7 +187,8 @@ class TypedSession(SpaceSession):
     """Uncached objects whose encoded form is as long as the harness's payload: 56 bytes."""
 
     def prepare(self, topic: str, payload: bytes) -> Callable[[], None]:
-        return lambda: self.space.publish(object_for(topic, payload))
+        obj = object_for(topic, payload)
+        return lambda: self.space.publish(obj)
 
     async def publish_all(self, topic: str, ring: list[bytes], gate: Callable[[int], int]) -> int:
         publish = self.space.publish
@@ -210,13 +217,13 @@ class TypedSession(SpaceSession):
             )
             return
         # The harness looks at the number in every 64th payload; these are its payloads.
-        payloads = [head + U64.pack(number) for number in range(RING)]
+        payloads, mask = [head + U64.pack(number) for number in range(RING)], RING - 1
 
         def on_event(event: Any) -> None:
             tick = event.object
             if tick.ask < 0.0:
                 raise ValueError("nobody published that")
-            callback(payloads[tick.seq & (RING - 1)])
+            callback(payloads[tick.seq & mask])
 
         self.space.subscribe(BY_TOPIC[topic], on_event)
 

@@ -72,8 +72,10 @@ __all__ = [
     "RECORDING_BATCH_MS_MAX",
     "RECORDING_BATCH_ROW_COUNT_MAX",
     "RECORDING_CHANNEL_COUNT_MAX",
+    "RECORDING_FILLED_COUNT_MAX",
     "RECORDING_FINDING_COUNT_MAX",
     "RECORDING_FOLLOWER_COUNT_MAX",
+    "RECORDING_GAP_COUNT_MAX",
     "RECORDING_LINE_BYTES_MAX",
     "RECORDING_ROWS_BYTES_MAX",
     "RECORDING_SEEN_RANGE_COUNT_MAX",
@@ -88,6 +90,7 @@ __all__ = [
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
     "SEND_SUBJECT_COUNT_MAX",
+    "SHELF_HOLE_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
     "SIM_INBOX_COUNT_MAX",
@@ -310,6 +313,10 @@ REPLAY_SORTED_COUNT_MAX: Final = 10_000
 """Objects of a type that are told or cleared in the order of their keys. Sorting a million keys
 would hold everybody up for a second, and nobody may rely on the order."""
 
+SHELF_HOLE_COUNT_MAX: Final = 1024
+"""Places of objects that are gone, besides as many as there are objects, before the others move up:
+seldom enough that it costs nothing for each, and places take no more memory than objects."""
+
 ROUTE_MEMO_COUNT_MAX: Final = 65_536
 """Subjects of one type for which it is remembered who hears of them. Past it all are forgotten and
 found again as they come."""
@@ -450,6 +457,14 @@ RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 
 RECORDING_FOLLOWER_COUNT_MAX: Final = 1000
 """Files that are looked at to find one who follows. Each is someone who was there once."""
+
+RECORDING_FILLED_COUNT_MAX: Final = 100_000_000
+"""Updates of one gap of which it is looked up whether another recording has each: a byte for each
+at a time. No recorder was away for longer and missed nothing that others did not miss, too."""
+
+RECORDING_GAP_COUNT_MAX: Final = 1000
+"""Gaps that wait to be told, each of a node or a sender. A group may have any number of senders;
+past it the rest is one gap."""
 
 RECORDER_OBJECT_COUNT_MAX: Final = CACHE_OBJECT_COUNT_MAX
 """Objects that a recorder remembers to tell a create from an update: as many as the node can have.

@@ -26,11 +26,11 @@ from skerry.protocol.distributor.events import ConnectionClosed, Direction
 from skerry.protocol.distributor.identity import address_bytes, draw_identity
 from skerry.protocol.machine import Address, Event
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.datagrams import cut_train
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.key_files import open_seal, read_keys
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
 from skerry.runtime.streams import NodeServer
+from skerry.runtime.trains import cut_train
 
 __all__ = ["NodeCarrier", "NodeDistributorConfig", "group_of_node"]
 

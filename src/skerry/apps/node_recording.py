@@ -56,6 +56,8 @@ class NodeRecorder:
         self._writing = WritingThread(self._queue, writer, tell=log.warning)
         self._witness = Witness(self._queue, space=space, is_whole=True)
         self._witness.intake.on_service = self._served
+        if writer.ending is not None:
+            self._witness.go_on(writer.ending)
         self._loop = asyncio.get_running_loop()
         self._stream: _Stream | None = None
         self._turning: asyncio.Handle | None = None

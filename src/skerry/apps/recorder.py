@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, Protocol
@@ -17,6 +18,7 @@ from skerry.observe.metrics import CONTENT_TYPE, written
 from skerry.observe.recorder_metrics import RecorderStatistics, recorder_registry
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.health import HealthServer, Page
+from skerry.runtime.recordings.endings import Ending
 from skerry.runtime.recordings.manifest import Repair
 from skerry.runtime.recordings.writer import RecordingWriter
 
@@ -92,6 +94,11 @@ class Recorder:
         """What a recorder before this one left unfinished."""
         return self._writer.repairs
 
+    @property
+    def ending(self) -> Ending | None:
+        """Where a recorder before this one ended; None if there was none."""
+        return self._writer.ending
+
     def add(self, source: RecordingSource) -> None:
         """One more source; before `run`."""
         self._sources.append(source)
@@ -130,7 +137,7 @@ class Recorder:
             updates=sum(source.taken_count for source in self._sources),
             rows=writer.row_count,
             bytes=writer.byte_count,
-            gaps=queue.gap_count,
+            gaps=queue.gap_count + writer.gap_count,
             lost_rows=queue.lost_count + writer.lost_row_count,
             disconnects=sum(source.lost_count for source in self._sources),
             dropped_segments=writer.dropped_count,
@@ -169,14 +176,14 @@ class Recorder:
                 break
 
     async def _end(self, pages: HealthServer | None) -> None:
-        try:
-            for source in self._sources:
-                await source.stop()
-        finally:
-            self.queue.close()
+        # The last first; and each, whatever becomes of those before.
+        async with AsyncExitStack() as stack:
+            stack.callback(self._writing.stop)
             if pages is not None:
-                await pages.close()
-            self._writing.stop()
+                stack.push_async_callback(pages.close)
+            stack.callback(self.queue.close)
+            for source in self._sources:
+                stack.push_async_callback(source.stop)
 
     def _summary(self) -> Summary:
         now = self.statistics()

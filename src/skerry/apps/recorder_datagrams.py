@@ -12,14 +12,14 @@ from typing import Any, Final
 
 from mypy_extensions import i64
 
-from skerry.apps.recorder_intake import KnownType
+from skerry.apps.recorder_intake import NO_KEY, KnownType, sent_ns_of
 from skerry.client.events import BYTES_NAME
 from skerry.codec.encoder import head
 from skerry.codec.envelope import CREATE, DISTRIBUTOR, REMOVE, UPDATE
 from skerry.codec.pieces import Pieces, canonical_key, split_again
 from skerry.errors import CodecError
 from skerry.limits import RECORDER_WAITING_BYTES_MAX
-from skerry.protocol.access.header import NEVER, Header, read_header
+from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
 __all__ = ["DATAGRAM_SPAN", "GroupIntake"]
@@ -27,8 +27,9 @@ __all__ = ["DATAGRAM_SPAN", "GroupIntake"]
 DATAGRAM_SPAN: Final = 65536
 """Numbers of one datagram: no datagram has as many updates as bytes."""
 
-_NO_KEY: Final = b"\x80"
 _HEAD_COUNT_MAX: Final = 4096
+_WAITING_BYTES: Final = 500
+"""About what an object that waits takes besides its payload: header, subject and numbers."""
 
 
 class GroupIntake:
@@ -95,7 +96,7 @@ class GroupIntake:
                 subject,
                 CREATE,
                 2,
-                _NO_KEY,
+                NO_KEY,
                 before + data,
                 self._space,
                 known.fingerprint,
@@ -145,13 +146,13 @@ class GroupIntake:
                 self._write(*item)
             else:
                 self._waiting.append(item)
-                self._waiting_bytes += len(item[2])
+                self._waiting_bytes += _WAITING_BYTES + len(item[2])
 
     def give_up(self) -> None:
         """Write what waits, without knowing its type."""
         while self._waiting:
             item = self._waiting.popleft()
-            self._waiting_bytes -= len(item[2])
+            self._waiting_bytes -= _WAITING_BYTES + len(item[2])
             self._write(*item)
 
     def _head(self, size: int) -> bytes:
@@ -184,10 +185,10 @@ class GroupIntake:
             self._waiting.append(
                 (header, subject, payload, int(sender), int(sequence), int(time_ns))
             )
-            self._waiting_bytes += len(payload)
+            self._waiting_bytes += _WAITING_BYTES + len(payload)
             while self._waiting_bytes > self._waiting_bytes_max:
                 item = self._waiting.popleft()
-                self._waiting_bytes -= len(item[2])
+                self._waiting_bytes -= _WAITING_BYTES + len(item[2])
                 self._write(*item)
 
     def _write(
@@ -207,7 +208,6 @@ class GroupIntake:
                 self.unreadable_count += 1
             if known.is_cached:
                 operation = REMOVE if header.remove_obj == 1 else UPDATE
-        sent_ns: i64 = -1 if header.sent_time == NEVER else int(header.sent_time * 1e9)
         rows = self.rows
         rows.append(
             header.type_name,
@@ -222,7 +222,7 @@ class GroupIntake:
             sender,
             sequence,
             sequence,
-            sent_ns,
+            sent_ns_of(header.sent_time),
             time_ns,
             DISTRIBUTOR,
         )

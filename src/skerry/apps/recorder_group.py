@@ -9,10 +9,10 @@ from typing import Final, Literal
 
 from skerry.apps.recorder_datagrams import DATAGRAM_SPAN, GroupIntake
 from skerry.apps.recorder_queue import RowQueue
-from skerry.apps.recorder_types import DESCRIPTORS, RecordedTypes
+from skerry.apps.recorder_types import RecordedTypes
 from skerry.client.distributor import aio
 from skerry.codec.envelope import DISTRIBUTOR
-from skerry.errors import CodecError, SchemaError
+from skerry.errors import CodecError, LimitExceeded, SchemaError
 from skerry.ids import hash64
 from skerry.protocol.distributor.config import Dialect
 from skerry.protocol.distributor.events import (
@@ -24,8 +24,10 @@ from skerry.protocol.distributor.events import (
 )
 from skerry.protocol.machine import Event
 from skerry.protocol.patterns import PatternTree
+from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.gaps import Gap
 from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.endings import Ending
 from skerry.schema.model import StructType
 
 __all__ = ["GroupKind", "GroupSource", "GroupWishes", "sender_number"]
@@ -33,8 +35,11 @@ __all__ = ["GroupKind", "GroupSource", "GroupWishes", "sender_number"]
 GroupKind = Literal["bytes", "objects"]
 
 _U32: Final = 0xFFFFFFFF
+_SENDER_COUNT_MAX: Final = 4096
+"""Senders whose numbers are remembered. Each that starts anew is another one, and it is quickly
+computed again."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
-_DESCRIPTIONS: Final = tuple(f"/{name}/" for name in DESCRIPTORS)
+_DESCRIPTIONS: Final = tuple(f"/{name}/" for name in DESCRIPTOR_TYPES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,9 +60,17 @@ class GroupSource:
     """Records what is published in a group. `tell` hears of what goes wrong in it."""
 
     def __init__(
-        self, queue: RowQueue, wishes: GroupWishes, *, space: str, tell: Callable[[str], None]
+        self,
+        queue: RowQueue,
+        wishes: GroupWishes,
+        *,
+        space: str,
+        tell: Callable[[str], None],
+        ending: Ending | None = None,
     ) -> None:
         self._queue = queue
+        self._ending = ending
+        """Where a recorder before this one ended."""
         self._wishes = wishes
         self._tell = tell
         self._types = RecordedTypes(DISTRIBUTOR)
@@ -102,6 +115,10 @@ class GroupSource:
             application="skerry-record",
             socket_buffer_bytes=_BUFFER_BYTES,
         )
+        if self._ending is not None:
+            reason = "the recorder was not running"
+            gap = Gap(count=0, reason=reason, first_ns=self._ending.time_ns, last_ns=wall_ns())
+            self._queue.tell_gap(gap)
         self._connection.tap(self.heard)
 
     async def stop(self) -> None:
@@ -149,6 +166,8 @@ class GroupSource:
     def _sender(self, sender: SenderInfo) -> int:
         number = self._senders.get(sender)
         if number is None:
+            if len(self._senders) >= _SENDER_COUNT_MAX:
+                self._senders.clear()
             number = self._senders[sender] = sender_number(sender)
         return number
 
@@ -170,7 +189,7 @@ class GroupSource:
     def _described(self, descriptor: str, payload: bytes) -> None:
         try:
             type_ = self._types.learn(descriptor, payload)
-        except (CodecError, SchemaError):
+        except (CodecError, SchemaError, LimitExceeded):
             self.intake.unreadable_count += 1
             return
         if isinstance(type_, StructType):

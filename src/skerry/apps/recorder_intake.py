@@ -17,15 +17,16 @@ from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import Pieces, canonical_key, split_again
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject, text_level
+from skerry.engine.stencils import TIME_S_MAX
 from skerry.errors import CodecError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import RECORDER_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX
-from skerry.protocol.access.header import NEVER, Header, read_header
+from skerry.protocol.access.header import Header, read_header
 from skerry.recording.rows import Rows
 
-__all__ = ["KnownType", "NodeIntake"]
+__all__ = ["NO_KEY", "KnownType", "NodeIntake", "sent_ns_of"]
 
-_NO_KEY: Final = b"\x80"
+NO_KEY: Final = b"\x80"
 """The canonical key of an object of a type without key fields."""
 
 
@@ -71,7 +72,8 @@ class NodeIntake:
         self.on_service: Any = None
         """Called with header and payload of what the node says to us alone."""
         self.on_resumed: Any = None
-        """Called with node, position and time of the first update after a lost connection."""
+        """Called with node, position (0 if the node does not count) and time of the first update
+        after a lost connection."""
         self.is_resuming: bool = False
         """Whether that is awaited."""
         self.node: i64 = 0
@@ -124,7 +126,7 @@ class NodeIntake:
                 return False
             # What a client said to all, such as the description of a type.
         is_told: bool = header.from_cache >= 0
-        sent_ns: i64 = -1 if header.sent_time == NEVER else _ns_of_seconds(header.sent_time)
+        sent_ns: i64 = sent_ns_of(header.sent_time)
         time_ns: i64 = sent_ns
         if not is_told or time_ns < 0:
             # Of what was there the header only tells when it was changed last.
@@ -140,7 +142,8 @@ class NodeIntake:
         else:
             if self.is_resuming:
                 self.is_resuming = False
-                self.on_resumed(int(header.node), int(position), int(time_ns))
+                counted: i64 = position if header.position >= 0 else 0
+                self.on_resumed(int(header.node), int(counted), int(time_ns))
             self.position = position
             self.time_ns = time_ns
         self.node = header.node
@@ -177,7 +180,7 @@ class NodeIntake:
         sent_ns: i64,
         time_ns: i64,
     ) -> None:
-        key = _NO_KEY
+        key = NO_KEY
         fingerprint: i64 = known.fingerprint
         if known.has_key:
             try:
@@ -218,6 +221,9 @@ class NodeIntake:
             return CREATE
         if header.remove_obj == 1:
             return REMOVE
+        if not key:
+            # Nobody can say which object it is.
+            return SNAPSHOT if is_told else UPDATE
         is_there: bool = key in known.subjects
         if not is_there and self.object_count < self._object_count_max:
             known.subjects[key] = ""
@@ -248,9 +254,17 @@ class NodeIntake:
         return subject
 
 
+def sent_ns_of(seconds: float) -> i64:
+    """A time that a header tells; -1 if it tells none, or one that is none."""
+    # Not the other way round: what is no number is not between them either.
+    if -TIME_S_MAX <= seconds <= TIME_S_MAX:
+        return _ns_of_seconds(seconds)
+    return -1
+
+
 def _ns_of_seconds(seconds: float) -> i64:
     """As `objects.times.ns_of_seconds`, which compiled code would have to call as Python."""
-    if seconds == NEVER:
+    if not -TIME_S_MAX <= seconds <= TIME_S_MAX:
         return 0
     whole = int(seconds)
     if whole > seconds:

@@ -19,6 +19,7 @@ from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.errors import Disconnected, Refused
 from skerry.protocol.access.header import Header
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings.endings import Ending
 
 __all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
 
@@ -50,14 +51,43 @@ class NodeWishes:
         """What to join."""
         return EVERYTHING if self.is_whole else (*self.types, *self.subjects)
 
+    async def open(self, name: str, *, tells_origin: bool, send_bytes_max: int) -> Session:
+        """A session with the node, by this name; ConnectFailed when there is none.
+
+        With `tells_origin` the node says with each update where it entered the system.
+        """
+        return await open_session(
+            self.endpoint,
+            name=name,
+            types=(),
+            preload=(),
+            secret=self.secret,
+            timeout=self.timeout_s,
+            wait=False,
+            ca=self.ca,
+            cert=self.cert,
+            key=self.key,
+            origin=tells_origin,
+            send_bytes_max=send_bytes_max,
+            queue_count_max=1,
+        )
+
 
 class NodeSource:
     """Records what a node tells. `tell` hears what becomes of the connection."""
 
     def __init__(
-        self, queue: RowQueue, wishes: NodeWishes, *, space: str, tell: Callable[[str], None]
+        self,
+        queue: RowQueue,
+        wishes: NodeWishes,
+        *,
+        space: str,
+        tell: Callable[[str], None],
+        ending: Ending | None = None,
     ) -> None:
         self._wishes = wishes
+        self._ending = ending
+        """Where a recorder before this one ended."""
         self._tell = tell
         self._witness = Witness(queue, space=space, is_whole=wishes.is_whole)
         self.intake = self._witness.intake
@@ -87,21 +117,11 @@ class NodeSource:
     async def start(self) -> None:
         """Connect and join; ConnectFailed when there is no node."""
         wishes = self._wishes
-        session = self._session = await open_session(
-            wishes.endpoint,
-            name="skerry-record",
-            types=(),
-            preload=(),
-            secret=wishes.secret,
-            timeout=wishes.timeout_s,
-            wait=False,
-            ca=wishes.ca,
-            cert=wishes.cert,
-            key=wishes.key,
-            origin=True,
-            send_bytes_max=1,
-            queue_count_max=1,
+        session = self._session = await wishes.open(
+            "skerry-record", tells_origin=True, send_bytes_max=1
         )
+        if self._ending is not None:
+            self._witness.go_on(self._ending)
         session.core.intake.taker = self.intake
         session.state_listeners.append(self._state_changed)
         session.refusal_listeners.append(self._refused)

@@ -9,15 +9,14 @@ never left out.
 from __future__ import annotations
 
 import threading
-from array import array
 from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
-from skerry.codec.envelope import GAP
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX, RECORDING_BATCH_BYTES
-from skerry.recording.gaps import Gap, gap_of, gap_update
+from skerry.recording.gaps import Gap, Missing, gap_update
 from skerry.recording.rows import Columns, Rows
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 
 __all__ = ["Handover", "RowQueue"]
@@ -59,9 +58,10 @@ class RowQueue:
         """Rows that were handed over."""
         self._space = space
         self._waiting_bytes_max = waiting_bytes_max
-        self._types: list[NamedType] = []
-        self._lost: dict[tuple[int, int], Gap] = {}
-        """What was left out and is not told yet, by node and sender."""
+        self._types: dict[int, NamedType] = {}
+        """Those that are not handed over, by fingerprint: one that is told often waits once."""
+        self._missing = Missing()
+        """What was left out and is not told yet."""
         self._items: deque[Handover] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -71,7 +71,7 @@ class RowQueue:
 
     def describe(self, type_: NamedType) -> None:
         """A type, of which rows come from now on."""
-        self._types.append(type_)
+        self._types[fingerprint(type_)] = type_
 
     def tell_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
         """Something is missing here."""
@@ -83,20 +83,20 @@ class RowQueue:
     def hand_over(self) -> None:
         """Let the rows so far be written; or leave them out, if too much waits already."""
         rows = self.rows
-        if not rows.count and not self._types and not self._lost:
+        if not rows.count and not self._types and not self._missing:
             return
         size = int(rows.byte_count)
         waiting_bytes = self._waiting_bytes
         # A single batch is let through however small the bound: it could never be written else.
         if waiting_bytes and waiting_bytes + size > self._waiting_bytes_max:
-            self._leave_out(rows.take())
+            self.lost_count += self._missing.leave_out(rows.take(), _OVERFLOW)
             return
-        if self._lost:
-            self._tell_lost()
+        if self._missing:
+            self._tell_missing()
         count = int(rows.count)
         self.row_count += count
         item = Handover(
-            types=tuple(self._types),
+            types=tuple(self._types.values()),
             columns=rows.take() if count else None,
             byte_count=size,
         )
@@ -106,9 +106,9 @@ class RowQueue:
     def close(self) -> None:
         """Nothing more comes."""
         self.hand_over()
-        if self._lost:
+        if self._missing:
             # However much waits: there will be no other time to say it.
-            self._tell_lost()
+            self._tell_missing()
         with self._changed:
             self._is_closed = True
             self._changed.notify()
@@ -117,11 +117,6 @@ class RowQueue:
     def waiting_bytes(self) -> int:
         """Bytes that wait to be written."""
         return self._waiting_bytes
-
-    @property
-    def untold_count(self) -> int:
-        """Rows that were left out and of which no gap tells yet."""
-        return sum(gap.count for gap in self._lost.values())
 
     # -- for who writes, in another
 
@@ -151,45 +146,13 @@ class RowQueue:
             self._waiting_bytes += item.byte_count
             self._changed.notify()
 
-    def _leave_out(self, columns: Columns) -> None:
-        for place, gap in _gaps_of(columns):
-            self.lost_count += gap.count if gap.reason == _OVERFLOW else 0
-            before = self._lost.get(place)
-            self._lost[place] = gap if before is None else before.joined(gap)
-
-    def _tell_lost(self) -> None:
+    def _tell_missing(self) -> None:
         """Gaps for what was left out, in front of the rows that are written again."""
-        lost, self._lost = self._lost, {}
         rows = Rows()
-        for (node, sender), gap in lost.items():
-            self.gap_count += 1
-            rows.append_update(gap_update(gap, space=self._space, node=node, sender=sender))
-        self.row_count += len(lost)
-        self._put(Handover(types=(), columns=rows.take(), byte_count=int(rows.byte_count)))
-
-
-def _gaps_of(columns: Columns) -> list[tuple[tuple[int, int], Gap]]:
-    """What is missing when these rows are, by node, and the gaps that were told by them."""
-    nodes, senders = array("q", columns.node), array("q", columns.sender)
-    times, positions = array("q", columns.time_ns), array("q", columns.position)
-    ends = array("i", columns.payload_offsets)
-    found: list[tuple[tuple[int, int], Gap]] = []
-    by_node: dict[int, list[int]] = {}
-    for index, operation in enumerate(columns.operation):
-        if operation == GAP:
-            told = gap_of(columns.payload[ends[index] : ends[index + 1]])
-            found.append(((nodes[index], senders[index]), told))
-        else:
-            by_node.setdefault(nodes[index], []).append(index)
-    for node, places in by_node.items():
-        numbers = [positions[index] for index in places if positions[index]]
-        gap = Gap(
-            count=len(places),
-            first=min(numbers, default=0),
-            stop=max(numbers, default=-1) + 1,
-            reason=_OVERFLOW,
-            first_ns=min(times[index] for index in places),
-            last_ns=max(times[index] for index in places),
-        )
-        found.append(((node, 0), gap))
-    return found
+        for update in self._missing.updates(space=self._space):
+            rows.append_update(update)
+        self._missing.clear()
+        count, size = int(rows.count), int(rows.byte_count)
+        self.gap_count += count
+        self.row_count += count
+        self._put(Handover(types=(), columns=rows.take(), byte_count=size))

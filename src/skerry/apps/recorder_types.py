@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from skerry.apps.recorder_intake import KnownType
 from skerry.client.events import BYTES_NAME
 from skerry.client.interests import SERVICES
 from skerry.codec.envelope import ACCESS, INTERNAL
+from skerry.errors import LimitExceeded
+from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
@@ -17,10 +19,7 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 
-__all__ = ["DESCRIPTORS", "RecordedTypes"]
-
-DESCRIPTORS: Final = ("EnumDescriptorData", "StructDescriptorData")
-"""Types whose objects describe types."""
+__all__ = ["RecordedTypes"]
 
 
 class RecordedTypes:
@@ -45,13 +44,17 @@ class RecordedTypes:
     def learn(self, descriptor: str, payload: bytes) -> NamedType | None:
         """The type that is described; None for one that is in use already.
 
-        CodecError or SchemaError for what describes nothing.
+        CodecError or SchemaError for what describes nothing, LimitExceeded past the bound of types.
         """
         message: Any = internal_class(descriptor).decode(payload)
         found = from_description(message, self._named)
         before = self._named.get(found.name)
         if before is not None and fingerprint(before) == fingerprint(found):
             return None
+        if before is None and len(self._named) >= TYPE_COUNT_MAX:
+            raise LimitExceeded(
+                what="count of types", value=len(self._named) + 1, limit=TYPE_COUNT_MAX
+            )
         self._add(found)
         return found
 

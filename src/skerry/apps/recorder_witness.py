@@ -10,21 +10,24 @@ from typing import Final
 
 from skerry.apps.recorder_intake import KnownType, NodeIntake
 from skerry.apps.recorder_queue import RowQueue
-from skerry.apps.recorder_types import DESCRIPTORS, RecordedTypes
+from skerry.apps.recorder_types import RecordedTypes
 from skerry.codec.encoder import head
 from skerry.codec.envelope import REMOVE
 from skerry.codec.heads import skip
 from skerry.codec.pieces import split
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject
-from skerry.errors import CodecError, SchemaError
+from skerry.errors import CodecError, LimitExceeded, SchemaError
 from skerry.ids import NODE_CLIENT
 from skerry.protocol.access.header import Header
+from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.gaps import Gap
+from skerry.runtime.recordings.endings import Ending
 from skerry.schema.model import StructType
 
 __all__ = ["Witness", "payload_of_key"]
 
+_AWAY: Final = "the recorder was not running"
 _LOST: Final = "the connection to the node was lost"
 _ANOTHER: Final = "the node was started anew"
 
@@ -43,6 +46,7 @@ class Witness:
         self.intake.on_resumed = self._resumed
         self._lost: tuple[int, int, int] = (0, 0, 0)
         """Node, position and time of the last update before it was lost."""
+        self._reason = _LOST
         self.has_former = False
         """Whether what was there before is still to be compared with what is told."""
         for type_ in self._types.internal():
@@ -52,19 +56,29 @@ class Witness:
         """What the node says to us alone: descriptions are learned."""
         # One with a position is what some client says. The node describes in its own words what it
         # is about to send, and that is what counts.
-        if header.type_name in DESCRIPTORS and header.position < 0:
+        if header.type_name in DESCRIPTOR_TYPES and header.position < 0:
             try:
                 type_ = self._types.learn(header.type_name, payload)
-            except (CodecError, SchemaError):
+            except (CodecError, SchemaError, LimitExceeded):
                 return  # Whoever holds the connection ends it for that.
             if isinstance(type_, StructType):
                 self._queue.describe(type_)
+
+    def go_on(self, ending: Ending) -> None:
+        """The recording has rows of another time: what came since then is missing."""
+        self._lost = ending.node, ending.position, ending.time_ns
+        self._reason = _AWAY
+        self.intake.position = ending.position
+        self.intake.is_resuming = True
 
     def lost(self) -> None:
         """The node cannot be heard any more, for now."""
         intake = self.intake
         if not intake.is_resuming:
-            self._lost = int(intake.node), int(intake.position), int(intake.time_ns)
+            # If it said nothing yet, then at least it told what there was.
+            time_ns = max(int(intake.time_ns), int(intake.told_ns))
+            self._lost = int(intake.node), int(intake.position), time_ns
+            self._reason = _LOST
         intake.lost()
         self.has_former = True
 
@@ -82,27 +96,30 @@ class Witness:
         if self.intake.is_resuming:
             self.intake.is_resuming = False
             node, position, time_ns = self._lost
-            reason = f"{_LOST}, until the recording ended"
+            reason = f"{self._reason}, until the recording ended"
             gap = Gap(count=0, first=position + 1, reason=reason, first_ns=time_ns, last_ns=time_ns)
             self._queue.tell_gap(gap, node=node)
 
     def _resumed(self, node: int, position: int, time_ns: int) -> None:
         """The first update after a lost connection: what is between is missing."""
         before, last, last_ns = self._lost
-        if node != before or position <= last:
-            reason = f"{_LOST}: {_ANOTHER}"
-            gap = Gap(count=0, first=last + 1, reason=reason, first_ns=last_ns, last_ns=last_ns)
-        elif position > last + 1:
+        reason = self._reason
+        if position == last + 1 and node == before:
+            return
+        if not position or not last:
+            gap = Gap(count=0, reason=reason, first_ns=last_ns, last_ns=time_ns)
+        elif node != before or position <= last:
+            anew = f"{reason}: {_ANOTHER}"
+            gap = Gap(count=0, first=last + 1, reason=anew, first_ns=last_ns, last_ns=time_ns)
+        else:
             gap = Gap(
                 count=position - last - 1,
                 first=last + 1,
                 stop=position,
-                reason=_LOST if self._is_whole else f"{_LOST}; the count is of all updates",
+                reason=reason if self._is_whole else f"{reason}; the count is of all updates",
                 first_ns=last_ns,
                 last_ns=time_ns,
             )
-        else:
-            return
         self._queue.tell_gap(gap, node=before)
 
     def _write_removal(self, known: KnownType, key: bytes, subject: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from skerry.apps.recorder_queue import RowQueue
@@ -21,6 +22,8 @@ __all__ = ["WritingThread"]
 _PATIENCE_S: Final = 1.0
 """How long a disk that failed is left alone."""
 _LOOK_S_MAX: Final = 1.0
+_WRITING: Final = "writing"
+_SEALING: Final = "sealing"
 
 log = logging.getLogger(__name__)
 
@@ -41,8 +44,10 @@ class WritingThread:
         self._tell = tell
         self._patience_s = patience_s
         self._is_stopping = threading.Event()
-        self.trouble = ""
-        """Why the last attempt to write failed; empty when it did not."""
+        self._error: RecordingError | None = None
+        """Of the last attempt to write."""
+        self._failing = ""
+        """What that was."""
         self.failure: BaseException | None = None
         """What ended the thread before its time."""
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -57,8 +62,16 @@ class WritingThread:
         self._thread.join()
         if self.failure is not None:
             raise self.failure
-        if self.trouble:
-            raise RecordingError(self.trouble)
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def trouble(self) -> str:
+        """Why the last attempt to write failed; empty when it did not."""
+        if self.failure is not None:
+            return f"the recorder cannot write any more: {self.failure}"
+        error = self._error
+        return "" if error is None else str(error)
 
     @property
     def is_alive(self) -> bool:
@@ -69,7 +82,8 @@ class WritingThread:
         try:
             while not self._queue.is_over:
                 self._turn()
-            self._guarded(self._writer.close)
+            # Whatever had failed, what could be done about it is done with this.
+            self._guarded(self._writer.close, self._failing)
         except BaseException as error:
             # Who stops the thread is told; until then it shows by what is not written.
             self.failure = error
@@ -81,11 +95,9 @@ class WritingThread:
             for type_ in item.types:
                 self._writer.describe(type_)
             if item.columns is not None:
-                columns = item.columns
-                self._guarded(lambda: self._writer.append_columns(columns))
+                self._guarded(partial(self._writer.append_columns, item.columns), _WRITING)
             self._queue.written()
-        # Mostly there is nothing to do, which shows nothing about the disk.
-        self._guarded(lambda: self._writer.flush_if_due(monotonic_ns()), proves=False)
+        self._guarded(lambda: self._writer.flush_if_due(monotonic_ns()), _SEALING)
 
     def _wait_s(self) -> float:
         due_ns = self._writer.deadline_ns()
@@ -93,18 +105,21 @@ class WritingThread:
             return _LOOK_S_MAX
         return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _LOOK_S_MAX)
 
-    def _guarded(self, do: Callable[[], None], *, proves: bool = True) -> None:
+    def _guarded(self, do: Callable[[], None], what: str) -> None:
         try:
             do()
         except RecordingError as error:
-            if str(error) != self.trouble:
-                self.trouble = str(error)
+            is_known = str(error) == self.trouble
+            self._error, self._failing = error, what
+            if not is_known:
                 self._tell(
                     f"{error}; what comes meanwhile waits, and is left out when it is too much"
                 )
             # What comes meanwhile waits in the queue. Whoever stops does not want to wait.
             self._is_stopping.wait(self._patience_s)
         else:
-            if self.trouble and proves:
-                self.trouble = ""
+            # Mostly nothing is due, so that only shows something if it was what had failed; and
+            # where rows can be written, it may still be that a segment cannot be sealed.
+            if self._error is not None and what == self._failing:
+                self._error = None
                 self._tell("the recording goes on")

@@ -13,6 +13,9 @@ from skerry.codec.envelope import GAP, SNAPSHOT, Update
 
 __all__ = ["TAKEN_COUNT_MAX", "Pacer"]
 
+_FAR_NS: Final = 1e18
+"""Farther away than anybody waits. A speed may make any number of a time, even an infinite one."""
+
 TAKEN_COUNT_MAX: Final = 1000
 """Updates that are given at once; others have their turn between."""
 
@@ -134,11 +137,15 @@ class Pacer:
         if self._anchor is None:
             self._anchor = (update.time_ns, now_ns)
         time_ns, at_ns = self._anchor
-        return at_ns + round((update.time_ns - time_ns) / self._speed)
+        return at_ns + _whole((update.time_ns - time_ns) / self._speed)
 
     def _note_time(self, now_ns: int) -> None:
         """Time also passed since the last update."""
         if self._anchor is not None and self._speed is not None:
             time_ns, at_ns = self._anchor
-            passed_ns = time_ns + round((now_ns - at_ns) * self._speed)
+            passed_ns = time_ns + _whole((now_ns - at_ns) * self._speed)
             self._time_ns = max(passed_ns, self._time_ns or passed_ns)
+
+
+def _whole(time_ns: float) -> int:
+    return round(min(max(time_ns, -_FAR_NS), _FAR_NS))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
+from skerry.cli.groups import group_reach_options
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["distributor"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _Batch = list[tuple[str, bytes]]
 
 _WAIT_S: Final = 0.1
@@ -29,37 +28,6 @@ _BATCH_COUNT_MAX: Final = 100
 """Batches on their way to the output; behind them the queue of the subscriber fills."""
 _BUFFER_BYTES: Final = 8 * 1024 * 1024
 _QUIET: Final = ("SenderFound", "SenderRemoved", "ConnectionClosed")
-
-
-def _group_options(command: Command) -> Command:
-    """The group, and how to get there."""
-    options = (
-        click.argument("group", metavar="GROUP"),
-        click.option(
-            "--interface",
-            default="",
-            metavar="NAME|ADDRESS",
-            help="Network interface; 127.0.0.1 stays on this computer. If not given, the one the"
-            " system chooses.",
-        ),
-        click.option(
-            "--ttl",
-            type=click.IntRange(0, 255),
-            default=1,
-            show_default=True,
-            help="How many routers may be passed, and one; 1 stays on the local network.",
-        ),
-        click.option(
-            "--dialect",
-            type=click.Choice(["java", "pycast"]),
-            default="java",
-            show_default=True,
-            help="Whose bytes are spoken in the group.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 @click.group()
@@ -72,7 +40,8 @@ def distributor() -> None:
 
 
 @distributor.command()
-@_group_options
+@click.argument("group", metavar="GROUP")
+@group_reach_options
 @click.option("--subject", required=True, metavar="S", help="Publish under this subject.")
 @click.option(
     "--data",
@@ -123,7 +92,8 @@ def pub(
 
 
 @distributor.command()
-@_group_options
+@click.argument("group", metavar="GROUP")
+@group_reach_options
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @click.option("--statistics", is_flag=True, help="At the end, one line of JSON with all counters.")

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.nodes import (
+    NodeChoice,
+    check_definition,
+    node_options,
+    struct_class,
+    type_argument,
+    types_option,
+)
 from skerry.cli.output import current_output, json_option
 from skerry.errors import SkerryError
 
@@ -53,6 +60,8 @@ def get(
     output = current_output()
     with choice.connect("skerry-get", types=types) as space:
         cls = struct_class(space, type_name, types)
+        if types:
+            check_definition(space, type_name)
         if not cls.descriptor.flags.cached:
             raise _not_kept(type_name)
         wanted = _wanted(cls, key_parts) if key_parts else None

@@ -10,14 +10,21 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from skerry.cli.completing import complete_type
-from skerry.errors import SkerryError
+from skerry.errors import SchemaMismatchError, SkerryError
 from skerry.spelling import nearest
 
 if TYPE_CHECKING:
     from skerry.client.sync import Space
     from skerry.objects.base import Struct
 
-__all__ = ["NodeChoice", "node_options", "struct_class", "type_argument", "types_option"]
+__all__ = [
+    "NodeChoice",
+    "check_definition",
+    "node_options",
+    "struct_class",
+    "type_argument",
+    "types_option",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -129,6 +136,23 @@ def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Stru
             f"there is no struct {name} in the type files; there are {', '.join(sorted(types))}"
         )
     return found
+
+
+def check_definition(space: Space, name: str) -> None:
+    """See that the node means by a type what the type files do; SchemaMismatchError if not."""
+    space.request_types(name)
+    for conflict in space.conflicts:
+        error = SchemaMismatchError(
+            name=conflict.known.name,
+            known="that of the type files",
+            offered="another by the node",
+            difference=conflict.difference(),
+        )
+        error.hint = (
+            "leave out --types to see objects as the node knows them, or name the file that the"
+            " programs of this node use"
+        )
+        raise error
 
 
 def _known(name: str, types: Mapping[str, Any]) -> type[Struct] | None:

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -16,7 +17,13 @@ from skerry.cli.input import input_lines
 from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
-from skerry.cli.record.options import group_options, opened, selection_options, shown_time
+from skerry.cli.record.options import (
+    group_options,
+    node_wishes,
+    opened,
+    selection_options,
+    shown_time,
+)
 from skerry.cli.stopping import Stop, stop_on_signals
 
 if TYPE_CHECKING:
@@ -96,7 +103,7 @@ def replay(
     )
     replayer = Replayer(
         recordings,
-        _target(choice, group, output),
+        _target(choice, group, output, is_looping=loop),
         wishes,
         speed=None if fast else speed,
         is_looping=loop,
@@ -115,22 +122,18 @@ def replay(
     _report(summary, output, as_json=as_json)
 
 
-def _target(choice: NodeChoice, group: dict[str, Any], output: Output) -> ReplayTarget:
-    from skerry.apps.recorder_group import GroupWishes
-    from skerry.apps.recorder_node import NodeWishes
-    from skerry.apps.replayer_targets import GroupTarget, NodeTarget
-
+def _target(
+    choice: NodeChoice, group: dict[str, Any], output: Output, *, is_looping: bool
+) -> ReplayTarget:
     if choice.endpoint is None:
+        from skerry.apps.recorder_group import GroupWishes
+        from skerry.apps.replayer_group import GroupTarget
+
         name = group.pop("multicast")
         return GroupTarget(GroupWishes(group=name, **group), tell=output.warning)
-    wishes = NodeWishes(
-        endpoint=choice.endpoint,
-        secret=choice.secret,
-        ca=choice.ca,
-        cert=choice.cert,
-        key=choice.key,
-    )
-    return NodeTarget(wishes, tell=output.note)
+    from skerry.apps.replayer_node import NodeTarget
+
+    return NodeTarget(node_wishes(choice), tell=output.note, is_looping=is_looping)
 
 
 def _report(summary: ReplaySummary, output: Output, *, as_json: bool) -> None:
@@ -152,7 +155,8 @@ def _follow_lines(replayer: Replayer, stop: Stop) -> None:
     def read() -> None:
         for line in input_lines(stop):
             word = line.strip()
-            replayer.pacer.step(int(word) if word.isdigit() and len(word) < 10 else 1)
+            count = int(word) if word.isdigit() and len(word) < 10 else 1
+            replayer.do_soon(partial(replayer.pacer.step, count))
         replayer.finish()
 
     threading.Thread(target=read, name="steps", daemon=True).start()
@@ -169,7 +173,7 @@ def _keys(replayer: Replayer, stop: Stop) -> Iterator[None]:
 
     def read() -> None:
         while key := sys.stdin.read(1):
-            obey(key, replayer.pacer, stop)
+            replayer.do_soon(partial(obey, key, replayer.pacer, stop))
 
     tty.setcbreak(number)
     threading.Thread(target=read, name="keys", daemon=True).start()

@@ -11,6 +11,7 @@ from skerry.client.session import Session
 from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
+from skerry.schema.registry import Conflict
 
 __all__ = ["SpaceFace"]
 
@@ -65,6 +66,11 @@ class SpaceFace(Publishing):
     def types(self) -> Mapping[str, Any]:
         """The classes of all types that are known here, by name."""
         return self._core.types.classes()
+
+    @property
+    def conflicts(self) -> tuple[Conflict, ...]:
+        """Types of which the node has told another definition than is in use here."""
+        return self._core.types.conflicts
 
     def on_state(self, callback: Callable[[StateChanged], object]) -> None:
         """Be told when the connection is lost, is back, or ends for good."""

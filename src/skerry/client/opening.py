@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, cast
@@ -13,6 +12,7 @@ from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import Endpoint
 from skerry.runtime.places import default_socket
+from skerry.runtime.sockets import tune
 from skerry.runtime.tls import TlsFiles, client_context
 from skerry.schema.registry import Registry
 
@@ -31,6 +31,10 @@ _HINT: Final = "start one with `skerry node run`, or name another with --node"
 _HINT_TLS: Final = (
     "see that a node listens there with TLS, that --ca names who signed its certificate,"
     " and --cert ours if it asks for one"
+)
+_HINT_CERTIFICATE: Final = (
+    "name ours with --cert, and its private key with --key; an authority that the node trusts"
+    " (--tls-ca there) has to sign it"
 )
 
 
@@ -107,14 +111,33 @@ class Opener:
             lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=name
         )
 
-    def failed(self, why: str, *, is_met: bool) -> ConnectFailed:
-        """The error of a first connection that could not be made."""
+    def failed(self, why: str, *, is_met: bool, is_secured: bool = False) -> ConnectFailed:
+        """The error of a first connection that could not be made.
+
+        `is_met` tells whether the node has said anything, `is_secured` that TLS was agreed on.
+        """
         if is_met:
             return ConnectFailed(f"{self.place.text}: {why}")
+        if is_secured:
+            # By TLS 1.3 we are in before the node has looked at our certificate, and then out.
+            return self._turned_out(why)
         what = f"no node answered at {self.place.text}: "
         # The WebSocket says it by itself.
         error = ConnectFailed(what + why.removeprefix(what))
         error.hint = _HINT_TLS if self.place.is_secure else _HINT
+        return error
+
+    def _turned_out(self, why: str) -> ConnectFailed:
+        own = self._files.cert
+        guess = (
+            "a certificate, and none was given"
+            if own is None
+            else f"another certificate than {own.name}"
+        )
+        error = ConnectFailed(
+            f"{self.place.text}: {why} before its first word; probably the node wants {guess}"
+        )
+        error.hint = _HINT_CERTIFICATE
         return error
 
 
@@ -133,8 +156,8 @@ class _Bytes(asyncio.BufferedProtocol):
         stream = cast("asyncio.Transport", transport)
         stream.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
         raw = stream.get_extra_info("socket")
-        if raw is not None and raw.family != socket.AF_UNIX:
-            raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if raw is not None:
+            tune(raw)
         self._user.opened(stream)
 
     def get_buffer(self, sizehint: int) -> memoryview:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from skerry.client.intake import Intake
 from skerry.errors import CodecError, DecodeError
 from skerry.protocol.access.client import ClientConnection
-from skerry.protocol.access.connection import Arrival, Broken, Stage
+from skerry.protocol.access.connection import Arrival, Broken, Stage, broken_by
 from skerry.protocol.access.header import Header, read_header
 
 __all__ = ["Misread", "read"]
@@ -61,7 +61,7 @@ def _read_frames(
             cutter.load(b"")
     except DecodeError as error:
         intake.broken = None
-        yield Broken(message=error.type_name, detail=str(error))
+        yield broken_by(error)
 
 
 def _read_messages(

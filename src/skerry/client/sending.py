@@ -222,13 +222,8 @@ class SendBuffer:
             self._types[name] = type_
             self._end_part()
             self._parts.append(type_)
-        waiting = self.waiting
-        waiting.frames.add(frame)
-        waiting.size += len(frame)
-        waiting.added_count += 1
-        is_first = not waiting.is_awaited
-        waiting.is_awaited = True
-        return is_first
+        is_due: bool = self.waiting.add(frame)
+        return is_due
 
     def _check_room(self, size: int) -> None:
         waiting = self.waiting
@@ -242,7 +237,7 @@ class SendBuffer:
 
     def _end_part(self) -> None:
         if len(self.waiting.frames):
-            self._parts.append(self.waiting.frames.take())
+            self._parts.append(self.waiting.take())
 
     def move(self, outgoing: Outgoing, describe: Any) -> int:
         """Let what waits go out, in order; gives its bytes.

@@ -36,6 +36,9 @@ __all__ = ["Session"]
 _NODE: Final = Address("node", 0, is_stream=True)
 _LAST_WORDS_S: Final = 1.0
 """How long the node may take to read what was said before the end."""
+_PIECE_BYTES: Final = 64 * 1024
+"""What is published in one turn of the loop goes out at its end, or when it is so much: the node
+can read it meanwhile, and takes no more at once."""
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +55,9 @@ class Session:
             wall_offset_ns=wall_ns() - monotonic_ns(),
             lock=lock,
         )
+        if lock is None:
+            # With one, the loop has a thread of its own and does not wait for who publishes.
+            self.core.buffer.waiting.tell_each(_PIECE_BYTES)
         self.loop = asyncio.get_running_loop()
         self.state_listeners: list[Callable[[StateChanged], object]] = []
         self.refusal_listeners: list[Callable[[Refusal], object]] = []
@@ -65,10 +71,14 @@ class Session:
         self._timer_ns: int | None = None
         self._waiters: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._is_receiving = False
+        self._is_secured = False
+        """Whether a stream inside TLS was opened, and brought nothing yet."""
         self._has_carried = False
         """Whether something that was published in this turn of the loop is out already."""
         self._is_bursting = False
         """Whether more than one thing was published in the last turn."""
+        self._is_ending = False
+        """Whether what this turn publishes goes out at its end."""
         self._turn_count = 0
 
     async def start(self, timeout: float) -> None:
@@ -79,9 +89,9 @@ class Session:
         try:
             await self.wait(lambda: self.core.state is SpaceState.CONNECTED, limit, "the handshake")
         except Disconnected as error:
-            is_met = self.core.is_refused
+            is_met, is_secured = self.core.is_refused, self._is_secured
             await self.close()
-            raise self._opener.failed(str(error), is_met=is_met) from None
+            raise self._opener.failed(str(error), is_met=is_met, is_secured=is_secured) from None
         except RequestTimedOut:
             is_met = self._line is not None
             await self.close()
@@ -210,19 +220,24 @@ class Session:
         Who publishes now and then need not wait for the turn to end. Who publishes a lot saves
         calls of the system, and wakes the node less often. The last turn tells which it is.
         """
+        if self._is_ending:
+            if len(self.core.buffer.waiting.frames) >= _PIECE_BYTES:
+                self.carry()
+            return
         if self._is_bursting or self._has_carried:
-            self._is_bursting = True
+            self._is_bursting = self._is_ending = True
             self._turn_count = self.core.buffer.added_count
             self.loop.call_soon(self._end_burst)
             return
         self._has_carried = True
-        self.loop.call_soon(self._end_turn)
         self.carry()
+        self.loop.call_soon(self._end_turn)
 
     def _end_turn(self) -> None:
         self._has_carried = False
 
     def _end_burst(self) -> None:
+        self._is_ending = False
         # One was published when this was asked for.
         self._is_bursting = self.core.buffer.added_count > self._turn_count
         self.carry()
@@ -254,6 +269,7 @@ class Session:
             line.stream.close()
             return
         self._line = line
+        self._is_secured = self._opener.place.is_secure
         self.core.stream_opened(_NODE, monotonic_ns())
         self.carry()
 
@@ -261,6 +277,7 @@ class Session:
         """Bytes from the node."""
         if line is not self._line:
             return
+        self._is_secured = False
         self._is_receiving = True
         try:
             self.core.receive(data, _NODE, monotonic_ns())

@@ -167,6 +167,23 @@ class Waiting:
         """Whether whoever writes knows that something waits."""
         self.added_count = 0
         self._bytes_head = bytes_head
+        self._piece_bytes = 0
+        self._told_bytes = 0
+
+    def tell_each(self, piece_bytes: int) -> None:
+        """Tell whoever writes again whenever so many more bytes wait."""
+        self._piece_bytes = piece_bytes
+        self._told_bytes = piece_bytes
+
+    def add(self, frame: bytes) -> bool:
+        """One more, as it is; whether whoever writes must be told. Who calls holds the lock."""
+        self.frames.add(frame)
+        return self._note(len(frame)) == 1
+
+    def take(self) -> bytes:
+        """All that waits; from now on nothing does."""
+        self._told_bytes = self._piece_bytes
+        return self.frames.take()
 
     def put_object(self, obj: object, time_s: float) -> int:
         """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
@@ -198,11 +215,18 @@ class Waiting:
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.truncate(len(self.frames) - size)
             return -1
+        return self._note(size)
+
+    def _note(self, size: int) -> int:
+        """So many bytes more wait: 1 if whoever writes must be told, else 0."""
         self.size += size
         self.added_count += 1
-        is_first = not self.is_awaited
+        waiting_bytes = len(self.frames)
+        if self.is_awaited and (not self._piece_bytes or waiting_bytes < self._told_bytes):
+            return 0
+        self._told_bytes = waiting_bytes + self._piece_bytes
         self.is_awaited = True
-        return int(is_first)
+        return 1
 
 
 class Outlet:

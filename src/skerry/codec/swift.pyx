@@ -41,7 +41,10 @@ cdef extern from "Python.h":
     PyObject* Py_True
     PyObject* Py_False
     PyObject* PyObject_CallOneArg(PyObject*, PyObject*)
+    ctypedef struct FloatObject "PyFloatObject":
+        double ob_fval
     bint PyFloat_Check(PyObject*)
+    bint PyFloat_CheckExact(PyObject*)
     double PyFloat_AS_DOUBLE(PyObject*)
     PyObject* PyFloat_FromDouble(double)
     bint PyLong_CheckExact(PyObject*)
@@ -614,7 +617,6 @@ cdef class Layout:
         cdef PyObject* value
         cdef PyObject* former
         cdef PyObject** slot
-        cdef bint is_used = False
         if not self.is_reached or at >= end:
             return NULL
         count = p[at] - 0xA0
@@ -625,7 +627,6 @@ cdef class Layout:
             obj = <PyObject*>self.spare
             Py_INCREF(obj)
             self.spare = None
-            is_used = True
         else:
             obj = PyBaseObject_Type.tp_new(
                 <RawType*><PyObject*>self.cls, <PyObject*>_NOTHING, NULL
@@ -649,8 +650,15 @@ cdef class Layout:
             field = &self.fields[index]
             first = p[at]
             value = NULL
+            slot = <PyObject**>(<char*>obj + field.offset)
             if field.group == NUMBER:
                 if first == 0xFB and at + 9 <= end:
+                    former = slot[0]
+                    if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
+                        # Nobody kept the number either: it becomes the next one.
+                        (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
+                        at += 9
+                        continue
                     value = PyFloat_FromDouble(_load_double(p + at + 1))
                     at += 9
             elif field.group == COUNT:
@@ -670,11 +678,9 @@ cdef class Layout:
                 PyErr_Clear()
                 Py_DECREF(obj)
                 return NULL
-            slot = <PyObject**>(<char*>obj + field.offset)
             former = slot[0]
             slot[0] = value
-            if is_used:
-                Py_DECREF(former)
+            Py_XDECREF(former)
         if seen != self.mask:
             for index in range(self.field_count):
                 if not seen >> self.fields[index].tag & 1:
@@ -682,8 +688,7 @@ cdef class Layout:
                     former = slot[0]
                     Py_INCREF(Py_None)
                     slot[0] = Py_None
-                    if is_used:
-                        Py_DECREF(former)
+                    Py_XDECREF(former)
         place[0] = at
         return obj
 
@@ -1049,6 +1054,9 @@ cdef class Waiting:
     cdef public bint is_short
     cdef public bint is_awaited
     cdef public Py_ssize_t added_count
+    # Bytes after which whoever writes is told again, and how many that will be; 0 for never.
+    cdef Py_ssize_t piece_bytes
+    cdef Py_ssize_t told_bytes
 
     def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
         self.frames = Frames()
@@ -1058,6 +1066,21 @@ cdef class Waiting:
         self.subjects = {}
         self.bytes_head = bytes_head
         self.bytes_max = bytes_max
+
+    def tell_each(self, Py_ssize_t piece_bytes):
+        """Tell whoever writes again whenever so many more bytes wait."""
+        self.piece_bytes = piece_bytes
+        self.told_bytes = piece_bytes
+
+    def add(self, bytes frame not None):
+        """One more, as it is; whether whoever writes must be told. Who calls holds the lock."""
+        self.frames.add(frame)
+        return self.note(PyBytes_GET_SIZE(frame)) == 1
+
+    def take(self):
+        """All that waits; from now on nothing does."""
+        self.told_bytes = self.piece_bytes
+        return self.frames.take()
 
     def put_object(self, obj, double time_s):
         """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
@@ -1079,7 +1102,6 @@ cdef class Waiting:
 
     cdef int put_here(self, what, data, double time_s) except -2:
         cdef Py_ssize_t size
-        cdef bint is_first
         cdef PyObject* found
         if not self.is_short:
             return -1
@@ -1105,11 +1127,17 @@ cdef class Waiting:
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.size -= size
             return -1
+        return self.note(size)
+
+    cdef inline int note(self, Py_ssize_t size) noexcept:
+        """So many bytes more wait: 1 if whoever writes must be told, else 0."""
         self.size += size
         self.added_count += 1
-        is_first = not self.is_awaited
+        if self.is_awaited and (self.piece_bytes == 0 or self.frames.size < self.told_bytes):
+            return 0
+        self.told_bytes = self.frames.size + self.piece_bytes
         self.is_awaited = True
-        return 1 if is_first else 0
+        return 1
 
 
 cdef class Outlet:

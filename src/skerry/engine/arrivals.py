@@ -65,7 +65,7 @@ class Arrivals:
                 # A fault behind whole frames is told when asked again.
                 cutter.load(b"")
         except DecodeError as error:
-            self._node.drop(client, now_ns, f"{error.type_name}: {error}")
+            self._node.drop(client, now_ns, str(error))
 
     def _have_all_gone(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
         """Whether all frames were of objects that need no look of the node; else the cutter is

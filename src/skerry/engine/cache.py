@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from mypy_extensions import i64
+from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import Pieces, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
 from skerry.errors import LimitExceeded
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
 
 __all__ = ["Cache", "Entry", "Share", "Shelf"]
 
 
+# Nothing in it leads back to it, so that of millions none has to be looked at for that.
+@mypyc_attr(acyclic=True)
 class Entry:
     """One object as it is now, and where that came from."""
 
@@ -50,10 +52,12 @@ class Entry:
         """When the publisher of the last update sent it."""
         self.position: i64 = position
         """Of the last update."""
+        self.place: i64 = -1
+        """In the order of its shelf, also when it is gone from there."""
 
     def with_payload(self, payload: bytes, present: int) -> Entry:
         """The same facts about another state of the object."""
-        return Entry(
+        made = Entry(
             payload=payload,
             present=present,
             subject=self.subject,
@@ -64,6 +68,8 @@ class Entry:
             sent_ns=int(self.sent_ns),
             position=int(self.position),
         )
+        made.place = self.place
+        return made
 
 
 class Share:
@@ -80,6 +86,35 @@ class Shelf:
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.objects: dict[bytes, Entry] = {}
+        self.order: list[Entry | None] = []
+        """In which they were made, so that one can go through them while they change; nothing
+        where one was that is gone."""
+        self.reader_count: i64 = 0
+        """Who goes through them just now: until all are done, no place changes."""
+
+    def add(self, key: bytes, entry: Entry) -> None:
+        """One more object."""
+        entry.place = len(self.order)
+        self.order.append(entry)
+        self.objects[key] = entry
+
+    def take(self, key: bytes) -> Entry | None:
+        """Let an object go; gives what it was, if it was there."""
+        entry = self.objects.pop(key, None)
+        if entry is not None:
+            self.order[entry.place] = None
+            hole_count = len(self.order) - len(self.objects)
+            if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
+                self._close_up()
+        return entry
+
+    def _close_up(self) -> None:
+        left: list[Entry | None] = []
+        for entry in self.order:
+            if entry is not None:
+                entry.place = len(left)
+                left.append(entry)
+        self.order = left
 
 
 class Cache:
@@ -149,7 +184,7 @@ class Cache:
                 sent_ns=sent_ns,
                 position=position,
             )
-            shelf.objects[key] = entry
+            shelf.add(key, entry)
             self._mention(sender, 2)
             self._change_share(sender, 1, len(entry.payload))
             return entry
@@ -181,7 +216,7 @@ class Cache:
 
     def drop(self, shelf: Shelf, key: bytes) -> Entry | None:
         """Forget an object; gives what it was, if it was there."""
-        entry = shelf.objects.pop(key, None)
+        entry = shelf.take(key)
         if entry is None:
             return None
         self.object_count -= 1
@@ -196,7 +231,7 @@ class Cache:
         assert key not in shelf.objects
         self.object_count += 1
         self.payload_bytes += len(entry.payload)
-        shelf.objects[key] = entry
+        shelf.add(key, entry)
         self._mention(entry.created_from, 1)
         self._mention(entry.modified_from, 1)
         self._change_share(entry.created_from, 1, len(entry.payload))

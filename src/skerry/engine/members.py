@@ -124,7 +124,8 @@ class Listener(Ear):
         may leave the others before. Replays then tell of the object first, as it may not know it.
         """
         replays = [member.active_replay for member in self._memberships]
-        holding = [r for r in replays if r is not None and r.holds(news.topic, news.key())]
+        topic, key, entry = news.topic, news.key(), news.entry or news.gone
+        holding = [r for r in replays if r is not None and r.holds(topic, key, entry)]
         if not holding:
             return False
         was = news.gone
@@ -136,7 +137,7 @@ class Listener(Ear):
             was = news.entry
         assert was is not None
         for replay in holding:
-            replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
+            replay.tell_now(topic, key, was, news.header.server_sent_time)
         return False
 
 
@@ -154,7 +155,7 @@ class Bystander(Ear):
     def hear(self, news: News) -> None:
         """Tell the object now if it is one of those."""
         replay = self._member.active_replay
-        if replay is None or not replay.holds(news.topic, news.key()):
+        if replay is None or not replay.holds(news.topic, news.key(), news.entry or news.gone):
             return
         was = news.gone
         if was is None:

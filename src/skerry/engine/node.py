@@ -41,6 +41,7 @@ from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
+from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
 
@@ -346,6 +347,21 @@ class NodeCore(Outbox):
                 known=conflict.known,
                 offered=conflict.offered,
                 difference=conflict.difference,
+            )
+            self.say(told, now_ns)
+
+    def tell_loss(self, lost: UpdatesLost, now_ns: int) -> None:
+        """Tell those who joined SkerryLoss of messages that the site sent and nobody here hears."""
+        if self._extensions:
+            sender = lost.sender
+            told = internal_class("SkerryLoss")(
+                sender=f"{sender.address}:{sender.sender_id}",
+                application=sender.application,
+                firstDatagram=lost.first_seq,
+                datagramCount=(lost.stop_seq - lost.first_seq) & 0xFFFFFFFF,
+                reason=lost.reason.value,
+                isStopped=lost.is_stopped,
+                time=self.wall_s(now_ns),
             )
             self.say(told, now_ns)
 

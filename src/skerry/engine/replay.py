@@ -17,9 +17,9 @@ from mypy_extensions import i64, mypyc_attr
 from skerry.engine.cache import Entry
 from skerry.engine.lane import Lane
 from skerry.engine.topics import Topic, frame_for, replay_header
-from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX
+from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
 
-__all__ = ["LaneTeller", "Replay", "Teller"]
+__all__ = ["LaneTeller", "Replay", "ShelfReplay", "Teller"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -80,8 +80,8 @@ class Replay:
         """Whose objects are told."""
         return [topic for topic, _ in self._wanted]
 
-    def holds(self, topic: Topic, key: bytes) -> bool:
-        """Whether an object is still to be told."""
+    def holds(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
+        """Whether an object is still to be told; `entry` is as it is, or was if it is gone."""
         pending = self._pending.get(topic.name)
         return pending is not None and key in pending
 
@@ -124,3 +124,70 @@ class Replay:
         for _, keys in self._wanted:
             keys.clear()
         self._pending.clear()
+
+
+class ShelfReplay(Replay):
+    """All objects of a topic, in the order in which they were made.
+
+    It begins without a look at any of them, so their number does not matter to others.
+    """
+
+    def __init__(self, teller: Teller, topic: Topic, finish: Callable[[float], None]) -> None:
+        super().__init__(teller, [(topic, [])], finish)
+        self._topic: Topic = topic
+        self._at: i64 = 0
+        self._stop: i64 = len(topic.shelf.order)
+        self._early: set[int] = set()
+        """Places of objects that were told before their turn."""
+        self.left = len(topic.shelf.objects)
+        self._is_reading: bool = self.left > 0
+        if self._is_reading:
+            topic.shelf.reader_count += 1
+
+    def holds(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
+        """Whether an object is still to be told; `entry` is as it is, or was if it is gone."""
+        if topic is not self._topic or entry is None or not self._is_reading:
+            return False
+        # One that was made meanwhile stands behind all of these.
+        return self._at <= entry.place < self._stop and int(entry.place) not in self._early
+
+    def tell_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> None:
+        """Tell an object before its turn."""
+        self._early.add(int(entry.place))
+        self.left -= 1
+        self._teller.tell(topic, entry, self.left, now_s)
+
+    def step(self, now_s: float) -> bool:
+        """Tell the next slice; whether that was the last."""
+        if not self.is_cancelled:
+            self._tell_slice(now_s)
+            if self.left:
+                return False
+            self._end_reading()
+        self._finish(now_s)
+        return True
+
+    def _tell_slice(self, now_s: float) -> None:
+        order = self._topic.shelf.order
+        size: i64 = 0
+        # Where many are gone, or were told early, there may be few to tell among many places.
+        stop = min(self._at + SELECT_SLICE_COUNT, self._stop)
+        while self.left and size < REPLAY_SLICE_BYTES and self._at < stop:
+            entry = order[self._at]
+            self._at += 1
+            if entry is None or int(entry.place) in self._early:
+                continue
+            self.left -= 1
+            size += self._teller.tell(self._topic, entry, self.left, now_s)
+        assert self._at < self._stop or not self.left, "an object went, and was not told before"
+
+    def cancel(self) -> None:
+        """The client does not want it any more."""
+        super().cancel()
+        self._end_reading()
+
+    def _end_reading(self) -> None:
+        if self._is_reading:
+            self._is_reading = False
+            self._topic.shelf.reader_count -= 1
+            self._early.clear()

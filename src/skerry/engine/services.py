@@ -16,7 +16,7 @@ from skerry.engine.clients import Client, Countdown, Later
 from skerry.engine.hub import Hub
 from skerry.engine.members import Membership
 from skerry.engine.query import Query, compile_filter
-from skerry.engine.replay import Replay
+from skerry.engine.replay import Replay, ShelfReplay
 from skerry.engine.routing import WILD_CARDS, Routing, knows_type
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
@@ -66,6 +66,7 @@ class Services:
             "EnumDescriptorData": self._describe,
             "SkerryConflict": self._only_ours,
             "SkerryLedger": self._only_ours,
+            "SkerryLoss": self._only_ours,
             "SkerryRefusal": self._only_ours,
             "StructDescriptorData": self._describe,
         }
@@ -179,25 +180,40 @@ class Services:
     def _begin_replay(self, member: Membership, now_s: float) -> Replay | None:
         client = member.client
         is_member = self._routing.find(client, member.group) is member
-        # Who left meanwhile is told nothing but that this is over, as who counts answers expects.
-        wanted = self._wanted(member) if is_member else []
-        if wanted is None:
-            member.replay_count -= 1
-            return None
 
         def finish(now_s: float) -> None:
             member.replay_count -= 1
             self._routing.replay_ended(member)
             self._tell_end(client, member.group, now_s)
 
-        replay = Replay(member.teller, wanted, finish)
-        for topic, keys in wanted:
-            if keys:
-                client.connection.describe(topic.type, now_s)
+        whole = self._whole(member) if is_member else None
+        if whole is not None:
+            replay: Replay = ShelfReplay(member.teller, whole, finish)
+            client.connection.describe(whole.type, now_s)
+        else:
+            # Who left meanwhile is told nothing but that this is over: it may count the answers.
+            wanted = self._wanted(member) if is_member else []
+            if wanted is None:
+                member.replay_count -= 1
+                return None
+            replay = Replay(member.teller, wanted, finish)
+            for topic, keys in wanted:
+                if keys:
+                    client.connection.describe(topic.type, now_s)
         if replay.left:
             member.active_replay = replay
             self._routing.replay_began(member)
         return replay
+
+    def _whole(self, member: Membership) -> Topic | None:
+        """The topic of which a member is told all, if listing its objects would take long."""
+        rights = member.client.rights
+        if member.group.startswith("/") or rights is None or not rights.allows_all:
+            return None
+        topic = self._types.topic(member.group)
+        if topic is None or not topic.is_cached or not knows_type(member.client, topic.name):
+            return None
+        return topic if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX else None
 
     def _wanted(self, member: Membership) -> list[tuple[Topic, list[bytes]]] | None:
         """The cached objects that a member is to be told; None where it is told nothing at all."""

@@ -136,7 +136,7 @@ class View(Ear):
     def _is_taken_up(self, news: News, key: bytes, now_s: float) -> bool:
         """Whether a replay will tell of the object, as it is then."""
         replay = self.active_replay
-        if replay is None or not replay.holds(news.topic, key):
+        if replay is None or not replay.holds(news.topic, key, news.entry or news.gone):
             return False
         if news.entry is not None and self._is_wanted(news.entry):
             return True

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
 
-__all__ = ["PIPELINE_METRICS", "PipelineCollector", "PipelineStatistics", "pipeline_registry"]
+from skerry.observe.number_metrics import number_registry
+
+__all__ = ["PIPELINE_METRICS", "PipelineStatistics", "pipeline_registry"]
 
 PIPELINE_METRICS: Final[Mapping[str, str]] = {
     "skerry_pipeline_batches_total": "Batches that are in the tables.",
@@ -38,37 +38,18 @@ class PipelineStatistics:
     is_running: bool = False
 
 
-class PipelineCollector(Collector):
-    """Turns the numbers of a job into metrics."""
-
-    def __init__(self, statistics: Callable[[], PipelineStatistics]) -> None:
-        self._statistics = statistics
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
-        now = self._statistics()
-        for name, value in (
-            ("skerry_pipeline_batches_total", now.batches),
-            ("skerry_pipeline_rows_total", now.rows),
-            ("skerry_pipeline_backlog_rows", now.backlog_rows),
-            ("skerry_pipeline_rows_per_second", now.rows_per_second),
-            ("skerry_pipeline_batch_seconds", now.batch_s),
-            ("skerry_pipeline_last_batch_timestamp_seconds", now.last_batch_s),
-            ("skerry_pipeline_is_running", int(now.is_running)),
-        ):
-            yield _family(name, value)
-
-
 def pipeline_registry(statistics: Callable[[], PipelineStatistics]) -> CollectorRegistry:
     """All metrics of a job and its process, of which a scrape is made."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(PipelineCollector(statistics))
-    ProcessCollector(registry=registry)
-    return registry
+    return number_registry(PIPELINE_METRICS, lambda: _numbers(statistics()))
 
 
-def _family(name: str, value: float) -> Metric:
-    text = PIPELINE_METRICS[name]
-    if name.endswith("_total"):
-        return CounterMetricFamily(name.removesuffix("_total"), text, value=value)
-    return GaugeMetricFamily(name, text, value=value)
+def _numbers(now: PipelineStatistics) -> dict[str, float]:
+    return {
+        "skerry_pipeline_batches_total": now.batches,
+        "skerry_pipeline_rows_total": now.rows,
+        "skerry_pipeline_backlog_rows": now.backlog_rows,
+        "skerry_pipeline_rows_per_second": now.rows_per_second,
+        "skerry_pipeline_batch_seconds": now.batch_s,
+        "skerry_pipeline_last_batch_timestamp_seconds": now.last_batch_s,
+        "skerry_pipeline_is_running": int(now.is_running),
+    }

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
+from prometheus_client import CollectorRegistry
 
-__all__ = ["RECORDER_METRICS", "RecorderCollector", "RecorderStatistics", "recorder_registry"]
+from skerry.observe.number_metrics import number_registry
+
+__all__ = ["RECORDER_METRICS", "RecorderStatistics", "recorder_registry"]
 
 RECORDER_METRICS: Final[Mapping[str, str]] = {
     "skerry_recorder_updates_total": "Updates that came.",
@@ -42,38 +42,20 @@ class RecorderStatistics:
     """Why the last attempt to write failed; empty when it did not."""
 
 
-class RecorderCollector(Collector):
-    """Turns the numbers of a recorder into metrics."""
-
-    def __init__(self, statistics: Callable[[], RecorderStatistics]) -> None:
-        self._statistics = statistics
-
-    def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
-        now = self._statistics()
-        for name, value in (
-            ("skerry_recorder_updates_total", now.updates),
-            ("skerry_recorder_rows_total", now.rows),
-            ("skerry_recorder_bytes_total", now.bytes),
-            ("skerry_recorder_gaps_total", now.gaps),
-            ("skerry_recorder_lost_rows_total", now.lost_rows),
-            ("skerry_recorder_disconnects_total", now.disconnects),
-            ("skerry_recorder_dropped_segments_total", now.dropped_segments),
-            ("skerry_recorder_queued_bytes", now.queued_bytes),
-            ("skerry_recorder_is_failing", int(bool(now.trouble))),
-        ):
-            yield _family(name, value)
-
-
 def recorder_registry(statistics: Callable[[], RecorderStatistics]) -> CollectorRegistry:
     """All metrics of a recorder and its process, of which a scrape is made."""
-    registry = CollectorRegistry(auto_describe=False)
-    registry.register(RecorderCollector(statistics))
-    ProcessCollector(registry=registry)
-    return registry
+    return number_registry(RECORDER_METRICS, lambda: _numbers(statistics()))
 
 
-def _family(name: str, value: float) -> Metric:
-    if name.endswith("_total"):
-        return CounterMetricFamily(name.removesuffix("_total"), RECORDER_METRICS[name], value=value)
-    return GaugeMetricFamily(name, RECORDER_METRICS[name], value=value)
+def _numbers(now: RecorderStatistics) -> dict[str, float]:
+    return {
+        "skerry_recorder_updates_total": now.updates,
+        "skerry_recorder_rows_total": now.rows,
+        "skerry_recorder_bytes_total": now.bytes,
+        "skerry_recorder_gaps_total": now.gaps,
+        "skerry_recorder_lost_rows_total": now.lost_rows,
+        "skerry_recorder_disconnects_total": now.disconnects,
+        "skerry_recorder_dropped_segments_total": now.dropped_segments,
+        "skerry_recorder_queued_bytes": now.queued_bytes,
+        "skerry_recorder_is_failing": int(bool(now.trouble)),
+    }

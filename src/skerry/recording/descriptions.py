@@ -6,8 +6,11 @@ look for a part, and two structs that use different enums of one name do not dis
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.codec.envelope import INTERNAL, SNAPSHOT, Update
 from skerry.codec.subjects import default_subject
@@ -15,10 +18,11 @@ from skerry.errors import CodecError, SchemaError
 from skerry.objects.base import codec_of, key_of
 from skerry.objects.descriptors import describe, from_description
 from skerry.objects.internal import internal_class
+from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType, dependencies
 
-__all__ = ["described_types", "description_updates"]
+__all__ = ["described_types", "description_rows", "description_updates"]
 
 
 def description_updates(type_: NamedType, *, space: str, time_ns: int) -> list[Update]:
@@ -43,6 +47,16 @@ def described_types(rows: Iterable[tuple[str, int, bytes]]) -> dict[int, NamedTy
             known[type_.name] = type_
             found[number] = type_
     return found
+
+
+def description_rows(rows: pa.RecordBatch) -> Iterator[tuple[str, int, bytes]]:
+    """Type, fingerprint and payload of the rows that describe types."""
+    is_one = pc.is_in(rows.column("type").cast(pa.string()), pa.array(DESCRIPTOR_TYPES))
+    found = rows.filter(is_one)
+    yield from zip(
+        *(found.column(name).to_pylist() for name in ("type", "fingerprint", "payload")),
+        strict=True,
+    )
 
 
 def _described(type_name: str, payload: bytes, known: dict[str, NamedType]) -> NamedType | None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from array import array
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final
 
 from skerry import cbor
 from skerry.codec.envelope import GAP, INTERNAL, Update
 from skerry.errors import RecordingError
+from skerry.limits import RECORDING_GAP_COUNT_MAX
+from skerry.recording.rows import Columns
 
-__all__ = ["Gap", "gap_of", "gap_update"]
+__all__ = ["Gap", "Missing", "gap_of", "gap_update", "readable_gap"]
 
 _COUNT: Final = 1
 _FIRST: Final = 2
@@ -45,6 +49,56 @@ class Gap:
             first_ns=min(self.first_ns, later.first_ns),
             last_ns=max(self.last_ns, later.last_ns),
         )
+
+
+class Missing:
+    """Rows that were left out and of which no gap tells yet, by node and sender.
+
+    Past a bound of those, what is missing of all others is one gap without a range.
+    """
+
+    def __init__(self, *, gap_count_max: int = RECORDING_GAP_COUNT_MAX) -> None:
+        self._gap_count_max = gap_count_max
+        self._gaps: dict[tuple[int, int], Gap] = {}
+
+    def __len__(self) -> int:
+        """Gaps that are to be told."""
+        return len(self._gaps)
+
+    @property
+    def first_ns(self) -> int:
+        """When the first of what is missing came; 0 if nothing is."""
+        return min((gap.first_ns for gap in self._gaps.values()), default=0)
+
+    def leave_out(self, columns: Columns, reason: str) -> int:
+        """Note that these rows are missing; how many updates that are. Gaps stay what they are."""
+        count = 0
+        for (node, sender), gap in _gaps_of(columns, reason):
+            # Only a gap that is left out itself has a sender or another reason.
+            count += gap.count if gap.reason == reason else 0
+            self.add(gap, node=node, sender=sender)
+        return count
+
+    def add(self, gap: Gap, *, node: int = 0, sender: int = 0) -> None:
+        """Note a gap."""
+        place = (node, sender)
+        if place not in self._gaps and len(self._gaps) >= self._gap_count_max - 1:
+            # Numbers of several nodes have no range.
+            place = (0, 0)
+            gap = replace(gap, first=0, stop=0)
+        before = self._gaps.get(place)
+        self._gaps[place] = gap if before is None else before.joined(gap)
+
+    def updates(self, *, space: str) -> list[Update]:
+        """The rows that tell of all of it."""
+        return [
+            gap_update(gap, space=space, node=node, sender=sender)
+            for (node, sender), gap in self._gaps.items()
+        ]
+
+    def clear(self) -> None:
+        """All of it is told."""
+        self._gaps.clear()
 
 
 def gap_update(
@@ -95,3 +149,36 @@ def gap_of(payload: bytes) -> Gap:
         first_ns=first_ns,
         last_ns=last_ns,
     )
+
+
+def readable_gap(payload: bytes) -> Gap:
+    """The same, where a row that does not tell what is missing only tells that something is."""
+    try:
+        return gap_of(payload)
+    except RecordingError as error:
+        return Gap(count=0, reason=str(error))
+
+
+def _gaps_of(columns: Columns, reason: str) -> Iterator[tuple[tuple[int, int], Gap]]:
+    """What is missing when these rows are, by node, and the gaps that were told by them."""
+    nodes, senders = array("q", columns.node), array("q", columns.sender)
+    times, positions = array("q", columns.time_ns), array("q", columns.position)
+    ends = array("i", columns.payload_offsets)
+    by_node: dict[int, list[int]] = {}
+    for index, operation in enumerate(columns.operation):
+        if operation == GAP:
+            told = readable_gap(columns.payload[ends[index] : ends[index + 1]])
+            yield (nodes[index], senders[index]), told
+        else:
+            by_node.setdefault(nodes[index], []).append(index)
+    for node, places in by_node.items():
+        numbers = [positions[index] for index in places if positions[index]]
+        gap = Gap(
+            count=len(places),
+            first=min(numbers, default=0),
+            stop=max(numbers, default=-1) + 1,
+            reason=reason,
+            first_ns=min(times[index] for index in places),
+            last_ns=max(times[index] for index in places),
+        )
+        yield (node, 0), gap

@@ -7,7 +7,6 @@ that is possible, and knows nothing of Arrow: the buffers are laid out as Arrow 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_le, write_i64_le
@@ -132,49 +131,6 @@ class Rows:
             update.time_ns,
             update.source,
         )
-
-    def append_run(
-        self,
-        contents: Sequence[tuple[str, bytes]],
-        type_name: str,
-        operation: i64,
-        present: i64,
-        space: str,
-        fingerprint: i64,
-        sender: i64,
-        node: i64,
-        sequence: i64,
-        position: i64,
-        sent_ns: i64,
-        time_ns: i64,
-        source: str,
-    ) -> None:
-        """Rows of one sender and one moment: subjects and payloads, the rest is the same for all.
-
-        They have no key, and `sequence` and `position` count on from row to row; a position of 0
-        means that there is none. For who gets many updates in one datagram.
-        """
-        step: i64 = 1 if position > 0 else 0
-        for subject, payload in contents:
-            self.append(
-                type_name,
-                subject,
-                operation,
-                present,
-                b"",
-                payload,
-                space,
-                fingerprint,
-                sender,
-                node,
-                sequence,
-                position,
-                sent_ns,
-                time_ns,
-                source,
-            )
-            sequence += 1
-            position += step
 
     def take(self) -> Columns:
         """The buffers of all rows; after that there are none."""

@@ -80,12 +80,17 @@ def selection_of(
         for pattern in patterns:
             tree.add(pattern, pattern)
     return Selection(
-        from_ns=from_ns,
-        to_ns=to_ns,
+        from_ns=_within(from_ns),
+        to_ns=_within(to_ns),
         types=None if types is None else frozenset(types),
         subjects=patterns,
         _tree=tree,
     )
+
+
+def _within(time_ns: int | None) -> int | None:
+    """A time that a column can hold: before and after all of them there is nothing."""
+    return None if time_ns is None else max(-(2**63), min(time_ns, 2**63 - 1))
 
 
 def _texts(rows: pa.RecordBatch, name: str) -> pa.Array:

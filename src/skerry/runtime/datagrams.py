@@ -1,10 +1,4 @@
-"""What the kernel does for sockets of datagrams: large buffers, and many datagrams in one call.
-
-With UDP_SEGMENT one call sends a train of datagrams, all of one size but for the last, which may be
-shorter. With UDP_GRO one call receives such a train. A kernel that has neither is asked for one
-datagram at a time; nothing else differs. A filter of the kernel sees only the beginning of a train,
-so all datagrams of a train are of one kind, by which filters tell them.
-"""
+"""What the kernel does for sockets of datagrams: large buffers, filters, and trains (see there)."""
 
 from __future__ import annotations
 
@@ -16,28 +10,19 @@ from dataclasses import dataclass
 from typing import Final
 
 __all__ = [
-    "TRAIN_BYTES_MAX",
-    "TRAIN_COUNT_MAX",
     "UDP_GRO",
     "UDP_SEGMENT",
     "Buffer",
-    "cut_train",
     "drop_kinds",
     "has_segmentation",
     "kernel_drop_count",
     "segment_option",
     "set_buffers",
     "start_coalescing",
-    "train_size",
-    "train_stop",
 ]
 
 UDP_SEGMENT: Final = 103
 UDP_GRO: Final = 104
-TRAIN_BYTES_MAX: Final = 65_000
-"""A train is one datagram to most of the kernel, so it has to be no longer than one can be."""
-TRAIN_COUNT_MAX: Final = 64
-"""More segments are refused by the kernels that came first with this."""
 
 _SO_ATTACH_FILTER: Final = 26
 _SO_DETACH_FILTER: Final = 27
@@ -95,39 +80,6 @@ def start_coalescing(made: socket.socket) -> bool:
 def segment_option(size: int) -> list[tuple[int, int, bytes]]:
     """What tells the kernel the size of the datagrams in a train."""
     return [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("=H", size))]
-
-
-def train_stop(datagrams: Sequence[bytes], first: int) -> int:
-    """Up to where the datagrams from `first` on make a train."""
-    size = total = len(datagrams[first])
-    kind = datagrams[first][:3]
-    stop = first + 1
-    count_max = min(len(datagrams), first + TRAIN_COUNT_MAX)
-    while stop < count_max:
-        length = len(datagrams[stop])
-        total += length
-        if length > size or total > TRAIN_BYTES_MAX or datagrams[stop][:3] != kind:
-            break
-        stop += 1
-        if length < size:
-            break
-    return stop
-
-
-def cut_train(data: bytes, size: int) -> list[bytes]:
-    """The datagrams in what was received at once, each of this size but for the last."""
-    if len(data) <= size:
-        return [data]
-    return [data[pos : pos + size] for pos in range(0, len(data), size)]
-
-
-def train_size(ancillary: Sequence[tuple[int, int, bytes]]) -> int:
-    """The size of the datagrams in what was received at once; 0 if it is a single one."""
-    for level, kind, value in ancillary:
-        if level == socket.IPPROTO_UDP and kind == UDP_GRO:
-            (size,) = struct.unpack_from("=i", value)
-            return max(int(size), 0)
-    return 0
 
 
 def drop_kinds(made: socket.socket, kinds: Sequence[int], sender: bytes = b"") -> bool:

@@ -6,7 +6,8 @@ import errno
 import logging
 import socket
 import struct
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from mypy_extensions import mypyc_attr
 
@@ -20,20 +21,22 @@ from skerry.runtime.datagrams import (
     segment_option,
     set_buffers,
     start_coalescing,
-    train_size,
-    train_stop,
 )
 from skerry.runtime.interfaces import Interface, find_interface
+from skerry.runtime.trains import train_size, train_stop
 
 __all__ = ["MulticastSocket", "SenderNumber"]
 
 _RECEIVE_BYTES: Final = 65_535
 """Any datagram fits: a Java program may send longer ones than it was told to."""
 _ANCILLARY_BYTES: Final = socket.CMSG_SPACE(4)
+_DONT_WAIT: Final = int(socket.MSG_DONTWAIT)
 _HEADS_V4: Final = 20 + 8
 _HEADS_V6: Final = 40 + 8
 _LOOPBACK_V4: Final = "127.0.0.1"
 _KEPT_BYTES: Final = 1024 * 1024
+
+_Ancillary = list[tuple[int, int, bytes]]
 
 log = logging.getLogger(__name__)
 
@@ -56,28 +59,38 @@ class MulticastSocket:
         self.group = group
         self.interface = find_interface(interface, group=group.host, port=group.port)
         self._is_v6 = ":" in group.host
-        self._made = socket.socket(
-            socket.AF_INET6 if self._is_v6 else socket.AF_INET, socket.SOCK_DGRAM
-        )
+        family = socket.AF_INET6 if self._is_v6 else socket.AF_INET
+        self._made = socket.socket(family, socket.SOCK_DGRAM)
+        # What is sent has a socket of its own. It knows its way once and for all, and its port is
+        # nobody else's: of two programs that send from one port, a train may have datagrams of
+        # both, and neither the filter nor who reads could tell.
+        self._sending = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            self._join(ttl=ttl, loopback=loopback)
-            self.receive_buffer, self.send_buffer = set_buffers(self._made, buffer_bytes)
+            self._join()
+            self._connect(ttl=ttl, loopback=loopback)
+            self.receive_buffer, _ = set_buffers(self._made, buffer_bytes)
+            _, self.send_buffer = set_buffers(self._sending, buffer_bytes)
         except OSError as error:
-            self._made.close()
+            self.close()
             raise _failure(group, self.interface, error) from None
         except BaseException:
-            self._made.close()
+            self.close()
             raise
         self._warn_if_clipped(self.receive_buffer)
-        self._to = (group.host, group.port, 0, self.interface.index)[: 4 if self._is_v6 else 2]
-        self.sends_trains = trains and has_segmentation(self._made)
+        self.sends_trains = trains and has_segmentation(self._sending)
         """Whether one call sends many datagrams."""
         self.receives_trains = trains and start_coalescing(self._made)
         """Whether one call receives many."""
         _keep_memory()
-        # Most come from where the one before came from.
+        self._send_one: Callable[[bytes], int] = self._sending.send
+        self._send_train: Callable[[list[bytes], _Ancillary], int] = self._sending.sendmsg
+        self._recvmsg: Callable[..., tuple[bytes, _Ancillary, int, Any]] = self._made.recvmsg
+        self._recvfrom: Callable[..., tuple[bytes, Any]] = self._made.recvfrom
+        # Most come from where the one before came from, and go in datagrams of the same size.
         self._source: object = None
         self._address = group
+        self._option_size = 0
+        self._option: _Ancillary = []
 
     @property
     def datagram_bytes_max(self) -> int:
@@ -111,7 +124,7 @@ class MulticastSocket:
         while first < count:
             stop = train_stop(datagrams, first) if self.sends_trains else first + 1
             try:
-                self._send(datagrams[first:stop])
+                self._send(datagrams if stop - first == count else datagrams[first:stop])
             except OSError as error:
                 if stop > first + 1 and error.errno in (errno.EINVAL, errno.EIO, errno.EMSGSIZE):
                     # The way there takes no trains: datagrams above its MTU, or no checksums.
@@ -128,12 +141,10 @@ class MulticastSocket:
         They stand one behind another, and all are of the size that is told, but for the last.
         """
         if self.receives_trains:
-            data, ancillary, _, source = self._made.recvmsg(
-                _RECEIVE_BYTES, _ANCILLARY_BYTES, socket.MSG_DONTWAIT
-            )
+            data, ancillary, _, source = self._recvmsg(_RECEIVE_BYTES, _ANCILLARY_BYTES, _DONT_WAIT)
             size = train_size(ancillary) if ancillary else 0
         else:
-            data, source = self._made.recvfrom(_RECEIVE_BYTES, socket.MSG_DONTWAIT)
+            data, source = self._recvfrom(_RECEIVE_BYTES, _DONT_WAIT)
             size = 0
         if source != self._source:
             self._source = source
@@ -143,39 +154,55 @@ class MulticastSocket:
     def close(self) -> None:
         """Leave the group."""
         self._made.close()
+        self._sending.close()
 
     # -- inside
 
     def _send(self, train: list[bytes]) -> None:
         if len(train) == 1:
-            self._made.sendto(train[0], self._to)
-        else:
-            self._made.sendmsg(train, segment_option(len(train[0])), 0, self._to)
+            self._send_one(train[0])
+            return
+        size = len(train[0])
+        if size != self._option_size:
+            self._option_size, self._option = size, segment_option(size)
+        self._send_train(train, self._option)
 
-    def _join(self, *, ttl: int, loopback: bool) -> None:
+    def _join(self) -> None:
         made, group = self._made, self.group
         # Any number of programs on a computer may be in a group, and each gets all of it.
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Bound to the group and not to all addresses, what is sent to others is not heard.
+        made.bind(self._place())
         if self._is_v6:
-            index = struct.pack("=I", self.interface.index)
-            packed = socket.inet_pton(socket.AF_INET6, group.host)
-            # Bound to the group and not to all addresses, what is sent to others is not heard.
-            made.bind((group.host, group.port, 0, self.interface.index))
-            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, packed + index)
+            joined = socket.inet_pton(socket.AF_INET6, group.host)
+            joined += struct.pack("=I", self.interface.index)
+            made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_JOIN_GROUP, joined)
+        else:
+            joined = socket.inet_aton(group.host) + self._interface_v4()
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
+
+    def _connect(self, *, ttl: int, loopback: bool) -> None:
+        made = self._sending
+        if self._is_v6:
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, self.interface.index)
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, ttl)
             made.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_LOOP, loopback)
-            return
+        else:
+            place = bytes(4) + self._interface_v4()
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, place)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
+            made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, loopback)
+        made.connect(self._place())
+
+    def _place(self) -> tuple[str, int] | tuple[str, int, int, int]:
+        """The group as an address of a socket."""
+        host, port = self.group.host, self.group.port
+        return (host, port, 0, self.interface.index) if self._is_v6 else (host, port)
+
+    def _interface_v4(self) -> bytes:
         address = self.interface.address
-        place = (socket.inet_aton(address) if address else bytes(4)) + struct.pack(
-            "=i", self.interface.index
-        )
-        made.bind((group.host, group.port))
-        joined = socket.inet_aton(group.host) + place
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, joined)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, bytes(4) + place)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, ttl)
-        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP, loopback)
+        packed = socket.inet_aton(address) if address else bytes(4)
+        return packed + struct.pack("=i", self.interface.index)
 
     def _warn_if_clipped(self, buffer: Buffer) -> None:
         if buffer.is_clipped:

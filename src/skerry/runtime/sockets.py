@@ -80,7 +80,7 @@ def bind_unix(
 
 
 def tune(raw: socket.socket) -> None:
-    """Set what every connection of a node has: no delay, a look whether the peer lives, room."""
+    """Set what each end of a connection has: no delay, a look whether the peer lives, room."""
     if raw.family == socket.AF_UNIX:
         _widen(raw)
         return

@@ -198,9 +198,9 @@ class NodeServer:
         self.core.receive(data, address, monotonic_ns())
         if not self._is_gathering:
             self._is_gathering = True
+            self._send()
             # What is not for clients can wait until they have theirs, and is done then.
             self._loop.call_soon(self._end_gathering)
-            self._send()
             return
         self._gathered_bytes += len(data)
         if self._gathered_bytes >= _GATHERED_BYTES_MAX:

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Protocol
 
+from websockets.exceptions import InvalidMessage
 from websockets.http11 import Request, Response
 from websockets.server import ServerProtocol
 
@@ -160,6 +161,10 @@ _NO_PAGES: Final = (
     "This is a skerry node, and no web server. Connect with a WebSocket client that asks for the"
     " subprotocol dots-json.\n"
 )
+_NO_REQUEST: Final = (
+    "This is no HTTP request, and this is the WebSocket door of a skerry node. Other programs"
+    " connect to its doors for TCP, TLS or Unix sockets.\n"
+)
 
 
 class _Door(Carrier):
@@ -178,6 +183,8 @@ class _Door(Carrier):
         self._host = ""
         self._head: bytearray | None = bytearray()
         """The request, until it is whole."""
+        self._is_answered = False
+        """Whether the request was read, or refused."""
         self._address: Address | None = None
         self._is_paused = False
 
@@ -204,9 +211,12 @@ class _Door(Carrier):
         begin = max(len(self._head) - len(_HEAD_END) + 1, 0)
         self._head += data
         end = self._head.find(_HEAD_END, begin)
-        if (end if end >= 0 else len(self._head)) > WEBSOCKET_HEAD_BYTES_MAX:
-            self._head = None
-            self._reject_head()
+        if not self._head[:1].isalpha():
+            # Said at once: who speaks another language may wait for an answer and say no more.
+            self._reject_head(HTTPStatus.BAD_REQUEST, _NO_REQUEST)
+        elif (end if end >= 0 else len(self._head)) > WEBSOCKET_HEAD_BYTES_MAX:
+            detail = f"The request is larger than {WEBSOCKET_HEAD_BYTES_MAX} bytes.\n"
+            self._reject_head(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, detail)
         elif end >= 0:
             end += len(_HEAD_END)
             head, rest = bytes(self._head[:end]), bytes(self._head[end:])
@@ -225,14 +235,23 @@ class _Door(Carrier):
         if self._address is not None:
             self._entrance.node.resumed(self._address)
 
-    def _reject_head(self) -> None:
-        detail = f"The request is larger than {WEBSOCKET_HEAD_BYTES_MAX} bytes.\n"
-        status = HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+    def _reject_head(self, status: HTTPStatus, detail: str) -> None:
+        self._head = None
+        self._is_answered = True
         self._server_talk.send_response(self._server_talk.reject(status, detail))
         self._flush()
 
+    def _flush(self) -> None:
+        talk = self._server_talk
+        if isinstance(talk.handshake_exc, InvalidMessage) and not self._is_answered:
+            # The library ends what it cannot read at all without a word.
+            self._is_answered = True
+            self._transport.write(talk.reject(HTTPStatus.BAD_REQUEST, _NO_REQUEST).serialize())
+        super()._flush()
+
     def _greeted(self, event: Request | Response) -> None:
         assert isinstance(event, Request)
+        self._is_answered = True
         response = self._entrance.answer(self._server_talk, event)
         self._server_talk.send_response(response)
         self._flush()

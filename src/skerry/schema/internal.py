@@ -395,6 +395,18 @@ struct SkerryConflict [internal] {
     4: string difference;           //< the first thing in which they differ
 }
 
+/// Addition: messages of the site that this node never heard, so that its clients will not either.
+/// They were in datagrams of the group, from which nobody can tell what types they were of.
+struct SkerryLoss [internal, cached=false] {
+    1: string sender;               //< address and sender id of who sent them to the group
+    2: string application;          //< its name, if it was heard
+    3: uint32 firstDatagram;        //< number of the first datagram that is lost
+    4: uint32 datagramCount;        //< and how many in a row are
+    5: string reason;               //< retries, nak, overflow, jump, removed or malformed
+    6: bool isStopped;              //< nothing more of this sender is told, as the node is set up
+    7: timepoint time;              //< when the node gave them up
+}
+
 /// Addition: what became of the updates of a type, or of those that were due to a client. A node
 /// tells all of it every second to those who joined it.
 struct SkerryLedger [internal, cached=false] {

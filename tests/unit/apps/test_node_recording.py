@@ -16,6 +16,7 @@ from skerry.apps.node_recording import NodeRecorder
 from skerry.apps.node_recording_config import NodeRecordingConfig
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.engine.node import NodeCore
+from skerry.recording.gaps import gap_of
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.endpoints import parse_endpoint
@@ -110,6 +111,26 @@ def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
     removed = [u.subject for u in found if u.operation == REMOVE]
     assert removed == ["/Vessel/1"]
     assert found[-1].subject == "/Vessel/3"
+
+
+@pytest.mark.slow
+def test_a_node_that_begins_anew_goes_on_with_a_gap(tmp_path: Path) -> None:
+    async def play(mmsi: int) -> None:
+        async with node_at(f"uds:{tmp_path}/n.sock") as server:
+            recorder = NodeRecorder(server, config(tmp_path / "r"), space="local")
+            recorder.start()
+            async with await skerry.aio.connect(f"uds:{tmp_path}/n.sock", types=TYPES) as space:
+                space.publish(Vessel(mmsi=mmsi))
+                await space.flush()
+            await recorder.close()
+
+    asyncio.run(play(1))
+    asyncio.run(play(2))
+    found = recorded(tmp_path / "r")
+    assert [u.operation for u in found] == [CREATE, GAP, CREATE]
+    gap = gap_of(found[1].payload)
+    assert gap.reason == "the recorder was not running: the node was started anew"
+    assert gap.first_ns <= gap.last_ns
 
 
 def test_closing_at_once_leaves_a_sound_recording(tmp_path: Path) -> None:

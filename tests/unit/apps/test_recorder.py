@@ -127,6 +127,22 @@ def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) ->
     asyncio.run(recorder.run(lambda: True))
 
 
+def test_a_source_that_cannot_stop_does_not_keep_others_from_it(tmp_path: Path) -> None:
+    class Stubborn(Numbers):
+        async def stop(self) -> None:
+            raise Disconnected("no way")
+
+    recorder = Recorder(tmp_path / "r")
+    before, after = Numbers(recorder.queue), Numbers(recorder.queue)
+    for source in (before, Stubborn(recorder.queue), after):
+        recorder.add(source)
+    with pytest.raises(Disconnected, match="no way"):
+        asyncio.run(recorder.run(lambda: True))
+    assert before.is_stopped
+    assert after.is_stopped
+    assert len(rows_in(tmp_path / "r")) == 2, "and what they said last is written"
+
+
 def test_what_came_before_a_source_failed_is_kept(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     recorder.add(Numbers(recorder.queue, fault=Disconnected("gone")))
@@ -183,9 +199,9 @@ def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
     assert pages["/readyz"]().body == b"ready\n"
     assert b"skerry_recorder_rows_total 0.0" in pages["/metrics"]().body
     assert json.loads(pages["/status.json"]().body)["rows"] == 0
-    recorder._writing.trouble = "no room"
+    recorder._writing._error = RecordingError("no room")
     assert pages["/readyz"]().status == 503
-    recorder._writing.trouble = ""
+    recorder._writing._error = None
     asyncio.run(recorder.run(lambda: True))
 
 

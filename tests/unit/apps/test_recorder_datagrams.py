@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from skerry.limits import RECORDER_WAITING_BYTES_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header, write_header
 from skerry.recording.format import to_record_batch
 from skerry.schema.fingerprint import fingerprint
@@ -132,7 +134,7 @@ def test_objects_wait_for_the_description_of_their_type(stage: Stage) -> None:
 
 
 def test_past_the_bound_the_oldest_are_recorded_without_a_description() -> None:
-    size = len(TYPES.Ping(id=1, text="x").encode())
+    size = len(TYPES.Ping(id=1, text="x").encode()) + 500
     stage = Stage(waiting_bytes_max=2 * size)
     stage.take_objects(ping(1), ping(2), ping(3))
     (row,) = stage.rows()
@@ -165,3 +167,32 @@ def test_many_sizes_are_remembered_up_to_a_bound(stage: Stage) -> None:
     for size in range(4100):
         stage.intake.take_bytes([("/a", bytes(size))], [(0, 0)], SENDER, TIME)
     assert stage.intake.taken_count == 4100
+
+
+@pytest.mark.parametrize("sent_s", [math.nan, math.inf, -math.inf, 1e300, 1e12])
+def test_a_time_that_is_none_does_not_disturb(stage: Stage, sent_s: float) -> None:
+    header = Header("Ping")
+    header.attributes = 2
+    header.sent_time = sent_s
+    hostile = write_header(header) + TYPES.Ping(id=1).encode()
+    stage.take_objects(description(TYPES.Ping), ("/Ping/1", hostile), ping(2))
+    assert [row["sent_ns"] for row in stage.rows()] == [None, 1_700_000_000_000_000_000]
+
+
+def test_times_are_kept_to_the_nanosecond_that_a_header_tells(stage: Stage) -> None:
+    header = Header("Ping")
+    header.attributes = 2
+    header.sent_time = 1_700_000_000.123456
+    update = ("/Ping/1", write_header(header) + TYPES.Ping(id=1).encode())
+    stage.take_objects(description(TYPES.Ping), update)
+    (row,) = stage.rows()
+    assert row["sent_ns"] == ns_of_seconds(1_700_000_000.123456)
+
+
+def test_objects_without_content_that_wait_are_bounded_too() -> None:
+    stage = Stage(waiting_bytes_max=5000)
+    header = Header("Boat")
+    header.attributes = 0
+    for _ in range(30):
+        stage.take_objects(("/Boat", write_header(header) + b"\xa0"))
+    assert 0 < len(stage.intake._waiting) <= 10

@@ -25,6 +25,7 @@ from skerry.protocol.distributor.events import (
 from skerry.protocol.distributor.updates import Updates
 from skerry.recording.format import to_record_batch
 from skerry.recording.gaps import gap_of
+from skerry.runtime.recordings.endings import Ending
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=7, start=5, application_id=9)
 
@@ -106,13 +107,22 @@ def test_what_describes_nothing_is_counted() -> None:
 
 
 @pytest.mark.slow
+def test_senders_are_remembered_up_to_a_bound() -> None:
+    stage = Stage()
+    numbers = {stage.source._sender(replace(SENDER, start=start)) for start in range(5000)}
+    assert len(numbers) == 5000
+    assert len(stage.source._senders) <= 4096
+    assert stage.source._sender(replace(SENDER, start=0)) in numbers
+
+
 def test_a_real_group_is_heard() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
         group = f"239.255.77.33:{probe.getsockname()[1]}"
     queue = RowQueue(space="local", row_count_max=1000)
     wishes = GroupWishes(group=group, interface="127.0.0.1")
-    source = GroupSource(queue, wishes, space="local", tell=lambda _text: None)
+    ending = Ending(node=0, position=0, time_ns=1000)
+    source = GroupSource(queue, wishes, space="local", tell=lambda _text: None, ending=ending)
 
     async def listen() -> None:
         all_heard = asyncio.Event()
@@ -139,6 +149,8 @@ def test_a_real_group_is_heard() -> None:
         await source.stop()
 
     asyncio.run(listen())
-    rows = to_record_batch(queue.rows.take()).to_pylist()
+    first, *rows = to_record_batch(queue.rows.take()).to_pylist()
+    away = gap_of(first["payload"])
+    assert (away.count, away.first_ns, away.reason) == (0, 1000, "the recorder was not running")
     assert len(rows) == 20
     assert len({row["sequence"] for row in rows}) == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import pytest
@@ -197,7 +198,27 @@ def test_bytes_that_are_not_of_the_type_are_kept_without_a_key(stage: Stage) -> 
     assert stage.intake.take_one(header, b"\xa1\x01\x63abc")
     (row,) = stage.rows()
     assert (row["key"], row["fingerprint"], row["subject"]) == (b"", 0, "/Vessel")
+    assert row["operation"] == UPDATE, "nobody can say that it is new"
     assert stage.intake.unreadable_count == 1
+    assert stage.intake.types["Vessel"].subjects == {}, "nor that it has to be removed some day"
+    header.from_cache = 0
+    assert stage.intake.take_one(header, b"\xa1\x01\x63abc")
+    assert stage.rows()[0]["operation"] == SNAPSHOT
+
+
+@pytest.mark.parametrize("sent_s", [math.nan, math.inf, 1e300])
+def test_a_host_may_tell_times_that_are_none(stage: Stage, sent_s: float) -> None:
+    row = stage.row(vessel(), sent_time=sent_s, server_sent_time=sent_s)
+    assert (row["sent_ns"], row["time_ns"]) == (None, 0)
+
+
+def test_after_a_lost_connection_a_host_that_does_not_count_tells_no_position(
+    stage: Stage,
+) -> None:
+    stage.row(vessel(), position=-1)
+    stage.intake.lost()
+    stage.row(vessel(), position=-1)
+    assert [facts[1] for facts in stage.resumed] == [0]
 
 
 def test_messages_of_other_wires_are_taken_one_by_one(stage: Stage) -> None:

@@ -80,6 +80,16 @@ def test_types_come_before_the_rows_that_need_them() -> None:
     assert item.columns is not None
 
 
+def test_a_type_that_is_told_often_waits_once() -> None:
+    queue = made()
+    for _ in range(3):
+        queue.describe(TYPE)
+    queue.hand_over()
+    item = queue.take(0.0)
+    assert item is not None
+    assert item.types == (TYPE,)
+
+
 def test_what_is_not_written_yet_counts_as_waiting() -> None:
     queue = made()
     append(queue, 1)
@@ -100,7 +110,7 @@ def test_past_the_bound_rows_are_left_out_and_a_gap_says_which() -> None:
     append(queue, 5, node=8)
     append(queue, 6)
     queue.hand_over()
-    assert queue.lost_count == queue.untold_count == 5
+    assert queue.lost_count == 5
     assert [row["position"] for row in taken(queue)] == [1]
     append(queue, 7)
     queue.hand_over()
@@ -111,7 +121,18 @@ def test_past_the_bound_rows_are_left_out_and_a_gap_says_which() -> None:
     assert gaps[7] == Gap(count=4, first=2, stop=7, reason=reason, first_ns=1002, last_ns=1006)
     assert gaps[8] == Gap(count=1, first=5, stop=6, reason=reason, first_ns=1005, last_ns=1005)
     assert queue.gap_count == 2
-    assert queue.untold_count == 0
+
+
+def test_gaps_count_as_waiting_like_other_rows() -> None:
+    queue = made(waiting_bytes_max=1)
+    append(queue, 1)
+    queue.hand_over()
+    append(queue, 2)
+    queue.close()
+    queue.written()
+    assert queue.waiting_bytes > 0
+    queue.written()
+    assert queue.waiting_bytes == 0
 
 
 def test_types_and_other_gaps_survive_that_their_rows_are_left_out() -> None:

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.recorder_types import DESCRIPTORS, RecordedTypes
+from skerry.apps.recorder_types import RecordedTypes
 from skerry.codec.envelope import DISTRIBUTOR, INTERNAL
 from skerry.errors import CodecError, SchemaError
 from skerry.objects.descriptors import describe
+from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.fingerprint import fingerprint
 
 
@@ -29,7 +30,7 @@ def test_internal_types_are_known_and_messages_of_the_connection_are_services() 
     assert types.known["DotsEcho"].is_service
     names = {type_.name for type_ in types.internal()}
     assert {"DotsClient", "SkerryLedger", "SkerryBytes"} <= names
-    assert not names & {*DESCRIPTORS, "DotsMsgHello", "DotsEcho"}
+    assert not names & {*DESCRIPTOR_TYPES, "DotsMsgHello", "DotsEcho"}
 
 
 def test_a_described_type_is_known_with_what_it_is_made_of() -> None:

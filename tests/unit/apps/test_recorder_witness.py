@@ -9,13 +9,15 @@ import pytest
 import skerry
 from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_witness import Witness, payload_of_key
-from skerry.codec.envelope import GAP, REMOVE
+from skerry.codec.envelope import GAP, REMOVE, UPDATE
 from skerry.codec.pieces import canonical_key, split
+from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.descriptors import describe
 from skerry.protocol.access.header import Header
 from skerry.recording.format import to_record_batch
 from skerry.recording.gaps import Gap, gap_of
+from skerry.runtime.recordings.endings import Ending
 
 TYPES = skerry.define_types(
     """
@@ -163,3 +165,82 @@ def test_the_object_of_a_key_has_that_key_and_nothing_else(obj: Any) -> None:
     plan = codec_of(type(obj)).plan
     key = canonical_key(plan, split(plan, obj.encode(), 0))
     assert payload_of_key(plan, key) == obj.encode()
+
+
+AWAY = "the recorder was not running"
+
+
+def test_what_came_while_no_recorder_ran_is_a_gap_with_its_count() -> None:
+    stage = Stage()
+    stage.witness.go_on(Ending(node=7, position=10, time_ns=s(110)))
+    stage.tell(1, position=12, left=0)
+    stage.tell(2, position=15)
+    expected = Gap(count=4, first=11, stop=15, reason=AWAY, first_ns=s(110), last_ns=s(115))
+    assert stage.gaps() == [(7, expected)]
+
+
+def test_a_recorder_that_missed_nothing_tells_no_gap() -> None:
+    stage = Stage()
+    stage.witness.go_on(Ending(node=7, position=10, time_ns=s(110)))
+    stage.tell(2, position=11)
+    assert stage.gaps() == []
+
+
+def test_a_recording_of_another_node_goes_on_with_a_gap_of_unknown_size() -> None:
+    stage = Stage()
+    stage.witness.go_on(Ending(node=7, position=10, time_ns=s(110)))
+    stage.tell(2, position=15, node=8)
+    ((node, gap),) = stage.gaps()
+    assert (node, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
+    assert gap.reason == f"{AWAY}: the node was started anew"
+    assert (gap.first_ns, gap.last_ns) == (s(110), s(115))
+
+
+def test_a_recording_without_positions_goes_on_with_a_gap_of_some_time() -> None:
+    stage = Stage()
+    stage.witness.go_on(Ending(node=0, position=0, time_ns=s(90)))
+    stage.tell(2, position=15)
+    assert stage.gaps() == [(0, Gap(count=0, reason=AWAY, first_ns=s(90), last_ns=s(115)))]
+
+
+def test_a_host_that_does_not_count_leaves_a_gap_of_unknown_size() -> None:
+    stage = Stage()
+    stage.tell(1, position=-1)
+    stage.witness.lost()
+    stage.tell(1, position=-1)
+    ((node, gap),) = stage.gaps()
+    assert (node, gap.count, gap.first, gap.stop, gap.reason) == (7, 0, 0, 0, LOST)
+
+
+def test_a_connection_lost_after_going_on_is_told_by_its_own_name() -> None:
+    stage = Stage()
+    stage.witness.go_on(Ending(node=7, position=10, time_ns=s(110)))
+    stage.tell(1, position=11)
+    stage.witness.lost()
+    stage.tell(1, position=20)
+    assert [gap.reason for _, gap in stage.gaps()] == [LOST]
+    stage.witness.go_on(Ending(node=7, position=20, time_ns=s(120)))
+    stage.witness.end()
+    assert [gap.reason for _, gap in stage.gaps()] == [f"{AWAY}, until the recording ended"]
+
+
+def test_an_object_without_a_readable_key_is_not_removed_some_day() -> None:
+    stage = Stage()
+    header = Header("Vessel")
+    header.attributes, header.position, header.node = 2, 1, 7
+    assert stage.witness.intake.take_one(header, b"\xa1\x01\x63abc")
+    stage.witness.lost()
+    stage.witness.told_all()
+    assert [row["operation"] for row in stage.rows()] == [UPDATE]
+
+
+def test_types_past_the_bound_are_not_learned() -> None:
+    stage = Stage()
+    types = stage.witness._types
+    for number in range(TYPE_COUNT_MAX - len(types._named)):
+        types._named[f"T{number}"] = TYPES.Mode.descriptor
+    stage.describe(TYPES.Leg)
+    assert "Leg" not in types.known
+    del types._named["T0"]
+    stage.describe(TYPES.Leg)
+    assert "Leg" in types.known

@@ -44,12 +44,19 @@ class Failing(RecordingWriter):
     """A writer on a disk that has no room for some time."""
 
     fault_count = 0
+    seal_fault_count = 0
     cannot_close = False
 
     def close(self) -> None:
         super().close()
         if self.cannot_close:
             raise RecordingError("no room")
+
+    def flush_if_due(self, now_ns: int) -> None:
+        if self.seal_fault_count:
+            self.seal_fault_count -= 1
+            raise RecordingError("cannot seal")
+        super().flush_if_due(now_ns)
 
     def append_columns(self, columns: Any) -> None:
         if self.fault_count:
@@ -94,6 +101,32 @@ def test_trouble_is_told_once_and_it_goes_on_by_itself(tmp_path: Path) -> None:
     assert rows_in(tmp_path)["Vessel"] == 1
 
 
+def test_rows_that_can_be_written_do_not_prove_that_a_segment_can_be_sealed(tmp_path: Path) -> None:
+    queue = RowQueue(space="local", row_count_max=10)
+    writer = Failing(tmp_path, space="local")
+    writer.seal_fault_count = 3
+    said: list[str] = []
+    writing = WritingThread(queue, writer, tell=said.append, patience_s=0.0)
+    for position in (1, 2, 3, 4):
+        append(queue, position)
+    queue.close()
+    writing.start()
+    writing.stop()
+    assert [text.partition(";")[0] for text in said] == ["cannot seal", "the recording goes on"]
+
+
+def test_trouble_that_is_over_at_the_end_is_no_error(tmp_path: Path) -> None:
+    queue = RowQueue(space="local", row_count_max=10)
+    writer = Failing(tmp_path, space="local")
+    writer.fault_count = 1
+    writing = WritingThread(queue, writer, patience_s=0.0)
+    append(queue, 1)
+    queue.close()
+    writing.start()
+    writing.stop()
+    assert writing.trouble == ""
+
+
 def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
@@ -118,5 +151,6 @@ def test_a_fault_of_ours_ends_the_thread_and_is_told_to_who_stops_it(
     writing.start()
     with pytest.raises(TypeError):
         writing.stop()
+    assert "cannot write any more" in writing.trouble
     assert "cannot write any more" in caplog.text
     writer.close()

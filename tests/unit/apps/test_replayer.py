@@ -13,7 +13,7 @@ import pytest
 import skerry
 from skerry.apps.replayer import Replayer
 from skerry.apps.replayer_rows import ReplayWishes
-from skerry.codec.envelope import CREATE, Update
+from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -34,18 +34,19 @@ class Listener:
     async def open(self) -> None:
         self.events.append("open")
 
-    async def play(self, update: Update, type_: Any) -> None:
+    async def play(self, update: Update, type_: Any) -> bool:
         assert type_ == TYPE
         if update.sequence in self._refused:
             self.left_out["refused"] += 1
-        else:
-            self.events.append(str(update.sequence))
+            return False
+        self.events.append(str(update.sequence))
+        return True
 
     async def begin_round(self) -> None:
         self.events.append("round")
 
-    async def close(self) -> None:
-        self.events.append("close")
+    async def close(self, *, waits: bool = True) -> None:
+        self.events.append("close" if waits else "leave")
 
 
 @pytest.fixture
@@ -117,7 +118,8 @@ def test_a_loop_tells_its_target_of_each_round(recordings: Any) -> None:
 def test_steps_are_taken_one_by_one_and_the_end_of_steps_is_the_end(recordings: Any) -> None:
     target = Listener()
     replayer = Replayer(recordings, target, ReplayWishes(), is_paused=True)
-    replayer.pacer.step(2)
+    for _ in range(2):
+        replayer.do_soon(replayer.pacer.step)
     replayer.finish()
     summary = asyncio.run(replayer.run(lambda: False))
     assert target.events == ["open", "1", "2", "close"]
@@ -138,7 +140,7 @@ def test_who_stays_ends_when_stopped(recordings: Any) -> None:
 
 def test_the_target_is_closed_also_when_it_fails(recordings: Any) -> None:
     class Broken(Listener):
-        async def play(self, update: Update, type_: Any) -> None:
+        async def play(self, update: Update, type_: Any) -> bool:
             raise OSError("no net")
 
     target = Broken()
@@ -161,3 +163,34 @@ def test_who_watches_is_shown_each_update_and_the_clock(recordings: Any) -> None
     )
     assert shown[-1] == 3
     assert seen[:3] == [1, 2, 3]
+
+
+@pytest.mark.slow
+def test_a_target_that_is_away_does_not_hold_up_who_stops(recordings: Any) -> None:
+    class Away(Listener):
+        async def play(self, update: Update, type_: Any) -> bool:
+            self.events.append("waits")
+            await asyncio.Event().wait()
+            return True
+
+    target = Away()
+    summary, _ = played(recordings, target, lambda: "waits" in target.events, speed=None)
+    assert target.events == ["open", "waits", "leave"]
+    assert summary.played == 0
+
+
+def test_who_stops_is_heard_between_two_updates(recordings: Any) -> None:
+    target = Listener()
+    played(recordings, target, lambda: "2" in target.events, speed=None)
+    assert target.events == ["open", "1", "2", "close"]
+
+
+def test_a_gap_that_says_nothing_is_told_and_ends_nothing(tmp_path: Path) -> None:
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append(
+            Update(type_name="", subject="", operation=GAP, present=0, key=b"", payload=b"\xff")
+        )
+    said: list[str] = []
+    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, tell=said.append)
+    assert summary.gaps == 1
+    assert "unknown number" in said[0]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from skerry.apps.replayer_pacing import TAKEN_COUNT_MAX, Pacer
 from skerry.codec.envelope import CREATE, GAP, SNAPSHOT, UPDATE, Update
 
@@ -142,3 +144,13 @@ def test_pausing_and_going_on_twice_changes_nothing() -> None:
     machine.pause(NOW + 3 * S)
     machine.resume(NOW + 5 * S)
     assert machine.deadline_ns(NOW + 5 * S) == NOW + 6 * S
+
+
+@pytest.mark.parametrize("speed", [5e-324, 1e-300, 1e300])
+def test_any_speed_is_one(speed: float) -> None:
+    clock = pacer(update(0), update(1000), speed=speed)
+    assert len(clock.take_due(NOW)) >= 1
+    clock.deadline_ns(NOW)
+    clock.pause(NOW + S)
+    clock.resume(NOW + 2 * S)
+    assert clock.time_ns is not None

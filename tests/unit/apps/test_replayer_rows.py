@@ -1,4 +1,4 @@
-"""Recorded rows in their order, and the state from which a part begins."""
+"""Recorded rows that are played: in their order, again and again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import skerry
-from skerry.apps.replayer_rows import ReplayWishes, RowReader, state_at
-from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
+from skerry.apps.replayer_rows import ReplayWishes, RowReader
+from skerry.codec.envelope import CREATE, GAP, UPDATE, Update
 from skerry.objects.base import codec_of
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.reader import open_recordings
@@ -44,68 +44,6 @@ def update(obj: Any, time: int, operation: int = UPDATE, **changes: Any) -> Upda
 
 def vessel(mmsi: int, **fields: Any) -> Any:
     return TYPES.Vessel(mmsi=mmsi, **fields)
-
-
-def shown(updates: list[Update]) -> list[tuple[int, Any]]:
-    return [(u.operation, TYPES[u.type_name].decode(u.payload)) for u in updates]
-
-
-def test_what_was_there_comes_first_merged_and_then_the_rest() -> None:
-    updates = [
-        update(vessel(1, name="a", speed=1), 1, CREATE),
-        update(vessel(1, speed=2), 2),
-        update(vessel(2, name="b"), 3, CREATE),
-        update(vessel(2), 4, REMOVE),
-        update(TYPES.Hail(to=9), 5, CREATE),
-        update(vessel(3, name="c"), 6),
-        update(vessel(1, speed=3), 20),
-        update(TYPES.Hail(to=9), 21, CREATE),
-    ]
-    found = list(state_at(iter(updates), KNOWN, 10))
-    assert shown(found) == [
-        (SNAPSHOT, vessel(1, name="a", speed=2)),
-        (SNAPSHOT, vessel(3, name="c")),
-        (UPDATE, vessel(1, speed=3)),
-        (CREATE, TYPES.Hail(to=9)),
-    ]
-    assert found[0].present == 0b1110
-
-
-def test_a_field_that_was_cleared_is_not_there() -> None:
-    updates = [
-        update(vessel(1, name="a", speed=1), 1, CREATE),
-        update(vessel(1), 2, present=0b1010),
-    ]
-    (found,) = state_at(iter(updates), KNOWN, 10)
-    assert TYPES.Vessel.decode(found.payload) == vessel(1, name="a")
-
-
-def test_a_create_begins_anew_and_a_definition_that_does_not_fit_replaces() -> None:
-    broken = update(vessel(1, speed=5), 3).replace(payload=b"\xa1\x02\x05")
-    updates = [
-        update(vessel(1, name="a"), 1, CREATE),
-        update(vessel(1, speed=1), 2, CREATE),
-    ]
-    (found,) = state_at(iter(updates), KNOWN, 10)
-    assert TYPES.Vessel.decode(found.payload) == vessel(1, speed=1)
-    (found,) = state_at(iter([*updates, broken]), KNOWN, 10)
-    assert found.payload == b"\xa1\x02\x05"
-
-
-def test_an_unknown_type_has_no_state() -> None:
-    assert list(state_at(iter([update(vessel(1), 1)]), {}, 10)) == []
-
-
-def test_gaps_before_the_moment_are_left_out_and_late_ones_stay_behind() -> None:
-    late = update(vessel(1), 5)
-    updates = [
-        update(vessel(9), 1, GAP),
-        update(vessel(1), 12, CREATE),
-        late,
-        update(vessel(1), 13, GAP),
-    ]
-    found = list(state_at(iter(updates), KNOWN, 10))
-    assert [u.operation for u in found] == [CREATE, GAP]
 
 
 def recording(folder: Path, *updates: Update) -> Any:

@@ -1,24 +1,14 @@
-"""Where updates are played to: a real node, and a real group."""
+"""What no target takes."""
 
 from __future__ import annotations
 
-import asyncio
-import socket
-import threading
 from typing import Any
 
-import pytest
-
 import skerry
-from skerry import distributor
-from skerry.apps.recorder_group import GroupWishes
-from skerry.apps.recorder_node import NodeWishes
-from skerry.apps.replayer_targets import GroupTarget, NodeTarget, ReplayTarget
-from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
-from skerry.errors import ConnectFailed, Disconnected
+from skerry.apps.replayer_targets import sent_ns_of, unplayable
+from skerry.codec.envelope import CREATE, Update
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.header import read_header
 from skerry.schema.fingerprint import fingerprint
 
 TYPES = skerry.define_types(
@@ -51,211 +41,23 @@ def vessel(mmsi: int, **fields: Any) -> Any:
     return TYPES.Vessel(mmsi=mmsi, **fields)
 
 
-def data(content: bytes, subject: str) -> Update:
-    return update(internal_class("SkerryBytes")(data=content), subject=subject)
+KNOWN = TYPES.Vessel.descriptor
 
 
-def play(target: ReplayTarget, *updates: Update | None) -> None:
-    """Plays updates; None begins another round."""
-
-    async def run() -> None:
-        await target.open()
-        try:
-            for item in updates:
-                if item is None:
-                    await target.begin_round()
-                    continue
-                known = {fingerprint(TYPES.Vessel.descriptor): TYPES.Vessel.descriptor}
-                bytes_type = internal_class("SkerryBytes").descriptor
-                known[fingerprint(bytes_type)] = bytes_type
-                client = internal_class("DotsClient").descriptor
-                known[fingerprint(client)] = client
-                await target.play(item, known.get(item.fingerprint))
-        finally:
-            await target.close()
-
-    asyncio.run(run())
+def test_objects_and_bytes_can_be_played() -> None:
+    assert unplayable(update(vessel(1)), KNOWN) is None
+    content = internal_class("SkerryBytes")(data=b"x")
+    assert unplayable(update(content, subject="/x"), content.descriptor) is None
 
 
-def node_target(place: str, said: list[str] | None = None) -> NodeTarget:
-    heard: list[str] = [] if said is None else said
-    return NodeTarget(NodeWishes(endpoint=place), tell=heard.append)
+def test_what_only_a_node_says_and_what_nobody_described_cannot() -> None:
+    client = internal_class("DotsClient")(id=1)
+    assert unplayable(update(client), client.descriptor) == "only a node says this"
+    described = update(vessel(1)).replace(type_name="StructDescriptorData")
+    assert unplayable(described, None) == "only a node says this"
+    assert unplayable(update(vessel(1)), None) == "its type is not described"
 
 
-def test_a_node_gets_objects_with_their_times_and_subjects(live_node: Any) -> None:
-    target = node_target(live_node.place)
-    with skerry.connect(live_node.place, types=TYPES) as space:
-        bytes_heard: list[Any] = []
-        space.subscribe("/prices/*", bytes_heard.append)
-        vessels = space.container(TYPES.Vessel)
-        play(
-            target,
-            update(vessel(1, name="a", speed=1, kind=TYPES.Kind.tug), SNAPSHOT),
-            update(vessel(1, speed=2), UPDATE),
-            update(vessel(2, name="b")),
-            update(vessel(2), REMOVE),
-            update(vessel(3), subject="/odd/3"),
-            data(b"12", "/prices/A"),
-        )
-        space.flush()
-        assert dict(vessels) == {
-            1: vessel(1, name="a", speed=2, kind=TYPES.Kind.tug),
-            3: vessel(3),
-        }
-        assert vessels.info(1).modified == 1_700_000_000.25
-        assert [(event.subject, event.data) for event in bytes_heard] == [("/prices/A", b"12")]
-        odd: list[str] = []
-        space.subscribe("/odd/*", lambda event: odd.append(event.subject))
-        space.flush()
-        assert odd == ["/odd/3"]
-    assert not target.left_out
-
-
-def test_a_snapshot_is_the_whole_object(live_node: Any) -> None:
-    with skerry.connect(live_node.place, types=TYPES) as space:
-        space.publish(vessel(1, name="from before"))
-        space.flush()
-        play(node_target(live_node.place), update(vessel(1, speed=9), SNAPSHOT))
-        assert dict(space.container(TYPES.Vessel)) == {1: vessel(1, speed=9)}
-
-
-def test_a_new_round_begins_without_what_the_last_one_made(live_node: Any) -> None:
-    with skerry.connect(live_node.place, types=TYPES) as space:
-        play(
-            node_target(live_node.place),
-            update(vessel(1, name="a")),
-            update(vessel(2), subject="/odd/2"),
-            None,
-            update(vessel(3)),
-        )
-        assert set(space.container(TYPES.Vessel)) == {3}
-
-
-def test_what_cannot_be_played_is_left_out_and_counted(live_node: Any) -> None:
-    said: list[str] = []
-    other = skerry.define_types("struct Vessel { 1: [key] string name; }")
-    target = node_target(live_node.place, said)
-    with skerry.connect(live_node.place, types=other) as space:
-        space.publish(other.Vessel(name="x"))
-        space.flush()
-        play(
-            target,
-            update(vessel(1)),
-            update(vessel(2)),
-            update(internal_class("DotsClient")(id=1), subject="/DotsClient/1"),
-            update(vessel(1)).replace(fingerprint=1),
-        )
-    assert target.left_out == {
-        "the node knows another Vessel": 2,
-        "only a node says this": 1,
-        "its type is not described": 1,
-    }
-    assert len(said) == 1
-
-
-@pytest.mark.slow
-def test_more_than_may_wait_is_waited_for(live_node: Any) -> None:
-    content = bytes(1_000_000)
-    heard: list[int] = []
-    with skerry.connect(live_node.place) as space:
-        space.subscribe("/big", lambda event: heard.append(len(event.data)))
-        space.flush()
-        play(node_target(live_node.place), *(data(content, "/big") for _ in range(8)))
-        space.flush()
-    assert heard == [1_000_000] * 8
-
-
-def test_without_a_node_it_cannot_begin() -> None:
-    with pytest.raises(ConnectFailed):
-        play(node_target("tcp://127.0.0.1:1"))
-
-
-def test_a_node_that_ended_it_is_an_error(live_node: Any) -> None:
-    target = node_target(live_node.place)
-
-    async def run() -> None:
-        await target.open()
-        session = target._session
-        assert session is not None
-        session.core.close(0, reason="enough")
-        session.carry()
-        with pytest.raises(Disconnected, match="enough"):
-            await target.play(update(vessel(1)), TYPES.Vessel.descriptor)
-        await target.close()
-
-    asyncio.run(run())
-
-
-# -- groups
-
-
-def free_group() -> str:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("", 0))
-        return f"239.255.77.35:{probe.getsockname()[1]}"
-
-
-def heard_in(group: str, target: GroupTarget, count: int, *updates: Update) -> list[Any]:
-    heard: list[tuple[str, bytes]] = []
-    is_done = threading.Event()
-
-    def note(batch: list[tuple[str, bytes]]) -> None:
-        heard.extend(batch)
-        if len(heard) >= count:
-            is_done.set()
-
-    with distributor.open(group, interface="127.0.0.1") as connection:
-        connection.subscriber(on_batch=note).add("/...")
-        play(target, *updates)
-        assert is_done.wait(30)
-    return heard
-
-
-def group_target(group: str, **wishes: Any) -> GroupTarget:
-    found = GroupWishes(group=group, interface="127.0.0.1", **wishes)
-    return GroupTarget(found, tell=lambda _text: None)
-
-
-@pytest.mark.slow
-def test_a_group_of_bytes_gets_bytes() -> None:
-    group = free_group()
-    target = group_target(group)
-    broken = data(b"", "/c").replace(payload=b"\xa1\x01\x01")
-    heard = heard_in(
-        group,
-        target,
-        2,
-        data(b"1", "/a"),
-        update(vessel(1)),
-        broken,
-        data(b"2", "/å"),
-        data(b"2", "/b"),
-    )
-    assert heard == [("/a", b"1"), ("/b", b"2")]
-    assert target.left_out == {
-        "an object, in a group of bytes": 1,
-        "no bytes": 1,
-        "the group does not carry it": 1,
-    }
-
-
-@pytest.mark.slow
-def test_a_group_of_objects_gets_them_with_their_types_first() -> None:
-    group = free_group()
-    target = group_target(group, kind="objects")
-    heard = heard_in(
-        group,
-        target,
-        4,
-        update(vessel(1, name="a")),
-        update(vessel(1), REMOVE, sent_ns=-1),
-        update(internal_class("DotsClient")(id=1)),
-        update(vessel(1)).replace(fingerprint=1),
-    )
-    names = [read_header(content, 0)[0].type_name for _, content in heard]
-    assert names == ["EnumDescriptorData", "StructDescriptorData", "Vessel", "Vessel"]
-    first, at = read_header(heard[2][1], 0)
-    assert heard[2][1][at:] == vessel(1, name="a").encode()
-    assert first.sent_time == 1_700_000_000.25
-    assert read_header(heard[3][1], 0)[0].remove_obj == 1
-    assert target.left_out.total() == 2
+def test_where_nobody_told_when_it_was_sent_it_is_when_it_came() -> None:
+    assert sent_ns_of(update(vessel(1))) == SENT_NS
+    assert sent_ns_of(update(vessel(1), sent_ns=-1)) == SENT_NS + 5

@@ -94,3 +94,16 @@ def test_key_that_begins_with_a_minus_gets_a_hint(run: Run, harbour: Any) -> Non
     done = run("get", "Vessel", "-3")
     assert done.code == 2
     assert "`skerry get ... -- -3`" in done.err
+
+
+def test_other_definition_than_the_nodes_is_an_error(
+    run: Run, harbour: Any, types: Path, tmp_path: Path
+) -> None:
+    assert run("get", "Vessel", "--types", str(types)).code == 0
+    other = tmp_path / "other.dots"
+    other.write_text("struct Vessel { 1: [key] uint32 mmsi; 2: uint64 name; }", encoding="utf-8")
+    done = run("get", "Vessel", "--types", str(other))
+    assert (done.code, done.out) == (1, "")
+    assert "two definitions of Vessel" in done.err
+    assert "another by the node" in done.err
+    assert "leave out --types" in done.err

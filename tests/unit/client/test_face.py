@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.client import aio, sync
 from skerry.client.face import SpaceFace
 from skerry.errors import LocalProtocolError
@@ -57,3 +58,16 @@ def test_both_can_do_without_waiting_what_needs_none(node: str) -> None:
         use(space)
         space.flush()
         assert list(space.container(Vessel)) == [2]
+
+
+def test_other_definitions_of_the_node_are_known(node: str) -> None:
+    other = skerry.define_types("struct Vessel { 1: [key] string mmsi; }").Vessel
+    with sync.connect(node) as first, sync.connect(node, types=[Vessel]) as second:
+        first.publish(other(mmsi="x"))
+        first.flush()
+        before = second.conflicts
+        second.request_types("Vessel")
+        (conflict,) = second.conflicts
+        assert before == ()
+        assert conflict.known is Vessel.descriptor
+        assert conflict.offered == other.descriptor

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import trustme
 
 from skerry.client.opening import DEFAULT_ENDPOINT, Opener, Stream, default_endpoint
 from skerry.errors import ConfigError
@@ -61,6 +62,21 @@ def test_failure_names_the_place_and_what_to_do() -> None:
     assert str(again) == str(away), "a WebSocket has said it already"
     secure = Opener(parse_endpoint("tls://h:1")).failed("why", is_met=False)
     assert "--ca" in str(secure.hint)
+
+
+def test_who_is_turned_out_after_the_handshake_hears_of_certificates(tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    trustme.CA().issue_cert("h").private_key_and_cert_chain_pem.write_to_path(own)
+    for cert, guess in (
+        (None, "wants a certificate, and none was given"),
+        (own, "wants another certificate than own.pem"),
+    ):
+        opener = Opener(parse_endpoint("tls://h:1"), cert=cert)
+        error = opener.failed("the node closed the connection", is_met=False, is_secured=True)
+        assert str(error).startswith("tls://h:1: the node closed the connection before its first")
+        assert str(error).endswith(guess)
+        assert "--cert" in str(error.hint)
+        assert "--key" in str(error.hint)
 
 
 class Ear:
@@ -129,3 +145,26 @@ def test_nobody_there_is_an_error_of_the_system() -> None:
             await opener.open(Ear())
 
     asyncio.run(talk())
+
+
+def test_unix_socket_has_room_for_a_burst(tmp_path: Path) -> None:
+    async def talk() -> None:
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read()
+            writer.close()
+
+        path = tmp_path / "node.sock"
+        server = await asyncio.start_unix_server(serve, path)
+        with socket.socket(socket.AF_UNIX) as untouched:
+            usual_bytes = untouched.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
+        ear = Ear()
+        await Opener(parse_endpoint(f"uds:{path}")).open(ear)
+        transport = cast("asyncio.Transport", ear.stream)
+        raw = transport.get_extra_info("socket")
+        assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) > usual_bytes
+        transport.close()
+        await ear.is_gone.wait()
+        server.close()
+        await server.wait_closed()
+
+    asyncio.run(asyncio.wait_for(talk(), 30))

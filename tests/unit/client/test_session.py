@@ -157,3 +157,23 @@ def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
         await session.close()
 
     run(talk())
+
+
+def test_long_turn_does_not_hold_back_all_that_it_publishes(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        texts: list[str] = []
+        session.core.subscribe(Shout, lambda event: texts.append(event.object.text), 1)
+        await session.flush(10.0)
+        most = 0
+        for number in range(400):
+            if session.core.publish(Shout(text=f"{number:1000}"), 1.0):
+                session.carry_soon()
+            most = max(most, session.core.waiting_bytes)
+        assert 64 * 1024 <= most < 2 * 64 * 1024
+        assert session.core.waiting_bytes > 0, "the rest goes at the end of the turn"
+        await session.wait(lambda: len(texts) == 400, 10, "the last word")
+        assert [int(text) for text in texts] == list(range(400))
+        await session.close()
+
+    run(talk())

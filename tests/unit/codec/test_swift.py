@@ -436,6 +436,27 @@ def test_what_is_kept_stays_as_it_was(twin: Any) -> None:
 
 
 @TWINS
+def test_values_that_are_kept_stay_as_they_were(twin: Any) -> None:
+    tellings, kept = Tellings(twin), []
+
+    def keep_values(event: Any) -> None:
+        tick = event.object
+        kept.append((tick.bid, tick.time if tick.id % 2 else None))
+        if tick.id % 3 == 0:
+            tick.bid = "something else"
+        elif tick.id % 3 == 1:
+            del tick.bid, tick.seq
+
+    ticks = [Tick(id=n, seq=7, bid=n + 0.5, time=n + 0.25) for n in range(12)]
+    tellings.tell([tick.encode() for tick in [*ticks, Tick(id=1)]], Listener(keep_values))
+    assert not tellings.failures
+    assert kept == [
+        *((n + 0.5, n + 0.25 if n % 2 else None) for n in range(12)),
+        (None, None),
+    ]
+
+
+@TWINS
 def test_objects_of_programs_have_nothing_of_others(twin: Any) -> None:
     tellings, notes = Tellings(twin, cls=Named), []
 
@@ -557,6 +578,21 @@ def test_first_that_waits_is_to_be_told(twin: Any) -> None:
     assert waiting.put_bytes("/a", b"x", 2.5) == 1
     assert waiting.added_count == 4
     assert waiting.size == len(waiting.frames)
+
+
+@TWINS
+def test_whoever_writes_is_told_again_of_each_piece(twin: Any) -> None:
+    waiting = waiting_of(twin, bytes_max=10_000)
+    frame = bytes(30)
+    assert [waiting.add(frame) for _ in range(20)] == [True] + [False] * 19, "not unless asked to"
+    assert waiting.take() == frame * 20
+    waiting.is_awaited = False
+    waiting.tell_each(100)
+    told = [waiting.add(frame) for _ in range(10)]
+    assert [index for index, is_told in enumerate(told) if is_told] == [0, 4, 8]
+    waiting.take()
+    assert [waiting.put_bytes("/a", bytes(30), 2.5) for _ in range(4)] == [0, 0, 1, 0]
+    assert waiting.added_count == 34
 
 
 @TWINS

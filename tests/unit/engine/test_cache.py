@@ -8,7 +8,7 @@ import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.engine.cache import Cache
 from skerry.errors import LimitExceeded
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
 from skerry.objects.base import codec_of, key_of, selection
 
 Thing = skerry.define_types(
@@ -209,3 +209,26 @@ def test_other_bytes_of_an_object_are_accounted_for() -> None:
     other = entry.with_payload(b"\xa0", 0)
     assert (other.payload, other.present, other.modified_from) == (b"\xa0", 0, 7)
     assert entry.payload == payload
+
+
+def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:
+    cache = Cache()
+    shelf = cache.shelf("Thing")
+
+    def come_and_go(count: int) -> None:
+        for _ in range(count):
+            cache.apply(update_of(Thing(id=2)), CODEC)
+            cache.drop(shelf, key_of(Thing(id=2)))
+
+    for number in (1, 2, 3):
+        cache.apply(update_of(Thing(id=number)), CODEC)
+    cache.drop(shelf, key_of(Thing(id=2)))
+    come_and_go(SHELF_HOLE_COUNT_MAX + 1)
+    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 4
+    shelf.reader_count += 1
+    come_and_go(10)
+    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
+    shelf.reader_count -= 1
+    come_and_go(1)
+    assert shelf.order == [shelf.objects[key_of(Thing(id=number))] for number in (1, 3)]
+    assert [entry.place for entry in shelf.objects.values()] == [0, 1]

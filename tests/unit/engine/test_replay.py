@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 import skerry
-from skerry.engine.replay import Replay, Teller
-from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX
+from skerry.engine.cache import Entry
+from skerry.engine.replay import Replay, ShelfReplay, Teller
+from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 
 if TYPE_CHECKING:
@@ -26,6 +27,13 @@ Boat, Car, Shout = TYPES.Boat, TYPES.Car, TYPES.Shout
 BULK = "x" * 30_000
 """Three objects of this size are a slice."""
 COUNT = 12
+
+
+@pytest.fixture(autouse=True, params=["listed", "from the shelf"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few objects are listed when a replay begins, many are not; here a handful is many."""
+    if request.param == "from the shelf":
+        monkeypatch.setattr("skerry.engine.services.REPLAY_SORTED_COUNT_MAX", 0)
 
 
 @pytest.fixture
@@ -333,6 +341,80 @@ def test_a_slice_ends_with_the_object_that_fills_it(
     assert not replay.step(2.0)
     assert replay.step(3.0)
     assert (teller.told, ended) == ([4, 3, 2, 1, 0], [3.0])
+
+
+class Unlisted(dict[bytes, Entry]):
+    """Objects that nobody may go through."""
+
+    def __iter__(self) -> NoReturn:
+        raise AssertionError("all objects were looked at")
+
+    keys = values = items = __iter__
+
+
+def test_a_large_replay_begins_without_a_look_at_all_objects(harbour: Harbour) -> None:
+    maker = harbour.guest("maker")
+    maker.publish(Boat(id=0))
+    shelf = harbour.node._hub.topics["Boat"].shelf
+    (known,) = shelf.objects.values()
+    for number in range(1, REPLAY_SORTED_COUNT_MAX + 1):
+        shelf.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
+    shelf.objects = Unlisted(shelf.objects)
+    reader = harbour.guest("reader")
+    reader.connection.join("Boat", 0.0)
+    harbour.carry()
+    harbour.carry()
+    told_count = len(reader.items("Boat", None))
+    assert 0 < told_count <= SELECT_SLICE_COUNT
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(REPLAY_SORTED_COUNT_MAX + 1)))
+
+
+def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.publish(Boat(id=1), Boat(id=2))
+    topic = harbour.node._hub.topics["Boat"]
+    shelf = topic.shelf
+    last = shelf.take(b"\x81\x02")
+    assert last is not None
+    shelf.order[1:] = [None] * SELECT_SLICE_COUNT
+    shelf.add(b"\x81\x02", last)
+    teller = Noting(1)
+    ended: list[float] = []
+    replay = ShelfReplay(teller, topic, ended.append)
+    assert not replay.step(1.0)
+    assert teller.told == [1]
+    assert replay.holds(topic, b"\x81\x02", last)
+    assert replay.step(2.0)
+    assert (teller.told, ended, shelf.reader_count) == ([1, 0], [2.0], 0)
+
+
+def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    guest.publish(*[Boat(id=number) for number in range(4)])
+    topic = harbour.node._hub.topics["Boat"]
+    shelf = topic.shelf
+    ended: list[float] = []
+    first = ShelfReplay(Noting(REPLAY_SLICE_BYTES), topic, ended.append)
+    second = ShelfReplay(Noting(1), topic, ended.append)
+    assert shelf.reader_count == 2
+    assert not first.step(1.0)
+    second.cancel()
+    second.cancel()
+    assert shelf.reader_count == 1
+    assert second.step(2.0)
+    assert ended == [2.0]
+    objects = list(shelf.objects.items())
+    held = [first.holds(topic, key, entry) for key, entry in objects]
+    assert held == [False, True, True, True]
+    first.tell_now(topic, *objects[3], 3.0)
+    assert not first.holds(topic, *objects[3])
+    assert not first.holds(topic, b"unknown", None)
+    guest.publish(Boat(id=9))
+    assert not first.holds(topic, b"\x81\x09", shelf.objects[b"\x81\x09"]), "made meanwhile"
+    assert not first.step(4.0)
+    assert first.step(5.0)
+    assert (ended, shelf.reader_count) == ([2.0, 5.0], 0)
 
 
 def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour]) -> None:

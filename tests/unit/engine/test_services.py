@@ -602,6 +602,7 @@ def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
         ("DotsDaemonStatus", {"serverName": "me"}),
         ("DotsClientStatistics", {"clientId": 7}),
         ("SkerryLedger", {"kind": "type", "name": "Boat"}),
+        ("SkerryLoss", {"sender": "10.0.0.1:61234", "reason": "nak"}),
     ],
 )
 def test_what_a_node_says_of_itself_nobody_else_says(

@@ -5,15 +5,17 @@ from __future__ import annotations
 from skerry.observe.metrics import written
 from skerry.observe.pipeline_metrics import (
     PIPELINE_METRICS,
-    PipelineCollector,
     PipelineStatistics,
+    _numbers,
     pipeline_registry,
 )
 
 
 def test_every_metric_is_made_and_no_other() -> None:
-    made = {metric.name for metric in PipelineCollector(PipelineStatistics).collect()}
-    assert made == {name.removesuffix("_total") for name in PIPELINE_METRICS}
+    made = {metric.name for metric in pipeline_registry(PipelineStatistics).collect()}
+    ours = {name for name in made if name.startswith("skerry_")}
+    assert ours == {name.removesuffix("_total") for name in PIPELINE_METRICS}
+    assert _numbers(PipelineStatistics()).keys() == PIPELINE_METRICS.keys()
 
 
 def test_numbers_of_one_scrape_are_those_of_the_job() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from skerry import cbor
-from skerry.codec.envelope import GAP
+from skerry.codec.envelope import CREATE, GAP
 from skerry.errors import RecordingError
-from skerry.recording.gaps import Gap, gap_of, gap_update
+from skerry.limits import RECORDING_GAP_COUNT_MAX
+from skerry.recording.gaps import Gap, Missing, gap_of, gap_update, readable_gap
+from skerry.recording.rows import Rows
 
 
 def test_gap_comes_back_from_its_row() -> None:
@@ -49,3 +51,55 @@ def test_what_does_not_say_what_is_missing_is_an_error(payload: bytes) -> None:
 
 def test_facts_that_are_not_there_are_unknown() -> None:
     assert gap_of(cbor.dumps({1: 3})) == Gap(count=3)
+
+
+def test_a_gap_that_does_not_tell_what_is_missing_still_is_one() -> None:
+    gap = readable_gap(b"\xff")
+    assert gap.count == 0
+    assert "does not say" in gap.reason
+    assert readable_gap(cbor.dumps({1: 3})) == Gap(count=3)
+
+
+def rows_of(*places: tuple[int, int], gaps: tuple[Gap, ...] = ()) -> Rows:
+    """Rows with these nodes and positions, and gaps of sender 4 at node 9."""
+    rows = Rows()
+    for node, position in places:
+        rows.append(
+            "Vessel", "/Vessel/1", CREATE, 2, b"", b"", "local", 5, 2, node, 1, position, -1,
+            1000 + position, "access",
+        )  # fmt: skip
+    for gap in gaps:
+        rows.append_update(gap_update(gap, space="local", node=9, sender=4))
+    return rows
+
+
+def test_what_is_left_out_is_told_for_each_node_with_count_and_range() -> None:
+    missing = Missing()
+    lost = Gap(count=3, first=10, stop=13, reason="lost", first_ns=5, last_ns=6)
+    assert missing.leave_out(rows_of((7, 2), (8, 9), gaps=(lost,)).take(), "full") == 2
+    assert missing.leave_out(rows_of((7, 5), (7, 0)).take(), "full") == 2
+    found = {(row.node, row.sender): gap_of(row.payload) for row in missing.updates(space="local")}
+    assert found == {
+        (7, 0): Gap(count=3, first=2, stop=6, reason="full", first_ns=1000, last_ns=1005),
+        (8, 0): Gap(count=1, first=9, stop=10, reason="full", first_ns=1009, last_ns=1009),
+        (9, 4): lost,
+    }
+    assert (len(missing), missing.first_ns) == (3, 5)
+    missing.clear()
+    assert (len(missing), missing.first_ns, missing.updates(space="local")) == (0, 0, [])
+
+
+def test_past_the_bound_the_rest_is_one_gap_without_a_range() -> None:
+    missing = Missing(gap_count_max=2)
+    for node in (7, 8, 9, 7):
+        missing.add(Gap(count=1, first=5, stop=6, first_ns=node, last_ns=node), node=node)
+    kept, rest = missing.updates(space="local")
+    assert (kept.node, gap_of(kept.payload).count, gap_of(kept.payload).stop) == (7, 2, 6)
+    assert (rest.node, gap_of(rest.payload)) == (0, Gap(count=2, first_ns=8, last_ns=9))
+
+
+def test_the_usual_bound_of_gaps_is_that_of_recordings() -> None:
+    missing = Missing()
+    for node in range(1, RECORDING_GAP_COUNT_MAX + 10):
+        missing.add(Gap(count=1), node=node)
+    assert len(missing) == RECORDING_GAP_COUNT_MAX

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
 import pytest
 
-from skerry.codec.envelope import DISTRIBUTOR, Update
+from skerry.codec.envelope import Update
 from skerry.errors import LimitExceeded
 from skerry.limits import RECORDING_ROWS_BYTES_MAX
 from skerry.recording.format import to_record_batch
-from skerry.recording.rows import NO_SENT_TIME, ROW_BYTES, Rows
+from skerry.recording.rows import ROW_BYTES, Rows
 from skerry.recording.updates import updates_of
 
 UpdateOf = Callable[..., Update]
@@ -109,25 +107,6 @@ def test_text_that_is_none_is_shown(update_of: UpdateOf) -> None:
     rows.append_update(update_of(subject="/a\udcff", type_name="T\udcff"))
     (update,) = updates_of(to_record_batch(rows.take()))
     assert (update.subject, update.type_name) == ("/a\\udcff", "T\\udcff")
-
-
-def test_run_of_one_datagram_counts_on(update_of: UpdateOf) -> None:
-    rows = Rows()
-    contents = [("/a", b"1"), ("/b", b"22"), ("/a", b"")]
-    common: Any = ("SkerryBytes", 2, 2, "local", 7, 5, -9, 65536, 40, NO_SENT_TIME, 1000)
-    rows.append_run(contents, *(*common, DISTRIBUTOR))
-    found = list(updates_of(to_record_batch(rows.take())))
-    assert [(u.subject, u.payload) for u in found] == contents
-    assert [u.sequence for u in found] == [65536, 65537, 65538]
-    assert [u.position for u in found] == [40, 41, 42]
-    assert {u.source for u in found} == {DISTRIBUTOR}
-    assert {u.key for u in found} == {b""}
-
-
-def test_run_without_positions_has_none(update_of: UpdateOf) -> None:
-    rows = Rows()
-    rows.append_run([("/a", b"1"), ("/b", b"2")], "T", 2, 2, "s", 7, 5, -9, 1, 0, -1, 1, "link")
-    assert np.frombuffer(rows.take().position, np.int64).tolist() == [0, 0]
 
 
 @pytest.mark.slow

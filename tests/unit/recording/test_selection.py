@@ -88,3 +88,12 @@ def test_damaged_batch_may_have_anything() -> None:
 def test_what_is_no_pattern_is_refused() -> None:
     with pytest.raises(LocalProtocolError):
         selection_of(subjects=["no slash"])
+
+
+def test_times_that_no_column_can_hold_are_before_or_after_everything(
+    batch_of: BatchOf, update_of: UpdateOf
+) -> None:
+    rows = batch_of(*(update_of(1, time_ns=time_ns) for time_ns in (-(2**63), 0, 2**63 - 2)))
+    assert selection_of(from_ns=-(10**30), to_ns=10**30).rows_of(rows).num_rows == 3
+    assert selection_of(from_ns=10**30).rows_of(rows).num_rows == 0
+    assert selection_of(to_ns=-(10**30)).rows_of(rows).num_rows == 0

@@ -14,8 +14,9 @@ import pytest
 from skerry.errors import ConnectFailed, LimitExceeded
 from skerry.protocol.machine import Address
 from skerry.runtime import multicast
-from skerry.runtime.datagrams import Buffer, cut_train
+from skerry.runtime.datagrams import Buffer
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
+from skerry.runtime.trains import cut_train
 
 Join = Callable[..., MulticastSocket]
 
@@ -71,10 +72,20 @@ def test_all_in_the_group_get_everything_with_and_without_trains(
 
 def test_hops_and_coming_back_are_as_asked(join: Join) -> None:
     # The loopback interface gives back whatever is sent, so the kernel is asked what it was told.
-    made = join(loopback=False, ttl=7)._made
+    made = join(loopback=False, ttl=7)._sending
     assert made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 0
     assert made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == 7
-    assert join()._made.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 1
+    assert join()._sending.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_LOOP) == 1
+
+
+def test_each_who_sends_has_a_port_of_its_own(join: Join) -> None:
+    one, other, receiver = join(), join(), join()
+    ports = set()
+    for sender in (one, other):
+        sender.send_all([b"x"])
+        assert select.select([receiver], [], [], 5)[0]
+        ports.add(receiver.receive()[2].port)
+    assert len(ports | {receiver.group.port}) == 3
 
 
 def test_other_groups_on_the_same_port_are_not_heard(join: Join) -> None:

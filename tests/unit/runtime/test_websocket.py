@@ -273,14 +273,20 @@ def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint
     "data",
     [
         b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"\x1a\x00\x00",
         b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n" + b"\xff" * 100,
         b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\ndata",
     ],
 )
-def test_what_is_no_request_for_a_websocket_at_all_is_cut(data: bytes) -> None:
+def test_what_is_no_request_for_a_websocket_at_all_is_told_so(data: bytes) -> None:
     async def scene() -> None:
         async with harbour() as place:
-            assert await place.ask(data) == b""
+            answer = await place.ask(data)
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.1") == 1
+            assert b"the WebSocket door of a skerry node" in answer
+            assert place.house.origins == []
 
     asyncio.run(scene())
 
@@ -489,6 +495,20 @@ def test_client_that_talks_nonsense_is_told_and_cut_and_no_other(text: str) -> N
                 await fool.recv()
             await say(ann, "DotsEcho", 2, request=True)
             await hear(ann, "DotsEcho")
+
+    asyncio.run(scene())
+
+
+def test_nonsense_before_the_handshake_is_told_too() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as fool:
+            await hear(fool, "DotsMsgHello")
+            await fool.send("no JSON")
+            _, error = await hear(fool, "DotsMsgError")
+            assert error["errorCode"] == 1
+            assert error["errorText"].startswith("JSON: not JSON: Expecting value")
+            with pytest.raises(ConnectionClosed):
+                await fool.recv()
 
     asyncio.run(scene())
 

@@ -17,6 +17,7 @@ __all__ = ["cut"]
 @click.argument("folder", metavar="DIR", type=click.Path())
 @click.argument("target", metavar="NEW", type=click.Path(path_type=Path))
 @selection_options
+@click.option("--bare", is_flag=True, help="With --from: leave out what was there at that moment.")
 @json_option
 def cut(
     *,
@@ -26,9 +27,13 @@ def cut(
     to_ns: int | None,
     types: tuple[str, ...],
     subjects: tuple[str, ...],
+    bare: bool,
     as_json: bool,
 ) -> None:
     """Make a recording of a part of another: of some time, some types, some subjects.
+
+    With --from, the objects that are there at that moment come first, as in a recording that begins
+    then. They have the times at which they were changed last.
 
     \b
     Examples:
@@ -47,6 +52,7 @@ def cut(
             to_ns=to_ns,
             types=types or None,
             subjects=subjects or None,
+            has_state=not bare,
             on_progress=tell,
         )
     if as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from skerry.runtime.recordings.info import RecordingInfo
 
 __all__ = ["info"]
+
+_SHOWN_COUNT: Final = 20
+"""Gaps and repairs that a person wants to read; --json has more."""
 
 
 @click.command()
@@ -59,11 +62,15 @@ def _show(output: Output, folder: str, found: RecordingInfo) -> None:
         ("senders", found.sender_count),
         ("gaps", found.gap_count),
     ]
-    rows += [("", _gap_text(asdict(gap))) for gap in found.gaps]
-    rows += [("dropped", f"{name}: {why}") for name, why in found.dropped.items()]
+    rows += [("", _gap_text(asdict(gap))) for gap in found.gaps[:_SHOWN_COUNT]]
+    if found.gap_count > _SHOWN_COUNT:
+        rows.append(("", f"and {found.gap_count - _SHOWN_COUNT:,} more"))
+    rows += [
+        ("dropped", f"{count:,} segments for their {why}") for why, count in found.dropped.items()
+    ]
     rows += [
         ("repaired", f"{repair.name}: {repair.lost_bytes} bytes were cut off")
-        for repair in found.repairs
+        for repair in found.repairs[-_SHOWN_COUNT:]
     ]
     output.table(("", "value"), rows)
     types = [

@@ -21,7 +21,7 @@ def merge(*, folders: tuple[str, ...], target: Path, as_json: bool) -> None:
     """Make one recording of several of one space.
 
     Rows are put in the order of their times. What more than one recorder has recorded is in the
-    new one once.
+    new one once, and a gap of one of them that others fill is not in it.
 
     \b
     Examples:
@@ -38,5 +38,5 @@ def merge(*, folders: tuple[str, ...], target: Path, as_json: bool) -> None:
     else:
         output.line(
             f"{target}: {done.rows:,} rows of {len(recordings)} recordings;"
-            f" {done.duplicates:,} were there twice"
+            f" {done.duplicates:,} were there twice, {done.filled_gaps:,} gaps are filled"
         )

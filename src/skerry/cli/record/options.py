@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import click
 
+from skerry.cli.groups import group_reach_options
 from skerry.cli.output import Output
 from skerry.cli.progress import progress_bar
+from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
 
 if TYPE_CHECKING:
+    from skerry.apps.recorder_node import NodeWishes
+    from skerry.cli.nodes import NodeChoice
     from skerry.runtime.recordings.reader import Recording
 
 __all__ = [
@@ -22,6 +27,7 @@ __all__ = [
     "Instant",
     "Size",
     "group_options",
+    "node_wishes",
     "opened",
     "row_progress",
     "selection_options",
@@ -60,7 +66,10 @@ class Age(click.ParamType[float]):
         found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,9})?)([smhd])", str(value).strip())
         if found is None:
             self.fail(f"{value!r} is no age; write 90s, 30m, 12h or 7d", param, ctx)
-        return float(found[1]) * _AGES[found[2]]
+        age_s = float(found[1]) * _AGES[found[2]]
+        if not age_s:
+            self.fail(f"{value!r} would keep nothing; without the option all is kept", param, ctx)
+        return age_s
 
 
 class Size(click.ParamType[int]):
@@ -72,11 +81,21 @@ class Size(click.ParamType[int]):
         found = re.fullmatch(r"(\d{1,12})([KMGT]?)i?B?", str(value).strip())
         if found is None:
             self.fail(f"{value!r} is no size; write 500M or 20G", param, ctx)
-        return int(found[1]) * _SIZES[found[2]]
+        size = int(found[1]) * _SIZES[found[2]]
+        if not size:
+            self.fail(f"{value!r} would keep nothing; without the option all is kept", param, ctx)
+        return size
 
 
 def selection_options(command: Command) -> Command:
     """Which rows are meant: `from_ns`, `to_ns`, `types` and `subjects`."""
+
+    @wraps(command)
+    def checked(*, from_ns: int | None, to_ns: int | None, **given: Any) -> Any:
+        if from_ns is not None and to_ns is not None and from_ns >= to_ns:
+            raise click.UsageError("nothing can be asked for: --from is not before --to")
+        return command(from_ns=from_ns, to_ns=to_ns, **given)
+
     options = (
         click.option(
             "--from",
@@ -98,9 +117,10 @@ def selection_options(command: Command) -> Command:
             help="Only what is under this pattern; several are fine.",
         ),
     )
+    made: Any = checked
     for option in reversed(options):
-        command = option(command)
-    return command
+        made = option(made)
+    return cast("Command", made)
 
 
 def group_options(command: Command) -> Command:
@@ -111,26 +131,7 @@ def group_options(command: Command) -> Command:
             metavar="GROUP",
             help="A multicast group, as 239.192.7.1:4711, instead of a node.",
         ),
-        click.option(
-            "--interface",
-            default="",
-            metavar="NAME|ADDRESS",
-            help="Network interface of the group; 127.0.0.1 stays on this computer.",
-        ),
-        click.option(
-            "--ttl",
-            type=click.IntRange(0, 255),
-            default=1,
-            show_default=True,
-            help="How many routers the group may pass, and one.",
-        ),
-        click.option(
-            "--dialect",
-            type=click.Choice(["java", "pycast"]),
-            default="java",
-            show_default=True,
-            help="Whose bytes are spoken in the group.",
-        ),
+        group_reach_options,
         click.option(
             "--kind",
             type=click.Choice(["bytes", "objects"]),
@@ -150,6 +151,23 @@ def group_options(command: Command) -> Command:
     return command
 
 
+def node_wishes(
+    choice: NodeChoice, *, types: tuple[str, ...] = (), subjects: tuple[str, ...] = ()
+) -> NodeWishes:
+    """The node that was chosen, and what of it."""
+    from skerry.apps.recorder_node import NodeWishes
+
+    return NodeWishes(
+        endpoint=choice.endpoint,
+        secret=choice.secret,
+        ca=choice.ca,
+        cert=choice.cert,
+        key=choice.key,
+        types=types,
+        subjects=subjects,
+    )
+
+
 def opened(*paths: str | Path) -> list[Recording]:
     """The recordings in these folders; RecordingError where there is none, or no pyarrow."""
     try:
@@ -163,12 +181,17 @@ def opened(*paths: str | Path) -> list[Recording]:
 
 @contextmanager
 def row_progress(output: Output, what: str) -> Iterator[Callable[[int, int], None]]:
-    """A bar for who tells how much is done, and of how much."""
-    with progress_bar(output, what, total=1.0) as advance:
+    """A bar for who tells how much is done, and of how much.
+
+    Who tells is interrupted if a signal asked for the end: what it began it has to undo.
+    """
+    with stop_on_signals() as stop, progress_bar(output, what, total=1.0) as advance:
         shown = 0.0
 
         def tell(done: int, total: int) -> None:
             nonlocal shown
+            if stop.is_requested:
+                raise KeyboardInterrupt
             share = done / total if total else 1.0
             advance(share - shown)
             shown = share
@@ -178,11 +201,9 @@ def row_progress(output: Output, what: str) -> Iterator[Callable[[int, int], Non
 
 def shown_time(time_ns: int) -> str:
     """A moment for people; empty for none."""
-    from skerry.objects.times import seconds_of_ns, to_datetime
+    from skerry.recording.plain_rows import time_text
 
-    if not time_ns:
-        return ""
-    return to_datetime(seconds_of_ns(time_ns)).isoformat().replace("+00:00", "Z")
+    return re.sub(r"\.?0*Z$", "Z", time_text(time_ns)) if time_ns else ""
 
 
 def shown_size(count: int) -> str:

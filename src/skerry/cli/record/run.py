@@ -16,7 +16,14 @@ import click
 from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
-from skerry.cli.record.options import Age, Size, group_options, opened, shown_size
+from skerry.cli.record.options import (
+    Age,
+    Size,
+    group_options,
+    node_wishes,
+    opened,
+    shown_size,
+)
 from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
@@ -150,7 +157,7 @@ def _add_sources(
     given: dict[str, Any],
 ) -> None:
     from skerry.apps.recorder_group import GroupSource, GroupWishes
-    from skerry.apps.recorder_node import NodeSource, NodeWishes
+    from skerry.apps.recorder_node import NodeSource
 
     queue, space, tell = recorder.queue, recorder.space, output.note
     if given["multicast"]:
@@ -164,18 +171,10 @@ def _add_sources(
             types=types,
             subjects=subjects,
         )
-        recorder.add(GroupSource(queue, group, space=space, tell=tell))
+        recorder.add(GroupSource(queue, group, space=space, tell=tell, ending=recorder.ending))
     if choice.endpoint or not given["multicast"]:
-        wishes = NodeWishes(
-            endpoint=choice.endpoint,
-            secret=choice.secret,
-            ca=choice.ca,
-            cert=choice.cert,
-            key=choice.key,
-            types=types,
-            subjects=subjects,
-        )
-        recorder.add(NodeSource(queue, wishes, space=space, tell=tell))
+        wishes = node_wishes(choice, types=types, subjects=subjects)
+        recorder.add(NodeSource(queue, wishes, space=space, tell=tell, ending=recorder.ending))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.management import Management
 from skerry.client.distributor.outlet import OnBatch, OnEvent
+from skerry.client.distributor.plain_outgoing import publish_for_this_build
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
@@ -54,6 +55,7 @@ class Publisher(PublisherEnd):
 
     def __init__(self, junction: Junction, on_event: OnEvent | None) -> None:
         super().__init__(junction, on_event, "inline")
+        self._publish = publish_for_this_build(junction)
 
     def publish(self, subject: str, data: bytes) -> None:
         """Send an update, at once or with others in one datagram.
@@ -65,9 +67,9 @@ class Publisher(PublisherEnd):
             raise LocalProtocolError(
                 f"the publisher is closed; nothing is published under {subject}"
             )
-        if junction.is_waiting and len(junction.pending) >= 3 * DISTRIBUTOR_WAITING_COUNT_MAX:
+        if junction.is_waiting and len(junction.pending) >= 2 * DISTRIBUTOR_WAITING_COUNT_MAX:
             raise WouldBlock("the bandwidth is used up; wait for `drain`")
-        junction.publish(subject, data)
+        self._publish(subject, data)
 
     async def drain(self) -> None:
         """Wait until nothing waits for bandwidth."""
@@ -232,8 +234,11 @@ class Connection:
         if self._closed.done():
             return
         junction, management = self._junction, self._management
-        now_ns = junction.turn()
+        now_ns = junction.hear()
         junction.run_inline()
+        if junction.is_due(now_ns):
+            junction.settle()
+            junction.run_inline()
         if now_ns >= management.due_ns:
             management.advance(now_ns)
         if junction.is_over:

@@ -7,7 +7,7 @@ from operator import length_hint
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.protocol.distributor.updates import Packed, Updates
+from skerry.protocol.distributor.updates import Alike, Packed, Updates
 
 __all__ = ["OnUpdate", "Routes", "call_each"]
 
@@ -39,21 +39,26 @@ def call_each(updates: Updates, callback: OnUpdate, routes: Routes, behind: int)
     waiting = len(updates) + behind
     parts = updates.parts
     while True:
-        waiting -= length_hint(updates.left)
-        _call_pairs(updates.left, callback, routes, waiting)
-        if not parts:
+        left = updates.left
+        if left is not None:
+            waiting -= length_hint(left)
+            _call_pairs(left, callback, routes, waiting)
+            updates.left = None
+        if updates.place >= len(parts):
             return
-        part = parts[0]
+        part = parts[updates.place]
         if isinstance(part, Packed):
             waiting -= len(part)
             if routes.is_single:
                 _call_single(part, callback, routes.tag, waiting)
             else:
                 _call_packed(part, callback, routes, waiting)
-            parts.popleft()
+        elif isinstance(part, Alike):
+            waiting -= len(part)
+            _call_alike(part, callback, routes, waiting)
         else:
             updates.left = iter(part)
-            parts.popleft()
+        updates.place += 1
 
 
 def _call_pairs(
@@ -76,11 +81,33 @@ def _call_pairs(
             callback(subject, data, tag, waiting)
 
 
+def _call_alike(alike: Alike, callback: OnUpdate, routes: Routes, behind: int) -> None:
+    subject = alike.subject
+    waiting = len(alike) + behind
+    tags: list[object] | None
+    if routes.is_single:
+        tag = routes.tag
+        for data in alike.left:
+            waiting -= 1
+            callback(subject, data, tag, waiting)
+        return
+    for data in alike.left:
+        waiting -= 1
+        # Looked up for each: the one before may have changed the subscriptions.
+        tags = routes.known.get(subject)
+        if tags is None:
+            tags = routes.find(subject)
+        for tag in tags:
+            callback(subject, data, tag, waiting)
+
+
 def _call_single(packed: Packed, callback: OnUpdate, tag: object, behind: i64) -> None:
     data = packed.data
     head: i64 = packed.text_length_bytes + 1
     subjects = packed.subjects
-    count: i64 = len(subjects)
+    is_same = len(subjects) == 1
+    subject = subjects[0]
+    count: i64 = packed.count
     waiting: i64 = behind + count - packed.index
     while packed.index < count:
         stop: i64 = packed.pos + head
@@ -90,7 +117,8 @@ def _call_single(packed: Packed, callback: OnUpdate, tag: object, behind: i64) -
         high = data[start - 2]
         low = data[start - 1]
         packed.pos = start + high * 256 + low
-        subject = subjects[packed.index]
+        if not is_same:
+            subject = subjects[packed.index]
         packed.index += 1
         waiting -= 1
         callback(subject, data[start : packed.pos], tag, waiting)
@@ -102,7 +130,9 @@ def _call_packed(packed: Packed, callback: OnUpdate, routes: Routes, behind: i64
     head: i64 = packed.text_length_bytes + 1
     subjects = packed.subjects
     known = routes.known
-    count: i64 = len(subjects)
+    is_same = len(subjects) == 1
+    subject = subjects[0]
+    count: i64 = packed.count
     waiting: i64 = behind + count - packed.index
     while packed.index < count:
         stop: i64 = packed.pos + head
@@ -112,7 +142,8 @@ def _call_packed(packed: Packed, callback: OnUpdate, routes: Routes, behind: i64
         high = data[start - 2]
         low = data[start - 1]
         packed.pos = start + high * 256 + low
-        subject = subjects[packed.index]
+        if not is_same:
+            subject = subjects[packed.index]
         packed.index += 1
         waiting -= 1
         tags = known.get(subject)

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
+from time import monotonic_ns
 from typing import Final
 
 from skerry.client.distributor.config import Config
@@ -33,7 +34,7 @@ from skerry.protocol.distributor.messages import (
 from skerry.protocol.distributor.sealing import Seal
 from skerry.protocol.distributor.wire import wire_of
 from skerry.protocol.machine import Address
-from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.clock import wall_ns
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.multicast import MulticastSocket, SenderNumber
 
@@ -107,6 +108,8 @@ class Junction(Outgoing):
         overhead = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4
         super().__init__(self.machine.packer, {}, self.config.segment_bytes - overhead)
         self.lock = threading.Lock()
+        self._acquire: Callable[[], object] = self.lock.acquire
+        self._release: Callable[[], object] = self.lock.release
         self.wake: Callable[[], None] = lambda: None
         """Makes whoever drives look again; may be called by any thread, with the lock held."""
         self.router = Router(self.machine, self.lock)
@@ -151,6 +154,25 @@ class Junction(Outgoing):
                 return
             self._wait_until(ready_ns)
 
+    def publish_one(self, head: bytes, data: bytes) -> None:
+        self._acquire()
+        try:
+            now_ns = monotonic_ns()
+            is_done = not self.pending
+            if is_done:
+                try:
+                    self.packer.publish_cut(head, data, now_ns)
+                except WouldBlock:
+                    is_done = False
+            if is_done:
+                self._after_publishing(now_ns)
+            else:
+                self.pending.extend((head + len(data).to_bytes(4, "big"), data))
+        finally:
+            self._release()
+        if not is_done:
+            self.drain()
+
     def drain(self) -> None:
         while True:
             with self.lock:
@@ -177,7 +199,7 @@ class Junction(Outgoing):
             return
         self.drain()
         with self.lock:
-            self.is_held = False
+            self.pending_count_max = 0
             self.machine.flush(monotonic_ns())
             self._send_ready()
 
@@ -260,19 +282,46 @@ class Junction(Outgoing):
 
         Gives the time at which it did so.
         """
-        with self.lock:
-            now_ns = monotonic_ns()
-            if self.is_over:
-                return now_ns
-            self._take_pending(now_ns)
-            if self.router.has_room:
-                self._read(now_ns)
-            self.machine.advance(now_ns)
-            self._send_ready()
-            self._after_publishing(now_ns)
-            self.is_over = self.router.route()
-            self.deadline_ns = self._deadline_ns(now_ns)
+        now_ns = self.hear()
+        self.settle()
         return now_ns
+
+    def hear(self) -> int:
+        """The first half of a `turn`: read what is there. `is_due` tells if the other is needed.
+
+        Who delivers in between has the updates as early as can be.
+        """
+        self._acquire()
+        try:
+            now_ns = monotonic_ns()
+            if not self.is_over and self.router.has_room:
+                self._read(now_ns)
+                self.is_over = self.router.route()
+        finally:
+            self._release()
+        return now_ns
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether there is anything to do but to wait until `deadline_ns`."""
+        if now_ns >= self.deadline_ns or self.pending or self.machine.has_ready:
+            return True
+        due_ns = self.machine.deadline_ns()
+        return due_ns is not None and due_ns < self.deadline_ns
+
+    def settle(self) -> None:
+        """The other half of a `turn`: do what is due."""
+        self._acquire()
+        try:
+            if not self.is_over:
+                now_ns = monotonic_ns()
+                self._take_pending(now_ns)
+                self.machine.advance(now_ns)
+                self._send_ready()
+                self._after_publishing(now_ns)
+                self.is_over = self.router.route()
+                self.deadline_ns = self._deadline_ns(now_ns)
+        finally:
+            self._release()
 
     def run_inline(self) -> None:
         """Deliver to those who are called by whoever drives; to be called by nobody else."""
@@ -322,7 +371,7 @@ class Junction(Outgoing):
 
     def _take_pending(self, now_ns: int) -> bool:
         """Hand pending updates to the machine. False if some have to wait for bandwidth."""
-        self.is_held = False
+        self.pending_count_max = 0
         count = len(self.pending)
         if not count:
             self.is_waiting = False
@@ -331,41 +380,34 @@ class Junction(Outgoing):
             # Published by somebody who was just closing.
             del self.pending[:count]
             return True
-        taken = self._publish_pending(count, now_ns)
+        self.set_batch(1, len(self.pending[0]) + len(self.pending[1]))
+        taken = self.machine.publish_pieces(self.pending, now_ns)
         del self.pending[:taken]
         self.is_waiting = taken < count
         return not self.is_waiting
 
-    def _publish_pending(self, count: int, now_ns: int) -> int:
-        """How many of so many pieces the machine took."""
-        head, _, data = self.pending[:3]
-        self.set_batch(1, len(head) + 4 + len(data))
-        if count > 3:
-            return self.machine.publish_pieces(self.pending, now_ns)
-        try:
-            self.packer.publish_cut(head, data, now_ns)
-        except WouldBlock:
-            return 0
-        return 3
-
     def _after_publishing(self, now_ns: int) -> None:
-        if not self.machine.may_send_later(BATCH_BYTES):
+        machine = self.machine
+        if not machine.may_send_later(BATCH_BYTES):
             self._send_ready()
-        if self.machine.is_holding:
-            self.is_held = True
+        if machine.is_holding:
+            self.pending_count_max = self.batch_count_max
             if self.deadline_ns > now_ns + self._holdback_ns:
                 self.wake()
 
     def _send_ready(self) -> None:
+        if not self.machine.has_ready:
+            return
         datagrams = self.machine.take_datagrams()
-        if not datagrams or self.is_over:
+        if self.is_over:
             return
         try:
             self.socket.send_all(datagrams)
         except OSError as error:
             self._failed(Direction.SEND, error)
         else:
-            self._failures.pop(Direction.SEND, None)
+            if self._failures:
+                self._failures.pop(Direction.SEND, None)
 
     def _read(self, now_ns: int) -> None:
         receive, take = self.socket.receive, self.machine.receive_train
@@ -388,7 +430,8 @@ class Junction(Outgoing):
         except OSError as error:
             self._failed(Direction.RECEIVE, error)
             return
-        self._failures.pop(Direction.RECEIVE, None)
+        if self._failures:
+            self._failures.pop(Direction.RECEIVE, None)
 
     def _failed(self, direction: Direction, error: OSError) -> None:
         """Told once, until it works again or something else is wrong."""

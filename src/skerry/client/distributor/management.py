@@ -16,7 +16,7 @@ from typing import Any, Final
 from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.report import Reporter
 from skerry.errors import ConfigError, ConnectFailed
-from skerry.protocol.distributor.overview import Overview
+from skerry.protocol.distributor.overview import Overview, shortened
 from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.interfaces import parse_group
@@ -111,11 +111,11 @@ class Management:
             identity = junction.machine.identity
         started = datetime.fromtimestamp(identity.start_ms / 1000).astimezone()
         overview = Overview(
-            application=junction.config.application,
+            application=shortened(junction.config.application),
             distributor_id=identity.start_ms << 16 | identity.sender_id & 0xFFFF,
             start_time=started.strftime("%H:%M:%S.%f")[:-3],
             address=junction.socket.interface.address,
-            host=junction.config.host,
+            host=shortened(junction.config.host),
             tcp_port=self.page_port,
             publisher_count=counters.publisher_count,
             subscriber_count=junction.router.subscriber_count,

@@ -3,9 +3,10 @@
 A hot module. Publishing may be done by any thread, and most of the time needs no lock.
 
 Compiled code is not interrupted in here: while the sender holds a datagram back, an update is put
-straight into it. As plain Python it could be, so there it is nothing but an append to a list. While
-a datagram is held, that list grows until it is worth a look, or until the one who reads looks when
-the datagram is due. While none is held, each update is handed over at once.
+straight into it, and otherwise handed over at once. As plain Python it could be interrupted, so
+there it is nothing but an append to a list. While a datagram is held, that list grows until it is
+worth a look, or until the one who reads looks when the datagram is due. While none is held, each
+update is handed over at once.
 
 The order of steps matters: who empties the list first says that nothing is held. An update that is
 appended too late for that look is then handed over by its own publisher.
@@ -20,13 +21,18 @@ from mypy_extensions import i32, i64, mypyc_attr
 
 from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer
 
-__all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "Outgoing"]
+__all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "NO_RUN", "Outgoing", "Run"]
+
+Run = tuple[str | None, int, bytes]
+"""A subject, a length, and the piece that stands before data of this length under it."""
+
+NO_RUN: Final[Run] = (None, 0, b"")
 
 BATCH_BYTES: Final = 60_000
 """About as much is handed over at once as one call of the kernel takes."""
-BATCH_COUNT_MIN: Final = 3 * 8
-BATCH_COUNT_MAX: Final = 3 * 2048
-"""Pieces, of which an update has three."""
+BATCH_COUNT_MIN: Final = 2 * 8
+BATCH_COUNT_MAX: Final = 2 * 2048
+"""Pieces, of which an update has two."""
 
 _IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 
@@ -47,11 +53,15 @@ class Outgoing:
         """The subject that was published under last, if it was checked. Most come again and
         again, and it is quicker to see that it is the same than to look it up."""
         self.last_head: bytes = b""
+        self.run: Run = NO_RUN
+        """The same in the plain build. One value, since another thread may come between."""
         self.pending: list[bytes] = []
-        """Head, length and data of each update, put there in one step."""
-        self.is_held: bool = False
-        """Somebody will look at `pending` in time."""
+        """Head with length, and data of each update, put there in one step. Always one object."""
+        self.pending_count_max: int = 0
+        """With so many pieces, they are handed over at once. Until then somebody will look at them
+        in time; nobody will if it is 0."""
         self.batch_count_max: int = BATCH_COUNT_MIN
+        """What that becomes while something is held."""
 
     def publish(self, subject: str, data: bytes) -> None:
         """Publish an update."""
@@ -59,44 +69,54 @@ class Outgoing:
             # What `put` of the packer does, without calling it.
             packer, last_head = self.packer, self.last_head
             body = packer.body
-            filled: i64 = len(body) + len(last_head) + 4 + len(data)
-            if packer.hold_until_ns > 0 and filled <= packer.room:
+            size: i64 = len(last_head) + len(data)
+            if packer.hold_until_ns > 0 and len(body) + size + 4 <= packer.room:
                 body.write(last_head)
                 write_i32_be(body, i32(len(data)))
                 body.write(data)
                 packer.count += 1
                 return
+            if size <= self.small_bytes_max:
+                self.publish_one(last_head, data)
+                return
         head = self.checked.get(subject)
         length = len(data)
         if head is None or len(head) + length > self.small_bytes_max or type(data) is not bytes:
             self.publish_unusual(subject, data)
-            return
-        if _IS_COMPILED:
+        elif _IS_COMPILED:
             self.last_subject, self.last_head = subject, head
             packer = self.packer
             if packer.hold_until_ns > 0 and packer.has_room(head, data):
                 packer.put(head, data)
-                return
-        pending = self.pending
-        size = LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big")
-        # In one step: other threads must not come between.
-        pending.extend((head, size, data))
-        if _IS_COMPILED or not self.is_held or len(pending) >= self.batch_count_max:
-            self.drain()
+            else:
+                self.publish_one(head, data)
+        else:
+            piece = head + (LENGTHS[length] if length < LENGTH_COUNT else length.to_bytes(4, "big"))
+            self.run = subject, length, piece
+            pending = self.pending
+            # In one step: other threads must not come between.
+            pending.extend((piece, data))
+            if len(pending) >= self.pending_count_max:
+                self.drain()
 
     def check_anew(self, checked: dict[str, bytes]) -> None:
         """Subjects have to be checked, but for these."""
         self.checked = checked
         self.last_subject = None
+        self.run = NO_RUN
 
     def set_batch(self, update_count: int, byte_count: int) -> None:
         """So many updates made so many bytes: look after as many as make a full call."""
         if update_count > 0 and byte_count > 0:
-            count = 3 * (BATCH_BYTES * update_count // byte_count)
+            count = 2 * (BATCH_BYTES * update_count // byte_count)
             self.batch_count_max = min(max(count, BATCH_COUNT_MIN), BATCH_COUNT_MAX)
 
     def publish_unusual(self, subject: str, data: bytes) -> None:
         """Publish an update that is large, or whose subject is new."""
+        raise NotImplementedError
+
+    def publish_one(self, head: bytes, data: bytes) -> None:
+        """Hand over an update that the open datagram has no room for, or that need not wait."""
         raise NotImplementedError
 
     def drain(self) -> None:

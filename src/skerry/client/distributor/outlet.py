@@ -61,7 +61,8 @@ class Outlet:
         self._read = read
         self._resume = resume
         self._items: deque[Updates | Event] = deque()
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
         self._calling: threading.Thread | None = None
         self._is_closed = False
         self.is_full = False
@@ -84,11 +85,11 @@ class Outlet:
 
     def put_updates(self, updates: Updates) -> None:
         """Updates, which belong to the outlet from now on."""
-        with self._changed:
+        with self._lock:
             if self._is_closed or self.is_cut:
                 return
             self._items.append(updates)
-            self.count += len(updates)
+            self.count += updates.count
             self.count_peak = max(self.count_peak, self.count)
             # What is delivered at once does not wait.
             if self.count > self._count_max and not self.is_inline:
@@ -99,7 +100,7 @@ class Outlet:
         """An event; none is ever dropped."""
         if self.on_event is None:
             return
-        with self._changed:
+        with self._lock:
             if not self._is_closed and not self.is_cut:
                 self._items.append(event)
                 self._notify()
@@ -109,7 +110,7 @@ class Outlet:
     def run(self) -> None:
         """Deliver all that waits. Only ever called by one thread."""
         while True:
-            with self._changed:
+            with self._lock:
                 item = self._take()
             if item is None:
                 return
@@ -117,7 +118,7 @@ class Outlet:
 
     def close(self) -> None:
         """Deliver nothing more; waits for a callback that is running, if that is another's."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._items.clear()
             self.count = 0
@@ -128,7 +129,7 @@ class Outlet:
 
     def finish(self) -> None:
         """Deliver what waits, then nothing more; does not wait for it to be done."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
             self._changed.notify_all()
 
@@ -153,7 +154,7 @@ class Outlet:
             return None
         item = self._items.popleft()
         if isinstance(item, Updates):
-            self.count -= len(item)
+            self.count -= item.count
             if self.is_full and self.count <= self._count_max // 2:
                 self.is_full = False
                 if self._resume is not None:
@@ -162,13 +163,13 @@ class Outlet:
 
     def _run_thread(self) -> None:
         while True:
-            with self._changed:
+            with self._lock:
                 while not self._items and not self._is_closed:
                     self._changed.wait()
                 item = self._take()
             if item is None:
                 return
-            count = len(item) if isinstance(item, Updates) else 0
+            count = item.count if isinstance(item, Updates) else 0
             self._deliver(item)
             # This thread has the interpreter and the reading one would have to wait for it, up to
             # the five milliseconds after which Python takes it away; so it reads by itself.
@@ -229,10 +230,10 @@ class Outlet:
                 dropped += item.update_count
             elif not isinstance(item, Updates):
                 kept.append(item)
-            elif len(item) > excess:
+            elif item.count > excess:
                 item.drop_first(excess)
                 self._items.appendleft(item)
                 excess = 0
             else:
-                excess -= len(item)
+                excess -= item.count
         self._items.extendleft([UpdatesDropped(update_count=dropped), *reversed(kept)])

@@ -12,7 +12,7 @@ import logging
 import select
 import socket
 import threading
-from collections.abc import Callable
+from time import monotonic_ns
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -22,11 +22,11 @@ from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
 from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.management import Management
 from skerry.client.distributor.outlet import OnBatch, OnEvent
+from skerry.client.distributor.plain_outgoing import Publish, publish_for_this_build
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.distributor.sealing import Seal
-from skerry.runtime.clock import monotonic_ns
 
 __all__ = ["Connection", "Publisher", "Subscriber", "open_connection"]
 
@@ -56,7 +56,7 @@ class Publisher(PublisherEnd):
 
     def __init__(self, junction: Junction, on_event: OnEvent | None, delivery: Delivery) -> None:
         super().__init__(junction, on_event, delivery)
-        self.publish: Callable[[str, bytes], None] = junction.publish
+        self.publish: Publish = publish_for_this_build(junction)
         """`publish(subject, data)`: send an update, at once or with others in one datagram.
 
         It waits while the bandwidth limit is used up. LocalProtocolError for what cannot be
@@ -125,6 +125,7 @@ class Connection:
         self._sleeper_number = self._sleeper.fileno()
         self._poller = select.poll()
         self._poller.register(self._sleeper, select.POLLIN)
+        self._wait = self._poller.poll
         self._is_reading = False
         self._is_cut_short = False
         self._driving: threading.Thread | None = None
@@ -267,12 +268,14 @@ class Connection:
                 self._poller.unregister(junction.socket.fileno())
         due_ns = min(junction.deadline_ns, management.due_ns)
         sleep_ms = (due_ns - monotonic_ns()) / 1e6
-        ready = self._poller.poll(min(max(sleep_ms, 0.0), sleep_ms_max))
-        for number, _ in ready:
+        for number, _ in self._wait(min(max(sleep_ms, 0.0), sleep_ms_max)):
             if number == self._sleeper_number:
                 self._sleeper.recv(4096)
-        now_ns = junction.turn()
+        now_ns = junction.hear()
         junction.run_inline()
+        if junction.is_due(now_ns):
+            junction.settle()
+            junction.run_inline()
         if now_ns >= management.due_ns:
             management.advance(now_ns)
 

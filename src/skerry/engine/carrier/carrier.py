@@ -126,8 +126,12 @@ class Carrier:
             if isinstance(event, Delivered):
                 for subject, data in event.updates:
                     self._incoming.take(event.sender, subject, data, now_ns)
-            else:
-                self._events.append(event)
+                continue
+            if isinstance(event, UpdatesLost):
+                # It is told after what came before it.
+                self._door.flush(now_ns)
+                self._core.tell_loss(event, now_ns)
+            self._events.append(event)
         self._door.flush(now_ns)
         self._events += self._incoming.events
         self._incoming.events.clear()

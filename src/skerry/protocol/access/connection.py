@@ -29,6 +29,7 @@ __all__ = [
     "Connection",
     "Ended",
     "Stage",
+    "broken_by",
     "decode_message",
     "header_fault",
 ]
@@ -78,6 +79,7 @@ class Connection:
         self.stage = Stage.CONNECTING
         self._described: set[str] = set()
         self._is_old = isinstance(wire, OldWire)
+        self._is_json = wire.version == 0
         self._is_over = False
         """Whether the peer said or did what ends the connection; the rest of it is not read."""
 
@@ -135,7 +137,10 @@ class Connection:
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
         """Close, and tell the peer why where it listens for that."""
-        if self.stage is Stage.CONNECTED:
+        # Programs that speak in frames expect other messages before they are let in. By WebSocket
+        # it is often a person who tries, and would see a connection end without a word.
+        is_early = self._is_json and code != 0 and self.stage is not Stage.CLOSED
+        if self.stage is Stage.CONNECTED or is_early:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text
@@ -169,7 +174,7 @@ class Connection:
             # A fault behind whole transmissions is told when asked again.
             self.wire.feed(b"")
         except DecodeError as error:
-            return arrived, Broken(message=error.type_name, detail=str(error))
+            return arrived, broken_by(error)
         return arrived, None
 
     def _opened(self, header: Header, payload: bytes) -> Arrival | Broken | Struct:
@@ -184,7 +189,7 @@ class Connection:
         try:
             return decode_message(header, payload)  # type: ignore[no-any-return]
         except DecodeError as error:
-            return Broken(message=header.type_name, detail=str(error))
+            return broken_by(error)
 
 
 HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse", "DotsMsgError"})
@@ -192,6 +197,12 @@ HANDSHAKE = frozenset({"DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse
 
 ALIVE_MARK = "skerry-alive"
 """In an echo that only asks for a sign of life: our node does not wait for its storage with it."""
+
+
+def broken_by(error: DecodeError) -> Broken:
+    """That bytes are no object of their type, without naming it twice."""
+    what, _, detail = str(error).partition(": ")
+    return Broken(message=what, detail=detail)
 
 
 def decode_message(header: Header, payload: bytes) -> Any:

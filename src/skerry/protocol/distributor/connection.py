@@ -47,10 +47,9 @@ from skerry.protocol.distributor.messages import (
 )
 from skerry.protocol.distributor.nagging import NaggingMonitor
 from skerry.protocol.distributor.packing import Packer
-from skerry.protocol.distributor.plain_unpacking import IS_PACKED_KEPT
 from skerry.protocol.distributor.roster import Asked, Roster, sender_info
 from skerry.protocol.distributor.sealing import Seal
-from skerry.protocol.distributor.sender import Sender, earliest
+from skerry.protocol.distributor.sender import Sender, sooner
 from skerry.protocol.distributor.senders import RemoteSender
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import MAJOR_VERSION, wire_of
@@ -129,6 +128,8 @@ class Connection:
         self._closed_ns: int | None = None
         self._is_closing = False
         self._is_listening = False
+        # What is sealed, or to be lost on purpose, is looked at one by one.
+        self._may_run = seal is None and not config.fake_receive_loss_permille
         self._requests: list[bytes] = []
         self._faults = dict.fromkeys(Fault, 0)
         self._received_update_count = 0
@@ -263,13 +264,13 @@ class Connection:
 
     def receive_train(self, data: bytes, size: int, source: Address, now_ns: int) -> None:
         """Take datagrams that came at once, each of so many bytes but for the last."""
-        first, stop = 0, len(data)
+        stop = len(data)
         if not stop:
             self.receive(data, source, now_ns)
+        first = self._receive_run(data, size, now_ns)
         while first < stop:
             next_first = min(first + size, stop)
-            if not self._receive_next(data, first, next_first, now_ns):
-                self.receive(data[first:next_first], source, now_ns)
+            self.receive(data[first:next_first], source, now_ns)
             first = next_first
 
     def advance(self, now_ns: int) -> None:
@@ -313,12 +314,8 @@ class Connection:
 
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
-        return earliest(
-            self._sender.deadline_ns(),
-            self._roster.due_ns,
-            self._nagging.due_ns,
-            self._closed_ns,
-        )
+        due_ns = sooner(self._sender.deadline_ns(), self._roster.due_ns)
+        return sooner(sooner(due_ns, self._nagging.due_ns), self._closed_ns)
 
     def statistics(self) -> DistributorStatistics:
         """Counters, and what is held now."""
@@ -361,28 +358,27 @@ class Connection:
 
     # -- data
 
-    def _receive_next(self, data: bytes, first: int, stop: int, now_ns: int) -> bool:
-        """The usual case of data, without cutting the datagram out; False if it is another."""
+    def _receive_run(self, data: bytes, size: int, now_ns: int) -> int:
+        """The usual case of data, without cutting datagrams out; up to where it was that."""
         if (
-            not IS_PACKED_KEPT
-            or self._seal is not None
-            or not self._is_listening
-            or self._config.fake_receive_loss_permille
-            or stop - first < UPDATE_HEADER_BYTES
-            or data[first] != MAJOR_VERSION
-            or data[first + 2] != UPDATE
+            not self._is_listening
+            or not self._may_run
+            or len(data) < UPDATE_HEADER_BYTES
+            or data[0] != MAJOR_VERSION
+            or data[2] != UPDATE
         ):
-            return False
-        remote = self._roster.remotes.get(data[first + 4 : first + 16])
+            return 0
+        remote = self._roster.remotes.get(data[4:16])
         if remote is None or remote.is_leaving:
-            return False
-        if not remote.receiver.receive_next(data, first, stop):
-            return False
-        remote.heard_ns = now_ns
-        self._received_datagram_count += 1
-        self._received_byte_count += stop - first
-        self._received_update_count += int.from_bytes(data[first + 24 : first + 28], "big")
-        return True
+            return 0
+        receiver = remote.receiver
+        stop = receiver.receive_run(data, size)
+        if stop:
+            remote.heard_ns = now_ns
+            self._received_datagram_count += (stop + size - 1) // size
+            self._received_byte_count += stop
+            self._received_update_count += receiver.run_update_count
+        return stop
 
     def _receive_data(self, data: bytes, now_ns: int) -> Fault | None:
         if len(data) < UPDATE_HEADER_BYTES:

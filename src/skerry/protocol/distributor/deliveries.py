@@ -39,7 +39,7 @@ class Deliveries:
 
     def close(self, delivered: Delivered) -> None:
         """The updates are in; there may be none."""
-        if delivered is not self._last and len(delivered.batch):
+        if delivered is not self._last and delivered.batch.count:
             self._events.append(delivered)
             self._last = delivered
 
@@ -49,5 +49,5 @@ class Deliveries:
         self._last = None
         for event in events:
             if isinstance(event, Delivered):
-                self.update_count += len(event.batch)
+                self.update_count += event.batch.count
         return events

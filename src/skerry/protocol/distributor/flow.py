@@ -31,8 +31,9 @@ class UpdateRate:
         """The rate now."""
         self._roll(now_ns)
         left_ns = self._interval_ns - (now_ns - self._start_ns)
-        weighed = self._before_count * left_ns + self._count * self._interval_ns
-        return weighed * _SECOND_NS // (self._interval_ns * self._interval_ns)
+        # In two steps: the product of all would not fit into a machine word.
+        weighed = self._before_count * left_ns // self._interval_ns + self._count
+        return weighed * _SECOND_NS // self._interval_ns
 
     def _roll(self, now_ns: int) -> None:
         passed = (now_ns - self._start_ns) // self._interval_ns

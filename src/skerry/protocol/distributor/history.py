@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
+from typing import Final
 
 __all__ = ["History"]
+
+_SPENT_COUNT_MIN: Final = 256
 
 
 class History:
@@ -14,14 +16,17 @@ class History:
         """`age_ns_max` 0 keeps them until there is no room."""
         self._bytes_max = bytes_max
         self._age_ns_max = age_ns_max
-        # Numbers follow one another without a gap, so a place in the queue is a number.
-        self._datagrams: deque[tuple[bytes, int]] = deque()
+        # Numbers follow one another without a gap, so a place in the list is a number. The first
+        # places are empty where datagrams were let go; they are taken away many at a time.
+        self._datagrams: list[bytes] = []
+        self._times_ns: list[int] = []
+        self._spent_count = 0
         self._first_seq = next_seq
         self.size = 0
         """Bytes that are kept."""
 
     def __len__(self) -> int:
-        return len(self._datagrams)
+        return len(self._datagrams) - self._spent_count
 
     @property
     def first_seq(self) -> int:
@@ -31,12 +36,13 @@ class History:
     @property
     def stop_seq(self) -> int:
         """The number after the newest one."""
-        return self._first_seq + len(self._datagrams)
+        return self._first_seq + len(self._datagrams) - self._spent_count
 
     def add(self, seq: int, datagram: bytes, now_ns: int) -> None:
         """Keep a datagram. Its number follows that of the last one."""
         assert seq == self.stop_seq
-        self._datagrams.append((datagram, now_ns))
+        self._datagrams.append(datagram)
+        self._times_ns.append(now_ns)
         self.size += len(datagram)
         while self.size > self._bytes_max:
             self._drop_oldest()
@@ -44,15 +50,22 @@ class History:
     def find(self, seq: int) -> bytes | None:
         """The datagram of this number, if it is still there."""
         index = seq - self._first_seq
-        return self._datagrams[index][0] if 0 <= index < len(self._datagrams) else None
+        return self._datagrams[self._spent_count + index] if 0 <= index < len(self) else None
 
     def clean(self, now_ns: int) -> None:
         """Let go of those that are too old."""
         if self._age_ns_max:
-            while self._datagrams and now_ns - self._datagrams[0][1] >= self._age_ns_max:
+            while len(self) and now_ns - self._times_ns[self._spent_count] >= self._age_ns_max:
                 self._drop_oldest()
 
     def _drop_oldest(self) -> None:
-        datagram, _ = self._datagrams.popleft()
+        spent = self._spent_count
         self._first_seq += 1
-        self.size -= len(datagram)
+        self.size -= len(self._datagrams[spent])
+        self._datagrams[spent] = b""
+        spent += 1
+        if spent >= _SPENT_COUNT_MIN and 2 * spent >= len(self._datagrams):
+            del self._datagrams[:spent]
+            del self._times_ns[:spent]
+            spent = 0
+        self._spent_count = spent

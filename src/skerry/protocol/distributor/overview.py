@@ -12,12 +12,15 @@ from typing import Final
 from skerry.errors import DecodeError
 from skerry.protocol.distributor.wire import JAVA_WIRE, Reader
 
-__all__ = ["OVERVIEW", "OVERVIEW_BYTES_MAX", "Overview"]
+__all__ = ["NAME_BYTES_MAX", "OVERVIEW", "OVERVIEW_BYTES_MAX", "Overview", "shortened"]
 
 OVERVIEW: Final = 0x10001
 """The number of this message."""
 OVERVIEW_BYTES_MAX: Final = 512
 """More is not read by the Java program."""
+
+NAME_BYTES_MAX: Final = 180
+"""With two names of this length, and an address of whatever kind, the rest still fits."""
 
 _COUNTS: Final = struct.Struct(">7i")
 
@@ -89,3 +92,8 @@ class Overview:
             requests_received_count=counts[5],
             subscription_count=counts[6],
         )
+
+
+def shortened(name: str) -> str:
+    """As much of a name as an overview has room for."""
+    return name.encode()[:NAME_BYTES_MAX].decode(errors="ignore")

@@ -10,15 +10,20 @@ from __future__ import annotations
 from typing import Final
 
 from librt.strings import BytesWriter, write_i32_be
-from mypy_extensions import i32, i64, mypyc_attr
+from mypy_extensions import i32, i64, mypyc_attr, u8
 
-__all__ = ["LENGTHS", "LENGTH_COUNT", "Packer", "fit"]
+from skerry.protocol.distributor.messages import HEADER_BYTES, UPDATE_HEADER_BYTES
+
+__all__ = ["LENGTHS", "LENGTH_COUNT", "Packer", "fit", "numbers"]
 
 LENGTH_COUNT: Final = 2048
 """Lengths whose bytes are kept ready; longer updates are few in a datagram."""
 
 LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
 """How a length stands on the wire."""
+
+_IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
+_U32: Final = 0xFFFFFFFF
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -27,20 +32,34 @@ class Packer:
 
     def __init__(self, room: int) -> None:
         self.room: i64 = room
-        """What a datagram has for updates; negative while nothing may be published."""
+        """What a datagram may have, its header included; negative while nothing may be
+        published."""
         self.heads: dict[str, bytes] = {}
         """What stands in front of the data of an update, by its subject."""
         self.body: BytesWriter = BytesWriter()
-        """The updates in the open datagram."""
+        """The open datagram: its header, whose numbers are put in when it is taken, and the
+        updates in it."""
+        self.body.write(bytes(UPDATE_HEADER_BYTES))
+        self.header: bytes = bytes(HEADER_BYTES)
+        """The header without its numbers."""
         self.count: i64 = 0
-        """How many they are."""
+        """How many updates are in the open datagram."""
         self.hold_until_ns: i64 = 0
         """The open datagram waits for more until then."""
+        self.next_seq: int = 1
+        """The number of the datagram that is taken next. It does not wrap in here; it does where
+        it is written."""
 
     @property
     def size(self) -> int:
-        """Bytes of the updates in the open datagram."""
+        """Bytes of the open datagram, its header included."""
         return len(self.body)
+
+    def set_header(self, header: bytes) -> None:
+        """From now on this is the header, also of the open datagram."""
+        self.header = header
+        for place, value in enumerate(header):
+            self.body[place] = u8(value)
 
     def put(self, head: bytes, data: bytes) -> None:
         """Put an update into the open datagram, which has room for it.
@@ -63,7 +82,8 @@ class Packer:
 
     def publish_cut(self, head: bytes, data: bytes, now_ns: int) -> None:
         """The same for an update whose head is known."""
-        if not self.has_room(head, data) and self.make_room(head, data, now_ns):
+        if not self.has_room(head, data) and not self.make_room(len(head) + 4 + len(data), now_ns):
+            self.publish_large(head, data, now_ns)
             return
         self.put(head, data)
         if now_ns >= self.hold_until_ns:
@@ -90,7 +110,8 @@ class Packer:
                 head = self.make_head(subject)
                 if self.room < 0 and not self.may_publish(now_ns):
                     break
-                if self.make_room(head, data, now_ns):
+                if not self.make_room(len(head) + 4 + len(data), now_ns):
+                    self.publish_large(head, data, now_ns)
                     taken += 1
                     continue
             self.put(head, data)
@@ -98,7 +119,7 @@ class Packer:
         return taken - first
 
     def publish_pieces(self, pieces: list[bytes], now_ns: int) -> int:
-        """Publish updates that were cut before: head, length and data of each, one after another.
+        """Publish updates that were cut before: head with length, and data, one after another.
 
         How many pieces were taken: all, unless an update has to wait. The list may grow meanwhile.
         """
@@ -114,15 +135,31 @@ class Packer:
         while first < stop:
             fitting = self.fit(pieces, first, stop, self.room - len(self.body))
             if fitting > first:
-                self.body.write(b"".join(pieces[first:fitting]))
-                self.count += (fitting - first) // 3
+                self._put_fitting(pieces, first, fitting, now_ns)
                 first = fitting
                 continue
             if self.room < 0 and not self.may_publish(now_ns):
                 break
-            if self.make_room(pieces[first], pieces[first + 2], now_ns):
-                first += 3
+            head, data = pieces[first], pieces[first + 1]
+            if not self.make_room(len(head) + len(data), now_ns):
+                self.publish_large(head[:-4], data, now_ns)
+                first += 2
         return first
+
+    def _put_fitting(self, pieces: list[bytes], first: int, stop: int, now_ns: int) -> None:
+        count = (stop - first) // 2
+        if self.count or stop == len(pieces):
+            self.body.write(b"".join(pieces[first:stop]))
+            self.count += count
+            return
+        # Probably full by itself; then it is not copied twice.
+        header = self.header + numbers(self.next_seq, count)
+        datagram = b"".join([header, *pieces[first:stop]])
+        if len(datagram) + len(pieces[stop]) + len(pieces[stop + 1]) > self.room:
+            self.send(datagram, count, now_ns)
+        else:
+            self.body.write(datagram[UPDATE_HEADER_BYTES:])
+            self.count = count
 
     def has_room(self, head: bytes, data: bytes) -> bool:
         """Whether an update fits into what is left of the open datagram."""
@@ -132,11 +169,25 @@ class Packer:
         """See the function of this name."""
         return fit(pieces, first, stop, room)
 
-    def take(self, header: bytes) -> bytes:
-        """The open datagram behind this header; the next one is open then."""
+    def take(self) -> bytes:
+        """The open datagram with its numbers; the next one is open then."""
         body = self.body
-        datagram = header + body.getvalue()
-        body.truncate(0)
+        if _IS_COMPILED:
+            seq: i64 = self.next_seq & _U32
+            count: i64 = self.count
+            body[20] = u8(seq >> 24)
+            body[21] = u8((seq >> 16) & 0xFF)
+            body[22] = u8((seq >> 8) & 0xFF)
+            body[23] = u8(seq & 0xFF)
+            body[24] = u8(count >> 24)
+            body[25] = u8((count >> 16) & 0xFF)
+            body[26] = u8((count >> 8) & 0xFF)
+            body[27] = u8(count & 0xFF)
+            datagram = body.getvalue()
+        else:
+            updates = body.getvalue()[UPDATE_HEADER_BYTES:]
+            datagram = self.header + numbers(self.next_seq, self.count) + updates
+        body.truncate(UPDATE_HEADER_BYTES)
         self.count = 0
         self.hold_until_ns = 0
         return datagram
@@ -149,11 +200,19 @@ class Packer:
         """Whether a publisher need not wait; raises if there is none."""
         raise NotImplementedError
 
-    def make_room(self, head: bytes, data: bytes, now_ns: int) -> bool:
-        """Make the open datagram one that this update fits. True if it was sent by itself.
+    def make_room(self, size: int, now_ns: int) -> bool:
+        """Make the open datagram one that has so much room. False if none can have.
 
-        WouldBlock when its publisher has to wait first.
+        WouldBlock when the publisher has to wait first.
         """
+        raise NotImplementedError
+
+    def publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
+        """Publish an update that no datagram has room for."""
+        raise NotImplementedError
+
+    def send(self, datagram: bytes, count: int, now_ns: int) -> None:
+        """Send a datagram with so many updates, the number of which is `next_seq`."""
         raise NotImplementedError
 
     def hold_or_flush(self, now_ns: int) -> None:
@@ -168,9 +227,14 @@ def fit(pieces: list[bytes], first: int, stop: int, room: int) -> int:
     left: i64 = room
     taken: i64 = 0
     while pos < end:
-        size: i64 = len(pieces[pos]) + 4 + len(pieces[pos + 2])
+        size: i64 = len(pieces[pos]) + len(pieces[pos + 1])
         if taken + size > left:
             break
         taken += size
-        pos += 3
+        pos += 2
     return pos
+
+
+def numbers(seq: int, count: int) -> bytes:
+    """What stands at the end of a header: the number of the datagram, and that of its updates."""
+    return (seq & _U32).to_bytes(4, "big") + count.to_bytes(4, "big")

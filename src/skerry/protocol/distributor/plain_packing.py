@@ -15,13 +15,17 @@ Fit = Callable[[list[bytes], int, int, int], int]
 
 def plain_fit(pieces: list[bytes], first: int, stop: int, room: int) -> int:
     """What `fit` does, if updates are of about one size; else it may stop too early, never late."""
-    size = len(pieces[first]) + 4 + len(pieces[first + 2])
-    if size > room:
+    head = pieces[first]
+    count = min(room // (len(head) + len(pieces[first + 1])), (stop - first) // 2)
+    if count <= 0:
         return first
+    last = first + 2 * count
+    # The length of the data stands in the head, so with one head all are of one size.
+    if pieces[first:last:2].count(head) == count:
+        return last
     # No more of them are looked at than would fit if all were as small as the first one.
-    count = room // size + 1
-    ends = list(accumulate(map(len, pieces[first : min(stop, first + 3 * count)])))
-    return first + bisect_right(ends, room) // 3 * 3
+    ends = list(accumulate(map(len, pieces[first : min(stop, last + 2)])))
+    return first + bisect_right(ends, room) // 2 * 2
 
 
 def fit_for_this_build() -> Fit:

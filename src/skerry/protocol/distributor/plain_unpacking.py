@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import lru_cache
-from itertools import repeat
 from typing import Final
 
-from skerry.protocol.distributor.unpacking import Resolver, unpack
+from librt.strings import read_i16_be, read_i32_be
 
-__all__ = ["IS_PACKED_KEPT", "Unpack", "plain_unpack", "unpack_for_this_build"]
+from skerry.protocol.distributor.messages import UPDATE_HEADER_BYTES
+from skerry.protocol.distributor.unpacking import Resolver, unpack
+from skerry.protocol.distributor.updates import Alike
+
+__all__ = ["IS_PACKED_KEPT", "Unpack", "alike", "plain_unpack", "unpack_for_this_build"]
 
 Unpack = Callable[[bytes, int, dict[bytes, str], Resolver, list[tuple[str, bytes]]], bool]
 
@@ -22,6 +25,8 @@ IS_PACKED_KEPT: Final = _IS_COMPILED
 _TEXT_HEAD: Final = {2: struct.Struct(">BH"), 4: struct.Struct(">BI")}
 _DATA_HEAD: Final = struct.Struct(">BI")
 _PREFIX_TRIES: Final = 8
+_ACROSS_COUNT_MIN: Final = 32
+"""With less updates it is quicker to compare what stands before the data of each."""
 _CUT_COUNT_MAX: Final = 64
 """Ways to cut a datagram that are remembered."""
 
@@ -44,10 +49,6 @@ def plain_unpack(
     size = len(data)
     pos = 28
     count = int.from_bytes(data[24:28], "big")
-    alike = _unpack_alike(data, count, text_length_bytes, find)
-    if alike is not None:
-        updates += alike
-        return True
     # Often many updates in a row have one subject and one length, so all before their data is the
     # same. Where that is not so, looking for it is given up.
     prefix, prefix_bytes, subject, length, tries = b"", 0, "", 0, _PREFIX_TRIES
@@ -87,35 +88,50 @@ def plain_unpack(
     return unpack(data, text_length_bytes, memo, resolver, updates)
 
 
-def _unpack_alike(
-    data: bytes, count: int, text_length_bytes: int, find: Callable[[bytes], str | None]
-) -> Iterable[tuple[str, bytes]] | None:
-    """The updates of a datagram where all have one subject, known and wanted, and one length."""
-    step, rest = divmod(len(data) - 28, count) if count else (0, 1)
+def alike(
+    data: bytes, first: int, stop: int, text_length_bytes: int, memo: dict[bytes, str]
+) -> Alike | None:
+    """The updates in the datagram between `first` and `stop` of some bytes.
+
+    None unless all have one subject, known and wanted, and one length.
+    """
+    begin = first + UPDATE_HEADER_BYTES
+    if stop < begin + text_length_bytes + 6:
+        return None
+    count = read_i32_be(data, begin - 4)
     head_bytes = text_length_bytes + 1
-    if rest or step < head_bytes + 5:
+    text_stop = begin + head_bytes + read_i16_be(data, begin + head_bytes - 2)
+    prefix = data[begin : text_stop + 5]
+    prefix_bytes = len(prefix)
+    length = int.from_bytes(prefix[-4:], "big")
+    if count <= 0 or count * (prefix_bytes + length) != stop - begin:
         return None
-    stop = 28 + head_bytes + int.from_bytes(data[28 + head_bytes - 2 : 28 + head_bytes], "big")
-    prefix_bytes = stop + 5 - 28
-    length = step - prefix_bytes
-    subject = find(data[28 + head_bytes : stop])
-    if not subject or length < 0:
+    subject = memo.get(prefix[head_bytes:-5])
+    if not subject or prefix != _prefix(prefix[head_bytes:-5], text_length_bytes, length):
         return None
-    prefix = data[28 : stop + 5]
-    if prefix != _prefix(prefix[head_bytes:-5], text_length_bytes, length):
-        return None
+    if count < _ACROSS_COUNT_MIN:
+        cut = _cut_all(prefix_bytes, length, count)(data, begin)
+        return Alike(subject, cut[1::2]) if cut[::2].count(prefix) == count else None
     # Looked at across: the first byte of all updates, the second of all, and so on.
-    for place, value in enumerate(prefix, 28):
-        if data[place::step] != bytes((value,)) * count:
+    step = prefix_bytes + length
+    for place, value in enumerate(prefix, begin):
+        if data[place:stop:step].count(value) != count:
             return None
-    cut = _cut_alike(prefix_bytes, length, count)
-    return zip(repeat(subject), cut(data, 28), strict=False)
+    return Alike(subject, _cut_alike(prefix_bytes, length, count)(data, begin))
 
 
+@lru_cache(maxsize=_CUT_COUNT_MAX)
 def _prefix(raw: bytes, text_length_bytes: int, length: int) -> bytes:
     """All that stands before the data of an update."""
     text_length = len(raw).to_bytes(text_length_bytes, "big")
     return b"\x01" + text_length + raw + b"\x01" + length.to_bytes(4, "big")
+
+
+@lru_cache(maxsize=_CUT_COUNT_MAX)
+def _cut_all(
+    prefix_bytes: int, length: int, count: int
+) -> Callable[[bytes, int], tuple[bytes, ...]]:
+    return struct.Struct(f"{prefix_bytes}s{length}s" * count).unpack_from
 
 
 @lru_cache(maxsize=_CUT_COUNT_MAX)

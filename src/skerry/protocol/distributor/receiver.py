@@ -13,6 +13,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
+from librt.strings import read_i32_be
+
 from skerry.errors import DecodeError
 from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
@@ -21,6 +23,7 @@ from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLo
 from skerry.protocol.distributor.gaps import Gaps
 from skerry.protocol.distributor.messages import (
     END,
+    HEADER_BYTES,
     RELAYED,
     START,
     UPDATE,
@@ -28,11 +31,15 @@ from skerry.protocol.distributor.messages import (
     WHOLE,
     Fault,
 )
-from skerry.protocol.distributor.plain_unpacking import IS_PACKED_KEPT, unpack_for_this_build
+from skerry.protocol.distributor.plain_unpacking import (
+    IS_PACKED_KEPT,
+    alike,
+    unpack_for_this_build,
+)
 from skerry.protocol.distributor.segments import Reassembly, first_piece
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.unpacking import scan
-from skerry.protocol.distributor.updates import Packed
+from skerry.protocol.distributor.updates import Alike, Packed
 
 __all__ = ["Receiver", "WaitingRoom"]
 
@@ -97,6 +104,8 @@ class Receiver:
         self.waiting_bytes = 0
         self.lost_count = 0
         self.pieces_fault_count = 0
+        self.run_update_count = 0
+        """Updates that were taken by the last `receive_run`."""
 
     # -- what is seen of it
 
@@ -119,7 +128,7 @@ class Receiver:
 
     def receive(self, datagram: bytes, now_ns: int) -> Fault | None:
         """Take a data datagram with a whole header; why it is of no use, or None."""
-        if IS_PACKED_KEPT and self.receive_next(datagram, 0, len(datagram)):
+        if self.receive_run(datagram, len(datagram)):
             return None
         flags = datagram[3]
         wire_seq = int.from_bytes(datagram[20:24], "big")
@@ -144,32 +153,45 @@ class Receiver:
         self._accept(seq, content, now_ns)
         return None
 
-    def receive_next(self, data: bytes, first: int, stop: int) -> bool:
-        """Take a data datagram out of some bytes if it is the next one, and as they always are.
+    def receive_run(self, data: bytes, size: int) -> int:
+        """Take datagrams that came at once, each of so many bytes but for the last, as long as
+        each is the next one, of this sender, and as they always are.
 
-        Otherwise False, and nothing was done.
+        Up to where that was so. Somebody has looked at the header of the first one.
         """
-        seq = self._next_seq
+        seq, flags = self._next_seq, data[3]
+        self.run_update_count = 0
         if (
-            not self.is_synchronised
-            or seq <= self._highest_seq
+            seq <= self._highest_seq
+            or not self.is_synchronised
             or self._reassembly is not None
-            or data[first + 3] & WHOLE != WHOLE
-            or int.from_bytes(data[first + 20 : first + 24], "big") != seq & _U32
+            or flags & WHOLE != WHOLE
         ):
-            return False
-        width = self._text_length_bytes
-        subjects: list[str] = []
-        if not scan(data, first, stop, width, self._subjects.memo, subjects):
-            return False
-        delivered = self._deliveries.open(self.sender, bool(data[first + 3] & RELAYED))
-        if delivered.numbers is not None:
-            delivered.numbers.append((len(delivered.batch), seq))
-        delivered.batch.pack(Packed(data, first + UPDATE_HEADER_BYTES, width, subjects))
-        self._deliveries.close(delivered)
-        self._highest_seq = seq
-        self._next_seq = seq + 1
-        return True
+            return 0
+        header = data[:HEADER_BYTES]
+        delivered = self._deliveries.open(self.sender, flags & RELAYED != 0)
+        batch, numbers = delivered.batch, delivered.numbers
+        before_count = batch.count
+        first, end = 0, len(data)
+        while first < end:
+            stop = min(first + size, end)
+            if stop - first < UPDATE_HEADER_BYTES or data[first : first + HEADER_BYTES] != header:
+                break
+            wire_seq: int = read_i32_be(data, first + HEADER_BYTES)
+            part = self._part(data, first, stop) if (wire_seq ^ seq) & _U32 == 0 else None
+            if part is None:
+                break
+            if numbers is not None:
+                numbers.append((batch.count, seq))
+            batch.pack(part)
+            seq += 1
+            first = stop
+        if first:
+            self._deliveries.close(delivered)
+            self._next_seq = seq
+            self._highest_seq = seq - 1
+            self.run_update_count = batch.count - before_count
+        return first
 
     def last_seq_told(self, last_seq: int, now_ns: int) -> None:
         """The sender says what it sent last: what is missing up to there is asked for."""
@@ -278,6 +300,17 @@ class Receiver:
             self.is_stopped = False
             self._drain()
         return None
+
+    def _part(self, data: bytes, first: int, stop: int) -> Packed | Alike | None:
+        """The updates of a datagram, if all of it is as usual."""
+        width, memo = self._text_length_bytes, self._subjects.memo
+        if not IS_PACKED_KEPT:
+            return alike(data, first, stop, width, memo)
+        subjects: list[str] = []
+        if not scan(data, first, stop, width, memo, subjects):
+            return None
+        count: int = read_i32_be(data, first + UPDATE_HEADER_BYTES - 4)
+        return Packed(data, first + UPDATE_HEADER_BYTES, width, subjects, count)
 
     def _content(self, datagram: bytes, flags: int) -> _Content | None:
         updates: list[tuple[str, bytes]] = []
@@ -436,7 +469,7 @@ class Receiver:
     def _hand_over(self, seq: int, flags: int, updates: list[tuple[str, bytes]]) -> None:
         delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
         if delivered.numbers is not None:
-            delivered.numbers.append((len(delivered.batch), seq))
+            delivered.numbers.append((delivered.batch.count, seq))
         delivered.batch.extend(updates)
         self._deliveries.close(delivered)
 

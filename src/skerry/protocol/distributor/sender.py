@@ -32,14 +32,14 @@ from skerry.protocol.distributor.messages import (
     Nak,
     Request,
 )
-from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.packing import Packer, numbers
 from skerry.protocol.distributor.plain_packing import fit_for_this_build
 from skerry.protocol.distributor.segments import cut
 from skerry.protocol.distributor.serving import Server
 from skerry.protocol.distributor.wire import wire_of
 from skerry.protocol.patterns import check_subject
 
-__all__ = ["Sender", "earliest"]
+__all__ = ["Sender", "sooner"]
 
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
@@ -72,9 +72,13 @@ class Sender(Packer):
         self._port = port
         self._rng = rng
         self._wire = wire_of(config.dialect)
-        self._body_bytes_max = config.segment_bytes - overhead_bytes - UPDATE_HEADER_BYTES
+        self._overhead_bytes = overhead_bytes
+        self._datagram_bytes_max = config.segment_bytes - overhead_bytes
+        self._body_bytes_max = self._datagram_bytes_max - UPDATE_HEADER_BYTES
         self._heads_size = 0
         self._delay_ns = config.holdback_delay_ms * _MS
+        self._threshold_per_s = config.holdback_threshold_per_s
+        self._fake_loss_permille = config.fake_send_loss_permille
         self._rate = UpdateRate(interval_ns=config.flow_interval_ms * _MS, now_ns=now_ns)
         self._bandwidth = Bandwidth(
             bit_max_per_s=config.bandwidth_bit_max,
@@ -87,8 +91,7 @@ class Sender(Packer):
             next_seq=first_seq,
         )
         self._server = Server(self._history, holdback_ns=config.server_holdback_ms * _MS)
-        # Numbers do not wrap in here; they do where they are written.
-        self._next_seq = first_seq
+        self.next_seq = first_seq
         self._opened_ns = now_ns
         self._tick_seq = first_seq
         self._flush_ns: int | None = None
@@ -120,7 +123,7 @@ class Sender(Packer):
         """One publisher more. The first one makes the sender known to the group."""
         self.publisher_count += 1
         if self.publisher_count == 1:
-            self.room = self._body_bytes_max
+            self.room = self._datagram_bytes_max
             self._goodbye_ns = None
             self._announce(now_ns)
 
@@ -148,7 +151,7 @@ class Sender(Packer):
     @property
     def last_seq(self) -> int:
         """The number of the datagram sent last, as it stands on the wire; 0 before any."""
-        return (self._next_seq - 1) & _U32
+        return (self.next_seq - 1) & _U32
 
     @property
     def cache_count(self) -> int:
@@ -194,24 +197,31 @@ class Sender(Packer):
             raise LocalProtocolError("there is no publisher; open one before publishing")
         return self._bandwidth.ready_ns(now_ns) <= now_ns
 
-    def make_room(self, head: bytes, data: bytes, now_ns: int) -> bool:
+    def make_room(self, size: int, now_ns: int) -> bool:
         if not self.may_publish(now_ns):
             wait_ms = (self._bandwidth.ready_ns(now_ns) - now_ns) / _MS
             raise WouldBlock(f"the bandwidth is used up for another {wait_ms:.0f} ms")
-        self.room = self._body_bytes_max
-        size = len(head) + 4 + len(data)
-        if size > self.room:
-            self._publish_large(head, data, now_ns)
-            return True
-        if self.size + size > self.room:
+        self.room = self._datagram_bytes_max
+        if size > self._body_bytes_max:
+            return False
+        if len(self.body) + size > self.room:
             self.flush(now_ns)
-        return False
+        return True
+
+    def publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
+        if len(data) > self._config.update_bytes_max:
+            raise LimitExceeded(
+                what="the size of an update", value=len(data), limit=self._config.update_bytes_max
+            )
+        self.flush(now_ns)
+        self._rate.add(1, now_ns)
+        self.sent_update_count += 1
+        for flags, body in cut(head, data, room=self._body_bytes_max):
+            self._send(self._header(UPDATE, flags) + numbers(self.next_seq, 1) + body, now_ns)
 
     def hold_or_flush(self, now_ns: int) -> None:
         until_ns = self._opened_ns + self._delay_ns
-        is_busy = self._delay_ns and (
-            self._rate.per_s(now_ns) > self._config.holdback_threshold_per_s
-        )
+        is_busy = self._delay_ns and self._rate.per_s(now_ns) > self._threshold_per_s
         if not is_busy or now_ns >= until_ns:
             self.flush(now_ns)
         elif not self.hold_until_ns:
@@ -226,9 +236,12 @@ class Sender(Packer):
         self._flush_ns = None
         count = self.count
         if count:
-            self._rate.add(count, now_ns)
-            self.sent_update_count += count
-            self._send(self.take(self._whole_header + self._numbers(count)), now_ns)
+            self.send(self.take(), count, now_ns)
+
+    def send(self, datagram: bytes, count: int, now_ns: int) -> None:
+        self._rate.add(count, now_ns)
+        self.sent_update_count += count
+        self._send(datagram, now_ns)
 
     def take_ready(self) -> list[bytes]:
         """What is to be sent since the last call."""
@@ -241,7 +254,7 @@ class Sender(Packer):
         """A receiver asks for these datagrams, by the numbers on the wire."""
         first = self._unwrapped(first_seq)
         last = self._unwrapped(last_seq)
-        if first <= last and first < self._next_seq:
+        if first <= last and first < self.next_seq:
             self._server.request(first, last + 1, now_ns)
 
     def request_to(self, other: SenderInfo, first_seq: int, last_seq: int) -> bytes:
@@ -287,15 +300,13 @@ class Sender(Packer):
 
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
-        return earliest(
-            self._send_ns,
-            self._flush_ns,
-            self._heartbeat_ns,
-            self._configuration_ns,
-            self._goodbye_ns,
-            self._server.due_ns,
-            self._clean_ns,
-        )
+        # Asked after every datagram, so step by step.
+        due_ns = sooner(self._send_ns, self._flush_ns)
+        due_ns = sooner(due_ns, self._heartbeat_ns)
+        due_ns = sooner(due_ns, self._configuration_ns)
+        due_ns = sooner(due_ns, self._goodbye_ns)
+        due_ns = sooner(due_ns, self._server.due_ns)
+        return sooner(due_ns, self._clean_ns)
 
     # -- inside
 
@@ -306,7 +317,7 @@ class Sender(Packer):
     def _take_identity(self, identity: Identity) -> None:
         self.identity = identity
         self._relayed = RELAYED if self._config.is_gateway else 0
-        self._whole_header = self._header(UPDATE, WHOLE)
+        self.set_header(self._header(UPDATE, WHOLE))
 
     def _header_value(self, kind: int, flags: int = WHOLE) -> Header:
         return Header(
@@ -321,34 +332,20 @@ class Sender(Packer):
     def _header(self, kind: int, flags: int) -> bytes:
         return self._wire.header(self._header_value(kind, flags | self._relayed))
 
-    def _numbers(self, count: int) -> bytes:
-        return (self._next_seq & _U32).to_bytes(4, "big") + count.to_bytes(4, "big")
-
-    def _publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
-        if len(data) > self._config.update_bytes_max:
-            raise LimitExceeded(
-                what="the size of an update", value=len(data), limit=self._config.update_bytes_max
-            )
-        self.flush(now_ns)
-        self._rate.add(1, now_ns)
-        self.sent_update_count += 1
-        for flags, body in cut(head, data, room=self._body_bytes_max):
-            self._send(self._header(UPDATE, flags) + self._numbers(1) + body, now_ns)
-
     def _send(self, datagram: bytes, now_ns: int) -> None:
-        self._history.add(self._next_seq, datagram, now_ns)
-        self._next_seq += 1
+        self._history.add(self.next_seq, datagram, now_ns)
+        self.next_seq += 1
         self._opened_ns = now_ns
         if self._clean_ns is None:
             self._clean_ns = now_ns + self._clean_interval_ns
         self.sent_datagram_count += 1
         self.sent_byte_count += len(datagram)
         if self._bandwidth.is_limited:
-            self._bandwidth.spend(len(datagram), now_ns)
+            self._bandwidth.spend(len(datagram) + self._overhead_bytes, now_ns)
             if self._bandwidth.ready_ns(now_ns) > now_ns:
                 # The next update is an unusual case then, and learns that it has to wait.
                 self.room = -1
-        permille = self._config.fake_send_loss_permille
+        permille = self._fake_loss_permille
         if permille and self._rng.randrange(1000) < permille:
             self.fake_loss_count += 1
         else:
@@ -359,14 +356,14 @@ class Sender(Packer):
         self._send_configuration()
         # With it a receiver knows which number comes next, and so misses the first one, too.
         self._send_heartbeat(HEARTBEAT)
-        self._tick_seq = self._next_seq
+        self._tick_seq = self.next_seq
         self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
         self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
 
     def _tick(self, now_ns: int) -> None:
-        if self._tick_seq == self._next_seq:
+        if self._tick_seq == self.next_seq:
             self._send_heartbeat(HEARTBEAT)
-        self._tick_seq = self._next_seq
+        self._tick_seq = self.next_seq
         self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
 
     def _send_heartbeat(self, kind: int) -> None:
@@ -424,15 +421,12 @@ class Sender(Packer):
 
     def _unwrapped(self, seq: int) -> int:
         """The number without wrapping: the one nearest to what is sent next."""
-        distance = (seq - self._next_seq) & _U32
-        return self._next_seq + (distance - (1 << 32) if distance >> 31 else distance)
+        distance = (seq - self.next_seq) & _U32
+        return self.next_seq + (distance - (1 << 32) if distance >> 31 else distance)
 
 
-def earliest(*dues_ns: int | None) -> int | None:
-    """The first of some deadlines; None if there is none."""
-    # Asked after every datagram, so without a generator.
-    first_ns: int | None = None
-    for due_ns in dues_ns:
-        if due_ns is not None and (first_ns is None or due_ns < first_ns):
-            first_ns = due_ns
-    return first_ns
+def sooner(one_ns: int | None, other_ns: int | None) -> int | None:
+    """The first of two deadlines; None if there is none."""
+    if one_ns is None:
+        return other_ns
+    return one_ns if other_ns is None or one_ns <= other_ns else other_ns

@@ -50,13 +50,17 @@ def unpack(
     while left > 0:
         left -= 1
         start: i64 = pos + 3 + skipped
-        if start > size or data[pos] == 0:
+        if pos < size and data[pos] == 0:
+            # A Java program may publish without any subject. Nobody can want that, and the other
+            # updates are none the worse for it.
+            start = pos + 1
+        elif start > size or (skipped and (data[pos + 1] != 0 or data[pos + 2] != 0)):
             return False
-        if skipped and (data[pos + 1] != 0 or data[pos + 2] != 0):
-            return False
-        high: i64 = data[start - 2]
-        low: i64 = data[start - 1]
-        stop: i64 = start + high * 256 + low
+        stop: i64 = start
+        if start > pos + 1:
+            high: i64 = data[start - 2]
+            low: i64 = data[start - 1]
+            stop = start + high * 256 + low
         if stop >= size:
             return False
         # Often many updates in a row have one subject, and comparing is quicker than looking up.
@@ -99,7 +103,8 @@ def scan(
     memo: dict[bytes, str],
     subjects: list[str],
 ) -> bool:
-    """The subjects of the updates in the datagram between `first` and `stop` of some bytes.
+    """The subjects of the updates in the datagram between `first` and `stop` of some bytes: one
+    for each, or a single one that all of them have.
 
     False, with subjects that are of no use, if it is not of the usual form: no updates, or others
     than those, a subject that is new or that nobody wants, or no data. `unpack` tells which.
@@ -112,6 +117,8 @@ def scan(
     left: i64 = count_low * 256 + count_last
     if data[first + 24] != 0 or data[first + 25] != 0 or left == 0:
         return False
+    count: i64 = left
+    is_same = True
     pos: i64 = first + _BODY
     subject: str | None = None
     known_start: i64 = 0
@@ -137,9 +144,16 @@ def scan(
             subject = memo.get(data[start:end])
             known_start = start
             known_length = length
-        if not subject:
-            return False
-        subjects.append(subject)
+            if not subject:
+                return False
+            if not subjects:
+                subjects.append(subject)
+            elif is_same:
+                is_same = False
+                # Those before this one had the first subject, which stands there once.
+                subjects.extend([subjects[0]] * (count - left - 2))
+        if subject is not None and not is_same:
+            subjects.append(subject)
         high = data[end + 3]
         low = data[end + 4]
         pos += high * 256 + low

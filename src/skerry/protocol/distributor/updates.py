@@ -7,13 +7,13 @@ application looks at them, and their memory is that of the update before.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
 from operator import length_hint
 
 from mypy_extensions import i64
 
-__all__ = ["Packed", "Pairs", "Updates"]
+__all__ = ["Alike", "Packed", "Pairs", "Updates"]
 
 Pairs = list[tuple[str, bytes]]
 """Subject and data of updates."""
@@ -23,29 +23,30 @@ class Packed:
     """The updates of one datagram, of which every one is wanted and has data."""
 
     def __init__(
-        self, data: bytes, first: int, text_length_bytes: int, subjects: list[str]
+        self, data: bytes, first: int, text_length_bytes: int, subjects: list[str], count: int
     ) -> None:
-        """The first update begins at `first`. Somebody has made sure that all is as it should be:
-        as many updates as subjects, and none beyond the end.
+        """The first of so many updates begins at `first`. There is a subject for each of them, or
+        one that all of them have. Somebody has made sure that none goes beyond the end.
         """
         self.data: bytes = data
         self.pos: i64 = first
         """Where the next update begins."""
         self.text_length_bytes: i64 = text_length_bytes
         self.subjects: list[str] = subjects
+        self.count: i64 = count
         self.index: i64 = 0
-        """The place of its subject."""
+        """Which one that is."""
 
     def __len__(self) -> int:
-        return len(self.subjects) - self.index
+        return self.count - self.index
 
     def take_into(self, found: Pairs) -> None:
         """Append all that were not taken yet."""
         data = self.data
         # Only the low half of a length can be other than zero.
         head: i64 = self.text_length_bytes + 1
-        size: i64 = len(self.subjects)
-        while self.index < size:
+        is_same = len(self.subjects) == 1
+        while self.index < self.count:
             stop: i64 = self.pos + head
             high: i64 = data[stop - 2]
             low: i64 = data[stop - 1]
@@ -53,24 +54,46 @@ class Packed:
             high = data[start - 2]
             low = data[start - 1]
             self.pos = start + high * 256 + low
-            subject = self.subjects[self.index]
+            subject = self.subjects[0 if is_same else self.index]
             self.index += 1
             found.append((subject, data[start : self.pos]))
+
+
+class Alike:
+    """The updates of one datagram that all have one subject; the plain build makes these."""
+
+    def __init__(self, subject: str, datas: Iterable[bytes]) -> None:
+        self.subject: str = subject
+        self.left: Iterator[bytes] = iter(datas)
+        """The data of those that were not taken yet."""
+
+    def __len__(self) -> int:
+        return length_hint(self.left)
+
+    def take_into(self, found: Pairs) -> None:
+        """Append all that were not taken yet."""
+        found.extend(zip(repeat(self.subject), self.left, strict=False))
 
 
 class Updates:
     """Updates of one sender in order. Whoever takes them one by one takes them away."""
 
     def __init__(self, pairs: Iterable[tuple[str, bytes]] = ()) -> None:
-        self.left: Iterator[tuple[str, bytes]] = iter([])
+        self.left: Iterator[tuple[str, bytes]] | None = None
         """What is left of a part that is being taken; it comes before all others."""
-        self.parts: deque[Packed | Pairs] = deque()
+        self.parts: list[Packed | Alike | Pairs] = []
+        self.place: i64 = 0
+        """The part that is taken next; those before it are done."""
+        self.count: int = 0
+        """How many there were before anybody took one; quicker than to count what is left."""
         self.extend(pairs)
 
     def __len__(self) -> int:
-        count = length_hint(self.left)
-        for part in self.parts:
-            count += len(part)
+        count = 0 if self.left is None else length_hint(self.left)
+        place = self.place
+        while place < len(self.parts):
+            count += len(self.parts[place])
+            place += 1
         return count
 
     def __iter__(self) -> Iterator[tuple[str, bytes]]:
@@ -90,36 +113,46 @@ class Updates:
 
     def extend(self, pairs: Iterable[tuple[str, bytes]]) -> None:
         """More at the end."""
-        self._last_pairs().extend(pairs)
+        last = self._last_pairs()
+        before = len(last)
+        last.extend(pairs)
+        self.count += len(last) - before
 
-    def pack(self, packed: Packed) -> None:
+    def pack(self, part: Packed | Alike) -> None:
         """Those of a whole datagram at the end."""
-        self.parts.append(packed)
+        self.parts.append(part)
+        self.count += len(part)
 
     def pairs(self) -> Pairs:
         """All of them, in a list that is not to be changed."""
         parts = self.parts
-        if len(parts) == 1 and not length_hint(self.left):
+        if len(parts) == 1 and self.place == 0 and self.left is None:
             only = parts[0]
-            if not isinstance(only, Packed):
+            if isinstance(only, list):
                 return only
-        found: Pairs = list(self.left)
-        for part in parts:
-            if isinstance(part, Packed):
-                part.take_into(found)
-            else:
+        found: Pairs = [] if self.left is None else list(self.left)
+        for part in parts[self.place :]:
+            if isinstance(part, list):
                 found.extend(part)
-        self.parts = deque([found])
+            else:
+                part.take_into(found)
+        self._be(found)
         return found
 
     def drop_first(self, count: int) -> None:
         """Take away the oldest."""
-        self.parts = deque([self.pairs()[count:]])
+        self._be(self.pairs()[count:])
+
+    def _be(self, pairs: Pairs) -> None:
+        self.parts = [pairs]
+        self.place = 0
+        self.left = None
+        self.count = len(pairs)
 
     def _last_pairs(self) -> Pairs:
-        if self.parts:
+        if self.place < len(self.parts):
             last = self.parts[-1]
-            if not isinstance(last, Packed):
+            if isinstance(last, list):
                 return last
         made: Pairs = []
         self.parts.append(made)

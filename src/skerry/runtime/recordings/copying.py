@@ -1,22 +1,33 @@
-"""New recordings from old ones: a part of one, or several as one."""
+"""New recordings from old ones: a part of one, or several as one.
+
+They are made beside their place and take it when they are whole: a copy that could not be finished
+leaves nothing that could be taken for one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from contextlib import closing
-from dataclasses import dataclass
+import os
+import secrets
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.seen import Seen
 from skerry.recording.selection import Selection, selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.folders import is_recording
+from skerry.runtime.recordings.filling import filled_gaps, range_of
+from skerry.runtime.recordings.folders import is_recording, make_folder, sync_folder
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.spans import span_updates
 from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
 from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.model import StructType
 
 __all__ = ["Copied", "cut_recording", "merge_recordings"]
 
@@ -29,6 +40,8 @@ class Copied:
     """Updates and gaps; descriptions of types are written as they are needed."""
     duplicates: int
     """Updates that were left out since they were there already."""
+    filled_gaps: int = 0
+    """Gaps that were left out since what one recorder missed is there from another."""
 
 
 def cut_recording(
@@ -39,12 +52,23 @@ def cut_recording(
     to_ns: int | None = None,
     types: Iterable[str] | None = None,
     subjects: Iterable[str] | None = None,
+    has_state: bool = True,
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
 ) -> Copied:
-    """Make a recording of what is asked for. The target must not be one yet."""
+    """Make a recording of what is asked for. The target must not be there yet, or be empty.
+
+    What was there at `from_ns` comes first, unless it is not wanted (`has_state=False`): without
+    it, updates of objects that were made before would say too little.
+    """
     selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
-    return _copy(recordings, target, selection, config, on_progress)
+    known = read_all_types(recordings)
+    seen = Seen()
+    if has_state:
+        updates = span_updates(recordings, known, selection, seen=seen, on_progress=on_progress)
+    else:
+        updates = selected_updates(recordings, selection, seen=seen, on_progress=on_progress)
+    return _copy(updates, known, seen, _space(recordings), target, config)
 
 
 def merge_recordings(
@@ -55,25 +79,39 @@ def merge_recordings(
     on_progress: Progress | None = None,
 ) -> Copied:
     """Make one recording of several; what more than one of them has is in it once."""
-    return _copy(recordings, target, Selection(), config, on_progress)
+    space = _space(recordings)
+    known = read_all_types(recordings)
+    seen = Seen()
+    filled = filled_gaps(recordings)
+    filled_count = 0
+    updates = selected_updates(recordings, Selection(), seen=seen, on_progress=on_progress)
+
+    def unfilled() -> Iterator[Update]:
+        nonlocal filled_count
+        for update in updates:
+            if update.operation == GAP and range_of(update) in filled:
+                filled_count += 1
+            else:
+                yield update
+
+    done = _copy(unfilled(), known, seen, space, target, config)
+    return replace(done, filled_gaps=filled_count)
 
 
 def _copy(
-    recordings: Sequence[Recording],
+    updates: Iterable[Update],
+    known: dict[int, StructType],
+    seen: Seen,
+    space: str,
     target: Path,
-    selection: Selection,
     config: RecordingConfig | None,
-    on_progress: Progress | None,
 ) -> Copied:
-    if is_recording(target):
-        error = RecordingError(f"{target} is a recording already")
-        error.hint = "name a folder that is not there yet"
-        raise error
-    seen = Seen()
     rows = 0
-    updates = selected_updates(recordings, selection, seen=seen, on_progress=on_progress)
-    with closing(RecordingWriter(target, config, space=_space(recordings))) as writer:
-        for type_ in read_all_types(recordings).values():
+    with (
+        _taking_place(target) as folder,
+        closing(RecordingWriter(folder, config, space=space)) as writer,
+    ):
+        for type_ in known.values():
             writer.describe(type_)
         for update in updates:
             if not is_description(update):
@@ -82,6 +120,41 @@ def _copy(
                 if writer.is_full:
                     writer.flush_if_due(monotonic_ns())
     return Copied(rows=rows, duplicates=seen.duplicate_count)
+
+
+@contextmanager
+def _taking_place(target: Path) -> Iterator[Path]:
+    """A folder beside the target, which takes its place at the end; and is gone after a failure."""
+    _check_free(target)
+    # A place such as `..` has no name of its own.
+    place = Path(os.path.abspath(target))  # noqa: PTH100 - where a link leads does not count
+    part = place.with_name(f".{place.name[:100]}.{secrets.token_hex(4)}.part")
+    try:
+        make_folder(place.parent)
+        yield part
+        part.rename(place)
+        sync_folder(place.parent)
+    except (OSError, RecordingError) as error:
+        detail = error.strerror or error if isinstance(error, OSError) else error
+        failure = RecordingError(f"cannot make {target}: {detail}".replace(str(part), place.name))
+        failure.hint = getattr(error, "hint", "") or "name another folder"
+        raise failure from error
+    finally:
+        shutil.rmtree(part, ignore_errors=True)
+
+
+def _check_free(target: Path) -> None:
+    what = ""
+    if is_recording(target):
+        what = "is a recording already"
+    elif target.is_dir() and any(target.iterdir()):
+        what = "is not empty"
+    elif target.exists() and not target.is_dir():
+        what = "is no folder"
+    if what:
+        error = RecordingError(f"{target} {what}")
+        error.hint = "name a folder that is not there yet"
+        raise error
 
 
 def _space(recordings: Sequence[Recording]) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -169,12 +171,19 @@ class _Channels:
 @contextmanager
 def _new_file(target: Path) -> Iterator[IO[bytes]]:
     """A file that takes its name when it is whole, and is not there otherwise."""
-    part = target.with_name(f".{target.name[:100]}.part")
+    if target.is_dir():
+        error = RecordingError(f"cannot write {target}: it is a folder")
+        error.hint = "name a file"
+        raise error
+    part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
     try:
         with part.open("wb") as file:
             yield file
         part.replace(target)
     except OSError as error:
-        raise RecordingError(f"cannot write {target}: {error.strerror or error}") from error
+        failure = RecordingError(f"cannot write {target}: {error.strerror or error}")
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+        failure.hint = "make room" if is_full else "name a file in a folder that can be written to"
+        raise failure from error
     finally:
         part.unlink(missing_ok=True)

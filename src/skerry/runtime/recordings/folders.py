@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any, Final
 
-from skerry.errors import RecordingError
+from skerry.errors import LimitExceeded, RecordingError
 from skerry.recording.format import FORMAT_VERSION
-from skerry.runtime.clock import wall_ns
+from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.whole_files import read_whole, replace_files
 
 __all__ = [
@@ -34,8 +35,10 @@ __all__ = [
     "find_recordings",
     "is_being_written",
     "is_recording",
+    "make_folder",
     "open_names",
     "read_identity",
+    "refuse_strange",
     "sealed_names",
     "segment_name",
     "segment_number",
@@ -48,8 +51,13 @@ SEALED_SUFFIX: Final = ".arrow"
 OPEN_SUFFIX: Final = ".arrow.open"
 
 _LOCK_NAME: Final = "recorder.lock"
+_LOOKED_AT_NS: Final = 200_000_000
+"""How long a look at the lock may take, at the most."""
+_LOOK_AGAIN_S: Final = 0.01
 _NAME: Final = re.compile(r"([\w-]{1,40})-(\d{10})\.arrow(\.open)?")
 _IDENTITY_BYTES_MAX: Final = 65536
+_OUR_NAMES: Final = frozenset({"followers", "lost+found", "manifest.jsonl", _LOCK_NAME})
+"""What a folder may have before it is one of a recording; the root of a disk has `lost+found`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +93,7 @@ def find_recordings(path: Path) -> list[Path]:
 
 def create_identity(folder: Path, *, space: str) -> Identity:
     """Make a folder the one of a new recording, or go on with the one that it is already."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if is_recording(folder):
         known = read_identity(folder)
         if known.space != space:
@@ -93,6 +101,7 @@ def create_identity(folder: Path, *, space: str) -> Identity:
             error.hint = "record each space to a folder of its own"
             raise error
         return known
+    refuse_strange(folder)
     identity = Identity(id=secrets.token_hex(8), space=space, created_ns=wall_ns())
     plain = {
         "format": FORMAT_VERSION,
@@ -101,7 +110,16 @@ def create_identity(folder: Path, *, space: str) -> Identity:
         "created_ns": identity.created_ns,
     }
     replace_files({folder / IDENTITY_NAME: (json.dumps(plain, indent=2) + "\n").encode()})
+    sync_folder(folder)
     return identity
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder and those above it, so that a power cut does not take it with all in it."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in missing:
+        sync_folder(path.parent)
 
 
 def read_identity(folder: Path) -> Identity:
@@ -111,14 +129,18 @@ def read_identity(folder: Path) -> Identity:
         plain: Any = json.loads(read_whole(path, bytes_max=_IDENTITY_BYTES_MAX))
         version, name = plain["format"], plain["id"]
         space, created_ns = plain["space"], plain["created_ns"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordingError(f"{path} does not tell what recording this is: {error}") from error
+    except (OSError, ValueError, KeyError, TypeError, LimitExceeded) as error:
+        raise _unidentified(path, f"{type(error).__name__}: {error}") from error
     if version != FORMAT_VERSION:
-        raise RecordingError(f"{folder} has format {version}; this version reads {FORMAT_VERSION}")
+        newer = RecordingError(
+            f"{folder} has format {version}; this version reads {FORMAT_VERSION}"
+        )
+        newer.hint = "use the version of skerry that made it, or a newer one"
+        raise newer
     if not isinstance(name, str) or not re.fullmatch("[0-9a-f]{16}", name):
-        raise RecordingError(f"{path} does not tell what recording this is: {name!r} is no id")
+        raise _unidentified(path, f"{name!r} is no id")
     if not isinstance(space, str) or type(created_ns) is not int:
-        raise RecordingError(f"{path} does not tell the space of this recording and its beginning")
+        raise _unidentified(path, "its space and its beginning are missing")
     return Identity(id=name, space=space, created_ns=created_ns)
 
 
@@ -148,25 +170,36 @@ def writer_lock(folder: Path) -> Iterator[None]:
     """Be the only one who writes; RecordingError if another does."""
     import fcntl  # not everywhere
 
+    until_ns = monotonic_ns() + _LOOKED_AT_NS
     with (folder / _LOCK_NAME).open("a+b") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            error = RecordingError(f"another recorder writes to {folder}")
-            error.hint = "stop that one, or record to another folder"
-            raise error from None
+        while True:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                # Somebody may just be looking whether there is a recorder.
+                if monotonic_ns() < until_ns:
+                    sleep(_LOOK_AGAIN_S)
+                    continue
+                error = RecordingError(f"another recorder writes to {folder}")
+                error.hint = "stop that one, or record to another folder"
+                raise error from None
         yield
 
 
 def is_being_written(folder: Path) -> bool:
     """Whether a recorder writes to it now."""
-    if not (folder / _LOCK_NAME).exists() or not os.access(folder, os.W_OK):
-        return False
+    import fcntl  # not everywhere
+
     try:
-        with writer_lock(folder):
+        # Locked for reading only: who looks at the same time is not taken for a recorder.
+        with (folder / _LOCK_NAME).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
             return False
-    except RecordingError:
+    except BlockingIOError:
         return True
+    except OSError:
+        return False  # no recorder was here, or who looks may not read it
 
 
 def sync_folder(folder: Path) -> None:
@@ -176,6 +209,25 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def _unidentified(path: Path, detail: str) -> RecordingError:
+    error = RecordingError(f"{path} does not tell what recording this is: {detail}")
+    error.hint = (
+        "put a copy of the file in its place; or copy the segments into the folder of another"
+        " recording of the space"
+    )
+    return error
+
+
+def refuse_strange(folder: Path) -> None:
+    """RecordingError for a folder that is no recording and has other things in it."""
+    for path in folder.iterdir() if not is_recording(folder) else ():
+        is_ours = _NAME.fullmatch(path.name) or path.name in _OUR_NAMES
+        if not is_ours and not path.name.startswith("."):
+            error = RecordingError(f"{folder} is no recording and not empty: {path.name} is in it")
+            error.hint = "name a folder that is empty or not there yet"
+            raise error
 
 
 def _is_segment(name: str, suffix: str) -> bool:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -36,7 +39,9 @@ def touch_follower(folder: Path, name: str) -> None:
         path.parent.mkdir(exist_ok=True)
         path.touch()
     except OSError as error:
-        raise RecordingError(f"cannot say that {name} follows {folder}: {error}") from error
+        failure = RecordingError(f"cannot say that {name} follows {folder}: {error}")
+        failure.hint = "let the one who follows write to the folder `followers` in it"
+        raise failure from error
 
 
 def forget_follower(folder: Path, name: str) -> None:
@@ -47,24 +52,34 @@ def forget_follower(folder: Path, name: str) -> None:
 def forget_gone(folder: Path) -> None:
     """Remove the files of those who have been gone for long, so that they do not pile up."""
     oldest_ns = wall_ns() - _GONE_NS
-    followers = folder / FOLLOWERS_NAME
-    for path in followers.iterdir() if followers.is_dir() else ():
-        if path.stat().st_mtime_ns < oldest_ns:
-            path.unlink(missing_ok=True)
+    for path, touched_ns in _touched(folder):
+        if touched_ns < oldest_ns:
+            # What is no file of one who follows is none of ours, and in nobody's way.
+            with suppress(OSError):
+                path.unlink()
 
 
 def is_followed(folder: Path, *, now_ns: int | None = None) -> bool:
     """Whether anybody follows. `now_ns` is wall time."""
     now_ns = wall_ns() if now_ns is None else now_ns
-    try:
-        with os.scandir(folder / FOLLOWERS_NAME) as entries:
-            for _, entry in zip(range(RECORDING_FOLLOWER_COUNT_MAX), entries, strict=False):
-                # A time ahead of the clock is one from before the clock was set back.
-                if abs(now_ns - entry.stat().st_mtime_ns) <= FOLLOWED_NS:
-                    return True
-    except FileNotFoundError:
-        return False  # nobody ever did, or the last one went just now
-    return False
+    looked_at = islice(_touched(folder), RECORDING_FOLLOWER_COUNT_MAX)
+    # A time ahead of the clock is one from before the clock was set back.
+    return any(abs(now_ns - touched_ns) <= FOLLOWED_NS for _, touched_ns in looked_at)
+
+
+def _touched(folder: Path) -> Iterator[tuple[Path, int]]:
+    """Files of those who follow, or did, and when they were touched.
+
+    A recorder must not stop because somebody cannot be seen: a folder that is not there or cannot
+    be read has nobody in it, and a file that went this moment is one of nobody.
+    """
+    with suppress(OSError), os.scandir(folder / FOLLOWERS_NAME) as entries:
+        for entry in entries:
+            try:
+                touched_ns = entry.stat().st_mtime_ns
+            except OSError:
+                continue
+            yield Path(entry.path), touched_ns
 
 
 def _file_of(folder: Path, name: str) -> Path:

@@ -10,14 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.codec.envelope import GAP
-from skerry.errors import RecordingError
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
-from skerry.recording.gaps import Gap, gap_of
+from skerry.recording.gaps import Gap, readable_gap
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.folders import is_being_written
 from skerry.runtime.recordings.manifest import Repair
-from skerry.runtime.recordings.reader import Recording, read_batch
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
 
 __all__ = ["RecordingInfo", "SenderInfo", "inspect_recording"]
@@ -52,10 +50,10 @@ class RecordingInfo:
     """Rows by type."""
     fingerprints: dict[str, tuple[int, ...]]
     """Definitions by type."""
-    dropped: dict[str, str]
-    """Segments that are gone by intention, and why."""
+    dropped: dict[str, int]
+    """How many segments are gone by intention, by the reason: age or size."""
     repairs: tuple[Repair, ...]
-    """What crashes have taken."""
+    """What crashes have taken; only the last ones."""
     gaps: tuple[Gap, ...]
     """What is missing; only the first ones. Damaged batches are gaps."""
     gap_count: int
@@ -73,9 +71,8 @@ def inspect_recording(
     total = sum(segment.rows for segment in segments)
     done = 0
     for segment in segments:
-        data = map_file(segment.path)
-        for batch in segment.batches:
-            found.take(read_batch(data, batch))
+        for batch, rows in recording.batches(segment):
+            found.take(rows)
             done += batch.rows
             if on_progress is not None:
                 on_progress(done, total)
@@ -93,8 +90,8 @@ def inspect_recording(
         time_max_ns=max((segment.time_max_ns for segment in filled), default=0),
         types=_types(segments),
         fingerprints=_fingerprints(segments),
-        dropped=recording.dropped,
-        repairs=recording.repairs,
+        dropped=dict(Counter(recording.dropped.values())),
+        repairs=recording.repairs[-RECORDING_FINDING_COUNT_MAX:],
         gaps=tuple(found.gaps),
         gap_count=found.gap_count,
         senders=found.senders(),
@@ -120,7 +117,7 @@ class _Found:
         gaps = rows.filter(pc.equal(rows.column("operation"), GAP)).column("payload")
         self.gap_count += len(gaps)
         for payload in gaps.slice(0, RECORDING_FINDING_COUNT_MAX - len(self.gaps)).to_pylist():
-            self.gaps.append(_gap(payload))
+            self.gaps.append(readable_gap(payload))
 
     def senders(self) -> tuple[SenderInfo, ...]:
         most = self.row_counts.most_common(RECORDING_FINDING_COUNT_MAX)
@@ -128,13 +125,6 @@ class _Found:
             SenderInfo(node=node, sender=sender, source=source, rows=rows)
             for (node, sender, source), rows in most
         )
-
-
-def _gap(payload: bytes) -> Gap:
-    try:
-        return gap_of(payload)
-    except RecordingError as error:
-        return Gap(count=0, reason=str(error))
 
 
 def _types(segments: Sequence[Segment]) -> dict[str, int]:

@@ -50,9 +50,13 @@ class Manifest:
         """Those that are there, in the order of their lines."""
         self.dropped: dict[str, str] = {}
         """Why segments are gone, by name."""
+        self.gone: dict[str, Segment] = {}
+        """What their lines said of them but for the batches."""
         self.repairs: list[Repair] = []
         self.unreadable: list[int] = []
         """Lines that say nothing, counted from 0."""
+        self.last: Segment | None = None
+        """The one of the last line about one that is there, with its batches in any case."""
         self._folder = folder
         self._has_batches = has_batches
         self._offset = 0
@@ -60,14 +64,24 @@ class Manifest:
 
     def refresh(self) -> None:
         """Read the lines that were added."""
+        if self.is_cut:
+            error = RecordingError(f"{self.path} became shorter; it was changed by hand")
+            error.hint = "begin to read anew"
+            raise error
         try:
             with self.path.open("rb") as file:
-                if os.fstat(file.fileno()).st_size < self._offset:
-                    raise RecordingError(f"{self.path} became shorter; it was changed by hand")
                 file.seek(self._offset)
                 self._read(file)
         except FileNotFoundError:
             return
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether lines that were read are not there any more."""
+        try:
+            return self.path.stat().st_size < self._offset
+        except FileNotFoundError:
+            return self._offset > 0
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -76,6 +90,9 @@ class Manifest:
 
         with self.path.open("a+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
+            if self.is_cut:
+                # Who writes must go on: what there is becomes known as in any other folder.
+                self._forget()
             self.refresh()
             # Behind the last whole line is what a crash left of one.
             if os.fstat(file.fileno()).st_size > self._offset:
@@ -115,6 +132,15 @@ class Manifest:
         self._offset += len(line)
         self._take(line)
 
+    def _forget(self) -> None:
+        self.line_count = self._offset = 0
+        self.segments.clear()
+        self.dropped.clear()
+        self.gone.clear()
+        self.repairs.clear()
+        self.unreadable.clear()
+        self.last = None
+
     def _read(self, file: IO[bytes]) -> None:
         while line := file.readline(RECORDING_LINE_BYTES_MAX + 1):
             if not line.endswith(b"\n"):
@@ -137,18 +163,24 @@ class Manifest:
     def _understand(self, event: dict[str, Any], number: int) -> None:
         if "sealed" in event:
             segment = segment_from_plain(event["sealed"], folder=self._folder, line=number)
-            if not self._has_batches:
-                segment = replace(segment, batches=(), types={}, fingerprints={})
-            self.segments[segment.name] = segment
+            self.last = segment
+            self.segments[segment.name] = segment if self._has_batches else _brief(segment)
             self.dropped.pop(segment.name, None)
+            self.gone.pop(segment.name, None)
         elif "dropped" in event:
             name = event["dropped"]["name"]
             self.dropped[name] = str(event["dropped"]["reason"])
-            self.segments.pop(name, None)
+            was = self.segments.pop(name, None)
+            if was is not None and self._has_batches:
+                self.gone[name] = _brief(was)
         elif "repaired" in event:
             self.repairs.append(Repair(**event["repaired"]))
         else:
             raise ValueError(event)
+
+
+def _brief(segment: Segment) -> Segment:
+    return replace(segment, batches=(), types={}, fingerprints={})
 
 
 def _rest_of_line(file: IO[bytes], line: bytes) -> bytes:

@@ -7,23 +7,29 @@ which says how many rows are missing and from when to when.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
 
 from skerry.errors import RecordingError
-from skerry.recording.columns import DESCRIPTOR_TYPES
-from skerry.recording.descriptions import described_types
+from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, to_record_batch
 from skerry.recording.gaps import Gap, gap_update
-from skerry.recording.index import NO_CRC, Batch, Segment, segment_of
+from skerry.recording.index import Batch, Segment, segment_of
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.folders import find_recordings, open_names, read_identity
+from skerry.runtime.recordings.folders import (
+    OPEN_SUFFIX,
+    SEALED_SUFFIX,
+    find_recordings,
+    open_names,
+    read_identity,
+)
 from skerry.runtime.recordings.followers import touch_follower
 from skerry.runtime.recordings.manifest import Manifest, Repair
 from skerry.runtime.recordings.repairs import adopt_strays, index_file, stray_names
@@ -34,12 +40,11 @@ __all__ = [
     "Batch",
     "Recording",
     "Segment",
-    "is_selected",
     "open_recordings",
     "read_batch",
-    "read_batches",
     "read_types",
     "touch_follower",
+    "types_in",
 ]
 
 _QUIET_NS: Final = 1_000_000_000
@@ -88,6 +93,10 @@ class Recording:
         """Segments that are gone by intention, and why: age or size."""
         return dict(self._manifest.dropped)
 
+    def dropped_between(self, first: int, stop: int) -> list[Segment]:
+        """Dropped segments whose lines are from the first up to the stop, without batches."""
+        return [s for s in self._manifest.gone.values() if first <= s.line < stop]
+
     @property
     def unreadable_lines(self) -> tuple[int, ...]:
         """Lines of the manifest that say nothing, counted from 0."""
@@ -98,14 +107,58 @@ class Recording:
 
         Segments without a line in the manifest get one, or come last where one may not write.
         """
+        # Before the others: what is sealed meanwhile is then seen twice, and not missed.
+        being_written = self._open_segments() if include_open else []
         self._look_for_strays()
         known = self._manifest.segments
         # One that was just being sealed when the folder was listed has its line by now.
         strays = [segment for segment in self._strays if segment.name not in known]
         found = [*known.values(), *strays]
-        if include_open:
-            found += self._open_segments(len(strays))
+        names = {segment.name for segment in found} | self._manifest.dropped.keys()
+        line = self._manifest.line_count + len(strays)
+        found += [
+            replace(segment, line=line)
+            for segment in being_written
+            if _sealed_name(segment.name) not in names
+        ]
         return found
+
+    def batches(
+        self, segment: Segment, is_wanted: Callable[[Batch], bool] = lambda _batch: True
+    ) -> Iterator[tuple[Batch, pa.RecordBatch]]:
+        """The batches of a segment that are wanted, with their rows.
+
+        Of a segment that is gone all batches are damaged; one that was dropped since it was listed
+        has none.
+        """
+        wanted = [batch for batch in segment.batches if is_wanted(batch)]
+        if not wanted:
+            return
+        data = self.data(segment)
+        if data is None:
+            return
+        for batch in wanted:
+            yield batch, read_batch(data, batch, space=self.space)
+
+    def data(self, segment: Segment) -> memoryview | None:
+        """The bytes of a segment, none if its file is gone; None if it was dropped meanwhile."""
+        sealed = _sealed_name(segment.name)
+        # The one that was being written may be sealed by now: the same file, by another name.
+        for name in dict.fromkeys((segment.name, sealed)):
+            path = self.folder / name
+            if path.exists():
+                try:
+                    return map_file(path)
+                except RecordingError:
+                    if path.exists():
+                        raise
+        self._manifest.refresh()
+        return None if sealed in self._manifest.dropped else memoryview(b"")
+
+    def types(self, segment: Segment) -> dict[int, StructType]:
+        """Structs that the segment describes, by fingerprint."""
+        data = self.data(segment)
+        return {} if data is None else types_in(segment, data)
 
     def _look_for_strays(self) -> None:
         changed_ns = self.folder.stat().st_mtime_ns
@@ -117,6 +170,8 @@ class Recording:
             # Where one may not write after all, or there is no room, they come last as well.
             with suppress(OSError):
                 adopt_strays(self.folder, self._manifest)
+            # What is sealed from here on has its line when it is looked for next.
+            self._manifest.refresh()
             names = stray_names(self.folder, self._manifest)
         self._strays = self._indexed(names)
         self.unindexed = tuple(sorted(set(names) - {segment.name for segment in self._strays}))
@@ -132,8 +187,7 @@ class Recording:
         )
         return [segment for segment in found if segment is not None]
 
-    def _open_segments(self, stray_count: int) -> list[Segment]:
-        line = self._manifest.line_count + stray_count
+    def _open_segments(self) -> list[Segment]:
         found: list[Segment] = []
         for name in open_names(self.folder):
             try:
@@ -142,49 +196,9 @@ class Recording:
                 continue  # it was sealed this moment
             contents = scan(data).contents
             found.append(
-                segment_of(contents, folder=self.folder, name=name, line=line, byte_count=len(data))
+                segment_of(contents, folder=self.folder, name=name, line=-1, byte_count=len(data))
             )
         return found
-
-
-def read_batches(
-    segment: Segment,
-    first: int = 0,
-    stop: int | None = None,
-    *,
-    types: Collection[str] | None = None,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-) -> Iterator[pa.RecordBatch]:
-    """Batches `first` to `stop` of a segment, without those that have no row that is asked for.
-
-    They are given whole, so rows that were not asked for are among them. `to_ns` is not included.
-    """
-    chosen = segment.batches[first:stop]
-    if not any(is_selected(batch, types=types, from_ns=from_ns, to_ns=to_ns) for batch in chosen):
-        return
-    data = map_file(segment.path)
-    for batch in chosen:
-        if is_selected(batch, types=types, from_ns=from_ns, to_ns=to_ns):
-            yield read_batch(data, batch)
-
-
-def is_selected(
-    batch: Batch,
-    *,
-    types: Collection[str] | None = None,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-) -> bool:
-    """Whether a batch may have a row that is asked for; a damaged one may."""
-    if batch.crc == NO_CRC:
-        return True
-    if from_ns is not None and batch.time_max_ns < from_ns:
-        return False
-    if to_ns is not None and batch.time_min_ns >= to_ns:
-        return False
-    # Gaps concern every type.
-    return types is None or "" in batch.types or not set(batch.types).isdisjoint(types)
 
 
 def read_batch(data: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
@@ -197,22 +211,24 @@ def read_batch(data: memoryview, batch: Batch, *, space: str = "") -> pa.RecordB
 
 def read_types(segment: Segment) -> dict[int, StructType]:
     """Structs that the segment describes, by fingerprint; only batches that do so are read."""
-    data = map_file(segment.path)
+    return types_in(segment, map_file(segment.path))
+
+
+def types_in(segment: Segment, data: memoryview) -> dict[int, StructType]:
+    """The same where the bytes of the segment are known."""
     rows = (
         row
         for batch in segment.batches
         if batch.has_descriptors
-        for row in _descriptions(read_batch(data, batch))
+        for row in description_rows(read_batch(data, batch))
     )
     found = described_types(rows)
     return {number: type_ for number, type_ in found.items() if isinstance(type_, StructType)}
 
 
-def _descriptions(rows: pa.RecordBatch) -> Iterator[tuple[str, int, bytes]]:
-    facts = (rows.column(name).to_pylist() for name in ("type", "fingerprint", "payload"))
-    for type_name, number, payload in zip(*facts, strict=True):
-        if type_name in DESCRIPTOR_TYPES:
-            yield type_name, number, payload
+def _sealed_name(name: str) -> str:
+    """What a segment is called when it is sealed, or is called already."""
+    return name.removesuffix(OPEN_SUFFIX).removesuffix(SEALED_SUFFIX) + SEALED_SUFFIX
 
 
 def _gap_batch(batch: Batch, space: str) -> pa.RecordBatch:

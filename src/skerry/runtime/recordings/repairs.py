@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Final
 
+from skerry.errors import RecordingError
 from skerry.recording.index import NO_CRC, Content, Segment, damaged_content, segment_of
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import Scan, scan
@@ -60,12 +61,21 @@ def stray_names(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def index_file(folder: Path, name: str, *, line: int = -1) -> Segment | None:
-    """What is in a segment, found by reading it; None for no segment or half a copied one."""
+    """What is in a segment, found by reading it.
+
+    None for no segment or half a copied one, and for one that went since its name was found.
+    """
     path = folder / name
-    data = map_file(path)
+    try:
+        changed_ns = path.stat().st_mtime_ns
+        data = map_file(path)
+    except (FileNotFoundError, RecordingError):
+        if path.exists():
+            raise
+        return None
     found = scan(data)
     is_whole = found.has_end and not found.tail
-    if not is_whole and wall_ns() - path.stat().st_mtime_ns < _COPIED_NS:
+    if not is_whole and wall_ns() - changed_ns < _COPIED_NS:
         return None
     if not found.recording:
         return None
@@ -114,10 +124,10 @@ def _lost(content: Content) -> int:
 
 def _finish(path: Path, found: Scan) -> None:
     """Cut the file behind its last whole batch, and put the mark of the end there."""
-    handle = os.open(path, os.O_WRONLY | os.O_APPEND)
+    handle = os.open(path, os.O_WRONLY)
     try:
         os.ftruncate(handle, found.stop)
-        write_all(handle, END_OF_STREAM)
+        write_all(handle, END_OF_STREAM, found.stop)
         os.fsync(handle)
     finally:
         os.close(handle)

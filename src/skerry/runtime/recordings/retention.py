@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 
 __all__ = ["drop_segments", "due_segments", "remove_dropped"]
@@ -15,15 +15,19 @@ __all__ = ["drop_segments", "due_segments", "remove_dropped"]
 def due_segments(
     segments: Sequence[Segment], config: RecordingConfig, *, now_ns: int
 ) -> list[tuple[Segment, str]]:
-    """What is to be dropped, in the order of the manifest, and why. `now_ns` is wall time."""
+    """What is to be dropped, in the order of the manifest, and why. `now_ns` is wall time.
+
+    The newest stays in any case. Who follows could never see it otherwise, and what a recorder
+    finds at its beginning may be older than all that is kept.
+    """
     due: list[tuple[Segment, str]] = []
     kept: list[Segment] = []
-    for segment in segments:
+    for segment in segments[:-1]:
         if config.keep_s and segment.time_max_ns < now_ns - int(config.keep_s * 1e9):
             due.append((segment, "age"))
         else:
             kept.append(segment)
-    excess = sum(segment.byte_count for segment in kept) - config.keep_bytes
+    excess = sum(segment.byte_count for segment in (*kept, *segments[-1:])) - config.keep_bytes
     if config.keep_bytes:
         for segment in kept:
             if excess <= 0:
@@ -41,9 +45,11 @@ def drop_segments(
         return []
     with manifest.locked():
         due = due_segments(list(manifest.segments.values()), config, now_ns=now_ns)
-        for segment, reason in due:
-            # The line first: who finds a line without its file knows why.
-            manifest.add_dropped(segment.name, reason, sync=False)
+        # The lines first, and on the disk: who finds a line without its file must know why.
+        for index, (segment, reason) in enumerate(due, 1):
+            is_synced = index == len(due) and config.durability != Durability.NONE
+            manifest.add_dropped(segment.name, reason, sync=is_synced)
+        for segment, _ in due:
             (folder / segment.name).unlink(missing_ok=True)
     return [segment.name for segment, _ in due]
 

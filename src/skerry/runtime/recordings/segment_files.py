@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+from contextlib import suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -28,7 +29,7 @@ class SegmentFile:
         self._recording = recording
         self._name = segment_name(recording, number)
         self._path = folder / (self._name.removesuffix(SEALED_SUFFIX) + OPEN_SUFFIX)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._handle = os.open(self._path, flags, 0o666)
         self.size = 0
         """Bytes up to the end of the last whole batch."""
@@ -54,17 +55,14 @@ class SegmentFile:
 
     def seal(self, *, sync: bool) -> Segment:
         """Finish the file and give it its final name."""
-        whole = self.size
-        self._append(END_OF_STREAM)
-        try:
-            if sync:
-                self.sync()
-            self._path.rename(self._folder / self._name)
-        except OSError:
-            # One can go on writing, and so the end is none yet.
-            os.ftruncate(self._handle, whole)
-            self.size = whole
-            raise
+        # What was interrupted may have left more behind the last whole batch.
+        os.ftruncate(self._handle, self.size)
+        write_all(self._handle, END_OF_STREAM, self.size)
+        if sync:
+            self.sync()
+        # Up to here nothing is lost by a failure: the next batch is written over the end.
+        self._path.rename(self._folder / self._name)
+        self.size += len(END_OF_STREAM)
         self.close()
         return segment_of(
             self.contents, folder=self._folder, name=self._name, line=-1, byte_count=self.size
@@ -92,10 +90,11 @@ class SegmentFile:
 
     def _append(self, data: bytes | bytearray) -> None:
         try:
-            write_all(self._handle, data)
+            write_all(self._handle, data, self.size)
         except OSError:
-            # Half a batch must not stand where the next one goes.
-            os.ftruncate(self._handle, self.size)
+            # Room for others. Where even that fails, the next batch still takes this one's place.
+            with suppress(OSError):
+                os.ftruncate(self._handle, self.size)
             raise
         self.size += len(data)
 
@@ -104,11 +103,13 @@ class SegmentFile:
         return content
 
 
-def write_all(handle: int, data: bytes | bytearray) -> None:
-    """Write all of it; OSError if not all of it could be written."""
+def write_all(handle: int, data: bytes | bytearray, offset: int) -> None:
+    """Write all of it at this place; OSError if not all of it could be written."""
     rest = memoryview(data)
     while rest:
-        rest = rest[os.write(handle, rest) :]
+        count = os.pwrite(handle, rest, offset)
+        rest = rest[count:]
+        offset += count
 
 
 def map_file(path: Path) -> memoryview:
@@ -119,7 +120,7 @@ def map_file(path: Path) -> memoryview:
                 return memoryview(b"")
             return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
 
 
 def read_open(path: Path) -> memoryview:
@@ -127,4 +128,13 @@ def read_open(path: Path) -> memoryview:
     try:
         return memoryview(path.read_bytes())
     except OSError as error:
-        raise RecordingError(f"cannot read {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: OSError) -> RecordingError:
+    failure = RecordingError(f"cannot read {path}: {error.strerror or error}")
+    if isinstance(error, PermissionError):
+        failure.hint = "get permission to read it"
+    else:
+        failure.hint = "look at the folder with `skerry record verify DIR`"
+    return failure

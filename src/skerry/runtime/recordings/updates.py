@@ -11,11 +11,10 @@ from skerry.recording.index import Segment
 from skerry.recording.seen import Seen
 from skerry.recording.selection import Selection, selection_of
 from skerry.recording.updates import updates_of
-from skerry.runtime.recordings.reader import Recording, read_batch, read_types
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.reader import Recording
 from skerry.schema.model import StructType
 
-__all__ = ["Progress", "read_all_types", "read_updates", "row_total", "selected_updates"]
+__all__ = ["Progress", "read_all_types", "read_updates", "selected_updates"]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""
@@ -48,18 +47,16 @@ def selected_updates(
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
     """The same for a selection; `seen` counts what was left out because it was there before."""
-    streams = [stream for recording in recordings for stream in _streams(recording)]
-    count = _Count(sum(s.rows for stream in streams for s in stream), on_progress)
-    merged = heapq.merge(*(_updates(stream, selection, count) for stream in streams), key=_order)
+    streams = [(recording, stream) for recording in recordings for stream in _streams(recording)]
+    count = _Count(sum(s.rows for _, stream in streams for s in stream), on_progress)
+    merged = heapq.merge(
+        *(_updates(recording, stream, selection, count) for recording, stream in streams),
+        key=_order,
+    )
     if len(streams) == 1:
         return merged
     seen = Seen() if seen is None else seen
     return filter(seen.is_new, merged)
-
-
-def row_total(recordings: Sequence[Recording]) -> int:
-    """Rows of all sealed segments."""
-    return sum(segment.rows for recording in recordings for segment in recording.segments())
 
 
 def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
@@ -69,7 +66,7 @@ def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
         for segment in recording.segments():
             needed = {number for numbers in segment.fingerprints.values() for number in numbers}
             if not needed <= found.keys():
-                found.update(read_types(segment))
+                found.update(recording.types(segment))
     return found
 
 
@@ -81,16 +78,16 @@ def _streams(recording: Recording) -> list[list[Segment]]:
     return [sorted(found, key=lambda segment: segment.name) for found in streams.values()]
 
 
-def _updates(segments: list[Segment], selection: Selection, count: _Count) -> Iterator[Update]:
+def _updates(
+    recording: Recording, segments: list[Segment], selection: Selection, count: _Count
+) -> Iterator[Update]:
     for segment in segments:
-        if any(map(selection.may_have, segment.batches)):
-            data = map_file(segment.path)
-            for batch in segment.batches:
-                if selection.may_have(batch):
-                    yield from updates_of(selection.rows_of(read_batch(data, batch)))
-                count.add(batch.rows)
-        else:
-            count.add(segment.rows)
+        done = 0
+        for batch, rows in recording.batches(segment, selection.may_have):
+            yield from updates_of(selection.rows_of(rows))
+            count.add(batch.rows)
+            done += batch.rows
+        count.add(segment.rows - done)
 
 
 def _order(update: Update) -> tuple[int, int, int]:

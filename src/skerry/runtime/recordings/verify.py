@@ -7,7 +7,6 @@ that are not in its order, what a crash took.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,15 +15,14 @@ import pyarrow as pa
 from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
-from skerry.recording.columns import DESCRIPTOR_TYPES
-from skerry.recording.descriptions import described_types
+from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, head_at
 from skerry.recording.index import NO_CRC, Batch, Segment, batch_of_rows
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.folders import is_being_written, open_names
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.segment_files import map_file, read_open
+from skerry.runtime.recordings.segment_files import read_open
 from skerry.runtime.recordings.updates import Progress
 
 __all__ = ["Finding", "VerifyReport", "verify_recording"]
@@ -88,7 +86,7 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     order = _Order()
     done, total = 0, sum(segment.byte_count for segment in segments)
     for segment in segments:
-        _Check(segment, found, order).run()
+        _Check(recording, segment, found, order).run()
         done += segment.byte_count
         if on_progress is not None:
             on_progress(done, total)
@@ -153,7 +151,10 @@ class _Order:
 class _Check:
     """The check of one segment."""
 
-    def __init__(self, segment: Segment, found: _Findings, order: _Order) -> None:
+    def __init__(
+        self, recording: Recording, segment: Segment, found: _Findings, order: _Order
+    ) -> None:
+        self._recording = recording
         self._segment = segment
         self._found = found
         self._order = order
@@ -163,9 +164,14 @@ class _Check:
     def run(self) -> None:
         name = self._segment.name
         try:
-            data = map_file(self._segment.path)
+            data = self._recording.data(self._segment)
         except RecordingError as error:
             self._found.fault(str(error), segment=name, rows=self._segment.rows)
+            return
+        if data is None:
+            return  # dropped since it was listed
+        if not data:
+            self._found.fault("its file is gone", segment=name, rows=self._segment.rows)
             return
         self._check_frame(data)
         for index, batch in enumerate(self._segment.batches):
@@ -217,7 +223,7 @@ class _Check:
                 "the manifest says other things of it than it has", segment=name, batch=index
             )
         if batch.has_descriptors:
-            self._described |= described_types(_descriptions(rows)).keys()
+            self._described |= described_types(description_rows(rows)).keys()
         self._missing |= {
             pair for pair in content.definitions if pair[1] not in self._described and pair[1]
         }
@@ -225,18 +231,16 @@ class _Check:
             self._found.note(fault, segment=name, batch=index)
 
 
-def _descriptions(rows: pa.RecordBatch) -> Iterator[tuple[str, int, bytes]]:
-    facts = (rows.column(name).to_pylist() for name in ("type", "fingerprint", "payload"))
-    for type_name, number, payload in zip(*facts, strict=True):
-        if type_name in DESCRIPTOR_TYPES:
-            yield type_name, number, payload
-
-
 def _check_open(recording: Recording, found: _Findings) -> None:
     if is_being_written(recording.folder):
         return
     for name in open_names(recording.folder):
-        looked = scan(read_open(recording.folder / name))
+        try:
+            looked = scan(read_open(recording.folder / name))
+        except RecordingError as error:
+            if (recording.folder / name).exists():
+                found.fault(str(error), segment=name)
+            continue  # or a recorder has just begun, and sealed it
         whole = sum(content.batch.crc != NO_CRC for content in looked.contents)
         rows = sum(content.batch.rows for content in looked.contents)
         found.fault(

@@ -6,22 +6,25 @@ import errno
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import pyarrow as pa
 
 from skerry.codec.envelope import Update
-from skerry.errors import LimitExceeded, RecordingError
+from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
-from skerry.recording.gaps import Gap, gap_update
-from skerry.recording.index import Content, batch_of_rows
+from skerry.recording.gaps import Gap, Missing, gap_update
+from skerry.recording.index import Batch, Content, batch_of_rows
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
+from skerry.runtime.recordings.endings import Ending, ending_of
 from skerry.runtime.recordings.folders import (
     create_identity,
+    make_folder,
     open_names,
+    refuse_strange,
     sealed_names,
     segment_number,
     sync_folder,
@@ -38,6 +41,7 @@ from skerry.schema.model import NamedType
 __all__ = ["RecordingWriter"]
 
 _SECOND_NS: Final = 1_000_000_000
+_UNWRITTEN: Final = "they could not be written"
 
 
 class RecordingWriter:
@@ -57,13 +61,15 @@ class RecordingWriter:
         self.byte_count = 0
         self.lost_row_count = 0
         """Rows that could not be written; gap rows tell of them."""
+        self.gap_count = 0
+        """Gap rows that were written for those."""
         self.dropped_count = 0
         """Segments that were dropped, being too old or too many."""
         self._types: dict[int, NamedType] = {}
         self._described: set[int] = set()
         """Fingerprints of what is described in the segment that is being written."""
         self._segment: SegmentFile | None = None
-        self._gap: Gap | None = None
+        self._missing = Missing()
         self._rows_since_ns: int | None = None
         self._segment_since_ns = 0
         self._synced_ns = 0
@@ -73,12 +79,16 @@ class RecordingWriter:
         self._has_strays = False
         with ExitStack() as stack:
             try:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
+                # Before anything is put into it.
+                refuse_strange(folder)
                 stack.enter_context(writer_lock(folder))
                 self.identity = create_identity(folder, space=space)
                 self._manifest = Manifest(folder, has_batches=False)
                 self.repairs: tuple[Repair, ...] = tuple(repair_open(folder, self._manifest))
                 """Segments that a crash had left, and what was lost with it."""
+                self.ending: Ending | None = ending_of(folder, self._manifest, self.identity.id)
+                """How far recorders before this one had come; None if there was none."""
                 adopt_strays(folder, self._manifest)
                 remove_dropped(folder, self._manifest)
                 forget_gone(folder)
@@ -113,22 +123,21 @@ class RecordingWriter:
         try:
             self.flush()
         except RecordingError:
-            self._miss(columns, (columns.time_min_ns, columns.time_max_ns))
+            self._miss(columns)
             raise
         if columns.count:
-            self._write_columns(columns)
+            self._write(columns)
 
     def append_batch(self, batch: pa.RecordBatch) -> None:
         """The same for rows that are a batch of Arrow already."""
         content = batch_of_rows(batch, offset=0, size=0, crc=0)
-        times = (content.batch.time_min_ns, content.batch.time_max_ns)
         try:
             self.flush()
         except RecordingError:
-            self._miss(batch, times)
+            self._miss(content.batch)
             raise
         if batch.num_rows:
-            self._write(batch, {number for _, number in content.definitions}, times)
+            self._write(batch, content)
 
     def describe(self, type_: NamedType) -> None:
         """Know a type, of which rows may come from now on; those are told by their fingerprint.
@@ -136,11 +145,13 @@ class RecordingWriter:
         Its description is written before the first row of the type, in each segment anew.
         """
         number = fingerprint(type_)
-        if number not in self._types and len(self._types) >= TYPE_COUNT_MAX:
-            raise LimitExceeded(
-                what="count of types", value=len(self._types) + 1, limit=TYPE_COUNT_MAX
-            )
+        # Who is described again is the newest.
+        self._types.pop(number, None)
         self._types[number] = type_
+        if len(self._types) > TYPE_COUNT_MAX:
+            # Definitions change while a recorder runs for a year. Where there are too many, the one
+            # that was told first is the one that is least likely in use.
+            del self._types[next(iter(self._types))]
 
     def flush_if_due(self, now_ns: int) -> None:
         """Do what is due at this moment of monotonic time; call it at `deadline_ns` or before."""
@@ -174,7 +185,7 @@ class RecordingWriter:
         if not self.rows.count:
             return
         self._rows_since_ns = None
-        self._write_columns(self.rows.take())
+        self._write(self.rows.take())
 
     def seal(self) -> None:
         """Finish the segment, which is seen by those who follow from then on."""
@@ -187,9 +198,9 @@ class RecordingWriter:
             segment.discard()
             self._segment = None
             return
-        sync = self.config.durability != Durability.NONE
+        sync = self._is_durable
         try:
-            if self._has_strays:
+            if self._has_strays or self._manifest.is_cut:
                 adopt_strays(self.folder, self._manifest)
             with self._manifest.locked():
                 sealed = segment.seal(sync=sync)
@@ -209,8 +220,9 @@ class RecordingWriter:
     def close(self) -> None:
         """Seal what there is and let others write."""
         try:
-            if self._gap is not None:
-                self._tell_gap()
+            self.flush()
+            if self._missing:
+                self._tell_missing()
             self.seal()
         finally:
             if self._segment is not None:
@@ -228,32 +240,31 @@ class RecordingWriter:
     ) -> None:
         self.close()
 
-    def _write_columns(self, columns: Columns) -> None:
-        definitions = {number for _, number in columns.definitions}
-        self._write(columns, definitions, (columns.time_min_ns, columns.time_max_ns))
+    @property
+    def _is_durable(self) -> bool:
+        return self.config.durability != Durability.NONE
 
-    def _write(
-        self, rows: Columns | pa.RecordBatch, definitions: set[int], times: tuple[int, int]
-    ) -> None:
-        """Write a batch, and before it what its reader has to know."""
+    def _write(self, rows: Columns | Any, noted: Content | None = None) -> None:
+        """Write a batch, and before it what its reader has to know.
+
+        One that is a batch of Arrow already comes with what is in it.
+        """
+        pairs = rows.definitions if noted is None else noted.definitions
+        since_ns = rows.time_min_ns if noted is None else noted.batch.time_min_ns
         try:
             segment = self._open_segment()
-            self._introduce(segment, definitions, times[0])
-            if isinstance(rows, Columns):
-                self._count(segment.write(rows))
-            else:
-                self._count(segment.write_batch(rows))
+            self._introduce(segment, {number for _, number in pairs}, since_ns)
+            self._count(segment.write(rows) if noted is None else segment.write_batch(rows))
         except OSError as error:
-            self._miss(rows, times)
+            self._miss(rows if noted is None else noted.batch)
             raise self._failure("write to", error) from error
         if self.config.durability == Durability.BATCH:
             self._sync(monotonic_ns())
 
-    def _tell_gap(self) -> None:
+    def _tell_missing(self) -> None:
         """Say what is missing though nothing follows it."""
-        assert self._gap is not None
         try:
-            self._introduce(self._open_segment(), set(), self._gap.first_ns)
+            self._introduce(self._open_segment(), set(), self._missing.first_ns)
         except OSError as error:
             raise self._failure("write to", error) from error
 
@@ -264,23 +275,27 @@ class RecordingWriter:
             )
             self._next_number += 1
             self._segment_since_ns = monotonic_ns()
+            if self._is_durable:
+                # A file is not on the disk before its name is.
+                sync_folder(self.folder)
         return self._segment
 
     def _introduce(self, segment: SegmentFile, definitions: set[int], time_ns: int) -> None:
         """A batch of what is missing before this one, and of types that it is the first to have."""
         due = sorted((definitions & self._types.keys()) - self._described)
-        if self._gap is None and not due:
+        if not self._missing and not due:
             return
         rows = Rows()
-        if self._gap is not None:
-            rows.append_update(gap_update(self._gap, space=self.space))
+        for update in self._missing.updates(space=self.space):
+            rows.append_update(update)
         for number in due:
             for update in description_updates(
                 self._types[number], space=self.space, time_ns=time_ns
             ):
                 rows.append_update(update)
         self._count(segment.write(rows.take()))
-        self._gap = None
+        self.gap_count += len(self._missing)
+        self._missing.clear()
         self._described.update(due)
 
     def _count(self, content: Content) -> None:
@@ -288,22 +303,16 @@ class RecordingWriter:
         self.byte_count += content.batch.size
         self._is_unsynced = True
 
-    def _miss(self, rows: Columns | pa.RecordBatch, times: tuple[int, int]) -> None:
-        count, first, last = (
-            (rows.count, rows.position_min, rows.position_max)
-            if isinstance(rows, Columns)
-            else (rows.num_rows, 0, 0)
-        )
+    def _miss(self, rows: Columns | Batch) -> None:
+        """Note what could not be written."""
+        if isinstance(rows, Columns):
+            self.lost_row_count += self._missing.leave_out(rows, _UNWRITTEN)
+            return
         gap = Gap(
-            count=count,
-            first=first,
-            stop=last + 1 if last else 0,
-            reason="they could not be written",
-            first_ns=times[0],
-            last_ns=times[1],
+            count=rows.rows, reason=_UNWRITTEN, first_ns=rows.time_min_ns, last_ns=rows.time_max_ns
         )
-        self.lost_row_count += count
-        self._gap = gap if self._gap is None else self._gap.joined(gap)
+        self.lost_row_count += gap.count
+        self._missing.add(gap)
 
     def _is_seal_due(self, now_ns: int) -> bool:
         segment = self._segment
@@ -346,8 +355,9 @@ class RecordingWriter:
     def _failure(self, verb: str, error: OSError) -> RecordingError:
         failure = RecordingError(f"cannot {verb} {self.folder}: {error.strerror or error}")
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            failure.hint = (
-                "make room, or bound what is kept by age or size;"
-                " recording goes on by itself when there is room"
-            )
+            failure.hint = "make room, or bound what is kept by age or size"
+        elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            failure.hint = "get permission to write there, or name another folder"
+        else:
+            failure.hint = "look at the disk, or name another folder"
         return failure

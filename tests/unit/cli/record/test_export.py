@@ -47,3 +47,13 @@ def test_a_name_that_does_not_tell_needs_a_format(
 
 def test_mcap_is_no_text(run: Run, recording: Path) -> None:
     assert run("record", "export", recording, "-", "--format", "mcap").code == 2
+
+
+def test_a_folder_is_no_file_to_export_to(run: Run, recording: Path, clean_place: Path) -> None:
+    done = run("record", "export", recording, clean_place, "--format", "jsonl")
+    assert done.code == 1
+    assert "it is a folder" in done.err
+    assert "hint:" in done.err
+    done = run("record", "export", recording, clean_place / "nothing" / "a.jsonl")
+    assert done.code == 1
+    assert "hint:" in done.err

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from skerry.recording.gaps import Gap
+from skerry.runtime.recordings.writer import RecordingWriter
+
 Run = Callable[..., Any]
 
 
@@ -38,13 +41,27 @@ def test_what_was_mended_and_dropped_is_told(run: Run, recording: Path) -> None:
     with (recording / "manifest.jsonl").open("a") as file:
         repair = {"name": "x.arrow", "kept_batches": 1, "kept_rows": 2, "lost_bytes": 9}
         file.write(json.dumps({"repaired": repair}) + "\n")
-        file.write(json.dumps({"dropped": {"name": "old.arrow", "reason": "age"}}) + "\n")
+        for number in range(3):
+            dropped = {"name": f"old{number}.arrow", "reason": "age"}
+            file.write(json.dumps({"dropped": dropped}) + "\n")
     out = run("record", "info", recording).out
     assert "x.arrow: 9 bytes were cut off" in out
-    assert "old.arrow: age" in out
+    assert "3 segments for their age" in out
+    assert "old1" not in out
 
 
 def test_no_recording_is_an_error(run: Run, clean_place: Path) -> None:
     done = run("record", "info", clean_place / "nothing")
     assert done.code == 1
     assert "there is no folder" in done.err
+
+
+def test_only_the_first_gaps_are_shown(run: Run, clean_place: Path) -> None:
+    with RecordingWriter(clean_place / "gaps", space="local") as writer:
+        for number in range(1, 51):
+            writer.append_gap(Gap(count=1000 + number, first_ns=number, last_ns=number))
+    out = run("record", "info", clean_place / "gaps").out
+    assert "1,020 updates missing" in out
+    assert "1,021 updates missing" not in out
+    assert "and 30 more" in out
+    assert len(json.loads(run("record", "info", clean_place / "gaps", "--json").out)["gaps"]) == 50

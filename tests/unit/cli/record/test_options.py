@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import os
+import signal
 import sys
 from typing import Any
 
@@ -44,7 +46,15 @@ def test_values_are_read(kind: Any, text: str, value: float) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "text"),
-    [(Age(), "7"), (Age(), "-1d"), (Size(), "x"), (Size(), "1P"), (Instant(), "2023-11-14")],
+    [
+        (Age(), "7"),
+        (Age(), "-1d"),
+        (Age(), "0s"),
+        (Size(), "x"),
+        (Size(), "1P"),
+        (Size(), "0"),
+        (Instant(), "2023-11-14"),
+    ],
 )
 def test_what_is_none_is_refused(kind: Any, text: str) -> None:
     with pytest.raises(click.BadParameter):
@@ -59,7 +69,10 @@ def test_sizes_and_times_are_shown_for_people() -> None:
         "5120.0 GiB",
     ]
     assert shown_time(0) == ""
-    assert shown_time(1_700_000_000_500_000_000) == "2023-11-14T22:13:20.500000Z"
+    assert shown_time(1_700_000_000_500_000_000) == "2023-11-14T22:13:20.5Z"
+    assert shown_time(1_700_000_000_000_000_000) == "2023-11-14T22:13:20Z"
+    assert shown_time(10**19) == "2286-11-20T17:46:40Z"
+    assert shown_time(10**30) == str(10**30), "no calendar reaches there"
 
 
 def test_options_are_those_that_were_promised() -> None:
@@ -88,6 +101,25 @@ def test_progress_goes_from_nothing_to_all(monkeypatch: pytest.MonkeyPatch) -> N
         tell(4, 4)
         tell(0, 0)
     assert amounts == [0.25, 0.75, 0.0]
+
+
+def test_who_works_long_is_interrupted_between_two_steps() -> None:
+    with row_progress(Output(), "x") as tell:
+        tell(1, 4)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with pytest.raises(KeyboardInterrupt):
+            tell(2, 4)
+
+
+@pytest.mark.parametrize(("from_ns", "to_ns"), [("20000", "20000"), ("20001", "20000")])
+def test_a_time_that_ends_before_it_begins_is_refused(from_ns: str, to_ns: str) -> None:
+    @click.command()
+    @selection_options
+    def command(**_given: object) -> None: ...
+
+    with pytest.raises(click.UsageError, match="not before"):
+        command.main(["--from", from_ns, "--to", to_ns], standalone_mode=False)
+    command.main(["--from", "20000", "--to", "20001"], standalone_mode=False)
 
 
 def test_without_pyarrow_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

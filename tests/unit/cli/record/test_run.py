@@ -40,6 +40,27 @@ def test_it_ends_after_some_time_and_says_what_it_did(run: Run, node: Any) -> No
     assert "harbour" in again.err
 
 
+@pytest.mark.slow
+def test_what_came_while_nobody_recorded_is_a_gap(run: Run, node: Any, types: Path) -> None:
+    known = skerry.load_types(types)
+    with skerry.connect(node.place, types=known) as space:
+        # Each second the node says how it is.
+        run("record", "--to", "rec", "--seconds", "1.5")
+        for number in range(5):
+            space.publish(known.Vessel(mmsi=number))
+        space.flush()
+        run("record", "--to", "rec", "--seconds", "1.5")
+    rows = [json.loads(line) for line in run("record", "export", "rec", "-").out.splitlines()]
+    (gap,) = [row for row in rows if row["_operation"] == "gap"]
+    assert gap["_reason"] == "the recorder was not running"
+    assert gap["_count"] == gap["_stop"] - gap["_first"] >= 5
+    live = [row for row in rows if row["_operation"] in ("create", "update", "remove")]
+    seen = sorted(row["_position"] for row in live)
+    missing = set(range(gap["_first"], gap["_stop"]))
+    assert {*seen, *missing} == set(range(seen[0], seen[-1] + 1)), "each is a row or is missing"
+    assert missing.isdisjoint(seen)
+
+
 def test_configuration_and_flags_go_together(run: Run, node: Any, clean_place: Path) -> None:
     (clean_place / "skerry.toml").write_text('[recorder]\nspace = "quay"\nbatch_ms = 20\n')
     words = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")

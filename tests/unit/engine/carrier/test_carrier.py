@@ -12,11 +12,14 @@ from skerry.engine.carrier.carrier import SYSTEM_PORT, system_group
 from skerry.engine.meter import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.ids import hash64
+from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.distributor.events import (
     ConnectionClosed,
     Delivered,
+    LossReason,
     SenderFound,
+    SenderInfo,
     UpdatesLost,
 )
 from skerry.protocol.machine import Address
@@ -209,6 +212,54 @@ def test_what_cannot_be_had_any_more_is_told(site: Any) -> None:
     site.run_ms(1000)
     (lost,) = site.events_of(second, UpdatesLost)
     assert lost.stop_seq - lost.first_seq == 1
+
+
+def test_clients_are_told_what_they_will_never_hear(site: Any) -> None:
+    """In its place, and only those who joined for it and know our types."""
+    first, second = site.add(cache_bytes_max=0, application="other"), site.add()
+    site.program(first, "p")
+    told: list[Any] = []
+    for host in (first, second):
+        watcher = site.program(host, "q", "Tick", "SkerryLoss")
+        heard = watcher._arrived
+
+        def note(header: Header, payload: bytes, heard: Any = heard, host: Any = host) -> None:
+            heard(header, payload)
+            if header.type_name == "SkerryLoss":
+                told.append((host, internal_class("SkerryLoss").decode(payload)))
+            elif header.type_name == "Tick" and host is second:
+                told.append(type(site.make("Tick")).decode(payload).number)
+
+        watcher._arrived = note
+    # By now all have announced themselves.
+    site.run_ms(3000)
+    site.publish(first, "p", site.make("Tick", number=0))
+    site.drop = lambda _source, target, data: target is second and data[2] == 1
+    site.publish(first, "p", site.make("Tick", number=1))
+    site.publish(first, "p", site.make("Tick", number=2))
+    site.drop = lambda *_: False
+    site.publish(first, "p", site.make("Tick", number=3))
+    site.run_ms(1000)
+    (lost,) = site.events_of(second, UpdatesLost)
+    before, (host, loss), after = told
+    assert (before, host, after) == (0, second, 3)
+    assert loss.sender == "10.0.0.1:61235"
+    assert loss.application == "other"
+    assert (loss.firstDatagram, loss.datagramCount) == (lost.first_seq, 2)
+    assert (loss.reason, loss.isStopped) == ("nak", False)
+    assert 0 < second.core.wall_s(site.now_ns) - loss.time < 1.1
+
+
+@pytest.mark.parametrize("extensions", [True, False])
+def test_a_plain_host_says_nothing_of_losses(site: Any, extensions: bool) -> None:
+    host = site.add(core=NodeCore(extensions=extensions))
+    site.program(host, "p", "SkerryLoss")
+    sender = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
+    # Numbers of datagrams wrap.
+    lost = UpdatesLost(sender=sender, first_seq=2**32 - 1, stop_seq=1, reason=LossReason.NAK)
+    host.core.tell_loss(lost, site.now_ns)
+    accepted = [row.accepted for row in host.core.statistics().types if row.name == "SkerryLoss"]
+    assert sum(accepted) == int(extensions)
 
 
 def test_others_in_the_group_are_told_and_not_the_carrier_itself(site: Any) -> None:

@@ -8,12 +8,20 @@ from typing import Any
 
 import pytest
 
-from skerry.errors import EncodeError
+from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, Connected
-from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
+from skerry.protocol.access.connection import (
+    Arrival,
+    Broken,
+    Connection,
+    Ended,
+    Stage,
+    broken_by,
+)
 from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.secrets import is_right_answer
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
@@ -164,6 +172,38 @@ def test_the_end_is_not_explained_to_who_is_not_connected(stage: Stage) -> None:
     assert connection.stage is Stage.CLOSED
 
 
+@pytest.mark.parametrize(
+    ("stage", "code", "is_told"),
+    [
+        (Stage.CONNECTING, 1, True),
+        (Stage.EARLY_SUBSCRIBE, 1, True),
+        (Stage.CONNECTING, 0, False),
+        (Stage.CLOSED, 1, False),
+    ],
+)
+def test_a_fault_is_explained_early_on_a_websocket(stage: Stage, code: int, is_told: bool) -> None:
+    connection = Connection(JsonWire(internal_types()))
+    connection.stage = stage
+    connection.end(NOW_S, code=code, text="why")
+    assert (b'"errorText": "why"' in connection.take_output()) is is_told
+    assert connection.stage is Stage.CLOSED
+
+
+def test_a_fault_names_what_is_broken_once() -> None:
+    for error, expected in (
+        (
+            DecodeError(type_name="JSON", detail="not JSON: no value"),
+            ("JSON", "not JSON: no value"),
+        ),
+        (
+            DecodeError(type_name="A", field="b", detail="is missing", offset=4),
+            ("A.b", "is missing at byte 4"),
+        ),
+    ):
+        broken = broken_by(error)
+        assert (broken.message, broken.detail) == expected
+
+
 @pytest.mark.parametrize(("code", "text"), [(0, None), (1, "why")])
 def test_the_end_is_explained_once_to_who_is_connected(code: int, text: str | None) -> None:
     connection = Connection(Wire())
@@ -302,7 +342,7 @@ def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
     assert arrival.header.type_name == "DotsClient"
     assert isinstance(fault, Broken)
     assert fault.message == "frame"
-    assert fault.detail.startswith("frame: a frame begins with 0x1a, found 0x00")
+    assert fault.detail.startswith("a frame begins with 0x1a, found 0x00")
     assert connection.receive(data, NOW_S) == []
     assert connection.stage is Stage.CONNECTED, "so that the end can be explained"
 

@@ -206,7 +206,7 @@ def test_a_fault_of_the_framing_is_told_behind_what_was_whole_and_ends_it() -> N
     arrival, fault = hear(server, message("DotsClient", id=2) + b"\x00")
     assert isinstance(arrival, Arrival)
     assert isinstance(fault, Broken)
-    assert fault.detail.startswith("frame: a frame begins with 0x1a, found 0x00")
+    assert fault.detail.startswith("a frame begins with 0x1a, found 0x00")
     assert server.is_over
     assert server.stage is Stage.CONNECTED, "so that the end can be explained"
 
@@ -246,8 +246,8 @@ def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -
     header.attributes = 2
     (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))
     assert isinstance(broken, Broken)
-    assert broken.message == name
-    assert broken.detail.startswith(f"{name}.")
+    assert broken.message.startswith(f"{name}.")
+    assert name not in broken.detail
 
 
 # -- objects and the end

@@ -51,3 +51,16 @@ def test_an_age_of_nothing_keeps_them() -> None:
     history.add(1, b"a", 0)
     history.clean(10**18)
     assert len(history) == 1
+
+
+def test_numbers_stay_right_however_many_come_and_go() -> None:
+    history = History(bytes_max=3000, age_ns_max=0, next_seq=7)
+    for seq in range(7, 7 + 5000):
+        history.add(seq, seq.to_bytes(10, "big"), 0)
+        assert len(history) == min(seq - 6, 300)
+    assert (history.first_seq, history.stop_seq, history.size) == (4707, 5007, 3000)
+    assert history.find(4706) is None
+    for seq in range(4707, 5007):
+        assert history.find(seq) == seq.to_bytes(10, "big")
+    # What was let go takes no room but its place in a list, and not for long.
+    assert len(history._datagrams) < 2 * 300 + 256

@@ -7,7 +7,13 @@ from dataclasses import replace
 import pytest
 
 from skerry.errors import DecodeError
-from skerry.protocol.distributor.overview import OVERVIEW, OVERVIEW_BYTES_MAX, Overview
+from skerry.protocol.distributor.overview import (
+    NAME_BYTES_MAX,
+    OVERVIEW,
+    OVERVIEW_BYTES_MAX,
+    Overview,
+    shortened,
+)
 
 SEEN = Overview(
     application="feed",
@@ -44,3 +50,13 @@ def test_a_cut_or_longer_or_other_message_is_refused() -> None:
 
 def test_two_programs_differ() -> None:
     assert replace(SEEN, host="vm").encode() != SEEN.encode()
+
+
+def test_long_names_are_shortened_so_that_all_is_read() -> None:
+    name = shortened("å" * 500)
+    assert len(name.encode()) == NAME_BYTES_MAX
+    assert shortened("xå" * 500).encode() == ("xå" * 60).encode()
+    address = "ffff:" * 7 + "255.255.255.255"
+    full = replace(SEEN, application=name, host=name, address=address)
+    assert len(full.encode()) <= OVERVIEW_BYTES_MAX
+    assert shortened("short") == "short"

@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer, fit
+from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer, fit, numbers
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
-ROOM = 100
+HEADER = b"header" + bytes(14)
+ROOM = 28 + 100
 
 
 class Plain(Packer):
@@ -17,7 +18,10 @@ class Plain(Packer):
 
     def __init__(self, room: int = ROOM, *, is_holding: bool = False) -> None:
         super().__init__(room)
+        self.set_header(HEADER)
         self.datagrams: list[bytes] = []
+        """Behind their headers, with the number of updates instead."""
+        self.seqs: list[int] = []
         self.whole_room = room
         self.is_holding = is_holding
         self.may = True
@@ -32,14 +36,16 @@ class Plain(Packer):
     def may_publish(self, now_ns: int) -> bool:
         return self.may
 
-    def make_room(self, head: bytes, data: bytes, now_ns: int) -> bool:
-        if len(head) + 4 + len(data) > self.whole_room:
+    def make_room(self, size: int, now_ns: int) -> bool:
+        if size + 28 > self.whole_room:
+            return False
+        if self.size + size > self.whole_room:
             self.flush()
-            self.datagrams.append(b"large")
-            return True
-        if self.size + len(head) + 4 + len(data) > self.whole_room:
-            self.flush()
-        return False
+        return True
+
+    def publish_large(self, head: bytes, data: bytes, now_ns: int) -> None:
+        self.flush()
+        self.datagrams.append(b"large" + head)
 
     def hold_or_flush(self, now_ns: int) -> None:
         if self.is_holding and not self.hold_until_ns:
@@ -49,7 +55,15 @@ class Plain(Packer):
 
     def flush(self) -> None:
         if self.count:
-            self.datagrams.append(self.take(b"%d|" % self.count))
+            count = self.count
+            self.send(self.take(), count, 0)
+
+    def send(self, datagram: bytes, count: int, now_ns: int) -> None:
+        assert datagram[:20] == HEADER
+        self.seqs.append(int.from_bytes(datagram[20:24], "big"))
+        assert int.from_bytes(datagram[24:28], "big") == count
+        self.datagrams.append(b"%d|" % count + datagram[28:])
+        self.next_seq += 1
 
 
 def update(subject: bytes, data: bytes) -> bytes:
@@ -61,7 +75,7 @@ def test_an_update_goes_at_once_where_nothing_is_held() -> None:
     packer.publish("/a", b"12", 0)
     packer.publish("/a", b"3", 0)
     assert packer.datagrams == [b"1|" + update(b"/a", b"12"), b"1|" + update(b"/a", b"3")]
-    assert (packer.size, packer.count) == (0, 0)
+    assert (packer.size, packer.count) == (28, 0)
 
 
 def test_updates_share_a_datagram_while_it_is_held() -> None:
@@ -77,11 +91,11 @@ def test_updates_share_a_datagram_while_it_is_held() -> None:
 
 def test_a_datagram_is_filled_to_the_last_byte_and_no_further() -> None:
     packer = Plain(is_holding=True)
-    packer.publish("/a", bytes(ROOM - 24 - 1), 0)
+    packer.publish("/a", bytes(ROOM - 28 - 24 - 1), 0)
     packer.publish("/b", b"1", 0)
     assert packer.size == ROOM
     packer.publish("/c", b"", 0)
-    assert [len(datagram) for datagram in packer.datagrams] == [2 + ROOM]
+    assert [len(datagram) for datagram in packer.datagrams] == [2 + ROOM - 28]
     assert packer.count == 1
 
 
@@ -100,7 +114,7 @@ def test_of_many_updates_a_large_one_stands_in_its_place() -> None:
     packer.publish_many([("/a", b"1"), ("/b", bytes(200)), ("/c", b"3")], 0, 0)
     assert packer.datagrams == [
         b"1|" + update(b"/a", b"1"),
-        b"large",
+        b"large" + JAVA_WIRE.subject_head(b"/b"),
         b"1|" + update(b"/c", b"3"),
     ]
 
@@ -110,7 +124,7 @@ def test_of_many_updates_those_before_a_bad_one_are_published() -> None:
     with pytest.raises(ValueError, match="bad"):
         packer.publish_many([("/a", b"1"), ("bad", b""), ("/c", b"3")], 0, 0)
     assert packer.datagrams == [b"1|" + update(b"/a", b"1")]
-    assert (packer.size, packer.count) == (0, 0)
+    assert (packer.size, packer.count) == (28, 0)
 
 
 def test_many_updates_are_taken_until_their_publisher_has_to_wait() -> None:
@@ -154,7 +168,11 @@ def test_what_is_to_be_decided_is_left_to_others() -> None:
     with pytest.raises(NotImplementedError):
         packer.may_publish(0)
     with pytest.raises(NotImplementedError):
-        packer.make_room(b"", b"", 0)
+        packer.make_room(0, 0)
+    with pytest.raises(NotImplementedError):
+        packer.publish_large(b"", b"", 0)
+    with pytest.raises(NotImplementedError):
+        packer.send(b"", 0, 0)
     with pytest.raises(NotImplementedError):
         packer.hold_or_flush(0)
 
@@ -163,7 +181,7 @@ def pieces(*updates: tuple[bytes, bytes]) -> list[bytes]:
     """Updates that were cut before."""
     cut: list[bytes] = []
     for subject, data in updates:
-        cut += (JAVA_WIRE.subject_head(subject), len(data).to_bytes(4, "big"), data)
+        cut += (JAVA_WIRE.subject_head(subject) + len(data).to_bytes(4, "big"), data)
     return cut
 
 
@@ -187,14 +205,30 @@ def test_pieces_that_have_to_wait_are_not_taken() -> None:
 
 def test_as_many_updates_fit_as_there_is_room_for() -> None:
     cut = pieces((b"/a", b"1"), (b"/a", b"22"), (b"/a", b"333"))
-    sizes = [len(b"".join(cut[first : first + 3])) for first in (0, 3, 6)]
-    assert fit(cut, 0, 9, sum(sizes)) == 9
-    assert fit(cut, 0, 9, sum(sizes) - 1) == 6
-    assert fit(cut, 3, 6, 1000) == 6
-    assert fit(cut, 0, 9, 3) == 0
-    assert fit(cut, 0, 9, -1) == 0
+    sizes = [len(b"".join(cut[first : first + 2])) for first in (0, 2, 4)]
+    assert fit(cut, 0, 6, sum(sizes)) == 6
+    assert fit(cut, 0, 6, sum(sizes) - 1) == 4
+    assert fit(cut, 2, 4, 1000) == 4
+    assert fit(cut, 0, 6, 3) == 0
+    assert fit(cut, 0, 6, -1) == 0
 
 
 def test_lengths_are_as_on_the_wire() -> None:
     assert len(LENGTHS) == LENGTH_COUNT
     assert LENGTHS[258] == b"\0\0\1\2"
+
+
+def test_datagrams_have_the_next_numbers_which_wrap() -> None:
+    packer = Plain()
+    packer.next_seq = 2**32 - 2
+    packer.publish("/a", b"", 0)
+    packer.publish_pieces(pieces(*[(b"/a", bytes(40))] * 2), 0)
+    assert packer.seqs == [2**32 - 2, 2**32 - 1, 0]
+    assert numbers(2**32 + 258, 3) == b"\0\0\1\2\0\0\0\3"
+
+
+def test_a_new_header_is_that_of_the_open_datagram_too() -> None:
+    packer = Packer(ROOM)
+    packer.put(b"h", b"d")
+    packer.set_header(HEADER)
+    assert packer.take() == HEADER + bytes(3) + b"\1" + bytes(3) + b"\1" + b"h\0\0\0\1d"

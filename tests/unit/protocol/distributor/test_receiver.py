@@ -96,6 +96,41 @@ def test_datagrams_in_order_are_delivered_at_once() -> None:
     assert rig.receiver.next_seq == 4
 
 
+def test_a_run_ends_where_a_datagram_is_not_the_next_one_of_this_sender() -> None:
+    for place in range(28):
+        rig = Rig()
+        rig.give(1)
+        bodies = [JAVA_WIRE.subject_head(b"/1") + bytes(4)] * 3
+        train = bytearray().join(datagram(seq, body) for seq, body in enumerate(bodies, 2))
+        size = len(train) // 3
+        assert rig.receiver.receive_run(bytes(train), size) == 3 * size
+        assert rig.receiver.run_update_count == 3
+        rig = Rig()
+        rig.give(1)
+        train[size + place] ^= 8
+        assert rig.receiver.receive_run(bytes(train), size) == size, place
+        assert rig.receiver.run_update_count == 1
+        assert rig.receiver.next_seq == 3
+
+
+def test_a_run_may_end_with_a_shorter_datagram_or_one_that_is_cut() -> None:
+    same = JAVA_WIRE.subject_head(b"/1") + b"\0\0\0\1x"
+    train = datagram(2, same) + datagram(3)
+    rig = Rig()
+    rig.give(1, 3)
+    assert rig.receiver.receive_run(train, len(datagram(2, same))) == 0
+    rig = Rig()
+    rig.give(1)
+    rig.subjects.resolve(b"/3")
+    assert rig.receiver.receive_run(train, len(datagram(2, same))) == len(train)
+    for left in range(len(datagram(3))):
+        rig = Rig()
+        rig.give(1)
+        cut = train[: len(train) - len(datagram(3)) + left]
+        assert rig.receiver.receive_run(cut, len(datagram(2, same))) == len(datagram(2, same))
+    assert rig.seen() == [1, 1]
+
+
 def test_a_datagram_that_was_here_before_is_dropped() -> None:
     rig = Rig()
     assert rig.give(1, 1, 3, 3) == [None, Fault.DUPLICATE, None, Fault.DUPLICATE]

@@ -26,7 +26,7 @@ from skerry.protocol.distributor.messages import (
     Request,
     Update,
 )
-from skerry.protocol.distributor.sender import Sender, earliest
+from skerry.protocol.distributor.sender import Sender, sooner
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, wire_of
 
 MS = 1_000_000
@@ -259,6 +259,17 @@ def test_over_time_the_bandwidth_is_kept_and_used() -> None:
     assert 0.9 * 31_250 * 20 < made.sent_byte_count < 1.1 * 31_250 * 20
 
 
+def test_what_a_seal_adds_counts_as_bandwidth() -> None:
+    counts = []
+    for overhead_bytes in (0, 25):
+        made = sender(bandwidth_mbit_max=0.25, overhead_bytes=overhead_bytes)
+        while made.ready_ns(0) == 0:
+            made.publish("/a", b"", 0)
+        counts.append(len(made.ready))
+    # 7812 bytes are allowed in a quarter of a second; one has 40 without its seal.
+    assert counts == [7812 // 40 + 1, 7812 // 65 + 1]
+
+
 def test_neither_control_messages_nor_answers_count_as_bandwidth() -> None:
     made = sender(bandwidth_mbit_max=0.25)
     made.publish("/a", bytes(7000), 0)
@@ -457,10 +468,9 @@ def test_pycast_is_spoken_by_option() -> None:
     assert update.header.kind == UPDATE
 
 
-def test_the_earliest_of_some_deadlines_is_found() -> None:
-    assert earliest() is None
-    assert earliest(None, None) is None
-    assert earliest(None, 3, 0, None, 2) == 0
+def test_the_sooner_of_two_deadlines_is_found() -> None:
+    assert sooner(None, None) is None
+    assert sooner(None, 3) == sooner(3, None) == sooner(3, 4) == sooner(4, 3) == 3
 
 
 def test_full_datagrams_wait_for_others_no_longer_than_their_first_update_may() -> None:

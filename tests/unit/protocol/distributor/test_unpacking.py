@@ -143,11 +143,39 @@ def test_no_byte_behind_the_datagram_is_believed() -> None:
         assert scanned(datagram[:stop], 0, len(datagram)) is None
 
 
+@given(st.lists(st.sampled_from(["/a", "/a", "/b/c", "/å"]), min_size=1))
+def test_subjects_stand_there_one_by_one_unless_all_are_the_same(subjects: list[str]) -> None:
+    updates = [(subject, b"%d" % number) for number, subject in enumerate(subjects)]
+    datagram = packed(updates)
+    found = scanned(datagram, 0, len(datagram))
+    assert found == (subjects if len(set(subjects)) > 1 else subjects[:1])
+    pairs: list[tuple[str, bytes]] = []
+    Packed(datagram, 28, 4, found, len(updates)).take_into(pairs)
+    assert pairs == updates
+
+
 @given(st.binary(max_size=80), st.sampled_from([2, 4]))
 def test_what_a_scan_takes_is_sound(data: bytes, width: int) -> None:
     datagram = bytes(27) + b"\x02" + data
     found = scanned(datagram, 0, len(datagram), width=width)
     if found is not None:
         pairs: list[tuple[str, bytes]] = []
-        Packed(datagram, 28, width, found).take_into(pairs)
+        Packed(datagram, 28, width, found, 2).take_into(pairs)
         assert unpacked(datagram, width=width) == pairs
+
+
+@pytest.mark.parametrize("width", [2, 4])
+def test_an_update_without_any_subject_is_counted_and_harms_no_other(width: int) -> None:
+    wire = JAVA_WIRE if width == 4 else PYCAST_WIRE
+    good = wire.subject_head(b"/a") + b"\0\0\0\1x"
+    for body in (b"\0" + b"\1\0\0\0\2yz", b"\0\0", b"\0" + b"\2\0\0\0\0"):
+        datagram = bytes(27) + b"\3" + good + body + good
+        subjects, found = Subjects(), Updates()
+        subjects.add("/...", None)
+        assert unpack(datagram, width, subjects.memo, subjects, found)
+        assert found == [("/a", b"x"), ("/a", b"x")]
+        assert subjects.refused_count == 1
+        assert not scan(datagram, 0, len(datagram), width, subjects.memo, [])
+    for stop in range(1, len(body)):
+        cut = bytes(27) + b"\2" + good + body[:stop]
+        assert not unpack(cut, width, subjects.memo, subjects, Updates())

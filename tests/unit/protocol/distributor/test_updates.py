@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.protocol.distributor.updates import Packed, Updates
+from skerry.protocol.distributor.updates import Alike, Packed, Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, Wire
 
 Pairs = list[tuple[str, bytes]]
@@ -18,7 +18,10 @@ def packed(pairs: Pairs, *, wire: Wire = JAVA_WIRE, before: bytes = b"") -> Pack
         for subject, data in pairs
     )
     subjects = [subject for subject, _ in pairs]
-    return Packed(before + body + b"behind", len(before), wire.text_length_bytes, subjects)
+    if len(set(subjects)) == 1:
+        subjects = subjects[:1]
+    data = before + body + b"behind"
+    return Packed(data, len(before), wire.text_length_bytes, subjects, len(pairs))
 
 
 some_pairs = st.lists(
@@ -27,21 +30,25 @@ some_pairs = st.lists(
 
 
 @given(
-    st.lists(st.tuples(st.booleans(), some_pairs), max_size=4),
+    st.lists(st.tuples(st.sampled_from(["packed", "alike", "pairs"]), some_pairs), max_size=4),
     st.sampled_from([JAVA_WIRE, PYCAST_WIRE]),
     st.binary(max_size=3),
 )
 def test_whichever_way_they_came_they_are_the_same(
-    parts: list[tuple[bool, Pairs]], wire: Wire, before: bytes
+    parts: list[tuple[str, Pairs]], wire: Wire, before: bytes
 ) -> None:
     updates, expected = Updates(), Pairs()
-    for is_packed, pairs in parts:
-        if is_packed:
+    for kind, pairs in parts:
+        if kind == "packed":
             updates.pack(packed(pairs, wire=wire, before=before))
+            expected += pairs
+        elif kind == "alike":
+            updates.pack(Alike("/same", [data for _, data in pairs]))
+            expected += [("/same", data) for _, data in pairs]
         else:
             updates.extend(pairs)
-        expected += pairs
-    assert len(updates) == len(expected)
+            expected += pairs
+    assert len(updates) == updates.count == len(expected)
     assert updates.pairs() == expected
     assert updates.pairs() is updates.pairs()
     assert len(updates) == len(expected)
@@ -74,10 +81,23 @@ def test_what_is_left_of_a_part_comes_first() -> None:
     assert updates.pairs() == [("/b", b"2"), ("/c", b"3")]
 
 
-def test_a_datagram_gives_each_update_once() -> None:
-    part, found = packed([("/a", b"1"), ("/b", b"2")]), Pairs()
+def test_parts_that_are_done_count_no_more() -> None:
+    updates = Updates([("/a", b"1")])
+    updates.pack(Alike("/b", [b"2", b"3"]))
+    updates.place = 1
+    assert (len(updates), updates.count) == (2, 3)
+    assert updates.pairs() == [("/b", b"2"), ("/b", b"3")]
+    assert (len(updates), updates.count) == (2, 2)
+    updates.place = 1
+    updates.extend([("/c", b"4")])
+    assert updates == [("/c", b"4")]
+
+
+@pytest.mark.parametrize("part", [packed([("/a", b"1"), ("/a", b"2")]), Alike("/a", (b"1", b"2"))])
+def test_a_datagram_gives_each_update_once(part: Packed | Alike) -> None:
+    found = Pairs()
     assert len(part) == 2
     part.take_into(found)
     part.take_into(found)
-    assert found == [("/a", b"1"), ("/b", b"2")]
+    assert found == [("/a", b"1"), ("/a", b"2")]
     assert len(part) == 0

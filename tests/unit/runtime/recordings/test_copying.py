@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skerry.codec.envelope import GAP, Update
+from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.errors import RecordingError
+from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.copying import cut_recording, merge_recordings
@@ -35,6 +37,7 @@ def test_cut_has_what_was_asked_for_and_can_be_read_alone(
         from_ns=update_of(10).time_ns,
         to_ns=update_of(20).time_ns,
         subjects=["/Vessel/*"],
+        has_state=False,
     )
     assert (done.rows, done.duplicates) == (10, 0)
     assert updates_in(tmp_path / "b") == [update_of(n) for n in range(10, 20)]
@@ -42,6 +45,77 @@ def test_cut_has_what_was_asked_for_and_can_be_read_alone(
     assert [type_.name for type_ in read_types(segment).values()] == ["Vessel"]
     assert verify_recording(Recording(tmp_path / "b")).findings == ()
     assert Recording(tmp_path / "b").id != source.id
+
+
+def test_cut_begins_with_what_was_there(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    updates = [
+        update_of(1, operation=CREATE),
+        update_of(2, operation=CREATE),
+        update_of(3),
+        update_of(2, operation=REMOVE, position=4, time_ns=update_of(4).time_ns),
+        update_of(1, position=10, sequence=10, time_ns=update_of(10).time_ns),
+    ]
+    source = recorded(tmp_path / "a", updates)
+    done = cut_recording([source], tmp_path / "b", from_ns=update_of(10).time_ns)
+    assert done.rows == 3
+    found = [(u.operation, u.subject, u.position, u.sequence) for u in updates_in(tmp_path / "b")]
+    assert found == [
+        (SNAPSHOT, "/Vessel/1", 1, 0),
+        (UPDATE, "/Vessel/3", 3, 0),
+        (UPDATE, "/Vessel/1", 10, 10),
+    ], "of the third it is not known what it was before"
+    assert verify_recording(Recording(tmp_path / "b")).findings == ()
+
+
+def test_two_cuts_that_meet_are_as_good_as_the_whole(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    updates = [update_of(1, operation=CREATE), *(update_of(n) for n in range(2, 9))]
+    source = recorded(tmp_path / "a", updates)
+    edge_ns = update_of(5).time_ns
+    cut_recording([source], tmp_path / "b", to_ns=edge_ns)
+    cut_recording([source], tmp_path / "c", from_ns=edge_ns)
+    parts = [Recording(tmp_path / "b"), Recording(tmp_path / "c")]
+    merge_recordings(parts, tmp_path / "d")
+    merged = [u for u in updates_in(tmp_path / "d") if u.sequence]
+    assert merged == updates
+
+
+def test_copy_that_cannot_be_finished_leaves_nothing(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf, file_size_limit: Any
+) -> None:
+    source = recorded(tmp_path / "a", [update_of(n) for n in range(1, 41)])
+    with (
+        file_size_limit(3000),
+        pytest.raises(RecordingError, match=r"cannot make .*/b: cannot write to b: ") as caught,
+    ):
+        cut_recording([source], tmp_path / "b")
+    assert "make room" in (caught.value.hint or "")
+
+    def interrupt(_done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        cut_recording([source], tmp_path / "b", on_progress=interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize("kind", ["file", "full"])
+def test_copy_does_not_take_the_place_of_other_things(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf, kind: str
+) -> None:
+    source = recorded(tmp_path / "a", [update_of(1)])
+    if kind == "full":
+        (tmp_path / "b").mkdir()
+        (tmp_path / "b" / "x").touch()
+    else:
+        (tmp_path / "b").touch()
+    with pytest.raises(RecordingError, match=r"not empty|no folder"):
+        cut_recording([source], tmp_path / "b")
+    (tmp_path / "c").mkdir()
+    assert cut_recording([source], tmp_path / "c").rows == 1, "an empty folder is fine"
 
 
 def test_cut_by_type_leaves_others_out(
@@ -77,6 +151,25 @@ def test_merge_has_every_update_once(
     assert updates_in(tmp_path / "out") == [update_of(n) for n in range(1, 31)]
     assert told[-1][0] == told[-1][1]
     assert verify_recording(Recording(tmp_path / "out")).findings == ()
+
+
+def test_merge_leaves_out_gaps_that_are_filled(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    lost = gap_update(
+        Gap(count=2, first=2, stop=4, first_ns=update_of(2).time_ns), space="local", node=-9
+    )
+    real = gap_update(
+        Gap(count=2, first=9, stop=11, first_ns=update_of(9).time_ns), space="local", node=-9
+    )
+    one = recorded(tmp_path / "a", [update_of(1), lost, update_of(4), real])
+    other = recorded(tmp_path / "b", [update_of(number) for number in range(1, 6)])
+    done = merge_recordings([one, other], tmp_path / "c")
+    assert (done.duplicates, done.filled_gaps) == (2, 1)
+    assert [(u.operation, u.position) for u in updates_in(tmp_path / "c")] == [
+        *((UPDATE, position) for position in range(1, 6)),
+        (GAP, 0),
+    ]
 
 
 def test_damage_becomes_a_gap_of_the_copy(

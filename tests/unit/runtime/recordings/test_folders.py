@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -104,3 +106,39 @@ def test_one_writes_at_a_time(tmp_path: Path) -> None:
         assert caught.value.hint
     assert not is_being_written(tmp_path)
     sync_folder(tmp_path)
+
+
+def test_strange_folder_is_not_made_a_recording(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RecordingError, match=r"not empty: thesis\.txt is in it") as caught:
+        create_identity(tmp_path, space="fleet")
+    assert "empty" in (caught.value.hint or "")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_folder_with_segments_of_others_may_become_a_recording(tmp_path: Path) -> None:
+    for name in ("01234567-0000000001.arrow", ".hidden", "recorder.lock", "manifest.jsonl"):
+        (tmp_path / name).touch()
+    (tmp_path / "lost+found").mkdir()
+    create_identity(tmp_path, space="fleet")
+    assert is_recording(tmp_path)
+
+
+def test_identity_that_is_too_long_to_be_one_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+    (tmp_path / IDENTITY_NAME).write_text(" " * 100_000)
+    with pytest.raises(RecordingError, match="does not tell") as caught:
+        read_identity(tmp_path)
+    assert "copy" in (caught.value.hint or "")
+
+
+def test_who_only_looks_is_not_taken_for_a_recorder(tmp_path: Path) -> None:
+    with writer_lock(tmp_path):
+        assert is_being_written(tmp_path)
+    with (tmp_path / "recorder.lock").open("rb") as looked_at:
+        fcntl.flock(looked_at, fcntl.LOCK_SH)
+        assert not is_being_written(tmp_path)
+        done = threading.Timer(0.02, lambda: fcntl.flock(looked_at, fcntl.LOCK_UN))
+        done.start()
+        with writer_lock(tmp_path):
+            assert is_being_written(tmp_path)
+        done.join()

@@ -84,3 +84,30 @@ def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(os, "scandir", noted)
     assert not is_followed(tmp_path)
     assert len(looked) == RECORDING_FOLLOWER_COUNT_MAX
+
+
+@pytest.mark.parametrize("kind", ["file", "loop"])
+def test_folder_that_cannot_be_looked_into_has_nobody_in_it(tmp_path: Path, kind: str) -> None:
+    place = tmp_path / FOLLOWERS_NAME
+    if kind == "file":
+        place.write_text("no folder")
+    else:
+        place.symlink_to(place)
+    assert not is_followed(tmp_path)
+    forget_gone(tmp_path)
+
+
+def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
+    folder = tmp_path / FOLLOWERS_NAME
+    folder.mkdir()
+    (folder / "gone").symlink_to(folder / "nothing")
+    touch_follower(tmp_path, "here")
+    assert is_followed(tmp_path)
+
+
+def test_what_is_no_file_of_a_follower_is_left_alone(tmp_path: Path) -> None:
+    strange = tmp_path / FOLLOWERS_NAME / "folder"
+    strange.mkdir(parents=True)
+    os.utime(strange, (0, 0))
+    forget_gone(tmp_path)
+    assert strange.is_dir()

@@ -67,6 +67,8 @@ def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
     assert list(reader.segments.values()) == [sealed]
     assert sealed == replace(make_segment(2), folder=tmp_path, line=0)
     assert reader.dropped == {make_segment(1).name: "age"}
+    (gone,) = reader.gone.values()
+    assert (gone.rows, gone.line, gone.batches) == (make_segment(1).rows, 1, ())
     assert reader.repairs == [repair]
     assert (reader.line_count, reader.unreadable) == (4, [])
 
@@ -177,3 +179,29 @@ def test_line_of_the_largest_segment_is_read_and_a_longer_one_is_not(tmp_path: P
     reader.refresh()
     assert reader.unreadable == [1]
     assert [segment.line for segment in reader.segments.values()] == [0, 2]
+
+
+def test_who_writes_goes_on_with_a_manifest_that_was_removed(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path, has_batches=False)
+    with manifest.locked():
+        manifest.add_sealed(make_segment(1), sync=False)
+    states = [manifest.is_cut]
+    (tmp_path / MANIFEST_NAME).unlink()
+    states.append(manifest.is_cut)
+    assert states == [False, True]
+    with manifest.locked():
+        assert (manifest.line_count, manifest.segments, manifest.last) == (0, {}, None)
+        manifest.add_sealed(make_segment(2), sync=False)
+    read = Manifest(tmp_path)
+    read.refresh()
+    assert list(read.segments) == ["01234567-0000000002.arrow"]
+
+
+def test_last_segment_is_known_with_its_batches(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path, has_batches=False)
+    with manifest.locked():
+        for number in (1, 2):
+            manifest.add_sealed(make_segment(number), sync=False)
+    assert manifest.last is not None
+    assert manifest.last.name == "01234567-0000000002.arrow"
+    assert len(manifest.last.batches) == 2

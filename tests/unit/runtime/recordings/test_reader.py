@@ -17,12 +17,12 @@ from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
 from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import (
     Recording,
-    is_selected,
+    Segment,
     open_recordings,
     read_batch,
-    read_batches,
     read_types,
 )
 from skerry.runtime.recordings.segment_files import map_file
@@ -32,6 +32,11 @@ from skerry.schema.model import StructType
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
 SECOND = 1_000_000_000
+
+
+def read_batches(segment: Segment) -> list[pa.RecordBatch]:
+    """The rows of a segment, batch by batch."""
+    return [rows for _, rows in Recording(segment.folder).batches(segment)]
 
 
 @pytest.fixture
@@ -63,33 +68,85 @@ def test_segments_tell_what_is_in_them(recording: Recording) -> None:
     assert recording.line_count == 2
 
 
-def test_batches_are_read_from_anywhere(recording: Recording) -> None:
+def test_batches_that_are_not_wanted_are_not_read(recording: Recording) -> None:
     first, _ = recording.segments()
-    assert positions(read_batches(first)) == list(range(1, 21))
-    assert positions(read_batches(first, 2)) == list(range(11, 21))
-    assert positions(read_batches(first, 1, 2)) == list(range(1, 11))
-    assert positions(read_batches(first, 3)) == []
-
-
-def test_batches_that_have_nothing_asked_for_are_not_read(recording: Recording) -> None:
-    first, _ = recording.segments()
-    noted = first.batches[2]
-    assert positions(read_batches(first, from_ns=noted.time_min_ns)) == list(range(11, 21))
-    assert positions(read_batches(first, to_ns=noted.time_min_ns)) == list(range(1, 11))
-    assert list(read_batches(first, types=["Port"])) == []
-    assert positions(read_batches(first, types={"Vessel"})) == list(range(1, 21))
+    wanted = first.batches[2]
+    (found,) = recording.batches(first, lambda batch: batch == wanted)
+    assert found[0] == wanted
+    assert positions([found[1]]) == list(range(11, 21))
     first.path.unlink()
-    assert list(read_batches(first, types=["Port"])) == [], "the file is not even opened"
-    with pytest.raises(RecordingError, match="cannot read"):
-        list(read_batches(first))
+    assert list(recording.batches(first, lambda _batch: False)) == []
 
 
-def test_edges_of_a_time_are_right(recording: Recording) -> None:
-    noted = recording.segments()[0].batches[1]
-    assert is_selected(noted, from_ns=noted.time_max_ns)
-    assert not is_selected(noted, from_ns=noted.time_max_ns + 1)
-    assert is_selected(noted, to_ns=noted.time_min_ns + 1)
-    assert not is_selected(noted, to_ns=noted.time_min_ns)
+def test_segment_whose_file_is_gone_is_a_gap_for_each_batch(recording: Recording) -> None:
+    first, _ = recording.segments()
+    first.path.unlink()
+    found = list(recording.batches(first))
+    assert [batch for batch, _ in found] == list(first.batches)
+    assert [rows.column("operation").to_pylist() for _, rows in found] == [[GAP]] * 3
+    assert recording.types(first) == {}
+
+
+def test_segment_that_was_dropped_since_it_was_listed_has_nothing(recording: Recording) -> None:
+    first, _ = recording.segments()
+    manifest = Manifest(recording.folder)
+    with manifest.locked():
+        manifest.add_dropped(first.name, "age", sync=False)
+    first.path.unlink()
+    assert list(recording.batches(first)) == []
+    assert recording.types(first) == {}
+    (gone,) = recording.dropped_between(0, 1)
+    assert (gone.name, gone.rows, gone.time_min_ns) == (first.name, first.rows, first.time_min_ns)
+    assert recording.dropped_between(1, 9) == []
+
+
+def test_segment_that_was_sealed_since_it_was_listed_is_still_read(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        recording = Recording(tmp_path)
+        (segment,) = recording.segments(include_open=True)
+        writer.seal()
+        assert not segment.path.exists()
+        assert positions(rows for _, rows in recording.batches(segment)) == [1]
+
+
+def test_segment_that_is_sealed_while_one_looks_is_seen_once(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        recording = Recording(tmp_path)
+        look = Recording._look_for_strays
+
+        def seal_and_look(found: Recording) -> None:
+            writer.seal()
+            look(found)
+
+        def look_and_seal(found: Recording) -> None:
+            look(found)
+            writer.seal()
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Recording, "_look_for_strays", seal_and_look)
+            assert len(recording.segments(include_open=True)) == 1
+        writer.append(update_of(2))
+        writer.flush()
+        with monkeypatch.context() as patched:
+            patched.setattr(Recording, "_look_for_strays", look_and_seal)
+            assert [segment.line for segment in recording.segments(include_open=True)] == [0, 1]
+
+
+def test_segment_that_cannot_be_read_is_an_error_that_says_what_to_do(recording: Recording) -> None:
+    first, _ = recording.segments()
+    first.path.unlink()
+    first.path.mkdir()
+    with pytest.raises(RecordingError, match="cannot read") as caught:
+        list(recording.batches(first))
+    assert "verify" in (caught.value.hint or "")
 
 
 def test_types_are_found_by_fingerprint(recording: Recording) -> None:

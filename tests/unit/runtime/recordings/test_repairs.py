@@ -12,7 +12,7 @@ from skerry.codec.envelope import Update
 from skerry.recording.index import NO_CRC
 from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
-from skerry.runtime.recordings.reader import Recording, read_batches
+from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.repairs import adopt_strays, index_file, repair_open, stray_names
 
 Recorded = Callable[..., Recording]
@@ -39,7 +39,7 @@ def positions(recording: Recording) -> list[int]:
     return [
         position
         for segment in recording.segments()
-        for batch in read_batches(segment)
+        for _, batch in Recording(segment.folder).batches(segment)
         for position in batch.column("position").to_pylist()
         if position
     ]

@@ -86,3 +86,11 @@ def test_file_that_outlived_its_line_is_removed_and_not_adopted(recording: Recor
     assert first.path.read_bytes() == content
     remove_dropped(recording.folder, manifest)
     assert not first.path.exists()
+
+
+def test_newest_segment_stays_whatever_its_age_and_size(recording: Recording) -> None:
+    segments = recording.segments()
+    for config in (RecordingConfig(keep_bytes=1), RecordingConfig(keep_s=0.001)):
+        due = due_segments(segments, config, now_ns=2**62)
+        assert [segment for segment, _ in due] == segments[:-1]
+    assert due_segments([], RecordingConfig(keep_bytes=1), now_ns=0) == []

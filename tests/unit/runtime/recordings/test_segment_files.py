@@ -119,7 +119,7 @@ def test_number_that_is_taken_is_refused(tmp_path: Path) -> None:
 def test_files_are_seen_as_they_are(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with path.open("wb") as file:
-        write_all(file.fileno(), b"abc" * 1000)
+        write_all(file.fileno(), b"abc" * 1000, 0)
     assert bytes(map_file(path)) == bytes(read_open(path)) == b"abc" * 1000
     path.write_bytes(b"")
     assert bytes(map_file(path)) == b""

@@ -74,7 +74,7 @@ def test_file_that_is_gone_is_found(recording: Recording) -> None:
     report = verify_recording(recording)
     assert report.lost_row_count == segment.rows
     assert report.fault_count == 1
-    assert "cannot read" in str(report.findings[0])
+    assert "its file is gone" in str(report.findings[0])
 
 
 def test_file_that_is_longer_or_shorter_is_found(recording: Recording) -> None:

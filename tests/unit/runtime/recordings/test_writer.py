@@ -11,19 +11,21 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from skerry.codec.envelope import GAP, Update
-from skerry.errors import LimitExceeded, RecordingError
+from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.objects.typeset import TypeSet, define_types
 from skerry.recording.gaps import Gap, gap_of
 from skerry.recording.rows import Rows
 from skerry.recording.updates import updates_of
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.reader import Recording, read_batches, read_types
+from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 
@@ -37,7 +39,7 @@ def rows_of(folder: Path) -> list[Update]:
     return [
         update
         for segment in Recording(folder).segments()
-        for batch in read_batches(segment)
+        for _, batch in Recording(segment.folder).batches(segment)
         for update in updates_of(batch)
     ]
 
@@ -117,7 +119,7 @@ def test_rows_gathered_elsewhere_are_a_batch_of_their_own(
         writer.append_columns(rows.take())
         writer.seal()
         (segment,) = Recording(tmp_path).segments()
-        for batch in read_batches(segment, 2):
+        for _, batch in list(Recording(segment.folder).batches(segment))[2:]:
             writer.append_batch(batch)
             writer.append_batch(batch.slice(0, 0))
     first, second = Recording(tmp_path).segments()
@@ -132,8 +134,11 @@ def test_types_are_bounded(tmp_path: Path) -> None:
         writer._types = dict.fromkeys(range(TYPE_COUNT_MAX - 1), type_)
         writer.describe(type_)
         writer.describe(type_)
-        with pytest.raises(LimitExceeded, match="count of types"):
-            writer.describe(define_types("struct B { 1: string s; }").B.descriptor)
+        assert len(writer._types) == TYPE_COUNT_MAX
+        assert 0 in writer._types
+        writer.describe(define_types("struct B { 1: string s; }").B.descriptor)
+        assert len(writer._types) == TYPE_COUNT_MAX
+        assert 0 not in writer._types, "the one that was told first goes"
 
 
 def test_description_that_changes_in_the_middle_is_there_twice(
@@ -219,6 +224,77 @@ def test_segment_of_many_small_batches_is_sealed(tmp_path: Path, update_of: Upda
     assert len(sealed.batches) == RECORDING_BATCH_COUNT_MAX
 
 
+def test_strange_folder_stays_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("years of work")
+    with pytest.raises(RecordingError, match="not empty"):
+        open_writer(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
+
+
+def test_folder_of_those_who_follow_that_is_none_does_not_disturb(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    (tmp_path / "followers").write_text("no folder")
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        writer.flush_if_due(monotonic_ns() + 2 * SECOND)
+    assert positions(tmp_path) == [1]
+
+
+def test_manifest_that_is_removed_is_made_anew_with_all_that_is_there(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    with open_writer(tmp_path) as writer:
+        for number in (1, 2):
+            writer.append(update_of(number))
+            writer.seal()
+        (tmp_path / "manifest.jsonl").unlink()
+        writer.append(update_of(3))
+        writer.seal()
+    assert positions(tmp_path) == [1, 2, 3]
+    assert Recording(tmp_path).segments()[-1].line == 2
+
+
+def test_interrupted_write_leaves_nothing_in_the_segment(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.pwrite
+
+    def interrupted(handle: int, data: memoryview, offset: int) -> int:
+        real(handle, data[: len(data) // 2], offset)
+        raise KeyboardInterrupt
+
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", interrupted)
+            writer.append(update_of(2))
+            with pytest.raises(KeyboardInterrupt):
+                writer.flush()
+    (segment,) = Recording(tmp_path).segments()
+    assert segment.path.stat().st_size == segment.byte_count
+    with pa.ipc.open_stream(segment.path) as reader:
+        assert reader.read_all().column("position").to_pylist() == [1]
+
+
+def test_name_of_a_new_segment_is_on_the_disk_before_its_rows_count(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(writer_module, "sync_folder", synced.append)
+    with open_writer(tmp_path / "a", durability=Durability.BATCH) as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        assert synced == [tmp_path / "a"]
+    synced.clear()
+    with open_writer(tmp_path / "b", durability=Durability.NONE) as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        assert synced == []
+
+
 def test_nothing_recorded_is_an_empty_recording(tmp_path: Path) -> None:
     with open_writer(tmp_path) as writer:
         writer.flush_if_due(1)
@@ -248,10 +324,11 @@ def test_old_segments_go_when_the_next_is_sealed(tmp_path: Path, update_of: Upda
         for number in (1, 2):
             writer.append(update_of(number))
             writer.seal()
-        assert writer.dropped_count == 2
+        assert writer.dropped_count == 1
         writer.append(update_of(3))
         writer.flush()
-        assert len(Recording(tmp_path).segments(include_open=True)) == 1, "the open one stays"
+        found = Recording(tmp_path).segments(include_open=True)
+        assert len(found) == 2, "the last sealed one and the open one stay"
 
 
 @pytest.mark.parametrize("durability", list(Durability))
@@ -311,6 +388,29 @@ def test_full_disk_costs_a_batch_and_a_gap_says_so(
     assert (gap.count, gap.first, gap.stop) == (4, 2, 6)
     assert (gap.first_ns, gap.last_ns) == (update_of(2).time_ns, update_of(5).time_ns)
     assert found[1].space == "local"
+
+
+def test_gap_of_a_full_disk_is_told_for_each_node(
+    tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
+) -> None:
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(1))
+        writer.flush()
+        with file_size_limit(writer.byte_count):
+            for number, node in ((2, -9), (3, 8), (7, -9)):
+                writer.append(update_of(number, node=node))
+            with pytest.raises(RecordingError) as caught:
+                writer.flush()
+        assert "make room" in (caught.value.hint or "")
+        assert (writer.lost_row_count, writer.gap_count) == (3, 0)
+        writer.append(update_of(9))
+        writer.flush()
+        assert writer.gap_count == 2
+    gaps = {row.node: gap_of(row.payload) for row in rows_of(tmp_path) if row.operation == GAP}
+    assert {node: (gap.count, gap.first, gap.stop) for node, gap in gaps.items()} == {
+        -9: (2, 2, 8),
+        8: (1, 3, 4),
+    }
 
 
 def test_gap_is_told_though_nothing_follows_it(
@@ -379,6 +479,7 @@ import sys
 from pathlib import Path
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
+from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 
@@ -438,6 +539,7 @@ _UNTIL_KILLED = """
 import os, sys
 from pathlib import Path
 from skerry.codec.envelope import Update
+from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 

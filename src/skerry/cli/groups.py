@@ -1,0 +1,42 @@
+"""Options of commands that use a multicast group: how to get there, and whose bytes are spoken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+__all__ = ["group_reach_options"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def group_reach_options(command: Command) -> Command:
+    """How to reach a multicast group: `interface`, `ttl` and `dialect`."""
+    options = (
+        click.option(
+            "--interface",
+            default="",
+            metavar="NAME|ADDRESS",
+            help="Network interface of the group; 127.0.0.1 stays on this computer. If not given,"
+            " the one the system chooses.",
+        ),
+        click.option(
+            "--ttl",
+            type=click.IntRange(0, 255),
+            default=1,
+            show_default=True,
+            help="How many routers may be passed, and one; 1 stays on the local network.",
+        ),
+        click.option(
+            "--dialect",
+            type=click.Choice(["java", "pycast"]),
+            default="java",
+            show_default=True,
+            help="Whose bytes are spoken in the group.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command

@@ -1,0 +1,43 @@
+"""Metrics of a program that is a handful of numbers: each by its name, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, ProcessCollector
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+__all__ = ["NumberCollector", "number_registry"]
+
+
+class NumberCollector(Collector):
+    """Turns numbers into metrics. `texts` has every name, and what it means.
+
+    Names that end with `_total` are of counters.
+    """
+
+    def __init__(
+        self, texts: Mapping[str, str], numbers: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._texts = texts
+        self._numbers = numbers
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics of this moment."""
+        numbers = self._numbers()
+        for name, text in self._texts.items():
+            if name.endswith("_total"):
+                yield CounterMetricFamily(name.removesuffix("_total"), text, value=numbers[name])
+            else:
+                yield GaugeMetricFamily(name, text, value=numbers[name])
+
+
+def number_registry(
+    texts: Mapping[str, str], numbers: Callable[[], Mapping[str, float]]
+) -> CollectorRegistry:
+    """All metrics of such a program and its process, of which a scrape is made."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NumberCollector(texts, numbers))
+    ProcessCollector(registry=registry)
+    return registry

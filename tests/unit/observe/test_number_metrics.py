@@ -1,0 +1,25 @@
+"""Metrics of a program that is a handful of numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.observe.metrics import written
+from skerry.observe.number_metrics import NumberCollector, number_registry
+
+TEXTS = {"skerry_cups_total": "Cups that were drunk.", "skerry_cups_waiting": "Cups on the table."}
+
+
+def test_names_tell_what_only_grows() -> None:
+    numbers = {"skerry_cups_total": 3.0, "skerry_cups_waiting": 2}
+    text = written(number_registry(TEXTS, lambda: numbers)).decode()
+    assert "# TYPE skerry_cups_total counter" in text
+    assert "# HELP skerry_cups_waiting Cups on the table." in text
+    assert "skerry_cups_total 3.0" in text
+    assert "skerry_cups_waiting 2.0" in text
+    assert "process_start_time_seconds" in text, "and so is the process"
+
+
+def test_a_number_that_is_missing_is_a_fault() -> None:
+    with pytest.raises(KeyError):
+        list(NumberCollector(TEXTS, dict).collect())
