@@ -16,7 +16,7 @@ from skerry.client.aio import open_session
 from skerry.client.interests import Interest
 from skerry.client.session import Session
 from skerry.client.states import Refusal, SpaceState, StateChanged
-from skerry.errors import Disconnected, Refused
+from skerry.errors import Disconnected, Refused, RequestTimedOut
 from skerry.protocol.access.header import Header
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.endings import Ending
@@ -25,6 +25,8 @@ __all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
 
 EVERYTHING: Final = ("/...", "SkerryLedger")
 """Groups that make up all there is: the ledger is told only to those who ask for it by name."""
+_REST_S: Final = 10.0
+"""How long a node may take to say the rest when a recording ends."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,16 +133,26 @@ class NodeSource:
         session.carry()
 
     async def stop(self) -> None:
-        """Hear no more."""
+        """Take what the node had until now, and hear no more."""
         self._is_stopping = True
-        if self._session is not None:
-            await self._session.close()
+        session = self._session
+        if session is not None:
+            if session.core.state is SpaceState.CONNECTED and self._failure is None:
+                await self._take_the_rest(session)
+            await session.close()
         self._witness.end()
 
     def check(self) -> None:
         """Raise what ended it, if it is over."""
         if self._failure is not None:
             raise self._failure
+
+    async def _take_the_rest(self, session: Session) -> None:
+        try:
+            # The answer stands behind all that the node had to say before.
+            await session.flush(_REST_S)
+        except (Disconnected, RequestTimedOut) as error:
+            self._tell(f"what the node said last may be missing: {error}")
 
     def _state_changed(self, change: StateChanged) -> None:
         if change.state is SpaceState.DISCONNECTED:

@@ -14,6 +14,7 @@ import skerry
 import skerry.aio
 from skerry.apps.recorder_node import NodeSource, NodeWishes
 from skerry.apps.recorder_queue import RowQueue
+from skerry.client.loop_thread import LoopThread
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT
 from skerry.engine.admission import Admission, AdmissionConfig
 from skerry.engine.node import NodeCore
@@ -109,6 +110,45 @@ def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
             stage.source.check()
             assert stage.source.taken_count > 3
             assert stage.rows("DotsClient")
+
+    asyncio.run(play())
+
+
+def test_end_comes_after_all_that_the_node_had_by_then(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {})
+    node = LoopThread("node")
+
+    async def play() -> None:
+        await stage.source.start()
+        await stage.until(lambda: stage.source.is_complete)
+        # This loop stands still meanwhile, so what it is sent stays unread.
+        with skerry.connect(stage.place, types=TYPES) as space:
+            for mmsi in range(100):
+                space.publish(Vessel(mmsi=mmsi))
+            space.flush()
+        await stage.source.stop()
+
+    try:
+        node.run(stage.start_node(5))
+        asyncio.run(play())
+        assert len(stage.rows()) == 100
+        assert stage.said == []
+    finally:
+        node.run(stage.stop_node())
+        node.end()
+
+
+def test_end_does_not_wait_for_a_node_that_is_away(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            await stage.stop_node()
+            await stage.until(lambda: stage.source.lost_count == 1)
+            async with asyncio.timeout(1):
+                await stage.source.stop()
+            assert gap_of(stage.rows()[-1]["payload"]).reason.endswith("until the recording ended")
 
     asyncio.run(play())
 
