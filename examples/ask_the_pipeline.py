@@ -82,7 +82,7 @@ finally:
 # ## The recording becomes tables
 
 # %%
-spark = skerry.spark.session("local[2]", memory="1g")
+spark = skerry.spark.session("local[2]", memory="1g", is_brief=True)
 lake = Lake(spark, folder / "lake")
 done = run_all(lake, folder / "recording")
 print(f"{done.row_count} rows")

@@ -3,7 +3,9 @@
 Figures are rows for each second of processor time, of all processes together, because the machine
 is shared. Ours and theirs take turns. The table of the questions about time has 20 million states,
 and then ten times as many: its older buckets are the same files under other names, which a question
-about a later time must not open.
+about a later time must not open. The scan that a question is held against is the same condition on
+all states, by which Spark itself leaves out what is later. Tables are read by sums over each value
+of five columns; of text the lengths, since Spark has no compiled way to the highest one.
 """
 
 from __future__ import annotations
@@ -46,6 +48,8 @@ GROUPED_UPDATE_COUNT = 100_000
 GROUPED_OBJECT_COUNT = 5_000
 """For the way by Python, which takes milliseconds for each object."""
 ROUNDS = 3
+SHORT_ROUNDS = 10
+"""Of what takes a second or less: the JVM compiles for some rounds what it runs."""
 
 TYPE = skerry.define_types("""
 struct BenchTrack { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: float64 lon;
@@ -61,9 +65,7 @@ def run() -> list[Row]:
     with tempfile.TemporaryDirectory() as folder:
         try:
             rows = history_rows(spark, Path(folder))
-            lake = Lake(
-                spark, Path(folder, "lake"), LakeConfig(derived=(), snapshot_rows=16_000_000)
-            )
+            lake = Lake(spark, Path(folder, "lake"), LakeConfig(derived=()))
             fill(lake)
             rows += reading_rows(lake, Path(folder))
             return rows + asking_rows(lake)
@@ -283,12 +285,18 @@ def reading_rows(lake: Lake, folder: Path) -> list[Row]:
     frame.write.json(json_place)
     columns = frame.drop("key").schema
     paths = [str(Path(table.store.root, table.name, file.path)) for file in table.files()]
-    sums = [F.sum("lat"), F.sum("lon"), F.max("name"), F.sum("course"), F.max("valid_to_ns")]
-    question = "select sum(lat), sum(lon), max(name), sum(course), max(valid_to_ns) from "
+    sums = [
+        F.sum("lat"),
+        F.sum("lon"),
+        F.sum(F.length("name")),
+        F.sum("course"),
+        F.max("valid_to_ns"),
+    ]
+    question = "select sum(lat), sum(lon), sum(length(name)), sum(course), max(valid_to_ns) from "
     ours, json_s = in_turns(
         lambda: frame.agg(*sums).collect(),
         lambda: lake.spark.read.schema(columns).json(json_place).agg(*sums).collect(),
-        rounds=ROUNDS,
+        rounds=SHORT_ROUNDS,
     )
     shutil.rmtree(json_place)
     last_ns = START_NS + HOUR_COUNT * HOUR_NS
@@ -300,7 +308,7 @@ def reading_rows(lake: Lake, folder: Path) -> list[Row]:
         lambda: late.where(is_late).agg(*sums).collect(),
         lambda: whole.agg(*sums).collect(),
         lambda: duckdb.execute(f"{question} read_parquet({paths!r})").fetchall(),
-        rounds=ROUNDS,
+        rounds=SHORT_ROUNDS,
     )
     return [
         Row(
@@ -338,10 +346,10 @@ def asking_rows(lake: Lake) -> list[Row]:
     ours, scan = in_turns(
         lambda: consume(tables.asof("BenchTrack", at_ns)),
         lambda: consume(states.where(is_live_at(at_ns))),
-        rounds=ROUNDS,
+        rounds=SHORT_ROUNDS,
     )
     grow(lake)
-    (grown,) = in_turns(lambda: consume(tables.asof("BenchTrack", at_ns)), rounds=ROUNDS)
+    (grown,) = in_turns(lambda: consume(tables.asof("BenchTrack", at_ns)), rounds=SHORT_ROUNDS)
     return [
         Row(
             name="as of an instant, 20 million states",

@@ -21,6 +21,8 @@ START_NS = 1_794_751_200_000_000_000
 """2026-11-15T14:00:00Z"""
 BARE = LakeConfig(derived=())
 """No derived tables: what they say has tests of its own, and they take time."""
+MANY = LakeConfig(derived=(), few_rows=0)
+"""All batches are computed in the way that suits many rows."""
 
 
 class Teller:

@@ -37,13 +37,6 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SKERRY = (sys.executable, "-m", "skerry")
 COUNT, STEPS = 6, 25
-QUICK = (
-    "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.factoryMode=NO_CODEGEN",
-    "spark.sql.codegen.wholeStage=false",
-    "spark.sql.shuffle.partitions=2",
-)
-"""Few rows are quicker interpreted than compiled."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,9 +95,8 @@ def voyage(tmp_path_factory: pytest.TempPathFactory) -> Voyage:
             # The node stays until the recorder has sealed: vessels go with their publisher.
         positions = {mmsi: (v.lat, v.lon) for mmsi, v in fleet.vessels.items()}
     command = [*SKERRY, "pipeline", "run", "--master", "local[2]", "--memory", "1g", "--json"]
-    quick = [word for setting in QUICK for word in ("--conf", setting)]
     done = subprocess.run(
-        [*command, *quick, "--recordings", str(recording), "--tables", str(lake)],
+        [*command, "--recordings", str(recording), "--tables", str(lake)],
         capture_output=True,
         text=True,
         check=False,

@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
+from skerry.spark.lake import LakeConfig
 from skerry.spark.tables import Tables
-from tests.spark.lakes import SECOND_NS, Pipeline, Teller, record
+from tests.spark.lakes import BARE, MANY, SECOND_NS, Pipeline, Teller, record
 from tests.spark.model import Said, State, World, world_of
 
 TYPES = skerry.define_types("""
@@ -33,11 +34,11 @@ FIELDS = {1: "id", 2: "name", 3: "lat", 4: "marks"}
 BATCH_COUNT = 3
 STREAM_COUNT = 40
 KEY_BIT = 1 << 1
-EXAMPLES = 2
-"""The first is the simplest there is; the second is random, and has many streams in it."""
+LENGTH_MIN = 4
+"""Of the longest stream: what Hypothesis tries first is too simple to be worth a job of Spark."""
 
-FEW = settings(
-    max_examples=EXAMPLES,
+ONE = settings(
+    max_examples=1,
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
@@ -132,13 +133,14 @@ def check(spark: Any, lake: Path, expected: World) -> None:
 
 
 @pytest.mark.slow
-@FEW
+@ONE
 @given(
     st.lists(st.lists(steps, min_size=1, max_size=10), min_size=STREAM_COUNT, max_size=STREAM_COUNT)
 )
 def test_states_equal_the_model_when_all_comes_in_its_order(
     spark: Any, many: list[list[dict[str, Any]]]
 ) -> None:
+    assume(max(map(len, many)) >= LENGTH_MIN)
     with tempfile.TemporaryDirectory() as folder:
         pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"))
         # Of two nodes one may be behind the other, and what it says then comes late.
@@ -154,13 +156,15 @@ def test_states_equal_the_model_when_all_comes_in_its_order(
 
 
 @pytest.mark.slow
-@FEW
-@given(st.lists(streams, min_size=STREAM_COUNT, max_size=STREAM_COUNT))
+@pytest.mark.parametrize("config", [BARE, MANY], ids=["few", "many"])
+@ONE
+@given(many=st.lists(streams, min_size=STREAM_COUNT, max_size=STREAM_COUNT))
 def test_states_equal_the_model_whatever_is_late_or_comes_twice(
-    spark: Any, many: list[list[tuple[dict[str, Any], int, int]]]
+    spark: Any, config: LakeConfig, many: list[list[tuple[dict[str, Any], int, int]]]
 ) -> None:
+    assume(max(map(len, many)) >= LENGTH_MIN)
     with tempfile.TemporaryDirectory() as folder:
-        pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"))
+        pipeline = Pipeline(spark, Path(folder, "recordings"), Path(folder, "lake"), config)
         batches: list[list[Update]] = [[] for _ in range(BATCH_COUNT)]
         all_said: list[Said] = []
         for number, stream in enumerate(many, 1):

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
+from skerry.spark.schema import quoted
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -18,11 +20,11 @@ def conformed(frame: DataFrame, schema: T.StructType) -> DataFrame:
     known = {field.name: field.dataType for field in frame.schema}
     kinds = {name: kind.simpleString() for name, kind in known.items()}
     if all(kinds.get(field.name) == field.dataType.simpleString() for field in schema):
-        # The usual case. Every expression is some messages to the JVM, and a name is one.
-        return frame.select(*schema.names)
+        # The usual case. Every expression is some messages to the JVM, and a text is one.
+        return frame.selectExpr(*map(quoted, schema.names))
     return frame.select(
         *(
-            _conformed(F.col(f"`{field.name}`"), known.get(field.name), field.dataType).alias(
+            _conformed(F.col(quoted(field.name)), known.get(field.name), field.dataType).alias(
                 field.name
             )
             for field in schema

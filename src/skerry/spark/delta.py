@@ -20,12 +20,14 @@ import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.spark.schema import spark_schema
+from skerry.spark.few import FEW_BYTES, FEW_ROWS, in_one_task
+from skerry.spark.schema import no_rows, quoted, spark_schema
 from skerry.spark.store import Store, disk_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructField
 
 __all__ = ["Change", "DataFile", "Table", "read_files"]
 
@@ -44,7 +46,9 @@ _MEASURED: Final = (
 _NO_ROOM: Final = re.compile(
     r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
 )
+_PLAIN: Final = re.compile(r"[\w.:-]*", re.ASCII)
 _SNAPPY: Final = "snappy"
+_PLACE: Final = "_metadata.file_path"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,9 +94,12 @@ class Table:
     def log(self) -> DeltaTable | None:
         """The log as it is now, or None if there is no such table."""
         from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
 
-        place = self.store.delta_path(self.name)
-        return DeltaTable(place) if DeltaTable.is_deltatable(place) else None
+        try:
+            return DeltaTable(self.store.delta_path(self.name))
+        except TableNotFoundError:
+            return None
 
     def exists(self) -> bool:
         """Whether anything was ever committed."""
@@ -113,21 +120,31 @@ class Table:
         self,
         spark: SparkSession,
         wanted: Callable[[DataFile], bool] | None = None,
-        schema: pa.Schema | None = None,
         *,
         has_place: bool = False,
     ) -> DataFrame:
-        """The rows of the files that are wanted; `schema` where there may be no table yet.
+        """The rows of the files that are wanted; PipelineError if there is no such table.
 
         With `has_place`, `file_path` says which file each stands in.
         """
+        rows = self.frame_or_none(spark, wanted, has_place=has_place)
+        if rows is None:
+            raise _no_table(self.name, self.store.root)
+        return rows
+
+    def frame_or_none(
+        self,
+        spark: SparkSession,
+        wanted: Callable[[DataFile], bool] | None = None,
+        *,
+        has_place: bool = False,
+    ) -> DataFrame | None:
+        """The same, and None if there is no such table."""
         log = self.log()
         if log is None:
-            if schema is None:
-                raise _no_table(self.name, self.store.root)
-            return spark.createDataFrame([], spark_schema(schema))
+            return None
         found = [file for file in _files_of(log) if wanted is None or wanted(file)]
-        columns = pa.schema(log.schema().to_arrow()) if schema is None else schema
+        columns = pa.schema(log.schema().to_arrow())
         divided = tuple(log.metadata().partition_columns)
         return read_files(
             spark, self.store, self.name, found, columns, divided, has_place=has_place
@@ -220,37 +237,58 @@ def read_files(
     has_place: bool = False,
 ) -> DataFrame:
     """The rows of some files of a table."""
-    from pyspark.sql import functions as F  # noqa: N812
-
     columns = spark_schema(schema)
     if has_place:
         columns = columns.add("file_path", "string")
-    paths = [store.spark_path(f"{table}/{file.path}") for file in files]
-    if not paths:
-        return spark.createDataFrame([], columns)
+    found = list(files)
+    if not found:
+        return no_rows(spark, columns)
+    paths = [store.spark_path(f"{table}/{file.path}") for file in found]
+    folders = {file.path.partition("/")[0] for file in found}
+    if divided_by and len(folders) == 1 and not has_place:
+        # Spark itself reads the parts from names below one folder. Elsewhere they are made of the
+        # path of each row, which costs as much as a few columns.
+        base = store.spark_path(f"{table}/{folders.pop()}")
+        rows = spark.read.schema(columns).option("basePath", base).parquet(*paths)
+        made = rows.selectExpr(*map(quoted, columns.names))
+        return in_one_task(made) if _is_few(found) else made
     inside = spark_schema(pa.schema([f for f in schema if f.name not in divided_by]))
     rows = spark.read.schema(inside).parquet(*paths)
-    place = F.col("_metadata.file_path")
-    chosen: list[Column | str] = []
+    chosen = []
     for column in columns:
         if column.name in divided_by:
-            text = F.regexp_extract(place, f"/{column.name}=([^/]*)/", 1)
-            # Once for the name of the file, once for the name of the part in it.
-            text = _decoded(_decoded(text))
-            part = F.when(text != _NULL_PART, text).cast(column.dataType)
-            chosen.append(part.alias(column.name))
+            chosen.append(f"{_part_text(column, found)} as {column.name}")
         elif has_place and column.name == "file_path":
-            inside_table = F.substring_index(place, f"/{table}/", -1)
-            chosen.append(_decoded(inside_table).alias("file_path"))
+            inside_table = _decoded(f"substring_index({_PLACE}, '/{table}/', -1)")
+            chosen.append(f"{inside_table} as file_path")
         else:
-            chosen.append(column.name)
-    return rows.select(*chosen)
+            chosen.append(quoted(column.name))
+    # As text: an expression is many messages to the JVM.
+    made = rows.selectExpr(*chosen)
+    return in_one_task(made) if _is_few(found) else made
 
 
-def _decoded(text: Column) -> Column:
-    from pyspark.sql import functions as F  # noqa: N812
+def _is_few(files: Sequence[DataFile]) -> bool:
+    rows, size = sum(file.rows for file in files), sum(file.byte_count for file in files)
+    return rows <= FEW_ROWS and size <= FEW_BYTES
 
-    return F.url_decode(F.replace(text, F.lit("+"), F.lit("%2B")))
+
+def _part_text(column: StructField, files: Sequence[DataFile]) -> str:
+    """The value of a column that the files are divided by."""
+    kind = column.dataType.simpleString()
+    values = {file.parts.get(column.name) for file in files}
+    if len(values) == 1:
+        (value,) = values
+        # Names of types come from strangers, and a text means things to Spark.
+        if value is not None and _PLAIN.fullmatch(value):
+            return f"cast('{value}' as {kind})"
+    text = f"regexp_extract({_PLACE}, '/{column.name}=([^/]*)/', 1)"
+    # Once for the name of the file, once for the name of the part in it.
+    return f"cast(nullif({_decoded(_decoded(text))}, '{_NULL_PART}') as {kind})"
+
+
+def _decoded(text: str) -> str:
+    return f"url_decode(replace({text}, '+', '%2B'))"
 
 
 # -- the log

@@ -21,7 +21,8 @@ from skerry.errors import ConfigError, PipelineError
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
 from skerry.spark.delta import Change, DataFile, Table
-from skerry.spark.schema import TypedSchema, spark_schema
+from skerry.spark.few import FEW_ROWS
+from skerry.spark.schema import TypedSchema, no_rows, spark_schema
 from skerry.spark.schema_text import schema_from_text, schema_to_text
 from skerry.spark.store import Store
 from skerry.spark.transforms.derived import DERIVED, Derived
@@ -52,6 +53,8 @@ class LakeConfig:
     """Objects in one part of `latest`, so many as are rewritten for one that changed."""
     compact_files: int = 32
     """Files in one part of a table from which on they are put together."""
+    few_rows: int = FEW_ROWS
+    """Rows of all tables up to which a batch is computed in the way that suits few."""
     derived: tuple[Derived, ...] = DERIVED
 
     def __post_init__(self) -> None:
@@ -110,6 +113,7 @@ class Lake:
         self.trace = trace if trace is not None else _unheard
         """Told of each step before it is done."""
         self._carried_out = -1
+        self._is_large = False
 
     @property
     def checkpoint(self) -> str:
@@ -152,11 +156,10 @@ class Lake:
         columns = spark_schema(table_schema(kind, state.schema))
         if has_place:
             columns = columns.add("file_path", "string")
-        found = self.table(f"{kind}/{state.table}")
-        if not found.exists():
-            return self.spark.createDataFrame([], columns)
-        rows = found.frame(self.spark, wanted, has_place=has_place)
-        return conformed(rows, columns)
+        rows = self.table(f"{kind}/{state.table}").frame_or_none(
+            self.spark, wanted, has_place=has_place
+        )
+        return no_rows(self.spark, columns) if rows is None else conformed(rows, columns)
 
     def stage(self, kind: str, state: TypeState, frame: DataFrame, *, label: str) -> list[DataFile]:
         """Write rows as files of a table of a type that are not in its log yet."""
@@ -164,6 +167,14 @@ class Lake:
         name = f"{kind}/{state.table}"
         self.trace(f"stage {name}")
         return self.table(name).stage(conformed(frame, columns), DIVIDED_BY[kind], label=label)
+
+    def has_few(self, row_count: int) -> bool:
+        """Whether all tables together have few rows, with so many more."""
+        if not self._is_large:
+            files = (file for name in self.names() for file in self.table(name).files())
+            rows = row_count + sum(file.rows for file in files)
+            self._is_large = rows > self.config.few_rows
+        return not self._is_large
 
     # -- plans
 

@@ -12,16 +12,27 @@ from pyspark.sql.datasource import InputPartition
 
 from skerry.errors import PipelineError
 from skerry.recording.index import NO_CRC, Batch, Segment
+from skerry.recording.plain_rows import time_text
 from skerry.runtime.recordings.folders import find_recordings
 from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.schema.model import StructType
 from skerry.spark.options import ReadOptions
 
-__all__ = ["Recordings", "Run", "Runs", "Wanted", "definitions", "pack", "runs", "segments"]
+__all__ = [
+    "Recordings",
+    "Run",
+    "Runs",
+    "Wanted",
+    "definitions",
+    "dropped",
+    "pack",
+    "runs",
+    "segments",
+]
 
 _TASK_COUNT_MIN: Final = max(4, os.cpu_count() or 1)
 """Tasks that a read is cut into where it is large enough, so that no core is idle."""
-_TASK_BYTES_MIN: Final = 4 * 1024 * 1024
+_TASK_BYTES_MIN: Final = 16 * 1024 * 1024
 """A smaller task takes longer to start than to do."""
 
 
@@ -128,6 +139,24 @@ def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
         for segment in by_id[name].segments():
             if first <= segment.line < stop:
                 yield by_id[name], segment
+
+
+def dropped(options: ReadOptions) -> Iterator[str]:
+    """What is missing within the ranges asked for, since nobody read it before it was dropped."""
+    by_id = {recording.id: recording for recording in Recordings(options.paths).all()}
+    for name, first, stop in options.ranges or ():
+        recording = by_id[name]
+        recording.segments()
+        gone = recording.dropped_between(first, stop)
+        if gone:
+            rows = sum(segment.rows for segment in gone)
+            since = time_text(min(segment.time_min_ns for segment in gone))
+            until = time_text(max(segment.time_max_ns for segment in gone))
+            reasons = " and ".join(sorted({recording.dropped[segment.name] for segment in gone}))
+            yield (
+                f"{rows} rows of {recording.folder} from {since} to {until} were dropped for their"
+                f" {reasons} before they were read"
+            )
 
 
 def runs(found: Iterable[tuple[Recording, Segment]], wanted: Wanted) -> Iterator[Run]:

@@ -32,6 +32,7 @@ from skerry.schema.model import (
 )
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql import types as spark_types
 
 __all__ = [
@@ -43,7 +44,9 @@ __all__ = [
     "TypedSchema",
     "arrow_type",
     "group_definitions",
+    "no_rows",
     "payload_schema",
+    "quoted",
     "spark_schema",
     "typed_schema",
 ]
@@ -184,11 +187,24 @@ _UNKNOWN_TYPE: Final = pa.map_(
 )
 
 
+def quoted(name: str) -> str:
+    """The name of a column within a text for Spark; names of fields come from strangers."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def spark_schema(schema: pa.Schema) -> spark_types.StructType:
     """The same columns as Spark names them."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(schema)
+
+
+def no_rows(spark: SparkSession, columns: spark_types.StructType) -> DataFrame:
+    """A frame without rows, of which Spark knows that: it plans neither reads nor joins for it."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    empty = to_arrow_schema(columns, timezone="UTC").empty_table()
+    return spark.createDataFrame(empty, columns)
 
 
 # -- several definitions

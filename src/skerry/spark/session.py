@@ -18,6 +18,7 @@ from skerry.runtime.places import make_folder
 from skerry.runtime.whole_files import replace_files
 from skerry.spark.daemon import MODULE
 from skerry.spark.extras import require_spark
+from skerry.spark.few import FOR_FEW
 from skerry.spark.shipping import ship_package
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = [
     "FILTER_PUSHDOWN",
     "core_count",
+    "is_in_this_process",
     "is_on_this_computer",
     "register",
     "session",
@@ -34,11 +36,14 @@ __all__ = [
 
 FILTER_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 """Without it Spark refuses every Python source that can use filters."""
+_SUBSTITUTE: Final = "spark.sql.variable.substitute"
 
 _ALWAYS: Final = {
     FILTER_PUSHDOWN: "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Names of fields come from strangers, and are not to be filled in from the environment.
+    _SUBSTITUTE: "false",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
@@ -54,6 +59,8 @@ appender.stderr.layout.type = PatternLayout
 appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """
 """How the JVM logs. Without it, a dozen lines on every start tell how to adjust the log."""
+_BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""A JVM that is about to end has no use for its second compiler, which takes half of its time."""
 _LOOPBACK: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -67,11 +74,13 @@ def session(
     memory: str = "2g",
     conf: Mapping[str, str] | None = None,
     ship: bool | None = None,
+    is_brief: bool = False,
 ) -> SparkSession:
     """A session with the data source `skerry`; the one that runs already, if there is one.
 
     `memory` is that of the driver, which on `local` does all the work. `ship` says whether the
-    package goes to the executors: by default only to those of a cluster that do not have it.
+    package goes to the executors: by default only to those of a cluster that do not have it. With
+    `is_brief` it is set up for few rows and a soon end.
     """
     require_spark()
     from pyspark.errors import PySparkException
@@ -80,7 +89,7 @@ def session(
     if SparkSession.getActiveSession() is None:
         _prepare_start(master)
     builder = SparkSession.builder.master(master).appName(app_name)
-    for name, value in settings(master, memory=memory, conf=conf).items():
+    for name, value in settings(master, memory=memory, conf=conf, is_brief=is_brief).items():
         builder = builder.config(name, value)
     try:
         spark = builder.getOrCreate()
@@ -122,11 +131,18 @@ def register(spark: SparkSession) -> None:
     """Make the data source `skerry` known to a session, whoever made it."""
     from skerry.spark.source import SkerrySource
 
-    spark.conf.set(FILTER_PUSHDOWN, "true")
+    for name in (FILTER_PUSHDOWN, _SUBSTITUTE):
+        spark.conf.set(name, _ALWAYS[name])
     spark.dataSource.register(SkerrySource)
 
 
-def settings(master: str, *, memory: str, conf: Mapping[str, str] | None = None) -> dict[str, str]:
+def settings(
+    master: str,
+    *,
+    memory: str,
+    conf: Mapping[str, str] | None = None,
+    is_brief: bool = False,
+) -> dict[str, str]:
     """What a session on this master is built with; `conf` has the last word."""
     chosen = dict(_ALWAYS)
     chosen["spark.driver.memory"] = memory
@@ -136,6 +152,9 @@ def settings(master: str, *, memory: str, conf: Mapping[str, str] | None = None)
         chosen["spark.python.daemon.module"] = MODULE
         # More partitions than cores only cost, where no memory is added with them.
         chosen["spark.sql.shuffle.partitions"] = str(core_count(master))
+        if is_brief and is_in_this_process(master):
+            chosen["spark.driver.extraJavaOptions"] += f" {_BRIEF_JAVA}"
+            chosen |= FOR_FEW
     else:
         chosen["spark.log.level"] = "ERROR"
     return chosen | dict(conf or {})
@@ -144,6 +163,11 @@ def settings(master: str, *, memory: str, conf: Mapping[str, str] | None = None)
 def is_on_this_computer(master: str) -> bool:
     """Whether driver and executors are all here: `local[...]` and `local-cluster[...]`."""
     return master == "local" or master.startswith(("local[", "local-cluster["))
+
+
+def is_in_this_process(master: str) -> bool:
+    """Whether driver and executors are one: `local[...]`."""
+    return master == "local" or master.startswith("local[")
 
 
 def core_count(master: str) -> int:

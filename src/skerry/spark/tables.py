@@ -90,11 +90,13 @@ class Tables:
         def may_hold(file: DataFile) -> bool:
             if since_ns is not None and file.high.get("valid_from_ns", at_ns) <= since_ns:
                 return False
-            has_begun = file.low.get("valid_from_ns", at_ns) <= at_ns
-            return has_begun and file.high.get("valid_to_ns", at_ns + 1) > at_ns
+            return has_begun(file) and file.high.get("valid_to_ns", at_ns + 1) > at_ns
+
+        def has_begun(file: DataFile) -> bool:
+            return file.low.get("valid_from_ns", at_ns) <= at_ns
 
         history = self._lake.rows("history", state, may_hold)
-        latest = self._lake.rows("latest", state)
+        latest = self._lake.rows("latest", state, has_begun)
         columns = [name for name in latest.columns if name != "part"]
         frames = [history.select(*columns), latest.select(*columns)]
         if since_ns is None:

@@ -89,3 +89,14 @@ def test_two_may_not_write_at_once(tmp_path: Path) -> None:
 
 def test_columns_are_named_as_delta_does() -> None:
     assert '"name":"order_ns"' in delta_schema(SCHEMA).replace(" ", "")
+
+
+def test_few_are_all_rows_of_all_tables_and_those_to_come(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path, LakeConfig(few_rows=10))
+    assert lake.has_few(10)
+    for name in ("links", "latest/Vessel"):
+        work = change(name, data_file(tmp_path, name, "a.parquet", 1, 2, 3, 4))
+        lake.table(name).commit(work, application="x", version=0)
+    assert lake.has_few(2)
+    assert not lake.has_few(3)
+    assert not lake.has_few(0), "tables grow, and are not looked at again"

@@ -13,10 +13,21 @@ import pytest
 import skerry
 from skerry.codec.envelope import Update
 from skerry.errors import PipelineError, RecordingError
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.options import ReadOptions, read_options
-from skerry.spark.planning import Recordings, Run, Runs, Wanted, definitions, pack, runs, segments
+from skerry.spark.planning import (
+    Recordings,
+    Run,
+    Runs,
+    Wanted,
+    definitions,
+    dropped,
+    pack,
+    runs,
+    segments,
+)
 
 TYPES = skerry.define_types("struct A { 1: [key] uint8 id; } struct B { 1: [key] uint8 id; }")
 NEWER = skerry.define_types("struct A { 1: [key] uint8 id; 2: string name; }")
@@ -89,6 +100,19 @@ def test_lines_of_a_manifest_can_be_asked_for(folder: Path) -> None:
     assert [segment.line for _, segment in segments(wanted)] == [second]
     with pytest.raises(PipelineError, match="no recording feed"):
         list(segments(options(folder, range='[["feed", 0, 1]]')))
+
+
+def test_what_was_dropped_before_it_was_read_is_told(folder: Path) -> None:
+    (recording,) = open_recordings(folder)
+    first, _ = recording.segments()
+    manifest = Manifest(folder)
+    with manifest.locked():
+        manifest.add_dropped(first.name, "age", sync=False)
+    first.path.unlink()
+    (told,) = dropped(options(folder, range=f'[["{recording.id}", 0, 3]]'))
+    assert told.startswith(f"{first.rows} rows of {folder} from 1970-01-01T00:00:00")
+    assert told.endswith("were dropped for their age before they were read")
+    assert list(dropped(options(folder, range=f'[["{recording.id}", 1, 3]]'))) == []
 
 
 def test_definitions_are_found_in_the_order_they_were_used(folder: Path) -> None:

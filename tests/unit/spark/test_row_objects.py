@@ -9,7 +9,7 @@ from uuid import UUID
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 import skerry
 from skerry.errors import PipelineError
@@ -84,6 +84,7 @@ def test_a_value_that_does_not_fit_is_refused(row: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
+@settings(max_examples=40)
 @given(strategies.struct_types().flatmap(strategies.objects_of))
 def test_what_was_decoded_can_be_published_again(obj: skerry.Struct) -> None:
     struct: StructType = obj.descriptor

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 
 from skerry.errors import PipelineError
 from skerry.schema.model import NamedType, StructType
@@ -12,6 +12,7 @@ from skerry.spark.schema_text import schema_from_text, schema_to_text
 from skerry.testing import strategies
 
 
+@settings(max_examples=40)
 @given(strategies.type_sets(count_max=3))
 def test_a_schema_comes_back_from_its_text(types: tuple[NamedType, ...]) -> None:
     for struct in types:

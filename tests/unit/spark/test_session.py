@@ -7,7 +7,14 @@ import os
 import pytest
 
 from skerry.spark.daemon import MODULE
-from skerry.spark.session import FILTER_PUSHDOWN, core_count, is_on_this_computer, settings
+from skerry.spark.few import FOR_FEW
+from skerry.spark.session import (
+    FILTER_PUSHDOWN,
+    core_count,
+    is_in_this_process,
+    is_on_this_computer,
+    settings,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +29,7 @@ from skerry.spark.session import FILTER_PUSHDOWN, core_count, is_on_this_compute
 )
 def test_masters_on_this_computer_and_their_cores(master: str, cores: int) -> None:
     assert is_on_this_computer(master)
+    assert is_in_this_process(master) == ("cluster" not in master)
     assert core_count(master) == cores
     chosen = settings(master, memory="1g")
     assert chosen["spark.sql.shuffle.partitions"] == str(cores)
@@ -44,3 +52,12 @@ def test_what_the_caller_sets_has_the_last_word() -> None:
     assert chosen["spark.sql.shuffle.partitions"] == "9"
     assert chosen["spark.driver.memory"] == "3g"
     assert chosen["spark.sql.session.timeZone"] == "UTC"
+
+
+def test_a_brief_session_is_set_up_for_few_rows_unless_it_is_elsewhere() -> None:
+    chosen = settings("local[2]", memory="1g", is_brief=True)
+    assert FOR_FEW.items() <= chosen.items()
+    assert "TieredStopAtLevel=1" in chosen["spark.driver.extraJavaOptions"]
+    assert "log4j2" in chosen["spark.driver.extraJavaOptions"]
+    assert "TieredStop" not in settings("local[2]", memory="1g")["spark.driver.extraJavaOptions"]
+    assert settings("yarn", memory="1g", is_brief=True) == settings("yarn", memory="1g")

@@ -8,7 +8,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import SparkChoice, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
 
 __all__ = ["between"]
 
@@ -58,7 +58,7 @@ def between(
     if to_ns < from_ns:
         raise click.UsageError("--to is before --from")
     output = current_output()
-    with choice.session(output, "skerry pipeline between") as spark:
+    with choice.session(output, "skerry pipeline between", is_brief=is_little(tables)) as spark:
         from skerry.spark.lake import Lake
         from skerry.spark.tables import Tables
 

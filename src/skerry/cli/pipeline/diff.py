@@ -8,7 +8,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import SparkChoice, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
 
 __all__ = ["diff"]
 
@@ -45,7 +45,7 @@ def diff(
           --from 2026-11-15T14:00Z --to 2026-11-15T15:00Z
     """
     output = current_output()
-    with choice.session(output, "skerry pipeline diff") as spark:
+    with choice.session(output, "skerry pipeline diff", is_brief=is_little(tables)) as spark:
         from skerry.spark.lake import Lake
         from skerry.spark.tables import Tables
 

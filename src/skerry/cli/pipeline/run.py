@@ -7,6 +7,7 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
+    is_little,
     recordings_option,
     spark_options,
     tables_option,
@@ -48,7 +49,9 @@ def run(
     output = current_output()
     watch = Watch()
     with (
-        choice.session(output, "skerry pipeline run") as spark,
+        choice.session(
+            output, "skerry pipeline run", is_brief=is_little(tables, recordings)
+        ) as spark,
         # After the session: Spark puts a handler of its own in place.
         stop_on_signals() as stop,
         served_metrics(metrics, watch, output),

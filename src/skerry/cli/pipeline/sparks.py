@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SparkChoice",
     "elsewhere",
+    "is_little",
     "recordings_option",
     "spark_options",
     "spoken_faults",
@@ -51,15 +52,20 @@ class SparkChoice:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
-    def session(self, output: Output, app_name: str) -> Iterator[SparkSession]:
-        """Inside, a session; one that was there before stays. Faults of Spark are PipelineError."""
+    def session(
+        self, output: Output, app_name: str, *, is_brief: bool = False
+    ) -> Iterator[SparkSession]:
+        """Inside, a session; one that was there before stays. Faults of Spark are PipelineError.
+
+        With `is_brief` it is one for few rows.
+        """
         from skerry.spark.extras import require_spark
 
         require_spark()
         from pyspark.sql import SparkSession
 
         is_ours = SparkSession.getActiveSession() is None
-        spark = self._started(output, app_name)
+        spark = self._started(output, app_name, is_brief)
         try:
             with spoken_faults():
                 yield spark
@@ -69,19 +75,40 @@ class SparkChoice:
                 with suppress(Exception):
                     spark.stop()
 
-    def _started(self, output: Output, app_name: str) -> SparkSession:
+    def _started(self, output: Output, app_name: str, is_brief: bool) -> SparkSession:
         from skerry.spark.session import session
 
         with elsewhere() as (words, people):
             try:
                 with waiting(output, f"starting Spark on {self.master}", people):
                     return session(
-                        self.master, app_name=app_name, memory=self.memory, conf=self.conf
+                        self.master,
+                        app_name=app_name,
+                        memory=self.memory,
+                        conf=self.conf,
+                        is_brief=is_brief,
                     )
             except PipelineError:
                 raise
             except Exception as error:
                 raise _not_started(self.master, error, words) from error
+
+
+def is_little(tables: str, recordings: str | None = None) -> bool:
+    """Whether the tables are small, and what is recorded is not much: Spark will be done soon."""
+    from skerry.spark.extras import require_spark
+
+    require_spark()
+    from skerry.spark.few import FEW_BYTES, FEW_ROWS
+    from skerry.spark.jobs.stream import backlog
+    from skerry.spark.store import Store
+
+    if "://" in tables.removeprefix("file://"):
+        # To list all files that are elsewhere takes longer than it can gain.
+        return False
+    if recordings is not None and backlog([recordings], {}) > FEW_ROWS:
+        return False
+    return sum(file.byte_count for file in Store(tables).listed("")) <= FEW_BYTES
 
 
 def spark_options(command: Command) -> Command:

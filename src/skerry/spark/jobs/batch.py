@@ -5,25 +5,33 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skerry.recording.index import Segment
+from skerry.runtime.recordings.reader import Recording
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.delta import Change
+from skerry.spark.few import AT_ONCE, FEW_BYTES, few_rows, in_one_task, side_by_side
 from skerry.spark.jobs.building import stage_derived
 from skerry.spark.jobs.damage import damaged_segments
 from skerry.spark.jobs.definitions import Content, content_of_segments
-from skerry.spark.jobs.typed import Interval, stage_type
+from skerry.spark.jobs.typed import Interval, Staged, stage_type
 from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.options import read_options
-from skerry.spark.planning import segments
+from skerry.spark.planning import dropped, runs, segments
+from skerry.spark.reading import read_here
+from skerry.spark.schema import spark_schema
 from skerry.spark.schema_text import schema_to_text
+from skerry.spark.session import is_in_this_process
+from skerry.spark.source import shape_of
 from skerry.spark.transforms.dedupe import distinct_rows, unseen_rows, with_identity
 from skerry.spark.transforms.raw import raw_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, DataFrameReader
+    from pyspark.sql import DataFrame
 
 __all__ = ["Range", "process_batch"]
 
@@ -40,24 +48,39 @@ class _Input:
     lake: Lake
     paths: tuple[str, ...]
     ranges: tuple[Range, ...]
-    segments: tuple[tuple[str, Segment], ...]
-    """Each with the id of its recording."""
+    segments: tuple[tuple[Recording, Segment], ...]
+    """Each with its recording."""
+
+    @property
+    def row_count(self) -> int:
+        return sum(segment.rows for _, segment in self.segments)
+
+    @property
+    def is_few(self) -> bool:
+        """Whether the batch is computed in the way that suits few rows."""
+        size = sum(segment.byte_count for _, segment in self.segments)
+        return self.is_read_here and size <= FEW_BYTES and self.lake.has_few(self.row_count)
+
+    @property
+    def is_read_here(self) -> bool:
+        """Whether the driver reads the recordings itself; on a cluster the executors do."""
+        master = self.lake.spark.sparkContext.master or ""
+        return is_in_this_process(master) and self.row_count <= self.lake.config.few_rows
 
     def typed(self, state: TypeState, numbers: Sequence[int]) -> DataFrame:
         """Rows of some definitions of a type."""
-        return (
-            self._reader(self.ranges)
-            .option("type", state.schema.type_name)
-            .option("fingerprints", ",".join(map(str, numbers)))
-            .option("definition", schema_to_text(state.schema))
-            .load()
+        return self._rows(
+            self.ranges,
+            type=state.schema.type_name,
+            fingerprints=",".join(map(str, numbers)),
+            definition=schema_to_text(state.schema),
         )
 
-    def recorded(self, names: Iterable[str]) -> DataFrame:
-        """All rows of some segments, as they were recorded."""
+    def recorded(self, names: Iterable[str], types: Iterable[str]) -> DataFrame:
+        """Rows of some segments, as they were recorded: at least all of these types, and gaps."""
         wanted = set(names)
-        ranges = [(i, s.line, s.line + 1) for i, s in self.segments if s.name in wanted]
-        return self._reader(tuple(ranges)).load()
+        chosen = [(r, s) for r, s in self.segments if s.name in wanted]
+        return self._rows([(r.id, s.line, s.line + 1) for r, s in chosen], gaps_and=tuple(types))
 
     def intervals(self, type_name: str) -> Iterator[Interval]:
         """The times that rows of a type are of."""
@@ -66,12 +89,19 @@ class _Input:
                 if type_name in batch.types:
                     yield batch.time_min_ns, batch.time_max_ns
 
-    def _reader(self, ranges: Sequence[Range]) -> DataFrameReader:
-        return (
-            self.lake.spark.read.format("skerry")
-            .option("paths", json.dumps(self.paths))
-            .option("range", json.dumps(ranges))
-        )
+    def _rows(
+        self, ranges: Sequence[Range], *, gaps_and: Sequence[str] | None = None, **options: str
+    ) -> DataFrame:
+        options |= {"paths": json.dumps(self.paths), "range": json.dumps(ranges)}
+        spark = self.lake.spark
+        if self.is_read_here:
+            shape = shape_of(read_options(options))
+            lines = {(name, line) for name, first, stop in ranges for line in range(first, stop)}
+            found = ((r, s) for r, s in self.segments if (r.id, s.line) in lines)
+            table = read_here(runs(found, shape.wanted), shape, gaps_and=gaps_and)
+            if table is not None:
+                return in_one_task(spark.createDataFrame(table, spark_schema(shape.schema)))
+        return spark.read.format("skerry").options(**options).load()
 
 
 def process_batch(
@@ -87,57 +117,58 @@ def process_batch(
         lake.carry_out(last)
     if last.query == query and last.batch >= batch:
         return last
-    plan = _planned(lake, tuple(paths), tuple(ranges), last, query=query, batch=batch)
+    options = read_options({"paths": json.dumps(paths), "range": json.dumps(ranges)})
+    source = _Input(
+        lake=lake, paths=tuple(paths), ranges=tuple(ranges), segments=tuple(segments(options))
+    )
+    is_few = source.is_few
+    with few_rows(lake.spark) if is_few else nullcontext():
+        plan = _planned(source, last, at_once=AT_ONCE if is_few else 1)
+    notices = (*plan.notices, *dropped(options))
+    plan = replace(plan, query=query, batch=batch, notices=notices)
     lake.write_plan(plan)
     lake.carry_out(plan)
     for notice in plan.notices:
-        _LOG.warning("a type has tables of its own", extra={"detail": notice})
+        _LOG.warning("notice", extra={"detail": notice})
     _LOG.info("batch done", extra={"batch": batch, "rows": plan.row_count})
     return plan
 
 
-def _planned(
-    lake: Lake,
-    paths: tuple[str, ...],
-    ranges: tuple[Range, ...],
-    last: Plan,
-    *,
-    query: str,
-    batch: int,
-) -> Plan:
+def _planned(source: _Input, last: Plan, *, at_once: int) -> Plan:
     """Write all files of a batch, and say what has to be done with them."""
+    lake = source.lake
     number = last.number + 1
     label = f"b{number:08}"
-    options = read_options({"paths": json.dumps(paths), "range": json.dumps(ranges)})
-    found = tuple((recording.id, segment) for recording, segment in segments(options))
-    source = _Input(lake=lake, paths=paths, ranges=ranges, segments=found)
-    content = content_of_segments((segment for _, segment in found), last.types)
+    content = content_of_segments((segment for _, segment in source.segments), last.types)
     states = dict(content.states)
+    jobs = [partial(_stage_type, source, states[t], n, label) for t, n in content.used.items()]
     changes: dict[str, Change] = {}
     row_count = 0
-    for table, numbers in content.used.items():
-        state = states[table]
-        rows = source.typed(state, numbers)
-        intervals = source.intervals(state.schema.type_name)
-        staged = stage_type(lake, state, rows, intervals, label=label)
+    for staged in side_by_side(jobs, at_once):
         if staged is not None:
-            states[table] = staged.state
+            states[staged.state.table] = staged.state
             changes |= {change.table: change for change in staged.changes}
             row_count += staged.row_count
     raw = _stage_raw(source, content, label)
     if raw is not None:
         changes["raw"] = raw
         row_count += sum(file.rows for file in raw.added)
-    changes |= stage_derived(lake, states, changes, label=label)
+    changes |= stage_derived(lake, states, changes, label=label, at_once=at_once)
     return Plan(
         number=number,
-        query=query,
-        batch=batch,
         types=states,
         changes=tuple(changes.values()),
         notices=content.notices,
         row_count=row_count,
     )
+
+
+def _stage_type(
+    source: _Input, state: TypeState, numbers: Sequence[int], label: str
+) -> Staged | None:
+    rows = source.typed(state, numbers)
+    intervals = source.intervals(state.schema.type_name)
+    return stage_type(source.lake, state, rows, intervals, label=label)
 
 
 def _stage_raw(source: _Input, content: Content, label: str) -> Change | None:
@@ -151,7 +182,7 @@ def _stage_raw(source: _Input, content: Content, label: str) -> Change | None:
     if not names:
         return None
     types = lake.spark.createDataFrame(list(content.undescribed), "type string, fingerprint bigint")
-    rows = distinct_rows(with_identity(raw_rows(source.recorded(names), types)))
+    rows = distinct_rows(with_identity(raw_rows(source.recorded(names, undescribed), types)))
     table = lake.table("raw")
     if table.exists():
         rows = unseen_rows(rows, with_identity(table.frame(lake.spark)))

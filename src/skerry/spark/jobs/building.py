@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
@@ -18,6 +19,7 @@ from skerry.spark.buckets import (
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
 from skerry.spark.delta import Change, DataFile, read_files
+from skerry.spark.few import side_by_side
 from skerry.spark.lake import Lake, TypeState, delta_schema
 from skerry.spark.schema import spark_schema
 from skerry.spark.transforms.derived import Derived
@@ -25,7 +27,7 @@ from skerry.spark.transforms.derived import Derived
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchInputs", "stage_derived"]
+__all__ = ["BatchInputs", "stage_derived", "waves"]
 
 
 class BatchInputs:
@@ -114,32 +116,56 @@ class BatchInputs:
 
 
 def stage_derived(
-    lake: Lake, states: Mapping[str, TypeState], changes: Mapping[str, Change], *, label: str
+    lake: Lake,
+    states: Mapping[str, TypeState],
+    changes: Mapping[str, Change],
+    *,
+    label: str,
+    at_once: int = 1,
 ) -> dict[str, Change]:
     """Write the files of all derived tables for what the changes touch."""
     made = dict(changes)
     hours = _touched_hours(lake, changes)
     if not hours:
         return {}
-    for derived in lake.config.derived:
+
+    def stage(derived: Derived) -> Change | None:
         parts = hours if derived.partition_by == "hour" else frozenset(h[:10] for h in hours)
-        inputs = BatchInputs(lake, states, made, derived, parts)
-        rows = conformed(derived.build(inputs), derived.schema)
-        table = lake.table(derived.name)
-        lake.trace(f"stage {derived.name}")
-        added = table.stage(rows, [derived.partition_by], label=label)
-        removed = table.files(_is_in(derived.partition_by, parts))
-        if not added and not removed and table.exists():
-            continue
-        schema = _arrow(derived)
-        made[derived.name] = Change(
-            table=derived.name,
-            schema=delta_schema(schema),
-            divided_by=(derived.partition_by,),
-            added=tuple(added),
-            removed=tuple(file.path for file in removed),
-        )
+        inputs = BatchInputs(lake, states, dict(made), derived, parts)
+        return _staged(lake, inputs, derived, label)
+
+    for wave in waves(lake.config.derived):
+        found = side_by_side([partial(stage, derived) for derived in wave], at_once)
+        made |= {change.table: change for change in found if change is not None}
     return {name: change for name, change in made.items() if name not in changes}
+
+
+def waves(derived: Iterable[Derived]) -> Iterator[list[Derived]]:
+    """Tables that can be made at the same time, then those that are made of them, and so on."""
+    wave: list[Derived] = []
+    for item in derived:
+        if any(other.name in item.made_of for other in wave):
+            yield wave
+            wave = []
+        wave.append(item)
+    yield wave
+
+
+def _staged(lake: Lake, inputs: BatchInputs, derived: Derived, label: str) -> Change | None:
+    rows = conformed(derived.build(inputs), derived.schema)
+    table = lake.table(derived.name)
+    lake.trace(f"stage {derived.name}")
+    added = table.stage(rows, [derived.partition_by], label=label)
+    removed = table.files(_is_in(derived.partition_by, inputs.parts))
+    if not added and not removed and table.exists():
+        return None
+    return Change(
+        table=derived.name,
+        schema=delta_schema(_arrow(derived)),
+        divided_by=(derived.partition_by,),
+        added=tuple(added),
+        removed=tuple(file.path for file in removed),
+    )
 
 
 def _is_in(column: str, parts: frozenset[str]) -> Callable[[DataFile], bool]:

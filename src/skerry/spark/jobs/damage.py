@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from skerry.errors import PipelineError
 from skerry.recording.format import block_at
 from skerry.recording.index import NO_CRC, Segment
 from skerry.runtime.recordings.segment_files import map_file
@@ -33,11 +32,8 @@ def damaged_segments(spark: SparkSession, segments: Sequence[Segment]) -> set[st
 
 
 def is_damaged(segment: Segment) -> bool:
-    """Whether a batch of the segment is damaged; PipelineError if there is no such file."""
-    try:
-        data = map_file(segment.path)
-    except OSError as error:
-        raise PipelineError(f"cannot read segment {segment.name}: {error}") from error
+    """Whether a batch of the segment is damaged; RecordingError if there is no such file."""
+    data = map_file(segment.path)
     for noted in segment.batches:
         if noted.crc == NO_CRC or noted.stop > len(data):
             return True

@@ -22,13 +22,11 @@ from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table
 from skerry.spark.delta import Change, DataFile, read_files
 from skerry.spark.jobs.lateness import Moved, Rebuilding, rebuilding, reordered
 from skerry.spark.lake import Lake, TypeState, delta_schema
-from skerry.spark.schema import spark_schema
+from skerry.spark.schema import quoted, spark_schema
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
 from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
 from skerry.spark.transforms.merge import (
     CLOSED,
-    GONE,
-    OPEN,
     cleared_tags,
     merged,
     steps_of_gone,
@@ -79,6 +77,7 @@ class _TypeBatch:
         self.fields = field_columns(state.schema)
         self.changes: dict[str, Change] = {}
         self._at_end = at_end
+        self._update_count = 0
 
     def stage(self, rows: DataFrame, intervals: list[Interval]) -> Staged | None:
         files = self._stage_rows(rows, intervals)
@@ -89,10 +88,11 @@ class _TypeBatch:
         self._change("updates", files, () if moved is None else moved.files)
         clocks = advanced(self.state.clocks, survey.blocks)
         self.state = replace(self.state, clocks=clocks)
+        self._update_count = sum(file.rows for file in files)
         if self.state.is_cached:
             self._stage_states(self._staged(files), survey, moved)
         self._widen()
-        new = sum(file.rows for file in files)
+        new = self._update_count
         new -= 0 if moved is None else moved.row_count
         return Staged(state=self.state, changes=tuple(self.changes.values()), row_count=new)
 
@@ -108,9 +108,9 @@ class _TypeBatch:
 
     def _named(self, rows: DataFrame) -> DataFrame:
         """Typed rows with the column names of the table."""
-        fields = {field.source: field.name for field in self.fields}
-        return rows.select(
-            *(F.col(f"`{name}`").alias(fields.get(name, name)) for name in rows.columns)
+        names = {field.source: field.name for field in self.fields}
+        return rows.selectExpr(
+            *(f"{quoted(name)} as {quoted(names.get(name, name))}" for name in rows.columns)
         )
 
     def _known(self, intervals: list[Interval]) -> DataFrame | None:
@@ -179,36 +179,44 @@ class _TypeBatch:
     # -- states
 
     def _stage_states(self, updates: DataFrame, survey: Survey, moved: Moved | None) -> None:
-        latest, gone = (self.lake.rows(kind, self.state) for kind in ("latest", "gone"))
         touched = updates.groupBy(*OBJECT).agg(F.min(F.struct(*ORDER)).alias("first"))
-        if moved is not None or self._is_late(touched, latest, gone):
+        if moved is not None or self._is_late(touched):
             late = rebuilding(self.lake, self.state, self.fields, updates, moved)
-            self._stage_rebuilt(late, latest, gone)
+            self._stage_rebuilt(late)
             return
-        steps = [
-            steps_of_states(_of(latest, touched), self.fields),
-            steps_of_gone(_of(gone, touched), latest, self.fields),
-            steps_of_updates(updates, self.fields),
-        ]
+        steps = [steps_of_updates(updates, self.fields)]
+        if self._has("latest"):
+            latest = self.lake.rows("latest", self.state)
+            steps.append(steps_of_states(_of(latest, touched), self.fields))
+        if self._has("gone"):
+            gone = self.lake.rows("gone", self.state)
+            steps.append(steps_of_gone(_of(gone, touched), updates, self.fields))
         found = merged(reduce(DataFrame.unionByName, steps), self.fields, cleared=survey.cleared)
-        self._stage_merged(self._keep(found), touched, latest, gone)
+        self._stage_merged(self._keep(found), touched, has_removes=survey.has_removes)
 
-    def _is_late(self, touched: DataFrame, latest: DataFrame, gone: DataFrame) -> bool:
+    def _has(self, kind: str) -> bool:
+        """Whether a table of the type has any rows."""
+        return bool(self.lake.table(f"{kind}/{self.state.table}").files())
+
+    def _is_late(self, touched: DataFrame) -> bool:
         """Whether an object is known to have changed after something that is new."""
-        tables = (self.lake.table(f"{kind}/{self.state.table}") for kind in ("latest", "gone"))
-        if not any(table.exists() for table in tables):
+        known = [
+            _last(self.lake.rows(kind, self.state), time)
+            for kind, time in (("latest", "valid_from_ns"), ("gone", "removed_ns"))
+            if self._has(kind)
+        ]
+        if not known:
             return False
-        known = _last(latest, "valid_from_ns").unionByName(_last(gone, "removed_ns"))
-        later = touched.join(known, on=list(OBJECT), how="inner").where(
-            F.col("first") <= F.col("last")
-        )
+        later = touched.join(
+            reduce(DataFrame.unionByName, known), on=list(OBJECT), how="inner"
+        ).where(F.col("first") <= F.col("last"))
         return bool(later.take(1))
 
-    def _stage_rebuilt(self, late: Rebuilding, latest: DataFrame, gone: DataFrame) -> None:
+    def _stage_rebuilt(self, late: Rebuilding) -> None:
         touched = self._keep(late.touched)
         states = self._keep(late.states(touched))
         files = late.history_files(touched)
-        self._stage_merged(states, touched, latest, gone, late.history_kept(touched, files))
+        self._stage_merged(states, touched, late.history_kept(touched, files))
         self._change("history", [], tuple(file.path for file in files))
         self._change("snapshots", [], late.snapshot_files())
 
@@ -216,31 +224,30 @@ class _TypeBatch:
         self,
         states: DataFrame,
         touched: DataFrame,
-        latest: DataFrame,
-        gone: DataFrame,
         kept: DataFrame | None = None,
+        *,
+        has_removes: bool = True,
     ) -> None:
-        counts = {
-            row.standing: row["count"] for row in states.groupBy("standing").count().collect()
-        }
-        closed = states.where(F.col("standing") == CLOSED).drop("standing")
-        history = closed if kept is None else closed.unionByName(kept.select(*closed.columns))
-        if kept is not None or counts.get(CLOSED):
-            bucket = bucket_column(F.col("valid_from_ns"), self.lake.config.bucket_ns)
-            rows = history.withColumn("bucket", bucket)
-            ordered = rows.sortWithinPartitions("bucket", *OBJECT, "valid_from_ns", "position")
-            self._change("history", self._stage("history", ordered))
-        parts = self._parts(touched, counts.get(OPEN, 0))
-        self._replace("latest", parts, latest, touched, open_rows(states))
-        if counts.get(GONE) or self.lake.table(f"gone/{self.state.table}").files():
-            self._replace("gone", parts, gone, touched, gone_rows(states))
+        history = states.where(F.col("standing") == CLOSED).drop("standing")
+        if kept is not None:
+            history = history.unionByName(kept.select(*history.columns))
+        bucket = bucket_column(F.col("valid_from_ns"), self.lake.config.bucket_ns)
+        rows = history.withColumn("bucket", bucket)
+        ordered = rows.sortWithinPartitions("bucket", *OBJECT, "valid_from_ns", "position")
+        self._change("history", self._stage("history", ordered))
+        parts = self._parts(touched, states)
+        self._replace("latest", parts, touched, open_rows(states))
+        if has_removes or self._has("gone"):
+            self._replace("gone", parts, touched, gone_rows(states))
 
-    def _parts(self, touched: DataFrame, open_count: int) -> set[int] | None:
+    def _parts(self, touched: DataFrame, states: DataFrame) -> set[int] | None:
         """The parts that are rewritten; None if there are to be more of them than there were."""
         files = self.lake.table(f"latest/{self.state.table}").files()
-        objects = sum(file.rows for file in files) + open_count
-        count = self.state.part_count
-        while count * self.lake.config.part_rows < objects:
+        objects = sum(file.rows for file in files)
+        count, part_rows = self.state.part_count, self.lake.config.part_rows
+        if objects + self._update_count > count * part_rows:
+            objects += open_rows(states).count()
+        while count * part_rows < objects:
             count *= 2
         if count != self.state.part_count:
             self.state = replace(self.state, part_count=count)
@@ -251,12 +258,7 @@ class _TypeBatch:
         return {row.part for row in found}
 
     def _replace(
-        self,
-        kind: str,
-        parts: set[int] | None,
-        rows: DataFrame,
-        touched: DataFrame,
-        new: DataFrame,
+        self, kind: str, parts: set[int] | None, touched: DataFrame, new: DataFrame
     ) -> None:
         table = self.lake.table(f"{kind}/{self.state.table}")
 

@@ -24,32 +24,34 @@ IDENTITY: Final = ("id_kind", "id_node", "id_sender", "id_block", "id_number")
 """Columns that two rows share if they are the same update, and only then."""
 
 _CONTENT: Final = ("key", "operation", "present", "subject", "type", "sent_ns", "payload")
+_IS_MULTICAST: Final = f"(source = '{DISTRIBUTOR}' and sequence > 0)"
+_HAS_PLACE: Final = f"(position > 0 and node != 0 and not {_IS_MULTICAST})"
+# As text, since every batch asks this of every type, and an expression is many messages to the JVM.
 _BY_POSITION, _BY_MULTICAST, _BY_SENDER, _BY_CONTENT = 1, 2, 3, 4
 
 
 def with_identity(rows: DataFrame) -> DataFrame:
     """The rows with the columns of IDENTITY."""
     kind = (
-        F.when(has_place(), _BY_POSITION)
-        .when(_is_multicast(), _BY_MULTICAST)
-        .when(F.col("sequence") > 0, _BY_SENDER)
-        .otherwise(_BY_CONTENT)
+        f"cast(case when {_HAS_PLACE} then {_BY_POSITION} when {_IS_MULTICAST} then {_BY_MULTICAST}"
+        f" when sequence > 0 then {_BY_SENDER} else {_BY_CONTENT} end as tinyint)"
     )
-    content = F.xxhash64(*(name for name in _CONTENT if name in rows.columns))
-    number = _by(F.col("position"), F.col("sequence"), F.col("sequence"), F.col("time_ns"))
-    block = _block(number)
-    return (
-        rows.withColumn("id_kind", kind.cast("tinyint"))
-        .withColumn("id_number", number)
-        .withColumn("id_node", _by(F.col("node"), F.lit(0), F.col("node"), F.col("node")))
-        .withColumn("id_sender", _by(F.lit(0), F.col("sender"), F.col("sender"), F.col("sender")))
-        .withColumn("id_block", _by(block, block, block, content))
+    content = f"xxhash64({', '.join(name for name in _CONTENT if name in rows.columns)})"
+    number = _by(position="position", multicast="sequence", sender="sequence", content="time_ns")
+    block = f"id_number div {BLOCK_COUNT}"
+    # In two steps, since each builds on the one before.
+    numbered = rows.selectExpr("*", f"{kind} as id_kind").selectExpr("*", f"{number} as id_number")
+    return numbered.selectExpr(
+        "*",
+        f"{_by(position='node', multicast='0', sender='node', content='node')} as id_node",
+        f"{_by(position='0', multicast='sender', sender='sender', content='sender')} as id_sender",
+        f"{_by(position=block, multicast=block, sender=block, content=content)} as id_block",
     )
 
 
 def has_place() -> Column:
     """Whether a row stands in the order of a node. Multicast does not: many nodes receive it."""
-    return (F.col("position") > 0) & (F.col("node") != 0) & ~_is_multicast()
+    return F.expr(_HAS_PLACE)
 
 
 def distinct_rows(rows: DataFrame) -> DataFrame:
@@ -58,7 +60,7 @@ def distinct_rows(rows: DataFrame) -> DataFrame:
     before = F.lag("id_number").over(together)
     return (
         rows.withColumn("number_before", before)
-        .where(F.col("number_before").isNull() | (F.col("number_before") != F.col("id_number")))
+        .where("number_before is null or number_before != id_number")
         .drop("number_before")
     )
 
@@ -70,23 +72,11 @@ def unseen_rows(rows: DataFrame, known: DataFrame) -> DataFrame:
     )
 
 
-def _by(position: Column, multicast: Column, sender: Column, content: Column) -> Column:
-    kind = F.col("id_kind")
+def _by(*, position: str, multicast: str, sender: str, content: str) -> str:
     return (
-        F.when(kind == _BY_POSITION, position)
-        .when(kind == _BY_MULTICAST, multicast)
-        .when(kind == _BY_SENDER, sender)
-        .otherwise(content)
-        .cast("bigint")
+        f"cast(case id_kind when {_BY_POSITION} then {position} when {_BY_MULTICAST} then"
+        f" {multicast} when {_BY_SENDER} then {sender} else {content} end as bigint)"
     )
-
-
-def _block(number: Column) -> Column:
-    return F.call_function("div", number, F.lit(BLOCK_COUNT))
-
-
-def _is_multicast() -> Column:
-    return (F.col("source") == DISTRIBUTOR) & (F.col("sequence") > 0)
 
 
 def _is_found() -> Column:

@@ -51,6 +51,8 @@ class Derived:
     schema: StructType
     build: Callable[[Inputs], DataFrame]
     """Its rows for the hours or days of the inputs; rows of any other are a mistake."""
+    made_of: tuple[str, ...] = ()
+    """The derived tables it asks for, which stand before it."""
 
 
 def _rates(inputs: Inputs) -> DataFrame:
@@ -98,6 +100,13 @@ DERIVED: Final = (
         partition_by=sessions.PARTITION,
         schema=sessions.SCHEMA,
         build=_sessions,
+        made_of=(links.NAME,),
     ),
-    Derived(name=alarms.NAME, partition_by=alarms.PARTITION, schema=alarms.SCHEMA, build=_alarms),
+    Derived(
+        name=alarms.NAME,
+        partition_by=alarms.PARTITION,
+        schema=alarms.SCHEMA,
+        build=_alarms,
+        made_of=(rates.NAME, links.NAME, sessions.NAME),
+    ),
 )

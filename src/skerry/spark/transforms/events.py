@@ -95,14 +95,16 @@ def latency_ms() -> Column:
 
 def with_columns(frame: DataFrame, schema: T.StructType) -> DataFrame:
     """The columns of `schema`, null where `frame` does not have one."""
-    return frame.select(
-        *(
-            (F.col(f"`{field.name}`") if field.name in frame.columns else F.lit(None))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in schema
-        )
-    )
+    known = {field.name: field.dataType for field in frame.schema}
+    return frame.selectExpr(*(_as(field, known.get(field.name)) for field in schema))
+
+
+def _as(field: T.StructField, was: T.DataType | None) -> str:
+    # As text: an expression is many messages to the JVM, and there are many tables.
+    if was == field.dataType:
+        return field.name
+    value = "null" if was is None else field.name
+    return f"cast({value} as {field.dataType.simpleString()}) as {field.name}"
 
 
 def _of_updates(frame: DataFrame) -> DataFrame:

@@ -3,13 +3,12 @@
 An update speaks of the fields in its property set (`present`) and of no others; one that is in the
 set without a value is cleared. A create begins a life with nothing but what it says. A snapshot is
 the whole object, found there. After a remove there is nothing, and what is said then begins anew.
-All of it is two windows over each object, without a look at the rows from Python.
+All of it is one window over each object, without a look at the rows from Python.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -19,6 +18,7 @@ from pyspark.sql.window import WindowSpec
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
 from skerry.spark.buckets import timestamp_column
 from skerry.spark.catalog import OBJECT, ORDER, FieldColumn
+from skerry.spark.schema import quoted
 
 __all__ = [
     "ALL_TAGS",
@@ -75,15 +75,12 @@ def steps_of_gone(gone: DataFrame, states: DataFrame, fields: Sequence[FieldColu
 
 
 def cleared_tags(fields: Sequence[FieldColumn]) -> Column:
-    """An aggregate over updates: property set of the fields that some of them clears."""
-    bits = [
-        F.when(_speaks_of(field) & F.col(f"`{field.name}`").isNull(), F.lit(1 << field.tag))
-        .otherwise(F.lit(0))
-        .cast("bigint")
-        for field in fields
-    ]
-    nothing = F.lit(0).cast("bigint")
-    return F.bit_or(reduce(Column.bitwiseOR, bits, nothing))
+    """An aggregate over updates: property set of the fields that some of them takes away.
+
+    One that clears a field does, and one that begins anew without it.
+    """
+    bits = [f"if({_takes_away(field)}, {1 << field.tag}L, 0L)" for field in fields]
+    return F.bit_or(F.expr(" | ".join(bits) or "0L"))
 
 
 def merged(
@@ -91,23 +88,24 @@ def merged(
 ) -> DataFrame:
     """The states that steps lead through, each with `standing`: closed, open, or gone.
 
-    `cleared` is the property set of the fields that some step may clear: those cost more.
+    `cleared` is the property set of the fields that some step may take away: those cost more.
     """
     along = Window.partitionBy(*OBJECT).orderBy(*ORDER)
     so_far = along.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    begins_anew = F.col("operation").isin(CREATE, REMOVE, SNAPSHOT).cast("bigint")
-    within = Window.partitionBy(*OBJECT, "epoch").orderBy(*ORDER)
-    of_epoch = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
-    values = [
-        _value(field, of_epoch, is_cleared=bool(cleared >> field.tag & 1)) for field in fields
-    ]
+    values = [_value(field, so_far, is_cleared=bool(cleared >> field.tag & 1)) for field in fields]
     is_remove = F.col("operation") == REMOVE
     is_last = F.col("valid_to_ns").isNull()
     standing = F.when(is_remove, GONE).when(is_last, OPEN).otherwise(CLOSED)
+    names = (*OBJECT, "subject", "operation", *ORDER)
     return (
-        steps.withColumn("life", F.sum("lives").over(so_far))
-        .withColumn("epoch", F.sum(begins_anew).over(so_far))
-        .withColumn("valid_to_ns", F.lead("order_ns").over(along))
+        steps.select(
+            *names,
+            F.sum("lives").over(so_far).alias("life"),
+            F.lead("order_ns").over(along).alias("valid_to_ns"),
+            *values,
+        )
+        .withColumn("standing", standing)
+        .where((F.col("standing") != GONE) | F.col("valid_to_ns").isNull())
         .select(
             *OBJECT,
             "subject",
@@ -116,29 +114,37 @@ def merged(
             timestamp_column(F.col("order_ns")).alias("valid_from"),
             timestamp_column(F.col("valid_to_ns")).alias("valid_to"),
             "life",
-            *(name for name in ("sender", "node", "position", "sequence")),
-            *values,
-            standing.alias("standing"),
+            *("sender", "node", "position", "sequence"),
+            *(quoted(field.name) for field in fields),
+            "standing",
         )
-        .where((F.col("standing") != GONE) | F.col("valid_to_ns").isNull())
     )
 
 
 def _steps(rows: DataFrame, fields: Sequence[FieldColumn]) -> DataFrame:
-    return rows.select(*OBJECT, *ORDER, *_FACTS, *(F.col(f"`{field.name}`") for field in fields))
+    names = (*OBJECT, *ORDER, *_FACTS, *(field.name for field in fields))
+    return rows.selectExpr(*map(quoted, names))
 
 
-def _speaks_of(field: FieldColumn) -> Column:
-    is_in_set = F.col("present").bitwiseAND(F.lit(1 << field.tag)) != 0
-    return is_in_set & (F.col("operation") != REMOVE)
+def _speaks_of(field: FieldColumn) -> str:
+    # As text: a type has many fields, and an expression is many messages to the JVM.
+    return f"((present & {1 << field.tag}L) != 0 and operation != {REMOVE})"
 
 
-def _value(field: FieldColumn, of_epoch: WindowSpec, *, is_cleared: bool) -> Column:
-    """The last value that was said; nothing if what was said last is that there is none."""
-    column = F.col(f"`{field.name}`")
-    said = F.when(_speaks_of(field), column)
-    last = F.last(said, ignorenulls=True).over(of_epoch)
+def _takes_away(field: FieldColumn) -> str:
+    """Whether after a step there is no value, whatever there was before."""
+    is_absent = f"not {_speaks_of(field)}"
+    begins_anew = f"operation in ({CREATE}, {REMOVE}, {SNAPSHOT})"
+    return f"if({is_absent}, {begins_anew}, {quoted(field.name)} is null)"
+
+
+def _value(field: FieldColumn, so_far: WindowSpec, *, is_cleared: bool) -> Column:
+    """The last value that was said, unless it was taken away since."""
+    said = f"if({_speaks_of(field)}, {quoted(field.name)}, null)"
+    last = F.last(F.expr(said), ignorenulls=True).over(so_far)
     if is_cleared:
-        has_one = F.when(_speaks_of(field), column.isNotNull())
-        last = F.when(F.last(has_one, ignorenulls=True).over(of_epoch), last)
+        # False where a value is said, true where one is taken away, else null.
+        is_gone = f"if({_takes_away(field)}, true, if({_speaks_of(field)}, false, null))"
+        gone = F.last(F.expr(is_gone), ignorenulls=True).over(so_far)
+        last = F.when(~gone, last)
     return last.alias(field.name)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.codec.envelope import SNAPSHOT
+from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
 from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_place
 
@@ -70,6 +70,7 @@ class Survey:
     order_max_ns: int
     cleared: int
     """Property set of the fields that some row clears."""
+    has_removes: bool
 
 
 def with_order(rows: DataFrame) -> DataFrame:
@@ -97,6 +98,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
             F.max("order_ns").alias("order_max_ns"),
             F.max(F.when(_is_stamped(), F.col("order_ns"))).alias("stamped_max_ns"),
             (F.lit(0) if cleared is None else cleared).alias("cleared"),
+            F.max(F.col("operation") == REMOVE).alias("has_removes"),
         )
         .collect()
     )
@@ -117,6 +119,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
         order_min_ns=min((row.order_min_ns for row in found), default=0),
         order_max_ns=max((row.order_max_ns for row in found), default=0),
         cleared=reduce(or_, (row.cleared for row in found), 0),
+        has_removes=any(row.has_removes for row in found),
     )
 
 
@@ -173,7 +176,7 @@ def advanced(
 
 
 def _block_number() -> Column:
-    return F.call_function("div", F.col("position"), F.lit(BLOCK_COUNT))
+    return F.expr(f"position div {BLOCK_COUNT}")
 
 
 def _is_stamped() -> Column:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skerry.cli.pipeline.sparks import elsewhere, spoken_faults
+from skerry.cli.pipeline.sparks import elsewhere, is_little, spoken_faults
 from skerry.errors import PipelineError
 
 Run = Callable[..., Any]
@@ -68,3 +69,24 @@ def test_faults_of_spark_say_the_one_thing_that_matters() -> None:
         raise PySparkException("no such column\nat org.apache.spark")
     with pytest.raises(PipelineError, match="JVM of Spark is gone"), spoken_faults():
         raise ConnectionRefusedError
+
+
+def test_little_is_few_rows_recorded_and_small_tables(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = tmp_path / "lake"
+    assert is_little(str(lake), str(recordings))
+    lake.mkdir()
+    (lake / "a.parquet").write_bytes(b"12345")
+    monkeypatch.setattr("skerry.spark.few.FEW_BYTES", 5)
+    assert is_little(str(lake))
+    monkeypatch.setattr("skerry.spark.few.FEW_BYTES", 4)
+    assert not is_little(str(lake))
+    assert not is_little("s3a://bucket/lake-that-is-not-asked")
+
+
+def test_many_rows_recorded_are_not_little(
+    recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.spark.few.FEW_ROWS", 5)
+    assert not is_little(str(tmp_path), str(recordings))

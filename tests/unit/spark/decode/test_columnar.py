@@ -127,7 +127,7 @@ def plain(value: Any) -> Any:
 
 @engines
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(case=cases())
 def test_random_payloads_of_random_types(engine: Any, case: tuple[StructType, list[bytes]]) -> None:
     struct, payloads = case

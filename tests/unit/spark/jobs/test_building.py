@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.jobs.building import BatchInputs, stage_derived
+from skerry.spark.jobs.building import BatchInputs, stage_derived, waves
 from skerry.spark.lake import Lake, LakeConfig
-from skerry.spark.transforms.derived import Derived, Inputs
+from skerry.spark.transforms.derived import DERIVED, Derived, Inputs
 from tests.unit.spark.deltas import change, data_file
 
 NO_SPARK: Any = None
@@ -51,3 +51,11 @@ def test_touched_parts_are_built_anew_and_others_stay(spark: Any, tmp_path: Path
     assert asked == [{"2026-11-15", "2026-11-16"}, {"2026-11-16"}]
     rows = sorted(tuple(row) for row in lake.table("days").frame(spark).collect())
     assert rows == [(1, "2026-11-15"), (2, "2026-11-16")]
+
+
+def test_what_is_made_of_nothing_else_is_made_at_the_same_time() -> None:
+    assert [[item.name for item in wave] for wave in waves(DERIVED)] == [
+        ["rates", "links"],
+        ["sessions"],
+        ["alarms"],
+    ]

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.errors import SkerryError
+from skerry.errors import RecordingError
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.damage import damaged_segments, is_damaged
 from tests.spark.lakes import Teller, record
@@ -34,5 +34,5 @@ def test_segment_that_is_gone_is_an_error(tmp_path: Path) -> None:
     record(tmp_path, [Teller().create(T(a=1))], T)
     (segment,) = open_recordings(tmp_path)[0].segments()
     segment.path.unlink()
-    with pytest.raises(SkerryError):
+    with pytest.raises(RecordingError):
         is_damaged(segment)

@@ -35,7 +35,7 @@ A, B = 0b010, 0b100
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tags", [ALL_TAGS, A])
+@pytest.mark.parametrize("tags", [ALL_TAGS, A | B])
 def test_steps_lead_through_states(spark: Any, tags: int) -> None:
     said = [
         (b"x", 10, 1, A | B, 1, 2),
@@ -55,7 +55,8 @@ def test_steps_lead_through_states(spark: Any, tags: int) -> None:
         steps_of_states(states, FIELDS),
         steps_of_gone(gone, states, FIELDS),
     ]
-    assert updates.agg(cleared_tags(FIELDS)).first()[0] == A
+    # The last remove takes away both.
+    assert updates.agg(cleared_tags(FIELDS)).first()[0] == A | B
     found = merged(reduce(lambda x, y: x.unionByName(y), steps), FIELDS, cleared=tags)
     columns = ("key", "valid_from_ns", "valid_to_ns", "life", "a", "b", "standing")
     rows = sorted(
@@ -70,3 +71,20 @@ def test_steps_lead_through_states(spark: Any, tags: int) -> None:
         (b"y", 10, None, 3, 7, 4, OPEN),
         (b"z", 10, None, 2, 8, None, OPEN),
     ]
+
+
+@pytest.mark.slow
+def test_fields_that_nothing_takes_away_need_no_second_look(spark: Any) -> None:
+    said = [
+        (b"x", 10, 1, A | B, 1, 2),
+        (b"x", 20, 2, A, 3, None),  # says nothing of b
+        (b"x", 30, 2, B, 99, None),  # clears b
+        (b"x", 40, 1, A | B, 4, 5),
+    ]
+    rest = ("s", 1, 1, 1, 1, "/x")
+    updates = spark.createDataFrame([(*row, *rest) for row in said], UPDATES)
+    assert updates.agg(cleared_tags(FIELDS)).first()[0] == B
+    steps = steps_of_updates(updates, FIELDS)
+    for cleared in (B, ALL_TAGS):
+        rows = merged(steps, FIELDS, cleared=cleared).orderBy("valid_from_ns").collect()
+        assert [(row.a, row.b) for row in rows] == [(1, 2), (3, 2), (3, None), (4, 5)]
