@@ -35,7 +35,7 @@ ROUND_TRIP = 0.6
 """Of NATS' median."""
 DAEMON_RATE = 305_000
 """Small objects a second that the C++ daemon of DOTS forwards on two quiet cores."""
-REPETITIONS = 3
+REPETITIONS = 7
 SECONDS = 1.0
 
 Result = dict[str, Any]
