@@ -344,7 +344,8 @@ class Receiver:
         while seq != self._next_seq and self._is_too_much(seq, size):
             if self.is_stopped or self._stops_at_loss:
                 return False
-            # Not past `seq` itself, which may be a part of the first gap.
+            # Not past `seq` itself, which may be a part of the first gap, or given up already.
+            self._gone.pop(seq, None)
             stop_seq = min(seq, min(self._waiting, default=self._highest_seq + 1))
             for missing in range(self._next_seq, stop_seq):
                 self.gaps.close(missing)

@@ -295,6 +295,18 @@ def test_what_comes_for_the_first_gap_when_all_is_full_is_not_given_up_with_it()
     assert rig.room.size == 0
 
 
+def test_what_was_given_up_and_comes_when_all_is_full_is_used() -> None:
+    size = len(datagram(1))
+    rig = Rig(waiting_bytes_max=2 * size)
+    rig.give(1, 4, 6)
+    rig.receiver.nak_received((3,))
+    # Full of what another sender's stream has waiting, so that giving up does not help.
+    rig.room.size += 2 * size
+    rig.give(3, kind=RETRANSMISSION)
+    assert rig.seen() == [1, (2, 3, LossReason.OVERFLOW), 3, 4]
+    assert rig.receiver.waiting_count == 1
+
+
 def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
