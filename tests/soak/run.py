@@ -38,9 +38,7 @@ def main() -> int:
         help="for all soaks together; each as long as it likes if not given",
     )
     arguments = parser.parse_args()
-    sys.path.insert(
-        0, str(HERE)
-    )  # what soaks share; the folder of a script is not on the path by -P
+    sys.path.append(str(ROOT))  # for what soaks share
     paths = soaks(arguments.only)
     if not paths:
         print(f"error: no soak has {arguments.only!r} in its name", file=sys.stderr)
