@@ -29,6 +29,8 @@ BOTH_WAYS = (
     "tests/unit/objects",
     "tests/unit/protocol",
     "tests/unit/recording",
+    "tests/unit/runtime/test_clock.py",
+    "tests/unit/runtime/test_streams.py",
     "tests/unit/schema",
     "tests/unit/spark/decode",
     "tests/unit/test_build_info.py",

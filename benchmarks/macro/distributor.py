@@ -33,7 +33,7 @@ RATES = {"compiled": 3_000_000, "plain": 1_000_000}
 FAN_OUT = 3.0
 ROUND_TRIP = 0.6
 LOADS = {"tput56": "56 bytes", "tput1000": "1000 bytes"}
-REPETITIONS = 3
+REPETITIONS = 7
 SECONDS = 1.0
 
 Result = dict[str, Any]

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import resource
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import skerry
+from skerry.apps.recorder import Recorder
+from skerry.apps.recorder_group import GroupSource, GroupWishes
+from skerry.client.distributor import aio
 from skerry.errors import PipelineError
+from skerry.objects.base import build
+from skerry.objects.classes import class_of
+from skerry.schema.model import Field, Kind, ScalarType, StructType
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.run import run_all
@@ -17,7 +25,7 @@ from skerry.spark.jobs.stream import Progress
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake
 from skerry.spark.tables import Tables
-from tests.spark.lakes import BARE, Pipeline, Teller, record
+from tests.spark.lakes import BARE, HOUR_NS, Pipeline, Teller, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: string text; }").Buoy
 
@@ -87,3 +95,91 @@ def test_full_disk_is_said_and_leaves_nothing_half_done(spark: Any, tmp_path: Pa
     assert not list((tmp_path / "lake").rglob("*.parquet"))
     assert pipeline.run().row_count == len(texts)
     assert Tables(spark, tmp_path / "lake").frame("latest/Buoy").count() == len(texts)
+
+
+ON_THE_WAY = (
+    *("id_kind", "id_node", "id_sender", "id_block", "id_number", "number_before"),
+    *("is_placed", "block_number", "before_ns", "first_position", "order_before_ns"),
+    *("order_now_ns", "since_ns", "file_path", "lives", "standing", "key", "time_ns", "valid_to"),
+)
+
+
+def named(name: str, *fields: str) -> Any:
+    """A class of a type with this name and such fields, as a stranger may describe it."""
+    text = ScalarType(Kind.STRING)
+    key = Field(tag=1, name="number", type=ScalarType(Kind.UINT8), is_key=True)
+    others = (Field(tag=tag, name=field, type=text) for tag, field in enumerate(fields, 2))
+    return class_of(StructType(name=name, fields=(key, *others)))
+
+
+@pytest.mark.slow
+def test_types_and_fields_may_have_any_name(spark: Any, tmp_path: Path) -> None:
+    """Also in the longer way that late rows go; one odd name must not stop all tables."""
+    cls = named("a%20/ \u00fc", *ON_THE_WAY)
+    teller = Teller()
+    objects = [build(cls, [1, *(f"{name} {turn}" for name in ON_THE_WAY)]) for turn in range(3)]
+    created, late, last = (teller.update(obj) for obj in objects)
+    hidden = teller.create(build(named("_hidden", "x"), [1, "y"]))
+    strange = [
+        hidden.replace(type_name=name, fingerprint=77, position=90 + place, sequence=90 + place)
+        for place, name in enumerate(["a\0b", "x" * 1000, "\u00fc" * 100, "..", "day=1/x"])
+    ]
+    recordings = tmp_path / "recordings"
+    pipeline = Pipeline(spark, recordings, tmp_path / "lake")
+    record(recordings, [created, last, hidden, *strange], cls, named("_hidden", "x"))
+    assert pipeline.run().row_count == 8
+    record(recordings, [late.replace(time_ns=last.time_ns + HOUR_NS)], cls)
+    assert pipeline.run().row_count == 1
+    tables = Tables(spark, tmp_path / "lake", BARE)
+    assert tables.types() == ["a~2520~2f~20~c3~bc", "~5fhidden"]
+    (row,) = tables.asof("a~2520~2f~20~c3~bc", last.time_ns + 2 * HOUR_NS).collect()
+    fields = row.asDict()
+    assert [value for value in fields.values() if str(value).endswith(" 2")] == [
+        f"{name} 2" for name in ON_THE_WAY
+    ]
+    assert tables.frame("history/a~2520~2f~20~c3~bc").count() == 2
+    assert tables.frame("raw").count() == len(strange)
+    assert tables.asof("_hidden", last.time_ns + HOUR_NS).count() == 1
+
+
+async def record_group_with_loss(folder: Path) -> None:
+    """A hundred datagrams on a real socket, of which three in ten come only when asked for."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("", 0))
+        group = f"239.255.77.34:{probe.getsockname()[1]}"
+    recorder = Recorder(folder)
+    wishes = GroupWishes(group=group, interface="127.0.0.1")
+    recorder.add(GroupSource(recorder.queue, wishes, space=recorder.space, tell=lambda _text: None))
+    started = asyncio.Event()
+    running = asyncio.create_task(
+        recorder.run(lambda: False, seconds=30, count=100, on_started=started.set)
+    )
+    await started.wait()
+    async with await aio.open(
+        group,
+        interface="127.0.0.1",
+        application="feed",
+        heartbeat_interval_ms=100,
+        fake_send_loss_permille=300,
+    ) as connection:
+        with connection.publisher() as publisher:
+            for number in range(100):
+                publisher.publish("/n", b"%d" % number)
+                publisher.flush()
+            assert (await running).updates == 100
+
+
+@pytest.mark.slow
+def test_what_had_to_be_sent_again_is_told_in_links(spark: Any, tmp_path: Path) -> None:
+    asyncio.run(record_group_with_loss(tmp_path / "recording"))
+    run_all(Lake(spark, tmp_path / "lake"), tmp_path / "recording")
+    tables = Tables(spark, tmp_path / "lake")
+    links = tables.frame("links").where("source = 'distributor'")
+    sums = "sum(updates) updates, sum(datagrams) datagrams, sum(retransmissions) again"
+    (row,) = links.selectExpr(*sums.split(", "), "max(round_trip_ms) took").collect()
+    assert (row.updates, row.datagrams) == (100, 100)
+    assert row.again > 0
+    assert row.took > 0
+    lives = [(life.kind, life.updates) for life in tables.frame("sessions").collect()]
+    assert lives == [("multicast", 100)]
+    assert "nagging" in {alarm.kind for alarm in tables.frame("alarms").collect()}

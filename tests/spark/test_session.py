@@ -30,6 +30,24 @@ def test_settings_are_those_of_the_jobs(spark: SparkSession) -> None:
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
+def test_a_table_of_many_files_is_opened_without_a_job(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's own limit is 32 files, above which it starts a task for each."""
+    rows = spark.range(40).selectExpr("id", "id as part")
+    rows.coalesce(1).write.partitionBy("part").parquet(str(tmp_path / "many"))
+    files = [str(path) for path in sorted((tmp_path / "many").rglob("*.parquet"))]
+    assert len(files) == 40
+    context = spark.sparkContext
+    context.setJobGroup("opened", "a table of many files")
+    try:
+        read = spark.read.schema("id long").parquet(*files)
+        jobs = context.statusTracker().getJobIdsForGroup("opened")
+    finally:
+        # None takes it away, whatever its annotation says.
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert list(jobs) == []
+    assert read.count() == 40
+
+
 def test_registering_makes_a_session_of_somebody_else_ready(spark: SparkSession) -> None:
     spark.conf.set(FILTER_PUSHDOWN, "false")
     skerry.spark.register(spark)

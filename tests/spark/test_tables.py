@@ -29,7 +29,7 @@ from tests.spark.lakes import (
 
 TYPES = skerry.define_types("""
 struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: float64 lat; 4: uint64 big; }
-struct Mode { 1: string text; }
+struct Mode { 1: string text; 2: timepoint time; }
 struct Shout [cached=false] { 1: [key] uint32 id; 2: string text; }
 """)
 Vessel: Any = TYPES.Vessel
@@ -52,7 +52,7 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
         teller.update(Vessel(mmsi=2), present=CLEARS_NAME),
         teller.remove(Vessel(mmsi=2)),
         teller.create(Vessel(mmsi=2, lat=3.0)),
-        teller.tell(Mode(text="night"), UPDATE),  # a type without key
+        teller.tell(Mode(text="night", time=1.000002), UPDATE),  # a type without key
         teller.tell(Shout(id=1, text="ahoy"), UPDATE),
     ]
     # The clock goes back an hour, and the client comes back with its count at the beginning.
@@ -86,8 +86,12 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
     differing = {row.subject: row for row in tables.diff("Vessel", at[2], at[5]).collect()}
     (row,) = differing.values()
     assert (row.change, sorted(row.changed)) == ("replaced", ["lat", "name"])
-    everything = tables.asof(None, at[8]).select("type").collect()
+    everything = tables.asof(None, at[8]).collect()
     assert sorted(row.type for row in everything) == ["Mode", "Vessel", "Vessel"]
+    (mode,) = (row.object for row in everything if row.type == "Mode")
+    assert ":01.000002" in mode, "times are told in full"
+    (told,) = tables.between("Mode", at[0], at[8]).collect()
+    assert (told.time.microsecond, told.order_time.microsecond) == (2, 0)
     others_read_the_same(tables, tmp_path / "lake")
 
 
@@ -182,6 +186,10 @@ def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> 
     assert make_snapshots(pipeline.lake, plan.types["Vessel"]) == 0, "they are there by now"
     assert [answers(tables, at) for at in instants] == before
     assert [len(answer) for answer in before] == [3, 2, 2]
+    files = pipeline.lake.table("snapshots/Vessel").files()
+    edges = {file.parts["edge_ns"] for file in files}
+    assert len(files) == len(edges), "each is one file"
+    assert answers(tables, START_NS - 1) == [], "no table has a part in it"
 
 
 def answers(tables: Tables, at_ns: int) -> list[tuple[Any, ...]]:

@@ -8,12 +8,12 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from skerry.apps.recorder_datagrams import DATAGRAM_SPAN, GroupIntake
+from skerry.apps.recorder_links import LINK, LinkRows
 from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_types import RecordedTypes
 from skerry.client.distributor import aio
 from skerry.codec.envelope import DISTRIBUTOR
 from skerry.errors import CodecError, LimitExceeded, SchemaError
-from skerry.ids import hash64
 from skerry.protocol.distributor.config import Dialect
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
@@ -22,6 +22,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     UpdatesLost,
 )
+from skerry.protocol.distributor.links import sender_number
 from skerry.protocol.machine import Event
 from skerry.protocol.patterns import PatternTree
 from skerry.recording.columns import DESCRIPTOR_TYPES
@@ -30,7 +31,7 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.endings import Ending
 from skerry.schema.model import StructType
 
-__all__ = ["GroupKind", "GroupSource", "GroupWishes", "sender_number"]
+__all__ = ["GroupKind", "GroupSource", "GroupWishes"]
 
 GroupKind = Literal["bytes", "objects"]
 
@@ -54,6 +55,11 @@ class GroupWishes:
     key_file: str = ""
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
+
+    @property
+    def has_links(self) -> bool:
+        """Whether it is recorded how well datagrams arrive: with all, or where it is named."""
+        return LINK in self.types or not (self.types or self.subjects)
 
 
 class GroupSource:
@@ -81,6 +87,7 @@ class GroupSource:
             self._patterns.add(pattern, True)
         if wishes.types:
             self.intake.wanted = frozenset(wishes.types)
+        self._links = LinkRows(queue, space=space, is_wanted=wishes.has_links)
         self._senders: dict[SenderInfo, int] = {}
         self._connection: aio.Connection | None = None
         self.lost_count = 0
@@ -124,11 +131,14 @@ class GroupSource:
     async def stop(self) -> None:
         """Leave the group."""
         if self._connection is not None:
+            self._tell_links(self._connection)
             await self._connection.close(linger=False)
         self.intake.give_up()
 
     def check(self) -> None:
-        """A group never ends."""
+        """A group never ends; from time to time it is told how well its datagrams arrive."""
+        if self._connection is not None and self._links.is_due():
+            self._tell_links(self._connection)
 
     def heard(self, event: Event) -> None:
         """Something happened in the group."""
@@ -186,6 +196,13 @@ class GroupSource:
         number = self._sender(event.sender)
         self._queue.tell_gap(gap, node=number, sender=number)
 
+    def _tell_links(self, connection: aio.Connection) -> None:
+        now = connection.statistics()
+        receiver = f"{now.interface}:{now.sender_id}"
+        for link in connection.take_links():
+            number = self._sender(link.sender)
+            self._links.write(link.message(receiver), sender=number, node=number)
+
     def _described(self, descriptor: str, payload: bytes) -> None:
         try:
             type_ = self._types.learn(descriptor, payload)
@@ -195,12 +212,6 @@ class GroupSource:
         if isinstance(type_, StructType):
             self._queue.describe(type_)
             self.intake.described(type_.name)
-
-
-def sender_number(sender: SenderInfo) -> int:
-    """The identity of a sender as one number, before and after it has announced itself."""
-    start = sender.start & _U32
-    return hash64(f"{sender.address}/{sender.sender_id}/{start}/{sender.application_id}")
 
 
 def _first_sequence(datagram: int) -> int:

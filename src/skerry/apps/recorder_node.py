@@ -6,10 +6,13 @@ system.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
+from skerry.apps.recorder_links import LINK, LinkRows, round_trip
 from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_witness import Witness
 from skerry.client.aio import open_session
@@ -23,8 +26,9 @@ from skerry.runtime.recordings.endings import Ending
 
 __all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
 
-EVERYTHING: Final = ("/...", "SkerryLedger")
-"""Groups that make up all there is: the ledger is told only to those who ask for it by name."""
+EVERYTHING: Final = ("/...", "SkerryLedger", LINK)
+"""Groups that make up all there is: some things are told only to those who ask for them by name."""
+_NAME: Final = "skerry-record"
 _REST_S: Final = 10.0
 """How long a node may take to say the rest when a recording ends."""
 
@@ -94,6 +98,9 @@ class NodeSource:
         self._witness = Witness(queue, space=space, is_whole=wishes.is_whole)
         self.intake = self._witness.intake
         self.intake.on_service = self._served
+        self._links = LinkRows(queue, space=space, is_wanted=LINK in wishes.groups)
+        self._timing: asyncio.Task[None] | None = None
+        """Waits for the node's answer."""
         self._session: Session | None = None
         self._interests: list[Interest] = []
         self._failure: Exception | None = None
@@ -119,9 +126,7 @@ class NodeSource:
     async def start(self) -> None:
         """Connect and join; ConnectFailed when there is no node."""
         wishes = self._wishes
-        session = self._session = await wishes.open(
-            "skerry-record", tells_origin=True, send_bytes_max=1
-        )
+        session = self._session = await wishes.open(_NAME, tells_origin=True, send_bytes_max=1)
         if self._ending is not None:
             self._witness.go_on(self._ending)
         session.core.intake.taker = self.intake
@@ -137,20 +142,52 @@ class NodeSource:
         self._is_stopping = True
         session = self._session
         if session is not None:
-            if session.core.state is SpaceState.CONNECTED and self._failure is None:
+            if self._timing is not None:
+                self._timing.cancel()
+                await asyncio.gather(self._timing, return_exceptions=True)
+            if self._is_connected and self._failure is None:
                 await self._take_the_rest(session)
             await session.close()
         self._witness.end()
 
     def check(self) -> None:
-        """Raise what ended it, if it is over."""
+        """Raise what ended it, if it is over. From time to time the node is asked for an answer."""
         if self._failure is not None:
             raise self._failure
+        session = self._session
+        is_idle = self._timing is None or self._timing.done()
+        if session is not None and is_idle and self._is_connected and self._links.is_due():
+            self._timing = session.loop.create_task(self._time(session))
+
+    @property
+    def _is_connected(self) -> bool:
+        session = self._session
+        return session is not None and session.core.state is SpaceState.CONNECTED
+
+    async def _time(self, session: Session) -> None:
+        """Write how long an answer of the node takes."""
+        with suppress(Disconnected, RequestTimedOut):  # That is told elsewhere, and no time.
+            await self._ask(session)
+
+    async def _ask(self, session: Session) -> None:
+        asked_ns, lost_count = monotonic_ns(), self.lost_count
+        with suppress(Refused):  # It is an answer, too; `_refused` hears of those that matter.
+            await session.flush(_REST_S)
+        if self.lost_count != lost_count:
+            return  # The answer came on another connection, and its time is not that of a way.
+        client_id = session.core.client_id
+        link = round_trip(
+            client_id=client_id,
+            name=_NAME,
+            node=self._wishes.endpoint or "",
+            taken_ns=monotonic_ns() - asked_ns,
+        )
+        self._links.write(link, sender=client_id, node=int(self.intake.node))
 
     async def _take_the_rest(self, session: Session) -> None:
         try:
             # The answer stands behind all that the node had to say before.
-            await session.flush(_REST_S)
+            await self._ask(session)
         except (Disconnected, RequestTimedOut) as error:
             self._tell(f"what the node said last may be missing: {error}")
 

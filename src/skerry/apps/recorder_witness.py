@@ -22,6 +22,7 @@ from skerry.ids import NODE_CLIENT
 from skerry.protocol.access.header import Header
 from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.gaps import Gap
+from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.endings import Ending
 from skerry.schema.model import StructType
 
@@ -75,8 +76,9 @@ class Witness:
         """The node cannot be heard any more, for now."""
         intake = self.intake
         if not intake.is_resuming:
-            # If it said nothing yet, then at least it told what there was.
-            time_ns = max(int(intake.time_ns), int(intake.told_ns))
+            # If it said nothing yet, then at least it told what there was; or else our own clock
+            # has to do, since a gap at the beginning of all time would be believed.
+            time_ns = max(int(intake.time_ns), int(intake.told_ns)) or wall_ns()
             self._lost = int(intake.node), int(intake.position), time_ns
             self._reason = _LOST
         intake.lost()

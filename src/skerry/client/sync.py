@@ -148,7 +148,7 @@ class Space(SpaceFace):
     def __init__(self, session: Session, thread: LoopThread) -> None:
         super().__init__(session)
         self._thread = thread
-        _SPACES.add(session)
+        _SPACES.add(self)
 
     def __enter__(self) -> Self:
         return self
@@ -295,12 +295,13 @@ class Space(SpaceFace):
             self._thread.end()
 
 
-_SPACES: weakref.WeakSet[Session] = weakref.WeakSet()
+_SPACES: weakref.WeakSet[Space] = weakref.WeakSet()
 
 
 def _forget_spaces() -> None:
     """After a fork the threads of all spaces are in the other process."""
-    for session in list(_SPACES):
+    for space in list(_SPACES):
+        session = space._session  # noqa: SLF001 - the class is of this module
         session.abandon("the space belongs to the process that this one was forked from")
 
 

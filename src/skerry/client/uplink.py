@@ -10,6 +10,8 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
+from mypy_extensions import mypyc_attr
+
 from skerry.client.answers import FLUSH_MARK, Answers
 from skerry.client.flushes import Flushes
 from skerry.client.intake import Intake
@@ -63,6 +65,7 @@ _REASONS: Final = {
 }
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Uplink(Outbox):
     """The connection of a space to the node at an address, one after the other.
 

@@ -15,6 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from mypy_extensions import mypyc_attr
+
 from skerry.codec.pieces import split
 from skerry.engine.admission import INSIDE, Admission, Origin
 from skerry.engine.arrivals import Arrivals
@@ -42,6 +44,7 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.distributor.events import UpdatesLost
+from skerry.protocol.distributor.links import Link
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
 
@@ -52,6 +55,7 @@ _SUBJECTS = 1
 _ORIGIN = 2
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeCore(Outbox):
     """One node. `wall_offset_ns` is what to add to monotonic time to get wall time.
 
@@ -364,6 +368,11 @@ class NodeCore(Outbox):
                 time=self.wall_s(now_ns),
             )
             self.say(told, now_ns)
+
+    def tell_link(self, link: Link, receiver: str, now_ns: int) -> None:
+        """Tell those who joined SkerryLink how well the datagrams of a sender arrive here."""
+        if self._extensions and self._routing.member_count("SkerryLink"):
+            self.say(link.message(receiver), now_ns)
 
     def refuse(
         self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None

@@ -66,6 +66,7 @@ class Services:
             "EnumDescriptorData": self._describe,
             "SkerryConflict": self._only_ours,
             "SkerryLedger": self._only_ours,
+            "SkerryLink": self._only_ours,
             "SkerryLoss": self._only_ours,
             "SkerryRefusal": self._only_ours,
             "StructDescriptorData": self._describe,

@@ -45,6 +45,7 @@ SPECIAL_TYPES: Final = frozenset(
         "EnumDescriptorData",
         "SkerryConflict",
         "SkerryLedger",
+        "SkerryLink",
         "SkerryLoss",
         "SkerryRefusal",
         "StructDescriptorData",

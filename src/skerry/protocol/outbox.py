@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from mypy_extensions import mypyc_attr
+
 from skerry.protocol.machine import Event, Transmit
 
 __all__ = ["Outbox"]
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class Outbox:
     """Base of machines, which append to `_events` and `_transmits`; whoever drives them takes."""
 

@@ -122,7 +122,9 @@ class MulticastSocket:
         failure: OSError | None = None
         first, count = 0, len(datagrams)
         while first < count:
-            stop = train_stop(datagrams, first) if self.sends_trains else first + 1
+            stop = first + 1
+            if stop < count and self.sends_trains:
+                stop = train_stop(datagrams, first)
             try:
                 self._send(datagrams if stop - first == count else datagrams[first:stop])
             except OSError as error:

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final, Protocol, cast
 
+from mypy_extensions import mypyc_attr
+
 from skerry.engine.admission import Origin
 from skerry.engine.node import NodeCore
 from skerry.errors import ConnectFailed
@@ -55,6 +57,7 @@ class Stream(Protocol):
         """Whether it ends or is over."""
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class NodeServer:
     """A node on real sockets.
 

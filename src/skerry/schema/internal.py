@@ -407,6 +407,22 @@ struct SkerryLoss [internal, cached=false] {
     7: timepoint time;              //< when the node gave them up
 }
 
+/// Addition: how well what is sent by one arrives at another, since that was told before. Who
+/// receives in a group, or waits for an answer, tells it every ten seconds.
+struct SkerryLink [internal, cached=false] {
+    1: [key] string sender;         //< address and sender id in the group, or name of the client
+    2: [key] string receiver;       //< the same of who receives, or the address of the node
+    3: string application;          //< name of the sender in the group, if it was heard
+    4: string carrier;              //< distributor or access
+    5: int64 senderNumber;          //< by which recordings know the sender
+    6: uint32 datagrams;            //< that came or were given up
+    7: uint32 requests;             //< by which some were asked for again
+    8: uint32 retransmissions;      //< datagrams that came after they were asked for
+    9: uint32 lost;                 //< datagrams that never came
+    10: uint32 roundTrips;          //< questions whose answers were timed
+    11: duration roundTripTime;     //< how long an answer took, on average
+}
+
 /// Addition: what became of the updates of a type, or of those that were due to a client. A node
 /// tells all of it every second to those who joined it.
 struct SkerryLedger [internal, cached=false] {

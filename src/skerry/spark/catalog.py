@@ -95,19 +95,28 @@ UPDATES: Final = (
 )
 """Of `updates/T`: one row for each update, a field null where the update does not speak of it."""
 
-_STATE: Final = (
+_OBJECT: Final = (
     _column("space", _TEXT, "space of the object"),
     _column("key", pa.binary(), "canonical key"),
+)
+_LIFE: Final = _column("life", _WHOLE, "how often it had been created; 0: before recording began")
+_ENTRY: Final = (
+    _column("node", _WHOLE, "where that entered"),
+    _column("position", _WHOLE, "count of the node"),
+    _column("sequence", _WHOLE, "count of the sender"),
+)
+_PART: Final = _column("part", pa.int32(), "pmod(xxhash64(space, key), number of parts)")
+
+_STATE: Final = (
+    *_OBJECT,
     _column("subject", _TEXT, "subject of its last update"),
     _column("valid_from_ns", _WHOLE, "since when it was so, ns since 1970"),
     _column("valid_to_ns", _WHOLE, "until when, not included; null as long as it is so"),
     _column("valid_from", _MOMENT, "the same as a timestamp"),
     _column("valid_to", _MOMENT, "the same as a timestamp"),
-    _column("life", _WHOLE, "how often it had been created; 0: before recording began"),
+    _LIFE,
     _column("sender", _WHOLE, "who made the last update"),
-    _column("node", _WHOLE, "where that entered"),
-    _column("position", _WHOLE, "count of the node"),
-    _column("sequence", _WHOLE, "count of the sender"),
+    *_ENTRY,
 )
 
 HISTORY: Final = (
@@ -116,10 +125,7 @@ HISTORY: Final = (
 )
 """Of `history/T`: one row for each state an object had and has no more, with all its fields."""
 
-LATEST: Final = (
-    *_STATE,
-    _column("part", pa.int32(), "pmod(xxhash64(space, key), number of parts)"),
-)
+LATEST: Final = (*_STATE, _PART)
 """Of `latest/T`: one row for each object there is now."""
 
 SNAPSHOTS: Final = (
@@ -130,16 +136,13 @@ SNAPSHOTS: Final = (
 """Of `snapshots/T`: the objects at a few instants, so that questions of long ago read little."""
 
 GONE: Final = (
-    _column("space", _TEXT, "space of the object"),
-    _column("key", pa.binary(), "canonical key"),
-    _column("life", _WHOLE, "how often it had been created"),
+    *_OBJECT,
+    _LIFE,
     _column("removed_ns", _WHOLE, "when it was removed, ns since 1970"),
     _column("removed", _MOMENT, "the same as a timestamp"),
     _column("sender", _WHOLE, "who removed it"),
-    _column("node", _WHOLE, "where that entered"),
-    _column("position", _WHOLE, "count of the node"),
-    _column("sequence", _WHOLE, "count of the sender"),
-    _column("part", pa.int32(), "pmod(xxhash64(space, key), number of parts)"),
+    *_ENTRY,
+    _PART,
 )
 """Of `gone/T`: one row for each object that was there and is no more."""
 
@@ -169,7 +172,7 @@ _KINDS: Final = {
     "gone": GONE,
     "raw": RAW_TABLE,
 }
-_ADDED: Final = ("age_s", "change", UNKNOWN)
+_ADDED: Final = ("age_s", "change", "order_time", UNKNOWN)
 """Names that answers to questions use beside those of tables."""
 _TAKEN: Final = frozenset(
     name for columns in _KINDS.values() for name in (column.name for column in columns)

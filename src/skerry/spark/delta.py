@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 from uuid import uuid4
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-__all__ = ["Change", "DataFile", "Table", "read_files"]
+__all__ = ["Change", "Contents", "DataFile", "Table", "read_files"]
 
 _NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 _MEASURED: Final = (
@@ -49,6 +50,8 @@ _NO_ROOM: Final = re.compile(
 _PLAIN: Final = re.compile(r"[\w.:-]*", re.ASCII)
 _SNAPPY: Final = "snappy"
 _PLACE: Final = "_metadata.file_path"
+_PART: Final = "partition."
+_EXTREMES: Final = ("min.", "max.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +87,21 @@ class Change:
     """Whether all there was is removed, and the columns may be of other kinds from now on."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a table held when its log was read, or a part of that."""
+
+    files: tuple[DataFile, ...]
+    schema: pa.Schema
+    divided_by: tuple[str, ...]
+
+    def only(self, wanted: Callable[[DataFile], bool] | None) -> Contents:
+        """The same with the files that are wanted; None wants all."""
+        if wanted is None:
+            return self
+        return replace(self, files=tuple(file for file in self.files if wanted(file)))
+
+
 class Table:
     """One table, as its log stands when it is asked."""
 
@@ -94,12 +112,14 @@ class Table:
     def log(self) -> DeltaTable | None:
         """The log as it is now, or None if there is no such table."""
         from deltalake import DeltaTable
-        from deltalake.exceptions import TableNotFoundError
+        from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
             return DeltaTable(self.store.delta_path(self.name))
         except TableNotFoundError:
             return None
+        except DeltaError as error:
+            raise PipelineError(f"the log of table {self.name} cannot be read: {error}") from error
 
     def exists(self) -> bool:
         """Whether anything was ever committed."""
@@ -127,27 +147,34 @@ class Table:
 
         With `has_place`, `file_path` says which file each stands in.
         """
-        rows = self.frame_or_none(spark, wanted, has_place=has_place)
-        if rows is None:
+        contents = self.contents()
+        if contents is None:
             raise _no_table(self.name, self.store.root)
-        return rows
+        return self.rows_of(spark, contents.only(wanted), has_place=has_place)
 
-    def frame_or_none(
-        self,
-        spark: SparkSession,
-        wanted: Callable[[DataFile], bool] | None = None,
-        *,
-        has_place: bool = False,
-    ) -> DataFrame | None:
-        """The same, and None if there is no such table."""
+    def contents(self) -> Contents | None:
+        """What it holds now, or None if there is no such table."""
         log = self.log()
         if log is None:
             return None
-        found = [file for file in _files_of(log) if wanted is None or wanted(file)]
-        columns = pa.schema(log.schema().to_arrow())
-        divided = tuple(log.metadata().partition_columns)
+        return Contents(
+            files=tuple(_files_of(log)),
+            schema=pa.schema(log.schema().to_arrow()),
+            divided_by=tuple(log.metadata().partition_columns),
+        )
+
+    def rows_of(
+        self, spark: SparkSession, contents: Contents, *, has_place: bool = False
+    ) -> DataFrame:
+        """The rows of what it held."""
         return read_files(
-            spark, self.store, self.name, found, columns, divided, has_place=has_place
+            spark,
+            self.store,
+            self.name,
+            contents.files,
+            contents.schema,
+            contents.divided_by,
+            has_place=has_place,
         )
 
     def stage(
@@ -249,8 +276,10 @@ def read_files(
         # Spark itself reads the parts from names below one folder. Elsewhere they are made of the
         # path of each row, which costs as much as a few columns.
         base = store.spark_path(f"{table}/{folders.pop()}")
-        rows = spark.read.schema(columns).option("basePath", base).parquet(*paths)
-        made = rows.selectExpr(*map(quoted, columns.names))
+        made = spark.read.schema(columns).option("basePath", base).parquet(*paths)
+        if columns.names[-len(divided_by) :] != list(divided_by):
+            # Spark has the parts last, a table that got new columns has not.
+            made = made.selectExpr(*map(quoted, columns.names))
         return in_one_task(made) if _is_few(found) else made
     inside = spark_schema(pa.schema([f for f in schema if f.name not in divided_by]))
     rows = spark.read.schema(inside).parquet(*paths)
@@ -380,25 +409,45 @@ def _add_columns(log: DeltaTable, schema: Any) -> None:
 
 
 def _files_of(log: DeltaTable) -> list[DataFile]:
-    found: list[DataFile] = []
-    for row in pa.table(log.get_add_actions(flatten=True)).to_pylist():
-        parts = {k[10:]: v for k, v in row.items() if k.startswith("partition.")}
-        found.append(
-            DataFile(
-                path=unquote(row["path"]),
-                byte_count=row["size_bytes"],
-                rows=row["num_records"] or 0,
-                parts={k: None if v is None else str(v) for k, v in parts.items()},
-                low=_numbers(row, "min."),
-                high=_numbers(row, "max."),
-            )
+    # Column by column: a table of a year has thousands of files, and each question reads this.
+    table = pa.table(log.get_add_actions(flatten=True))
+    places, sizes, counts = (
+        table.column(name).to_pylist() for name in ("path", "size_bytes", "num_records")
+    )
+    parts = _by_file(table, _PART, _parts_of(table))
+    lows, highs = (_by_file(table, prefix, _measured(table, prefix)) for prefix in _EXTREMES)
+    return [
+        DataFile(
+            path=unquote(place),
+            byte_count=size,
+            rows=count or 0,
+            parts={k: None if v is None else str(v) for k, v in part.items()},
+            low={k: v for k, v in low.items() if v is not None},
+            high={k: v for k, v in high.items() if v is not None},
         )
-    return found
+        for place, size, count, part, low, high in zip(
+            places, sizes, counts, parts, lows, highs, strict=True
+        )
+    ]
 
 
-def _numbers(row: Mapping[str, Any], prefix: str) -> dict[str, int]:
-    named = ((name, row.get(prefix + name)) for name in _MEASURED)
-    return {name: value for name, value in named if isinstance(value, int)}
+def _by_file(table: pa.Table, prefix: str, names: Sequence[str]) -> list[dict[str, Any]]:
+    """For each file the values of some columns, by their names without the prefix."""
+    values = (table.column(prefix + name).to_pylist() for name in names)
+    rows = zip(*values, strict=True) if names else repeat((), table.num_rows)
+    return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def _parts_of(table: pa.Table) -> list[str]:
+    found = (name.partition(_PART) for name in table.column_names)
+    return [rest for before, prefix, rest in found if prefix and not before]
+
+
+def _measured(table: pa.Table, prefix: str) -> list[str]:
+    """The measured columns that the log knows numbers of."""
+    known = set(table.column_names)
+    named = [name for name in _MEASURED if prefix + name in known]
+    return [name for name in named if pa.types.is_integer(table.column(prefix + name).type)]
 
 
 def _statistics(file: DataFile) -> str:

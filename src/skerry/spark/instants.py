@@ -20,6 +20,13 @@ _NS: Final = re.compile(r"[+-]?\d+")
 
 def instant_ns(instant: Instant) -> int:
     """Nanoseconds since the epoch; PipelineError where the text is no instant."""
+    ns = _ns(instant)
+    if not -(1 << 63) <= ns < 1 << 63:
+        raise _fault(str(instant), "is beyond what 64 bits of nanoseconds can say")
+    return ns
+
+
+def _ns(instant: Instant) -> int:
     if isinstance(instant, int):
         return instant
     if isinstance(instant, dt.datetime):

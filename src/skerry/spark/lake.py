@@ -20,7 +20,7 @@ from uuid import uuid4
 from skerry.errors import ConfigError, PipelineError
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
-from skerry.spark.delta import Change, DataFile, Table
+from skerry.spark.delta import Change, Contents, DataFile, Table
 from skerry.spark.few import FEW_ROWS
 from skerry.spark.schema import TypedSchema, no_rows, spark_schema
 from skerry.spark.schema_text import schema_from_text, schema_to_text
@@ -153,13 +153,25 @@ class Lake:
 
         With `has_place`, `file_path` says which file each stands in.
         """
-        columns = spark_schema(table_schema(kind, state.schema))
+        contents = self.table(f"{kind}/{state.table}").contents()
+        found = None if contents is None else contents.only(wanted)
+        return self.rows_of(kind, state, found, has_place=has_place)
+
+    def rows_of(
+        self, kind: str, state: TypeState, contents: Contents | None, *, has_place: bool = False
+    ) -> DataFrame:
+        """The same of what a table held; None is a table that is not there."""
+        wanted = table_schema(kind, state.schema)
+        columns = spark_schema(wanted)
         if has_place:
             columns = columns.add("file_path", "string")
-        rows = self.table(f"{kind}/{state.table}").frame_or_none(
-            self.spark, wanted, has_place=has_place
-        )
-        return no_rows(self.spark, columns) if rows is None else conformed(rows, columns)
+        if contents is None or not contents.files:
+            return no_rows(self.spark, columns)
+        table = self.table(f"{kind}/{state.table}")
+        rows = table.rows_of(self.spark, contents, has_place=has_place)
+        # The usual case, told apart without asking the JVM for the columns.
+        is_right = contents.schema.equals(wanted) and not has_place
+        return rows if is_right else conformed(rows, columns)
 
     def stage(self, kind: str, state: TypeState, frame: DataFrame, *, label: str) -> list[DataFile]:
         """Write rows as files of a table of a type that are not in its log yet."""

@@ -17,13 +17,14 @@ from skerry.errors import PipelineError
 __all__ = ["Ledger"]
 
 _DONE: Final = re.compile(r"(\d+)\.done")
+_NOTE: Final = re.compile(r"(\d+)(?:-\d+|\.done)")
 
 
 class Ledger:
     """The done parts of one query."""
 
     def __init__(self, folder: Path, query: str) -> None:
-        if not re.fullmatch(r"[\w.-]{1,100}", query):
+        if not re.fullmatch(r"\w[\w.-]{0,99}", query):
             raise PipelineError(f"{query!r} cannot be the name of a query")
         self._folder = folder / query
 
@@ -39,7 +40,10 @@ class Ledger:
         """Every part of the batch was published; what is known of earlier ones is not needed."""
         self._write(self._folder / f"{batch}.done")
         for path in self._folder.iterdir():
-            number = int(path.name.partition(".")[0].partition("-")[0])
+            match = _NOTE.fullmatch(path.name)
+            if match is None:
+                continue  # Somebody else's: file systems and tools leave some.
+            number = int(match[1])
             if number < batch or (number == batch and not path.name.endswith(".done")):
                 path.unlink(missing_ok=True)
 

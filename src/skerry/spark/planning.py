@@ -135,17 +135,29 @@ def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
     by_id = {recording.id: recording for recording in recordings}
     for name, first, stop in options.ranges:
         if name not in by_id:
-            raise PipelineError(f"there is no recording {name} in {', '.join(options.paths)}")
+            raise _missing(name, options.paths)
         for segment in by_id[name].segments():
             if first <= segment.line < stop:
                 yield by_id[name], segment
+
+
+def _missing(name: str, paths: Iterable[str]) -> PipelineError:
+    # It may only be away, like a disk that is not there now: to go on without it would lose it.
+    error = PipelineError(
+        f"there is no recording {name} in {', '.join(paths)}, of which a batch that was begun has"
+        " rows"
+    )
+    error.hint = "bring it back, or make new tables of what is left, in another folder"
+    return error
 
 
 def dropped(options: ReadOptions) -> Iterator[str]:
     """What is missing within the ranges asked for, since nobody read it before it was dropped."""
     by_id = {recording.id: recording for recording in Recordings(options.paths).all()}
     for name, first, stop in options.ranges or ():
-        recording = by_id[name]
+        recording = by_id.get(name)
+        if recording is None:
+            continue  # It went just now, and was read before.
         recording.segments()
         gone = recording.dropped_between(first, stop)
         if gone:

@@ -15,12 +15,13 @@ from skerry.objects.times import to_timepoint
 from skerry.schema.model import (
     INTEGER_RANGES,
     EnumType,
+    Field,
     FieldType,
     Kind,
     StructType,
     VectorType,
 )
-from skerry.spark.schema import PAYLOAD_BYTES, RAW, UNKNOWN
+from skerry.spark.schema import PAYLOAD_BYTES, RAW, UNKNOWN, typed_schema
 
 __all__ = ["RowObjects"]
 
@@ -35,8 +36,10 @@ class RowObjects:
         self._cls: type[Struct] = class_of(struct)
         self._makers: list[tuple[str, Callable[[Any], Any]]] = []
         given = {name.lower(): name for name in columns}
+        # As they are called in rows of recordings and of tables: some names are taken there.
+        made = {field.tag: field.name for field in typed_schema([struct]).reader.fields}
         for field in struct.fields:
-            name = _column_of(field.name, given)
+            name = _column_of(field, made, given)
             self._makers.append((name, _maker(field.type)))
         used = {name for name, _ in self._makers}
         strange = [name for name in given.values() if name not in used | _ENVELOPE]
@@ -55,12 +58,10 @@ class RowObjects:
         return build(self._cls, values)
 
 
-def _column_of(field: str, given: Mapping[str, str]) -> str:
+def _column_of(field: Field, made: Mapping[int, str], given: Mapping[str, str]) -> str:
     """The column of a field, which has an underscore where the envelope has that name."""
-    is_taken = field.lower() in _ENVELOPE
-    if is_taken and f"{field}_".lower() in given:
-        return given[f"{field}_".lower()]
-    return given.get(field.lower(), field)
+    column = made.get(field.tag, field.name)
+    return given.get(column.lower()) or given.get(field.name.lower(), field.name)
 
 
 def _maker(type_: FieldType) -> Callable[[Any], Any]:

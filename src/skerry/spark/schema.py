@@ -80,7 +80,15 @@ ENVELOPE: Final = pa.schema(
 )
 """The part of a row that every type has."""
 
-_RESERVED: Final = frozenset(name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN))
+_ON_THE_WAY: Final = (
+    *("id_kind", "id_node", "id_sender", "id_block", "id_number", "number_before"),
+    *("is_placed", "block_number", "before_ns", "first_position", "order_before_ns"),
+    *("order_now_ns", "since_ns", "file_path", "lives", "standing"),
+)
+"""Columns that rows of a type have beside their fields while tables are made of them."""
+_RESERVED: Final = frozenset(
+    name.lower() for name in (*RAW.names, PAYLOAD_BYTES, UNKNOWN, *_ON_THE_WAY)
+)
 _BAD_CHARS: Final = str.maketrans(dict.fromkeys(" ,;{}()\n\t=.`", "_"))
 """What tables or queries do not take in a name."""
 

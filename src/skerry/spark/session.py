@@ -152,6 +152,9 @@ def settings(
         chosen["spark.python.daemon.module"] = MODULE
         # More partitions than cores only cost, where no memory is added with them.
         chosen["spark.sql.shuffle.partitions"] = str(core_count(master))
+        # Above this number of files Spark starts a task to look at each, which takes five times as
+        # long as a look by the driver.
+        chosen["spark.sql.sources.parallelPartitionDiscovery.threshold"] = "10000"
         if is_brief and is_in_this_process(master):
             chosen["spark.driver.extraJavaOptions"] += f" {_BRIEF_JAVA}"
             chosen |= FOR_FEW

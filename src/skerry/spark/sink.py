@@ -38,6 +38,8 @@ _QUERY_ID = "sql.streaming.queryId"
 """Local properties in which Spark tells tasks which batch of which stream they work on."""
 
 _REMOVE = OPERATION_NAMES[REMOVE]
+_FACTS_CHARS_MAX = 500
+"""So much of a row is told that could not be published."""
 
 
 @dataclass
@@ -115,8 +117,10 @@ def _publish(space: Space, objects: RowObjects, row: dict[str, Any], options: Wr
         while not _try_publish(space, obj, row):
             space.drain(timeout=options.timeout_s)
     except (CodecError, ValueError) as error:
-        facts = {name: value for name, value in row.items() if value is not None}
-        raise PipelineError(f"a row is no {options.type_name}: {error}; it is {facts}") from error
+        facts = str({name: value for name, value in row.items() if value is not None})
+        raise PipelineError(
+            f"a row is no {options.type_name}: {error}; it is {facts[:_FACTS_CHARS_MAX]}"
+        ) from error
 
 
 def _try_publish(space: Space, obj: Struct, row: dict[str, Any]) -> bool:

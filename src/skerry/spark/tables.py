@@ -9,18 +9,22 @@ from __future__ import annotations
 import difflib
 from functools import reduce
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.spark.catalog import field_columns
-from skerry.spark.delta import DataFile
+from skerry.spark.delta import Contents, DataFile
 from skerry.spark.instants import Instant, instant_ns
 from skerry.spark.lake import Lake, LakeConfig, TypeState
+from skerry.spark.schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 __all__ = ["Tables"]
+
+_JSON: Final = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}
+"""Times in full; left alone, Spark cuts them to milliseconds."""
 
 
 class Tables:
@@ -42,9 +46,10 @@ class Tables:
     def frame(self, name: str) -> DataFrame:
         """All rows of a table."""
         table = self._lake.table(name)
-        if not table.exists():
+        contents = table.contents()
+        if contents is None:
             raise _unknown(name, self.names())
-        return table.frame(self._lake.spark)
+        return table.rows_of(self._lake.spark, contents)
 
     def asof(self, type_name: str | None, instant: Instant) -> DataFrame:
         """The state of every object of a type at an instant, with its age in seconds.
@@ -80,39 +85,51 @@ class Tables:
     def _asof(self, state: TypeState, at_ns: int) -> DataFrame:
         from skerry.spark.transforms.asof import live_at
 
-        return live_at(self._states_around(state, at_ns), field_columns(state.schema), at_ns)
+        fields = field_columns(state.schema)
+        # Each on its own and then together: a table that has no part in it is not planned for.
+        answers = [
+            live_at(self._lake.rows_of(kind, state, found), fields, at_ns, after_ns=after_ns)
+            for kind, found, after_ns in self._states_around(state, at_ns)
+        ]
+        return reduce(lambda a, b: a.union(b), answers)
 
-    def _states_around(self, state: TypeState, at_ns: int) -> DataFrame:
-        """States of which some hold at an instant, out of as few files as can be."""
-        edge = self._edge_before(state, at_ns)
-        since_ns = None if edge is None else int(edge.parts["edge_ns"] or 0)
+    def _states_around(
+        self, state: TypeState, at_ns: int
+    ) -> list[tuple[str, Contents | None, int | None]]:
+        """Where the states that hold at an instant can be, in as few files as can be.
+
+        Each kind of table with its files, and with when the states that count have begun after.
+        """
+        snapshot = self._snapshot_before(state, at_ns)
+        edge_ns = None if snapshot is None else _edge_ns(snapshot.files[0])
 
         def may_hold(file: DataFile) -> bool:
-            if since_ns is not None and file.high.get("valid_from_ns", at_ns) <= since_ns:
+            if edge_ns is not None and file.high.get("valid_from_ns", at_ns) <= edge_ns:
                 return False
-            return has_begun(file) and file.high.get("valid_to_ns", at_ns + 1) > at_ns
+            has_begun = file.low.get("valid_from_ns", at_ns) <= at_ns
+            return has_begun and file.high.get("valid_to_ns", at_ns + 1) > at_ns
 
-        def has_begun(file: DataFile) -> bool:
-            return file.low.get("valid_from_ns", at_ns) <= at_ns
+        places: list[tuple[str, Contents | None, int | None]] = []
+        for kind in ("history", "latest"):
+            contents = self._lake.table(f"{kind}/{state.table}").contents()
+            if contents is not None and (found := contents.only(may_hold)).files:
+                places.append((kind, found, edge_ns))
+        if snapshot is not None:
+            places.append(("snapshots", snapshot, None))
+        return places or [("latest", None, None)]
 
-        history = self._lake.rows("history", state, may_hold)
-        latest = self._lake.rows("latest", state, has_begun)
-        columns = [name for name in latest.columns if name != "part"]
-        frames = [history.select(*columns), latest.select(*columns)]
-        if since_ns is None:
-            return frames[0].unionByName(frames[1])
-        begun = [frame.where(frame["valid_from_ns"] > since_ns) for frame in frames]
-        snapshot = self._lake.rows(
-            "snapshots", state, lambda file: file.parts["edge_ns"] == str(since_ns)
+    def _snapshot_before(self, state: TypeState, at_ns: int) -> Contents | None:
+        """The last snapshot that is not after an instant, and reaches up to it."""
+        contents = self._lake.table(f"snapshots/{state.table}").contents()
+        if contents is None:
+            return None
+        reaching = contents.only(
+            lambda file: _edge_ns(file) <= at_ns < int(file.parts["until_ns"] or 0)
         )
-        return begun[0].unionByName(begun[1]).unionByName(snapshot.select(*columns))
-
-    def _edge_before(self, state: TypeState, at_ns: int) -> DataFile | None:
-        """A file of the last snapshot that is not after an instant, and reaches up to it."""
-        files = self._lake.table(f"snapshots/{state.table}").files(
-            lambda file: int(file.parts["edge_ns"] or 0) <= at_ns < int(file.parts["until_ns"] or 0)
-        )
-        return max(files, key=lambda file: int(file.parts["edge_ns"] or 0), default=None)
+        if not reaching.files:
+            return None
+        last_ns = max(map(_edge_ns, reaching.files))
+        return reaching.only(lambda file: _edge_ns(file) == last_ns)
 
     def _asof_all(self, at_ns: int) -> DataFrame:
         from pyspark.sql import functions as F  # noqa: N812
@@ -122,26 +139,26 @@ class Tables:
         for name, state in sorted(plan.types.items()):
             if not state.is_cached:
                 continue
-            fields = [F.col(f"`{field.name}`") for field in field_columns(state.schema)]
+            fields = [field.name for field in field_columns(state.schema)]
             rows = self._asof(state, at_ns)
-            own = [
-                rows[c]
-                for c in rows.columns
-                if c not in {f.name for f in field_columns(state.schema)}
-            ]
-            json = F.to_json(F.struct(*fields)) if fields else F.lit("{}")
+            own = [column for column in rows.columns if column not in fields]
+            json = F.to_json(F.struct(*map(quoted, fields)), _JSON) if fields else F.lit("{}")
             frames.append(rows.select(F.lit(name).alias("type"), *own, json.alias("object")))
         if not frames:
-            raise _unknown("history", [])
-        return reduce(lambda a, b: a.unionByName(b), frames)
+            raise PipelineError("no table has objects: nothing was recorded, or messages only")
+        return reduce(lambda a, b: a.union(b), frames)
 
     # -- types
 
     def _state(self, type_name: str) -> TypeState:
         types = self._lake.last_plan().types
-        if type_name not in types:
-            raise _unknown(type_name, list(types))
-        return types[type_name]
+        if type_name in types:
+            return types[type_name]
+        # Tables of a type whose name is none for a folder are called otherwise.
+        for state in types.values():
+            if state.schema.type_name == type_name:
+                return state
+        raise _unknown(type_name, list(types))
 
     def _cached(self, type_name: str) -> TypeState:
         state = self._state(type_name)
@@ -150,6 +167,11 @@ class Tables:
             error.hint = f"`between` tells what was said; the table is updates/{type_name}"
             raise error
         return state
+
+
+def _edge_ns(file: DataFile) -> int:
+    """The instant that a file of a snapshot is of."""
+    return int(file.parts["edge_ns"] or 0)
 
 
 def _unknown(name: str, known: list[str]) -> PipelineError:

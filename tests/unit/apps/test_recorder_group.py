@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from skerry.apps.recorder_datagrams import DATAGRAM_SPAN
-from skerry.apps.recorder_group import GroupSource, GroupWishes, sender_number
+from skerry.apps.recorder_group import GroupSource, GroupWishes
 from skerry.apps.recorder_queue import RowQueue
 from skerry.client.distributor import aio
 from skerry.codec.envelope import GAP
+from skerry.objects.internal import internal_class
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     Delivered,
@@ -22,9 +23,11 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     UpdatesLost,
 )
+from skerry.protocol.distributor.links import sender_number
 from skerry.protocol.distributor.updates import Updates
 from skerry.recording.format import to_record_batch
 from skerry.recording.gaps import gap_of
+from skerry.recording.rows import Columns
 from skerry.runtime.recordings.endings import Ending
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=7, start=5, application_id=9)
@@ -74,12 +77,6 @@ def test_what_is_left_out_does_not_change_how_the_rest_is_counted() -> None:
     assert rows == [("/b", 4 * DATAGRAM_SPAN + 1), ("/c/1", 5 * DATAGRAM_SPAN)]
 
 
-def test_a_sender_is_the_same_before_and_after_it_announced_itself() -> None:
-    announced = replace(SENDER, start=(1 << 40) + 5, application="feed")
-    assert sender_number(announced) == sender_number(SENDER)
-    assert sender_number(replace(SENDER, sender_id=8)) != sender_number(SENDER)
-
-
 def test_a_loss_is_a_gap_of_its_sender() -> None:
     stage = Stage()
     stage.source.heard(
@@ -115,10 +112,14 @@ def test_senders_are_remembered_up_to_a_bound() -> None:
     assert stage.source._sender(replace(SENDER, start=0)) in numbers
 
 
-def test_a_real_group_is_heard() -> None:
+def free_group() -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.bind(("", 0))
-        group = f"239.255.77.33:{probe.getsockname()[1]}"
+        return f"239.255.77.33:{probe.getsockname()[1]}"
+
+
+def test_a_real_group_is_heard() -> None:
+    group = free_group()
     queue = RowQueue(space="local", row_count_max=1000)
     wishes = GroupWishes(group=group, interface="127.0.0.1")
     ending = Ending(node=0, position=0, time_ns=1000)
@@ -149,8 +150,67 @@ def test_a_real_group_is_heard() -> None:
         await source.stop()
 
     asyncio.run(listen())
-    first, *rows = to_record_batch(queue.rows.take()).to_pylist()
+    first, *rows, link = to_record_batch(queue.rows.take()).to_pylist()
+    assert link["type"] == "SkerryLink"
     away = gap_of(first["payload"])
     assert (away.count, away.first_ns, away.reason) == (0, 1000, "the recorder was not running")
     assert len(rows) == 20
     assert len({row["sequence"] for row in rows}) == 20
+
+
+async def record_with_loss(wishes: GroupWishes, *, permille: int) -> Columns:
+    """All rows of a group whose sender loses datagrams on purpose, when it has repaired it all."""
+    queue = RowQueue(space="local", row_count_max=10_000)
+    source = GroupSource(queue, wishes, space="local", tell=lambda _text: None)
+    await source.start()
+    async with await aio.open(
+        wishes.group,
+        interface="127.0.0.1",
+        application="x",
+        heartbeat_interval_ms=100,
+        fake_send_loss_permille=permille,
+    ) as connection:
+        with connection.publisher() as publisher:
+            for number in range(100):
+                publisher.publish("/n", b"%d" % number)
+                publisher.flush()
+            async with asyncio.timeout(30):
+                while source.taken_count < 100:  # noqa: ASYNC110  the other side of a socket
+                    await asyncio.sleep(0.005)
+    await source.stop()
+    return queue.rows.take()
+
+
+@pytest.mark.slow
+def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
+    wishes = GroupWishes(group=free_group(), interface="127.0.0.1")
+    rows = to_record_batch(asyncio.run(record_with_loss(wishes, permille=300))).to_pylist()
+    links = [row for row in rows if row["type"] == "SkerryLink"]
+    told: list[Any] = [internal_class("SkerryLink").decode(row["payload"]) for row in links]
+    senders = {row["sender"] for row in rows}
+    assert {(row["sender"], row["node"], row["source"]) for row in links} == {
+        (number, number, "internal") for number in senders
+    }
+    assert {item.senderNumber for item in told} == senders
+    assert sum(item.datagrams for item in told) == 100
+    assert sum(item.retransmissions for item in told) > 0
+    assert sum(item.requests for item in told) > 0
+    assert sum(item.lost for item in told) == 0
+    assert all(item.roundTripTime > 0 for item in told if item.roundTrips)
+    assert any(item.roundTrips for item in told)
+
+
+@pytest.mark.parametrize(
+    ("types", "subjects", "is_told"),
+    [
+        ((), (), True),
+        (("A",), (), False),
+        ((), ("/a",), False),
+        (("A", "SkerryLink"), (), True),
+    ],
+)
+def test_links_are_told_with_all_there_is_or_where_they_are_named(
+    types: tuple[str, ...], subjects: tuple[str, ...], is_told: bool
+) -> None:
+    wishes = GroupWishes(group="239.255.77.33:4711", types=types, subjects=subjects)
+    assert wishes.has_links is is_told

@@ -20,6 +20,7 @@ from skerry.engine.admission import Admission, AdmissionConfig
 from skerry.engine.node import NodeCore
 from skerry.engine.permissions import PermissionRule
 from skerry.errors import ConnectFailed, Disconnected, Refused
+from skerry.objects.internal import internal_class
 from skerry.recording.format import to_record_batch
 from skerry.recording.gaps import gap_of
 from skerry.runtime.clock import monotonic_ns, wall_ns
@@ -270,6 +271,20 @@ def test_what_is_not_permitted_is_an_error(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
+def test_a_recorder_with_few_rights_ends_in_order(tmp_path: Path) -> None:
+    async def play() -> None:
+        rule = PermissionRule(subjects=("/Vessel/...",), verbs=("subscribe",))
+        async with on_stage(tmp_path, types=("Vessel",)) as stage:
+            await stage.start_node(5, Admission(AdmissionConfig(permission=(rule,))))
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            # The space asked for more, was refused, and a flush tells of that.
+            stage.source.check()
+            await stage.source.stop()
+
+    asyncio.run(play())
+
+
 def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
@@ -285,8 +300,47 @@ def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_everything_is_all_subjects_and_the_ledger() -> None:
-    assert NodeWishes().groups == ("/...", "SkerryLedger")
+def test_how_long_an_answer_of_the_node_takes_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            stage.source.check()
+            assert stage.rows("SkerryLink") == [], "it is not time yet"
+            monkeypatch.setattr(stage.source._links, "is_due", lambda: True)
+            stage.source.check()
+            await stage.until(lambda: len(stage.rows("SkerryLink")) == 1)
+            await stage.source.stop()
+            told = stage.rows("SkerryLink")
+            assert len(told) == 2, "the last answer is timed, too"
+            session = stage.source._session
+            assert session is not None
+            for row in told:
+                link: Any = internal_class("SkerryLink").decode(row["payload"])
+                assert (link.carrier, link.roundTrips) == ("access", 1)
+                assert link.senderNumber == row["sender"] == session.core.client_id
+                assert 0 < link.roundTripTime < 30
+                assert row["node"] == 5
+
+    asyncio.run(play())
+
+
+def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path, types=("Vessel",)) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.source.stop()
+            assert stage.rows("SkerryLink") == []
+
+    asyncio.run(play())
+
+
+def test_everything_is_all_subjects_and_what_is_told_by_name() -> None:
+    assert NodeWishes().groups == ("/...", "SkerryLedger", "SkerryLink")
     assert NodeWishes(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
     assert NodeSource(
         RowQueue(space="x", row_count_max=1), NodeWishes(), space="x", tell=print

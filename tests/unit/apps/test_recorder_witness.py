@@ -17,6 +17,7 @@ from skerry.objects.descriptors import describe
 from skerry.protocol.access.header import Header
 from skerry.recording.format import to_record_batch
 from skerry.recording.gaps import Gap, gap_of
+from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.endings import Ending
 
 TYPES = skerry.define_types(
@@ -244,3 +245,12 @@ def test_types_past_the_bound_are_not_learned() -> None:
     del types._named["T0"]
     stage.describe(TYPES.Leg)
     assert "Leg" in types.known
+
+
+def test_a_node_that_is_lost_before_it_told_anything_leaves_a_gap_of_this_time() -> None:
+    stage = Stage()
+    before_ns = wall_ns()
+    stage.witness.lost()
+    stage.witness.end()
+    ((_, gap),) = stage.gaps()
+    assert before_ns <= gap.first_ns <= wall_ns()

@@ -602,6 +602,7 @@ def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
         ("DotsDaemonStatus", {"serverName": "me"}),
         ("DotsClientStatistics", {"clientId": 7}),
         ("SkerryLedger", {"kind": "type", "name": "Boat"}),
+        ("SkerryLink", {"sender": "10.0.0.1:61234", "receiver": "10.0.0.2:61234"}),
         ("SkerryLoss", {"sender": "10.0.0.1:61234", "reason": "nak"}),
     ],
 )

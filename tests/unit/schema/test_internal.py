@@ -33,6 +33,7 @@ KEYS = {
     "DotsRecordHeader": ["name"],
     "SkerryConflict": ["typeName"],
     "SkerryLedger": ["kind", "name"],
+    "SkerryLink": ["sender", "receiver"],
 }
 CACHED = {
     *("DotsClient", "DotsStatistics", "DotsCacheStatus", "DotsResourceUsage", "DotsDaemonStatus"),

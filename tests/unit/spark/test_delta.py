@@ -26,6 +26,34 @@ def test_files_are_in_the_table_once_they_are_committed(tmp_path: Path) -> None:
     assert table.files(lambda file: file.may_have("order_ns", 4, 9)) == []
 
 
+def test_contents_are_those_of_one_moment_and_can_be_narrowed(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    assert table.contents() is None
+    files = [data_file(tmp_path, "t", f"{n}.parquet", n, hour=f"h{n}") for n in range(3)]
+    table.commit(change("t", *files), application="x", version=0)
+    contents = table.contents()
+    assert contents is not None
+    assert sorted(contents.files, key=lambda file: file.path) == files
+    assert contents.divided_by == ("hour",)
+    assert contents.schema.equals(SCHEMA)
+    table.commit(change("t", removed=("1.parquet",)), application="x", version=1)
+    assert contents.only(None) is contents, "what was read stays as it was"
+    (file,) = contents.only(lambda file: file.parts["hour"] == "h1").files
+    assert file == files[1]
+
+
+def test_files_without_statistics_or_parts_are_listed_too(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    whole = data_file(tmp_path, "t", "a.parquet", 1, 2)
+    bare = replace(data_file(tmp_path, "t", "b.parquet", 3), parts={"hour": None}, low={}, high={})
+    table.commit(change("t", whole, bare), application="x", version=0)
+    assert sorted(table.files(), key=lambda file: file.path) == [whole, bare]
+    undivided = table_of(tmp_path, "u")
+    alone = replace(data_file(tmp_path, "u", "a.parquet", 1), parts={})
+    undivided.commit(replace(change("u", alone), divided_by=()), application="x", version=0)
+    assert undivided.files() == [alone]
+
+
 def test_batch_is_committed_once(tmp_path: Path) -> None:
     table = table_of(tmp_path, "t")
     work = change("t", data_file(tmp_path, "t", "a.parquet", 1))
@@ -103,3 +131,35 @@ def test_staged_rows_come_back_with_the_parts_they_were_divided_by(
     (row,) = late.collect()
     assert row.file_path in {file.path for file in table.files()}
     assert read_files(spark, table.store, "raw", [], schema, ("day",)).count() == 0
+
+
+@pytest.mark.slow
+def test_columns_that_came_later_stand_where_the_log_has_them(spark: Any, tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    old = spark.createDataFrame([(1, "h")], "order_ns bigint, hour string")
+    new = spark.createDataFrame([(2, "n", "i")], "order_ns bigint, note string, hour string")
+    wider = delta_schema(SCHEMA.append(pa.field("note", pa.string())))
+    work = change("t", *table.stage(old, ["hour"], label="b"))
+    table.commit(work, application="x", version=0)
+    work = replace(change("t", *table.stage(new, ["hour"], label="b")), schema=wider)
+    table.commit(work, application="x", version=1)
+    first = table.frame(spark, lambda file: file.parts["hour"] == "h")
+    second = table.frame(spark, lambda file: file.parts["hour"] == "i")
+    assert first.columns == second.columns == ["order_ns", "hour", "note"]
+    assert [tuple(row) for row in (*first.collect(), *second.collect())] == [
+        (1, "h", None),
+        (2, "i", "n"),
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_told_with_its_table(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "updates/T")
+    table.commit(
+        change("updates/T", data_file(tmp_path, "updates/T", "a.parquet", 1)),
+        application="x",
+        version=0,
+    )
+    (entry,) = (tmp_path / "updates/T/_delta_log").glob("*.json")
+    entry.write_text("nonsense")
+    with pytest.raises(PipelineError, match="updates/T"):
+        table.files()

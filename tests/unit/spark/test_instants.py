@@ -43,3 +43,9 @@ def test_what_is_no_instant_is_refused_with_an_example(text: str) -> None:
 def test_an_instant_without_a_zone_is_refused(instant: Instant) -> None:
     with pytest.raises(PipelineError, match="does not say its time zone"):
         instant_ns(instant)
+
+
+@pytest.mark.parametrize("instant", [1 << 63, -(1 << 63) - 1, str(1 << 63), "2300-01-01T00:00:00Z"])
+def test_an_instant_beyond_64_bits_is_refused(instant: Instant) -> None:
+    with pytest.raises(PipelineError, match="64 bits"):
+        instant_ns(instant)

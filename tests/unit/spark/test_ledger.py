@@ -34,8 +34,21 @@ def test_a_whole_batch_makes_its_parts_and_all_before_it_known(tmp_path: Path) -
 
 
 def test_a_query_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
-    with pytest.raises(PipelineError, match="cannot be the name"):
-        Ledger(tmp_path, "../q")
+    for name in ("../q", "..", ".", ""):
+        with pytest.raises(PipelineError, match="cannot be the name"):
+            Ledger(tmp_path, name)
+
+
+def test_files_of_others_are_left_alone(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path, "q")
+    ledger.add(1, 0)
+    for name in (".nfs0001", "notes", "1-x"):
+        (tmp_path / "q" / name).touch()
+    ledger.finish(1)
+    assert ledger.last_batch() == 1
+    assert {path.name for path in (tmp_path / "q").iterdir()} == {
+        *("1.done", ".nfs0001", "notes", "1-x")
+    }
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:

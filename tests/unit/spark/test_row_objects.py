@@ -102,3 +102,16 @@ def test_what_was_decoded_can_be_published_again(obj: skerry.Struct) -> None:
 
 def _is_time(field: Any) -> bool:
     return "timepoint" in field.type.name
+
+
+def test_fields_whose_names_are_taken_come_back_from_their_columns() -> None:
+    types = skerry.define_types(
+        "struct Odd { 1: string key; 2: string Key; 3: string lives; 4: string text; }"
+    )
+    obj = types.Odd(key="a", Key="b", lives="c", text="d")
+    rows = decode_payloads(
+        typed_schema([types.Odd.descriptor]).reader, pa.array([obj.encode()], pa.binary())
+    )
+    row = {name: rows.column(name)[0].as_py() for name in rows.schema.names}
+    assert set(row) == {"key_", "Key__", "lives_", "text", "unknown"}
+    assert RowObjects(types.Odd.descriptor, row).make(row) == obj

@@ -6,6 +6,8 @@ added under names that begin with `_`.
 
 from __future__ import annotations
 
+import base64
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -20,9 +22,19 @@ from skerry.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from skerry.schema.model import FieldType
     from skerry.spark.lake import Lake
 
-__all__ = ["Fields", "fields_of", "instant_of", "limit_option", "plain_value", "rows_of", "tell"]
+__all__ = [
+    "Fields",
+    "fields_of",
+    "instant_of",
+    "limit_option",
+    "plain_value",
+    "restored",
+    "rows_of",
+    "tell",
+]
 
 _ROWS_SHOWN: Final = 100
 """Of a table for people; programs get all."""
@@ -33,11 +45,22 @@ _Row = dict[str, Any]
 class Fields:
     """The fields of a type, by the columns that hold them."""
 
-    def __init__(self, columns: Mapping[str, str], keys: Sequence[str]) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, str],
+        keys: Sequence[str],
+        types: Mapping[str, FieldType] | None = None,
+    ) -> None:
         self.columns = dict(columns)
         """Name of each field, by its column."""
         self.keys = list(keys)
         """Columns of the key fields."""
+        self._types = dict(types or {})
+
+    def row_of(self, text: str) -> _Row:
+        """The columns of an object that Spark has made JSON of."""
+        found = json.loads(text)
+        return {name: restored(self._types[name], value) for name, value in found.items()}
 
     def values(self, row: Mapping[str, Any]) -> _Row:
         """What is set, by the names of the fields."""
@@ -46,6 +69,10 @@ class Fields:
             for column, name in self.columns.items()
             if row.get(column) is not None
         }
+
+    def fact(self, name: str) -> str:
+        """What a fact beside the fields is called: as it is, unless a field has that name."""
+        return f"_{name}" if name in self.columns.values() else name
 
     def key(self, row: Mapping[str, Any]) -> Any:
         """The value of the key field; of several a list, of none the empty one."""
@@ -60,11 +87,12 @@ def fields_of(lake: Lake, type_name: str) -> Fields:
     state = lake.last_plan().types.get(type_name)
     if state is None:
         return Fields({}, [])
-    tags = {field.tag for field in state.schema.reader.fields if field.is_key}
+    fields = {field.tag: field for field in state.schema.reader.fields}
     columns = field_columns(state.schema)
     return Fields(
         {column.name: column.source for column in columns},
-        [column.name for column in columns if column.tag in tags],
+        [column.name for column in columns if fields[column.tag].is_key],
+        {column.name: fields[column.tag].type for column in columns},
     )
 
 
@@ -113,9 +141,16 @@ def instant_of(context: click.Context, option: click.Parameter, text: str) -> in
     from skerry.spark.instants import instant_ns
 
     try:
-        return instant_ns(text)
+        found = instant_ns(text)
     except PipelineError as error:
         raise click.BadParameter(f"{error}; {error.hint}.", context, option) from None
+    if not -(2**63) <= found < 2**63:
+        raise click.BadParameter(
+            f"{text!r} is outside of the years 1678 to 2261, which recordings can tell of.",
+            context,
+            option,
+        )
+    return found
 
 
 def plain_value(value: Any) -> Any:
@@ -133,6 +168,32 @@ def plain_value(value: Any) -> Any:
             return {str(k): plain_value(v) for k, v in value.items() if v is not None}
         case list():
             return [plain_value(item) for item in value]
+    return value
+
+
+def restored(type_: FieldType, value: Any) -> Any:
+    """A value of a field that Spark has made JSON of, as a column of its own would have it."""
+    from skerry.schema.model import Kind, StructType, VectorType
+
+    if value is None:
+        return None
+    if isinstance(type_, VectorType):
+        return [restored(type_.element, item) for item in value]
+    if isinstance(type_, StructType):
+        inner = {field.name: field.type for field in type_.fields}
+        return {name: restored(inner[name], item) for name, item in value.items()}
+    match type_.kind:
+        case Kind.TIMEPOINT:
+            return datetime.fromisoformat(value)
+        case Kind.BYTES:
+            return base64.b64decode(value)
+        case Kind.ANY | Kind.REF:
+            # A name, and bytes.
+            parts = {name: value[name] for name in ("payload", "key") if name in value}
+            return {**value, **{name: base64.b64decode(item) for name, item in parts.items()}}
+        case Kind.FLOAT16 | Kind.FLOAT32 | Kind.FLOAT64 | Kind.DURATION | Kind.STEADY_TIMEPOINT:
+            # What is no number is a text: NaN, Infinity.
+            return float(value)
     return value
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -58,8 +58,11 @@ def asof(
         from skerry.spark.tables import Tables
 
         with waiting(output, "looking it up"):
-            frame = Tables(spark, tables).asof(type_name, at_ns)
-            fields = None if type_name is None else fields_of(Lake(spark, tables), type_name)
+            source = Tables(spark, tables)
+            frame = source.asof(type_name, at_ns)
+            lake = Lake(spark, tables)
+            names = source.types() if type_name is None else [type_name]
+            fields = {name: fields_of(lake, name) for name in names}
             if where is not None:
                 frame = frame.where(where)
             ordered = frame.orderBy("space", *(["type"] if type_name is None else []), "key")
@@ -69,18 +72,20 @@ def asof(
             as_json=as_json,
             limit=limit,
             to_json=lambda row: _object_row(row, type_name, fields),
-            to_cells=lambda row: _cells(row, fields),
+            to_cells=lambda row: _cells(row, None if type_name is None else fields[type_name]),
         )
 
 
 def _object_row(
-    row: dict[str, Any], type_name: str | None, fields: Fields | None
+    row: dict[str, Any], type_name: str | None, fields: Mapping[str, Fields]
 ) -> dict[str, Any]:
-    values = json.loads(row["object"]) if fields is None else fields.values(row)
+    own = fields[type_name or row["type"]]
+    # With all types the fields are one column.
+    columns = row if type_name is not None else own.row_of(row["object"])
     return {
-        **values,
+        **own.values(columns),
         "_type": type_name or row["type"],
-        "_key": row["key"].hex() if fields is None else fields.key(row),
+        "_key": own.key(columns),
         "_subject": row["subject"],
         "_sender": row["sender"],
         "_age_s": row["age_s"],
@@ -90,7 +95,13 @@ def _object_row(
 
 
 def _cells(row: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
-    facts = {"age": f"{row['age_s']:.3f} s"}
+    age = f"{row['age_s']:.3f} s"
     if fields is None:
-        return {"type": row["type"], "subject": row["subject"], "object": row["object"], **facts}
-    return {**dict.fromkeys(fields.columns.values()), **fields.values(row), **facts}
+        return {
+            "type": row["type"],
+            "subject": row["subject"],
+            "object": row["object"],
+            "age": age,
+        }
+    values = {**dict.fromkeys(fields.columns.values()), **fields.values(row)}
+    return {**values, fields.fact("age"): age}

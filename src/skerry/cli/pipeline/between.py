@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 import click
 
@@ -11,6 +12,8 @@ from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_opt
 from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
 
 __all__ = ["between"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command()
@@ -92,9 +95,14 @@ def _update_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict[str
 
 def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return {
-        "time": f"{row['time']:%Y-%m-%d %H:%M:%S.%f}",
-        "change": row["change"],
-        "sender": row["sender"],
+        # Not by the column `time`: a field may have that name, too.
+        fields.fact("time"): _time_text(row["order_ns"]),
+        fields.fact("change"): row["change"],
+        fields.fact("sender"): row["sender"],
         **dict.fromkeys(fields.columns.values()),
         **fields.values(row),
     }
+
+
+def _time_text(time_ns: int) -> str:
+    return f"{_EPOCH + timedelta(microseconds=time_ns // 1000):%Y-%m-%d %H:%M:%S.%f}"

@@ -15,6 +15,7 @@ from skerry.cli.pipeline.sparks import (
 from skerry.cli.pipeline.watching import (
     Watch,
     heard_batches,
+    metrics_option,
     served_metrics,
     shown_progress,
     summary_text,
@@ -37,7 +38,7 @@ __all__ = ["follow"]
     help="Seconds from one batch to the next.",
 )
 @spark_options
-@click.option("--metrics", metavar="HOST:PORT", help="Where metrics and health are served.")
+@metrics_option
 @json_option
 def follow(
     *,

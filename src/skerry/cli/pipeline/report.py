@@ -74,7 +74,7 @@ def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool
 
 def figures(findings: Findings) -> list[tuple[str, str]]:
     """The main figures, each with what it says."""
-    from skerry.spark.report.words import amount, bytes_text, count, span, span_text
+    from skerry.spark.report.words import amount, bytes_text, count, gaps_text, span, span_text
 
     summary = findings.summary
     if summary is None:
@@ -93,7 +93,16 @@ def figures(findings: Findings) -> list[tuple[str, str]]:
         rows.append(("published", bytes_text(summary.byte_count)))
     if summary.latency_ms is not None:
         rows.append(("latency", f"{amount(summary.latency_ms)} ms (median)"))
-    rows.append(("missing", f"{count(summary.lost)} updates"))
+    in_gaps = f" in {gaps_text(summary.gaps)}" if summary.gaps else ""
+    missing = (
+        "some updates" if summary.gaps and not summary.lost else f"{count(summary.lost)} updates"
+    )
+    rows.append(("missing", missing + in_gaps))
+    if summary.datagrams:
+        sent_again = (
+            f"{count(summary.retransmissions or 0)} of {count(summary.datagrams)} datagrams"
+        )
+        rows.append(("sent again", sent_again))
     rows.append(("alarms", count(len(findings.alarms))))
     return rows
 

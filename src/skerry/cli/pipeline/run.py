@@ -15,6 +15,7 @@ from skerry.cli.pipeline.sparks import (
 from skerry.cli.pipeline.watching import (
     Watch,
     heard_batches,
+    metrics_option,
     served_metrics,
     shown_progress,
     summary_text,
@@ -28,7 +29,7 @@ __all__ = ["run"]
 @recordings_option
 @tables_option
 @spark_options
-@click.option("--metrics", metavar="HOST:PORT", help="Where metrics and health are served.")
+@metrics_option
 @json_option
 def run(
     *, recordings: str, tables: str, choice: SparkChoice, metrics: str | None, as_json: bool

@@ -7,10 +7,13 @@ is going on; the words of the JVM go to a file, and its last ones are shown wher
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import re
+import signal
 import sys
 import tempfile
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SparkChoice",
     "elsewhere",
+    "held_back",
     "is_little",
     "recordings_option",
     "spark_options",
@@ -39,6 +43,8 @@ __all__ = [
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _LAST_LINES: Final = 5
+_TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
+"""Loggers of Spark that tell of each fault with all that led to it."""
 _OWN_ERROR: Final = re.compile(r"^(?:skerry\.errors\.|[\w.]*\.)?(\w+(?:Error|Exceeded)): (.+)$")
 _MEMORY: Final = re.compile(r"\d+[kmgt]", re.IGNORECASE)
 
@@ -80,7 +86,7 @@ class SparkChoice:
 
         with elsewhere() as (words, people):
             try:
-                with waiting(output, f"starting Spark on {self.master}", people):
+                with waiting(output, f"starting Spark on {self.master}", people), held_back():
                     return session(
                         self.master,
                         app_name=app_name,
@@ -181,6 +187,32 @@ def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator
 
 
 @contextmanager
+def held_back() -> Iterator[None]:
+    """Inside, Ctrl-C has to wait, and is raised at the end.
+
+    A JVM finds nobody to report to when it is left while it starts, and then it never ends.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_asked = False
+
+    def note(_number: int, _frame: object) -> None:
+        nonlocal is_asked
+        is_asked = True
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        # Once the JVM is there Spark has a handler of its own, which stays.
+        if signal.getsignal(signal.SIGINT) is note:
+            signal.signal(signal.SIGINT, before)
+        if is_asked:
+            raise KeyboardInterrupt
+
+
+@contextmanager
 def elsewhere() -> Iterator[tuple[Path, TextIO]]:
     """Inside, programs that are started write to a file what they would write to stderr.
 
@@ -207,7 +239,11 @@ def spoken_faults() -> Iterator[None]:
     """Inside, an error of Spark is a PipelineError that says the one thing that matters."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
+    from pyspark.logger import PySparkLogger
 
+    for name in _TALKATIVE:
+        # They would say it first, and in a form that nobody reads.
+        PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
     try:
         yield
     except (PySparkException, Py4JError) as error:

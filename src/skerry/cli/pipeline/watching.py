@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
 
 from skerry.cli.output import Output
 from skerry.observe.pipeline_metrics import PipelineStatistics
@@ -17,7 +19,16 @@ if TYPE_CHECKING:
 
     from skerry.spark.jobs.stream import Progress
 
-__all__ = ["Watch", "heard_batches", "served_metrics", "shown_progress", "summary_text"]
+__all__ = [
+    "Watch",
+    "heard_batches",
+    "metrics_option",
+    "served_metrics",
+    "shown_progress",
+    "summary_text",
+]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 _NOTE_GAP_S: Final = 60.0
 """How often a job that nobody looks at says something."""
@@ -49,6 +60,29 @@ class Watch:
     def batch_done(self, *, seconds: float, at_s: float) -> None:
         """A batch came to its end at this time of the clock."""
         self.statistics = replace(self.statistics, batch_s=seconds, last_batch_s=at_s)
+
+
+def metrics_option(command: Command) -> Command:
+    """Gives a command `--metrics`."""
+    return click.option(
+        "--metrics",
+        metavar="HOST:PORT",
+        callback=_checked_place,
+        help="Where metrics and health are served.",
+    )(command)
+
+
+def _checked_place(
+    _context: click.Context, _option: click.Parameter, text: str | None
+) -> str | None:
+    from skerry.apps.node_config import split_place
+
+    if text is not None:
+        try:
+            split_place(text)
+        except ValueError as error:
+            raise click.BadParameter(f"{error}.") from None
+    return text
 
 
 @contextmanager

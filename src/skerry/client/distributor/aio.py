@@ -23,6 +23,7 @@ from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
 from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.sealing import Seal
 from skerry.runtime.clock import monotonic_ns
 
@@ -187,6 +188,12 @@ class Connection:
         of the datagrams, losses, and who comes and goes. For recorders; it has to be quick.
         """
         self._junction.tap(taker)
+
+    def take_links(self) -> list[Link]:
+        """What became of the datagrams of each sender since the last call, where any came: how many
+        were asked for, came then, and were lost. For recorders.
+        """
+        return self._junction.take_links()
 
     def statistics(self) -> ConnectionStatistics:
         """Counters, rates and queues."""

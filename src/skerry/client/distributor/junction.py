@@ -25,6 +25,7 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection as Machine
 from skerry.protocol.distributor.events import Direction
 from skerry.protocol.distributor.identity import Identity, address_bytes, draw_identity
+from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.messages import (
     RETRANSMISSION,
     UPDATE,
@@ -271,6 +272,11 @@ class Junction(Outgoing):
             self._update_hearing()
             self.wake()
 
+    def take_links(self) -> list[Link]:
+        """What became of the datagrams of each sender since the last call, where any came."""
+        with self.lock:
+            return self.machine.take_links()
+
     # -- for who drives it
 
     def wake_up(self) -> None:
@@ -410,19 +416,20 @@ class Junction(Outgoing):
                 self._failures.pop(Direction.SEND, None)
 
     def _read(self, now_ns: int) -> None:
-        receive, take = self.socket.receive, self.machine.receive_train
+        # Called by their names, and not by names of their own: compiled, that is a call of C.
+        made, machine = self.socket, self.machine
         own = b"" if self._hears_own else self._own_bytes()
         is_alone = now_ns - self._read_ns > _ALONE_NS
         self._read_ns = now_ns
         try:
             left_bytes = _READ_BYTES_MAX
             for _ in range(_READ_COUNT_MAX):
-                data, size, source = receive()
+                data, size, source = made.receive()
                 left_bytes -= len(data)
                 if own and data[4:16] == own and data[2] in _DATA:
                     # All datagrams that came at once are of one sender, and of one kind.
                     continue
-                take(data, size, source, now_ns)
+                machine.receive_train(data, size, source, now_ns)
                 if left_bytes <= 0 or (is_alone and len(data) < _MORE_BYTES):
                     break
         except BlockingIOError:

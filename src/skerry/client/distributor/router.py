@@ -14,10 +14,10 @@ from skerry.client.distributor.outlet import OnEvent, Outlet
 from skerry.errors import LocalProtocolError
 from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import Connection as Machine
+from skerry.protocol.distributor.deliveries import Parcel
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
-    Delivered,
     IdentityTaken,
     Nagging,
     SendersRefused,
@@ -168,13 +168,15 @@ class Router:
     def route(self) -> bool:
         """Put what the machine tells into the outlets. Whether it told the end of all."""
         is_over = False
-        for event in self._machine.take_events():
-            if self._tap is not None:
-                self._tap(event)
-            if isinstance(event, Delivered):
+        for event in self._machine.take_parcels():
+            if isinstance(event, Parcel):
+                if self._tap is not None:
+                    self._tap(event.event())
                 if self._subscribers:
                     self._route_updates(event.batch)
             else:
+                if self._tap is not None:
+                    self._tap(event)
                 is_over = is_over or isinstance(event, ConnectionClosed)
                 self._route_event(event)
         return is_over

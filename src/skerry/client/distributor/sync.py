@@ -116,6 +116,7 @@ class Connection:
         except BaseException:
             junction.end()
             raise
+        self._management_ns: int = self._management.due_ns
         # Sockets and not a pipe: once closed they refuse, where the number of a file may be another
         # one by then.
         self._sleeper, self._waker = socket.socketpair()
@@ -259,16 +260,22 @@ class Connection:
             self._step(_SLEEP_MS_MAX)
 
     def _step(self, sleep_ms_max: float) -> None:
-        junction, management = self._junction, self._management
+        junction = self._junction
         if self._is_reading != junction.router.has_room:
             self._is_reading = not self._is_reading
             if self._is_reading:
                 self._poller.register(junction.socket.fileno(), select.POLLIN)
             else:
                 self._poller.unregister(junction.socket.fileno())
-        due_ns = min(junction.deadline_ns, management.due_ns)
+        due_ns = self._management_ns
+        if junction.deadline_ns < due_ns:
+            due_ns = junction.deadline_ns
         sleep_ms = (due_ns - monotonic_ns()) / 1e6
-        for number, _ in self._wait(min(max(sleep_ms, 0.0), sleep_ms_max)):
+        if sleep_ms < 0.0:
+            sleep_ms = 0.0
+        elif sleep_ms > sleep_ms_max:
+            sleep_ms = sleep_ms_max
+        for number, _ in self._wait(sleep_ms):
             if number == self._sleeper_number:
                 self._sleeper.recv(4096)
         now_ns = junction.hear()
@@ -276,8 +283,9 @@ class Connection:
         if junction.is_due(now_ns):
             junction.settle()
             junction.run_inline()
-        if now_ns >= management.due_ns:
-            management.advance(now_ns)
+        if now_ns >= self._management_ns:
+            self._management.advance(now_ns)
+            self._management_ns = self._management.due_ns
 
     def _end(self) -> None:
         junction = self._junction

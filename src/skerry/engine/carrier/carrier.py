@@ -29,6 +29,7 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     UpdatesLost,
 )
+from skerry.protocol.distributor.roster import dotted
 from skerry.protocol.machine import Address, Event, Transmit
 
 __all__ = ["SYSTEM_PORT", "Carrier", "system_group"]
@@ -36,6 +37,8 @@ __all__ = ["SYSTEM_PORT", "Carrier", "system_group"]
 SYSTEM_PORT: Final = 4711
 _MS: Final = 1_000_000
 _OF_SENDERS: Final = (Delivered, SenderFound, SenderRemoved, UpdatesLost)
+_LINKS_NS: Final = 10_000_000_000
+"""How often it is told how well the datagrams of others arrive."""
 _REOPEN_NS: Final = 1_000_000_000
 """After the node cut the carrier. Its reason, a limit most likely, will hold for a while."""
 
@@ -72,6 +75,7 @@ class Carrier:
         self._events: list[Event] = []
         self._is_paused = False
         self._cut_count = 0
+        self._links_ns = now_ns + _LINKS_NS
         self.opens_ns: int | None = now_ns
         """When a stream to the node is to be opened; None while there is one."""
         connection.subscribe("/...", None)
@@ -143,9 +147,12 @@ class Carrier:
         self._incoming.advance(now_ns)
         self._pace(now_ns)
         self.settle(now_ns)
+        if now_ns >= self._links_ns:
+            self._tell_links(now_ns)
 
     def close(self, now_ns: int) -> None:
         """Say goodbye to the group. The connection tells when it has served the last requests."""
+        self._tell_links(now_ns)
         self._outgoing.flush(now_ns)
         self._connection.close(now_ns)
 
@@ -192,6 +199,15 @@ class Carrier:
 
     # -- inside
 
+    def _tell_links(self, now_ns: int) -> None:
+        # Nobody is woken for it: the heartbeats of the group are more often.
+        self._links_ns = now_ns + _LINKS_NS
+        mine = self._connection.identity
+        receiver = f"{dotted(mine.address)}:{mine.sender_id}"
+        for link in self._connection.take_links():
+            if not self._is_own(link.sender):
+                self._core.tell_link(link, receiver, now_ns)
+
     def _pace(self, now_ns: int) -> None:
         """Let the node keep what the group has no bandwidth for: there it is bounded."""
         address = self._door.address
@@ -209,5 +225,5 @@ class Carrier:
         return (sender.sender_id, sender.start & 0xFFFFFFFF, sender.address) == (
             mine.sender_id,
             mine.start(self._dialect),
-            ".".join(map(str, mine.address)),
+            dotted(mine.address),
         )

@@ -16,7 +16,7 @@ from mypy_extensions import mypyc_attr
 
 from skerry.errors import ConfigError, DecodeError
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.deliveries import Deliveries, Parcel
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
@@ -28,6 +28,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
 )
 from skerry.protocol.distributor.identity import Identity, address_bytes, draw_start_ms, java_sum
+from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.messages import (
     GOODBYE,
     HEADER_BYTES,
@@ -218,6 +219,10 @@ class Connection:
         """The senders that announced themselves, for a subscriber that comes later."""
         return self._roster.announced()
 
+    def take_links(self) -> list[Link]:
+        """What became of the datagrams of each sender since the last call, where any came."""
+        return self._roster.take_links()
+
     def number_updates(self) -> None:
         """From now on, tell with updates in which datagrams they came."""
         self._deliveries.is_numbered = True
@@ -265,6 +270,7 @@ class Connection:
     def receive_train(self, data: bytes, size: int, source: Address, now_ns: int) -> None:
         """Take datagrams that came at once, each of so many bytes but for the last."""
         stop = len(data)
+        assert size > 0 or not stop
         if not stop:
             self.receive(data, source, now_ns)
         first = self._receive_run(data, size, now_ns)
@@ -296,6 +302,10 @@ class Connection:
         """The events since the last call, oldest first."""
         return self._deliveries.take()
 
+    def take_parcels(self) -> list[Event | Parcel]:
+        """The same for who needs updates more than events."""
+        return self._deliveries.take_parcels()
+
     def take_transmits(self) -> Sequence[Transmit]:
         """What is to be sent to the group since the last call, in order."""
         group = self._group
@@ -306,8 +316,9 @@ class Connection:
         if not self.has_ready:
             return []
         ready = self._sender.take_ready()
-        ready += self._requests
-        self._requests = []
+        if self._requests:
+            ready += self._requests
+            self._requests = []
         if self._seal is not None:
             ready = [self._seal.seal(datagram) for datagram in ready]
         return ready

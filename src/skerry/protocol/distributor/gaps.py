@@ -26,6 +26,12 @@ class Gaps:
         self._retry_count_max = retry_count_max
         self._rng = rng
         self._missing: dict[int, _Ask] = {}
+        self.recovered_count = 0
+        """Numbers that came after they were asked for, by us or by others."""
+        self.answer_count = 0
+        """Those of them that were asked for once: of others nobody knows what was the answer."""
+        self.answer_ns = 0
+        """How long these took, all together."""
         self.due_ns: int | None = None
         """When to look; not later than anything is due."""
 
@@ -37,13 +43,22 @@ class Gaps:
 
     def open(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
         """These are missing."""
-        ask = _Ask(now_ns + self._delay_ns(), 0)
+        ask = _Ask(now_ns + self._delay_ns(), 0, now_ns)
         self._missing.update(dict.fromkeys(range(first_seq, stop_seq), ask))
         self._due_at(ask.due_ns)
 
     def close(self, seq: int) -> None:
         """This one is not missing (any more)."""
         self._missing.pop(seq, None)
+
+    def came(self, seq: int, now_ns: int) -> None:
+        """This one is here, whether it was missing or not."""
+        ask = self._missing.pop(seq, None)
+        if ask is not None and ask.count:
+            self.recovered_count += 1
+            if ask.count == 1:
+                self.answer_count += 1
+                self.answer_ns += now_ns - ask.asked_ns
 
     def close_all(self) -> list[int]:
         """Nothing is missing any more; what was, in rising order."""
@@ -89,8 +104,9 @@ class Gaps:
         # Too many holes for one moment: the rest has its turn when these were sent.
         for first_seq, stop_seq in ranges[DISTRIBUTOR_REQUEST_COUNT_MAX:]:
             for seq in range(first_seq, stop_seq):
-                later = _Ask(now_ns + max(1, self._delay_ns_max), self._missing[seq].count)
-                self._missing[seq] = later
+                ask = self._missing[seq]
+                due_ns = now_ns + max(1, self._delay_ns_max)
+                self._missing[seq] = _Ask(due_ns, ask.count, ask.asked_ns)
         self.due_ns = min((ask.due_ns for ask in self._missing.values()), default=None)
         return ranges[:DISTRIBUTOR_REQUEST_COUNT_MAX], given_up
 
@@ -98,7 +114,8 @@ class Gaps:
         """What becomes of numbers that were just asked for; those alike stay together."""
         count = ask.count + 1
         if count not in again:
-            again[count] = _Ask(now_ns + self._timeout_ns + self._delay_ns(), count)
+            due_ns = now_ns + self._timeout_ns + self._delay_ns()
+            again[count] = _Ask(due_ns, count, now_ns)
         return again[count]
 
     def _within(self, first_seq: int, stop_seq: int) -> list[int]:
@@ -127,10 +144,11 @@ def runs(seqs: list[int]) -> list[tuple[int, int]]:
 
 
 class _Ask:
-    """When numbers are asked for next, and how often they were."""
+    """When numbers are asked for next, how often they were, and when for the last time."""
 
-    __slots__ = ("count", "due_ns")
+    __slots__ = ("asked_ns", "count", "due_ns")
 
-    def __init__(self, due_ns: int, count: int) -> None:
+    def __init__(self, due_ns: int, count: int, asked_ns: int) -> None:
         self.due_ns = due_ns
         self.count = count
+        self.asked_ns = asked_ns

@@ -42,12 +42,17 @@ class NaggingMonitor:
 
     def advance(self, now_ns: int) -> bool:
         """Look if it is time to. True when that was enough, once."""
-        while self.due_ns is not None and now_ns >= self.due_ns:
-            self.due_ns += self._window_ns
-            if self._judge():
-                self.due_ns = None
-                self.is_fired = True
-                return True
+        if self.due_ns is None or now_ns < self.due_ns:
+            return False
+        if self._judge():
+            self.due_ns = None
+            self.is_fired = True
+            return True
+        passed_count = (now_ns - self.due_ns) // self._window_ns
+        if passed_count:
+            # Nobody looked for longer than a window, so nothing was asked for in the next one.
+            self._run_count = self._run_ns = 0
+        self.due_ns += (passed_count + 1) * self._window_ns
         return False
 
     def _judge(self) -> bool:

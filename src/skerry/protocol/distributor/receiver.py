@@ -21,6 +21,7 @@ from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLost
 from skerry.protocol.distributor.gaps import Gaps
+from skerry.protocol.distributor.links import LinkCounts
 from skerry.protocol.distributor.messages import (
     END,
     HEADER_BYTES,
@@ -45,6 +46,7 @@ __all__ = ["Receiver", "WaitingRoom"]
 
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
+_LAP: Final = 0x1_0000_0000
 _unpack: Final = unpack_for_this_build()
 
 _Content = tuple[int, bytes, list[tuple[str, bytes]]]
@@ -77,13 +79,16 @@ class Receiver:
         deliveries: Deliveries,
         room: WaitingRoom,
         rng: Random,
+        gap_count_max: int = DISTRIBUTOR_GAP_COUNT_MAX,
     ) -> None:
+        """`gap_count_max` is how many numbers may be missing at once, fewer only in tests."""
         self.sender = sender
         self._subjects = subjects
         self._deliveries = deliveries
         self._text_length_bytes = text_length_bytes
         self._update_bytes_max = config.update_bytes_max
         self._room = room
+        self._gap_count_max = gap_count_max
         self._stops_at_loss = config.loss_policy is LossPolicy.STOP
         self.gaps = Gaps(
             delay_ns_max=config.request_delay_ms_max * _MS,
@@ -91,6 +96,8 @@ class Receiver:
             retry_count_max=config.request_retry_count_max,
             rng=rng,
         )
+        self._first_seq = 0
+        """Where what is delivered began."""
         self._next_seq = 0
         self._highest_seq = -1
         self._is_known = False
@@ -103,6 +110,10 @@ class Receiver:
         self.is_stopped = False
         self.waiting_bytes = 0
         self.lost_count = 0
+        self._passed_count = 0
+        """Datagrams that were delivered or given up before `_first_seq`."""
+        self._request_count = 0
+        self._told = LinkCounts()
         self.pieces_fault_count = 0
         self.run_update_count = 0
         """Updates that were taken by the last `receive_run`."""
@@ -124,6 +135,22 @@ class Receiver:
         """Datagrams that wait for one of those."""
         return len(self._waiting)
 
+    def take_counts(self) -> LinkCounts:
+        """What happened since the last call."""
+        passed_count = self._passed_count
+        if self.is_synchronised:
+            passed_count += self._next_seq - self._first_seq
+        before = self._told
+        self._told = now = LinkCounts(
+            passed_count=passed_count,
+            lost_count=self.lost_count,
+            recovered_count=self.gaps.recovered_count,
+            request_count=self._request_count,
+            answer_count=self.gaps.answer_count,
+            answer_ns=self.gaps.answer_ns,
+        )
+        return now.since(before)
+
     # -- what comes
 
     def receive(self, datagram: bytes, now_ns: int) -> Fault | None:
@@ -135,19 +162,23 @@ class Receiver:
         # Almost always it is the next one, so that is asked before all else.
         is_next = wire_seq == self._next_seq & _U32 and flags & WHOLE == WHOLE
         if is_next and self.is_synchronised and not self._waiting:
-            return self._receive_next(datagram, flags, self._next_seq)
+            return self._receive_next(datagram, flags, self._next_seq, now_ns)
         seq = self._unwrapped(wire_seq)
         if not self.is_synchronised and not self._synchronise(datagram, seq):
             return None
+        # An answer may be old, as somebody else may have asked for it.
+        if datagram[2] == UPDATE and self._is_lapped(seq):
+            seq += _LAP
         if seq < self._next_seq or seq in self._waiting:
             return Fault.DUPLICATE
-        if seq - self._highest_seq > DISTRIBUTOR_GAP_COUNT_MAX and not self._is_believed(seq):
+        is_far = seq - self._highest_seq > self._gap_count_max
+        if is_far and not self._is_believed(seq):
             return Fault.JUMP
         content = self._content(datagram, flags)
         if content is None:
             return Fault.UPDATES
-        if seq > self._highest_seq + DISTRIBUTOR_GAP_COUNT_MAX:
-            self._jump_to(seq)
+        if is_far and not self._jump_to(seq):
+            return Fault.JUMP
         if not self._has_room_for(seq, len(datagram)):
             return Fault.OVERFLOW
         self._accept(seq, content, now_ns)
@@ -164,13 +195,14 @@ class Receiver:
         if (
             seq <= self._highest_seq
             or not self.is_synchronised
+            or self.is_stopped
             or self._reassembly is not None
             or flags & WHOLE != WHOLE
         ):
             return 0
         header = data[:HEADER_BYTES]
-        delivered = self._deliveries.open(self.sender, flags & RELAYED != 0)
-        batch, numbers = delivered.batch, delivered.numbers
+        parcel = self._deliveries.open(self.sender, flags & RELAYED != 0)
+        batch, numbers = parcel.batch, parcel.numbers
         before_count = batch.count
         first, end = 0, len(data)
         while first < end:
@@ -187,7 +219,7 @@ class Receiver:
             seq += 1
             first = stop
         if first:
-            self._deliveries.close(delivered)
+            self._deliveries.close(parcel)
             self._next_seq = seq
             self._highest_seq = seq - 1
             self.run_update_count = batch.count - before_count
@@ -196,16 +228,17 @@ class Receiver:
     def last_seq_told(self, last_seq: int, now_ns: int) -> None:
         """The sender says what it sent last: what is missing up to there is asked for."""
         last = self._unwrapped(last_seq)
+        if self._is_lapped(last + 1):
+            last += _LAP
         if not self.is_synchronised:
             # It is idle now, so the next one begins an update, and counts from here on.
             if not self._is_known or last + 1 >= self._next_seq:
                 self._begin(last + 1)
             return
-        if last - self._highest_seq > DISTRIBUTOR_GAP_COUNT_MAX:
-            if not self._is_believed(last):
-                return
-            self._jump_to(last + 1)
-        if last > self._highest_seq and self._has_room_for(last + 1, 0):
+        if last - self._highest_seq > self._gap_count_max:
+            if self._is_believed(last):
+                self._jump_to(last + 1)
+        elif last > self._highest_seq and self._has_room_for(last + 1, 0):
             self.gaps.open(self._highest_seq + 1, last + 1, now_ns)
             self._highest_seq = last
 
@@ -230,6 +263,7 @@ class Receiver:
         """First and last number on the wire of what is to be asked for now."""
         ranges, given_up = self.gaps.take_due(now_ns)
         self._give_up(given_up, LossReason.RETRIES)
+        self._request_count += len(ranges)
         return [(first & _U32, (stop - 1) & _U32) for first, stop in ranges]
 
     # -- beginning and end
@@ -246,6 +280,8 @@ class Receiver:
         self._room.size -= self.waiting_bytes
         self.waiting_bytes = 0
         self._reassembly = None
+        if self.is_synchronised:
+            self._passed_count += self._next_seq - self._first_seq
         self._next_seq = max(self._next_seq, self._highest_seq + 1)
         self.is_synchronised = self.is_stopped = False
 
@@ -255,8 +291,10 @@ class Receiver:
             for seq in self.gaps.close_all():
                 self._gone[seq] = LossReason.REMOVED
             self._drain()
-            if self._reassembly is not None:
+            if self._reassembly is not None and not self.is_stopped:
                 self._spoil(self._next_seq, LossReason.REMOVED)
+        self.gaps.close_all()
+        self._waiting.clear()
         self._room.size -= self.waiting_bytes
         self.waiting_bytes = 0
 
@@ -264,29 +302,39 @@ class Receiver:
 
     def _unwrapped(self, seq: int) -> int:
         distance = (seq - self._highest_seq) & _U32
-        return self._highest_seq + (distance - (1 << 32) if distance >> 31 else distance)
+        return self._highest_seq + (distance - _LAP if distance >> 31 else distance)
+
+    def _is_lapped(self, seq: int) -> bool:
+        """Whether a number is too far behind to be late: then it is more than half a lap ahead.
+
+        So it is after some hours without a network, or without anybody who listens.
+        """
+        return self._is_known and self._next_seq - seq > self._gap_count_max
 
     def _synchronise(self, datagram: bytes, seq: int) -> bool:
         """Begin with this datagram if that is possible."""
         # A retransmission is an answer to somebody else, of a time before this receiver's.
         if datagram[2] != UPDATE or not datagram[3] & START:
             return False
+        if self._is_lapped(seq):
+            seq += _LAP
         if self._is_known and seq < self._next_seq:
             return False
         self._begin(seq)
         return True
 
     def _begin(self, next_seq: int) -> None:
-        self._next_seq = next_seq
+        self._first_seq = self._next_seq = next_seq
         self._highest_seq = next_seq - 1
         self._is_known = self.is_synchronised = True
 
-    def _receive_next(self, datagram: bytes, flags: int, seq: int) -> Fault | None:
+    def _receive_next(self, datagram: bytes, flags: int, seq: int, now_ns: int) -> Fault | None:
         """The usual case: nothing is missing, and the updates go straight to the application."""
         updates: list[tuple[str, bytes]] = []
         subjects = self._subjects
         if not _unpack(datagram, self._text_length_bytes, subjects.memo, subjects, updates):
             return Fault.UPDATES
+        self.is_stopped = False
         if self._reassembly is not None:
             # The event about it has to stand before these updates.
             self._spoil(seq)
@@ -295,9 +343,8 @@ class Receiver:
         if seq > self._highest_seq:
             self._highest_seq = seq
         else:
-            self.gaps.close(seq)
+            self.gaps.came(seq, now_ns)
             self._gone.pop(seq, None)
-            self.is_stopped = False
             self._drain()
         return None
 
@@ -324,27 +371,34 @@ class Receiver:
     def _is_believed(self, seq: int) -> bool:
         """Whether a number far ahead is meant: two in a row are, a single one may be anybody's."""
         far_seq, self._far_seq = self._far_seq, seq
-        return far_seq is not None and 0 <= seq - far_seq <= DISTRIBUTOR_GAP_COUNT_MAX
+        return far_seq is not None and 0 <= seq - far_seq <= self._gap_count_max
 
-    def _jump_to(self, seq: int) -> None:
-        """Give up all before `seq`, without asking for it."""
+    def _jump_to(self, seq: int) -> bool:
+        """Give up all before `seq`, without asking for it; False if the stream stops instead."""
+        if self._stops_at_loss:
+            # Too many to know each of them, so it stays as if nothing had come: then whatever
+            # comes after all still finds its place.
+            if not self.is_stopped:
+                self.is_stopped = True
+                self._lose(self._next_seq, seq, LossReason.JUMP)
+            return False
         for missing in self.gaps.close_all():
             self._gone[missing] = LossReason.JUMP
-        self._highest_seq = seq - 1
         self._drain()
-        if self.is_stopped:
-            return
-        first, self.is_stopped = self._next_seq, self._stops_at_loss
-        if not self.is_stopped:
-            self._next_seq = seq
+        assert self._next_seq == self._highest_seq + 1
+        first, self._next_seq = self._next_seq, seq
+        self._highest_seq = seq - 1
         self._lose(first, seq, LossReason.JUMP)
+        return True
 
     def _has_room_for(self, seq: int, size: int) -> bool:
         """Make room among those that wait or are missing, by giving up the first gap."""
+        # Each turn passes at least the first gap, and no turn passes `seq`: while anything waits or
+        # is missing, the next number is missing, or it would have been delivered.
         while seq != self._next_seq and self._is_too_much(seq, size):
-            if self.is_stopped or self._stops_at_loss:
+            if self._stops_at_loss:
                 return False
-            # Not past `seq` itself, which may be a part of the first gap, or given up already.
+            # `seq` may be a part of the first gap, or given up already.
             self._gone.pop(seq, None)
             stop_seq = min(seq, min(self._waiting, default=self._highest_seq + 1))
             for missing in range(self._next_seq, stop_seq):
@@ -354,17 +408,18 @@ class Receiver:
         return True
 
     def _is_too_much(self, seq: int, size: int) -> bool:
-        if self._waiting and not self._room.has_room_for(size):
+        # What brings nothing that waits gives nothing up for room, either.
+        if size and self._waiting and not self._room.has_room_for(size):
             return True
         missing_count = len(self.gaps) + len(self._gone)
         new_count = max(0, seq - 1 - self._highest_seq)
-        return missing_count > 0 and missing_count + new_count > DISTRIBUTOR_GAP_COUNT_MAX
+        return missing_count > 0 and missing_count + new_count > self._gap_count_max
 
     def _accept(self, seq: int, content: _Content, now_ns: int) -> None:
         if seq > self._highest_seq + 1:
             self.gaps.open(self._highest_seq + 1, seq, now_ns)
         self._highest_seq = max(self._highest_seq, seq)
-        self.gaps.close(seq)
+        self.gaps.came(seq, now_ns)
         # Given up, and here before its turn was over: then it is used.
         self._gone.pop(seq, None)
         self._waiting[seq] = content
@@ -410,7 +465,8 @@ class Receiver:
         self._lose(first, stop, reason)
 
     def _lose(self, first: int, stop: int, reason: LossReason) -> None:
-        self._reassembly = None
+        if not self.is_stopped:
+            self._reassembly = None
         self.lost_count += stop - first
         self._deliveries.add(
             UpdatesLost(
@@ -468,15 +524,16 @@ class Receiver:
             self._hand_over(seq, flags, [(reassembly.subject, data)])
 
     def _hand_over(self, seq: int, flags: int, updates: list[tuple[str, bytes]]) -> None:
-        delivered = self._deliveries.open(self.sender, bool(flags & RELAYED))
-        if delivered.numbers is not None:
-            delivered.numbers.append((delivered.batch.count, seq))
-        delivered.batch.extend(updates)
-        self._deliveries.close(delivered)
+        parcel = self._deliveries.open(self.sender, bool(flags & RELAYED))
+        if parcel.numbers is not None:
+            parcel.numbers.append((parcel.batch.count, seq))
+        parcel.batch.extend(updates)
+        self._deliveries.close(parcel)
 
     def _spoil(self, stop_seq: int, reason: LossReason = LossReason.MALFORMED) -> None:
         """The pieces up to here do not make up an update."""
         reassembly = self._reassembly
         assert reassembly is not None
+        assert not self.is_stopped
         self.pieces_fault_count += 1
         self._lose(reassembly.first_seq, stop_seq, reason)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from random import Random
+from typing import Final
 
 from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig
@@ -17,6 +19,7 @@ from skerry.protocol.distributor.events import (
     SendersRefused,
 )
 from skerry.protocol.distributor.identity import java_sum
+from skerry.protocol.distributor.links import Link, LinkCounts
 from skerry.protocol.distributor.messages import Header
 from skerry.protocol.distributor.receiver import Receiver, WaitingRoom
 from skerry.protocol.distributor.senders import Departed, RemoteSender
@@ -28,6 +31,7 @@ __all__ = ["Asked", "Roster", "dotted", "sender_info"]
 
 Asked = tuple[SenderInfo, int, int]
 """A request that is to be sent: to whom, first and last number."""
+_NOTHING: Final = LinkCounts()
 
 
 class Roster:
@@ -51,6 +55,8 @@ class Roster:
         self._rng = rng
         self._room = WaitingRoom(config.waiting_bytes_max)
         self._departed = Departed()
+        self._parted: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
+        """Of senders that are gone, as long as nobody asked; the oldest are forgotten first."""
         self._foreign: dict[bytes, None] = {}
         self._has_refused = False
         self._lost_count = 0
@@ -76,6 +82,13 @@ class Roster:
     def receivers(self) -> Iterator[Receiver]:
         """The streams of all senders."""
         return (remote.receiver for remote in self.remotes.values())
+
+    def take_links(self) -> list[Link]:
+        """What happened with each sender since the last call, where anything did."""
+        links = list(self._parted)
+        self._parted.clear()
+        links += [Link(sender=r.sender, counts=r.take_counts()) for r in self.receivers()]
+        return [link for link in links if link.counts != _NOTHING]
 
     def announced(self) -> list[SenderFound]:
         """Those that announced themselves, as they were told when they did."""
@@ -162,6 +175,7 @@ class Roster:
             remote = self.remotes.pop(key, None)
             if remote is not None:
                 remote.receiver.desynchronise()
+                self._count_past(remote.receiver)
 
     # -- inside
 
@@ -173,13 +187,18 @@ class Roster:
         receiver.end()
         del self.remotes[key]
         self._departed.add(key, receiver.next_seq)
-        self._lost_count += receiver.lost_count
-        self._pieces_fault_count += receiver.pieces_fault_count
+        self._parted.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
+        self._count_past(receiver)
         self._has_refused = False
         if remote.is_announced:
             host, port, info = self._group.host, self._group.port, receiver.sender
             event = SenderRemoved(group=host, port=port, sender=info, reason=reason)
             self._deliveries.add(event)
+
+    def _count_past(self, receiver: Receiver) -> None:
+        """A stream is gone; what happened in it still counts."""
+        self._lost_count += receiver.lost_count
+        self._pieces_fault_count += receiver.pieces_fault_count
 
 
 def sender_info(header: Header, start: int | None = None, application: str = "") -> SenderInfo:

@@ -50,7 +50,8 @@ class Reassembly:
     def add(self, piece: bytes) -> bool:
         """Take the next piece. False if there is more now than there should be."""
         self._size += len(piece)
-        if self.subject:
+        # An empty one is no fault. Kept, any number of them would fill the memory.
+        if self.subject and piece:
             self._pieces.append(piece)
         return self._size <= self._total
 

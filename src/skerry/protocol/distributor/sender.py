@@ -90,7 +90,11 @@ class Sender(Packer):
             age_ns_max=config.cache_age_s * 1000 * _MS,
             next_seq=first_seq,
         )
-        self._server = Server(self._history, holdback_ns=config.server_holdback_ms * _MS)
+        self._server = Server(
+            self._history,
+            holdback_ns=config.server_holdback_ms * _MS,
+            bytes_max=config.cache_bytes_max,
+        )
         self.next_seq = first_seq
         self._opened_ns = now_ns
         self._tick_seq = first_seq

@@ -23,11 +23,14 @@ __all__ = ["Server"]
 class Server:
     """What of a sender's history has to be sent again, and when."""
 
-    def __init__(self, history: History, *, holdback_ns: int) -> None:
+    def __init__(self, history: History, *, holdback_ns: int, bytes_max: int) -> None:
+        """No more than `bytes_max` wait; what is asked for beyond is not answered now."""
         self._history = history
         self._holdback_ns = holdback_ns
+        self._bytes_max = bytes_max
         # The bytes themselves are held: the history may let go of them in the meantime.
         self._waiting: dict[int, bytes] = {}
+        self._waiting_bytes = 0
         self._gone: dict[int, None] = {}
         self._answered: dict[int, int] = {}
         self._is_sorted = True
@@ -48,13 +51,19 @@ class Server:
                 continue
             datagram = self._history.find(seq)
             assert datagram is not None
+            # The history goes on while this waits, so all that is asked for could be any number
+            # of histories. Who asked will ask again.
+            if self._waiting_bytes + len(datagram) > self._bytes_max:
+                break
             self._waiting[seq] = datagram
+            self._waiting_bytes += len(datagram)
             self._is_sorted = False
             found = True
         for seq in range(first_seq, min(stop_seq, self._history.first_seq)):
             if len(self._gone) >= DISTRIBUTOR_NAK_COUNT_MAX:
                 break
-            if seq not in self._answered:
+            # What waits is still sent, though the history let go of it.
+            if seq not in self._answered and seq not in self._waiting:
                 self._gone[seq] = None
                 found = True
         if found and self.due_ns is None:
@@ -84,6 +93,7 @@ class Server:
             self._answered[seq] = now_ns
         for seq in list(islice(self._waiting, len(datagrams))):
             del self._waiting[seq]
+        self._waiting_bytes -= size
         return datagrams
 
     def _forget_answered(self, now_ns: int) -> None:

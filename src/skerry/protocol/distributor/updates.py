@@ -86,7 +86,8 @@ class Updates:
         """The part that is taken next; those before it are done."""
         self.count: int = 0
         """How many there were before anybody took one; quicker than to count what is left."""
-        self.extend(pairs)
+        if pairs:
+            self.extend(pairs)
 
     def __len__(self) -> int:
         count = 0 if self.left is None else length_hint(self.left)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from skerry.spark.delta import Change, DataFile, read_files
+from skerry.spark.delta import Change, DataFile
 from skerry.spark.lake import Lake, delta_schema
 
 if TYPE_CHECKING:
@@ -42,15 +44,12 @@ def compact(lake: Lake) -> dict[str, Compacted]:
 def compact_table(lake: Lake, name: str) -> Compacted:
     """Compact the parts of one table that have several small files."""
     table = lake.table(name)
-    files = _crowds(table.files())
-    if not files:
+    contents = table.contents()
+    files = [] if contents is None else _crowds(contents.files)
+    if contents is None or not files:
         return 0, 0
-    log = table.log()
-    schema = table.schema()
-    assert log is not None
-    assert schema is not None
-    divided = tuple(log.metadata().partition_columns)
-    rows = read_files(lake.spark, lake.store, name, files, schema, divided)
+    schema, divided = contents.schema, contents.divided_by
+    rows = table.rows_of(lake.spark, replace(contents, files=tuple(files)))
     order = [column for column in _ORDERS.get(name.partition("/")[0], ()) if column in rows.columns]
     lake.trace(f"compact {name}")
     # One task for each part: within it the rows are in order, and few files come of it.
@@ -61,7 +60,7 @@ def compact_table(lake: Lake, name: str) -> Compacted:
     return len(files), len(added)
 
 
-def _crowds(files: list[DataFile]) -> list[DataFile]:
+def _crowds(files: Iterable[DataFile]) -> list[DataFile]:
     parts: defaultdict[tuple[tuple[str, str | None], ...], list[DataFile]] = defaultdict(list)
     for file in files:
         if file.byte_count < _LARGE_BYTES:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import quote
+from string import ascii_letters, digits
+from typing import Final
 
 from skerry.errors import PipelineError
+from skerry.ids import hash64
 from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.reader import read_types
@@ -19,6 +21,10 @@ from skerry.spark.lake import TypeState
 from skerry.spark.schema import typed_schema
 
 __all__ = ["Content", "Definition", "content_of_segments", "with_definition"]
+
+_PLAIN: Final = frozenset(ascii_letters + digits + "_-")
+_FOLDER_CHARS_MAX: Final = 120
+"""A file system takes 255 bytes; a longer name ends with its hash."""
 
 Definition = tuple[str, int]
 """A type by name, and which definition of it by fingerprint."""
@@ -89,7 +95,21 @@ def with_definition(
 
 def _folder_name(type_name: str) -> str:
     """The name of a type as that of a folder: types come from strangers."""
-    return quote(type_name, safe="").replace(".", "%2E")
+    # By tildes: what stands behind a percent sign the Delta library takes for a part of a URL, and
+    # folders that begin with an underscore or a dot are hidden to Spark.
+    first, rest = type_name[:1], type_name[1:]
+    name = _escaped(first, _PLAIN - {"_"}) + _escaped(rest, _PLAIN)
+    if len(name) > _FOLDER_CHARS_MAX:
+        number = hash64(type_name) & 0xFFFF_FFFF_FFFF_FFFF
+        name = f"{name[: _FOLDER_CHARS_MAX - 17]}~{number:016x}"
+    return name
+
+
+def _escaped(text: str, plain: frozenset[str]) -> str:
+    return "".join(
+        char if char in plain else "".join(f"~{byte:02x}" for byte in char.encode())
+        for char in text
+    )
 
 
 def _definitions(segment: Segment) -> list[Definition]:

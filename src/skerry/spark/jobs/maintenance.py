@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from skerry.spark.buckets import bucket_start_ns
-from skerry.spark.catalog import DIVIDED_BY, table_schema
+from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
 from skerry.spark.delta import Change, DataFile
 from skerry.spark.jobs.compact import compact_table
 from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
@@ -45,12 +45,15 @@ def make_snapshots(lake: Lake, state: TypeState) -> int:
         after_ns=last,
         until_ns=bucket_start_ns(come_to, length),
     )
+    file_count = 1 + live // lake.config.part_rows
     for edge_ns, until_ns in wanted:
-        _make_snapshot(lake, state, edge_ns, until_ns)
+        _make_snapshot(lake, state, edge_ns, until_ns, file_count)
     return len(wanted)
 
 
-def _make_snapshot(lake: Lake, state: TypeState, edge_ns: int, until_ns: int) -> None:
+def _make_snapshot(
+    lake: Lake, state: TypeState, edge_ns: int, until_ns: int, file_count: int
+) -> None:
     old = lake.rows(
         "history",
         state,
@@ -59,7 +62,9 @@ def _make_snapshot(lake: Lake, state: TypeState, edge_ns: int, until_ns: int) ->
     now = lake.rows("latest", state)
     columns = [name for name in now.columns if name != "part"]
     states = old.select(*columns).unionByName(now.select(*columns))
-    rows = snapshot_at(states, edge_ns, until_ns)
+    # Few files in order: each costs a question as much as some thousand rows.
+    rows = snapshot_at(states, edge_ns, until_ns).repartition(file_count, *OBJECT)
+    rows = rows.sortWithinPartitions(*OBJECT)
     name = f"snapshots/{state.table}"
     files = lake.stage("snapshots", state, rows, label=f"s{edge_ns}")
     lake.table(name).rewrite(

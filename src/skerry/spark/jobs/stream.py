@@ -19,6 +19,7 @@ from skerry.spark.jobs.batch import process_batch
 from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.jobs.offset_log import offset_of, query_id, ranges_of
 from skerry.spark.lake import Lake, Plan
+from skerry.spark.planning import Recordings
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -68,6 +69,8 @@ class Stream:
         one = [recordings] if isinstance(recordings, str | PathLike) else recordings
         self.lake = lake
         self.paths = [fspath(path) for path in one]
+        # Kept: somebody looks every second, and manifests of long recordings are long.
+        self._recordings = Recordings(self.paths)
         self._batch_rows = batch_rows
         self._follower = follower
         self._failure: BaseException | None = None
@@ -130,7 +133,7 @@ class Stream:
             batch_count=self._batches,
             row_count=self._rows,
             rows_per_s=self._rate,
-            backlog_rows=backlog(self.paths, self._seen),
+            backlog_rows=_rows_after(self._recordings, self._seen),
             stages_done=done,
             stages_total=total,
             notices=self._notices,
@@ -193,10 +196,13 @@ class Stream:
 
 def backlog(paths: Sequence[str], seen: Mapping[str, int]) -> int:
     """Rows in sealed segments after the lines that were seen."""
+    return _rows_after(Recordings(paths), seen)
+
+
+def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
     return sum(
         segment.rows
-        for path in paths
-        for recording in open_recordings(path)
+        for recording in recordings.all()
         for segment in recording.segments()
         if segment.line >= seen.get(recording.id, 0)
     )

@@ -66,8 +66,17 @@ class Summary:
     clients: int
     objects: int
     lost: int
+    """Updates that are missing, as far as it is known how many."""
+    gaps: int
+    """Gaps in which they are, and in which it is not known how many."""
     latency_ms: float | None
     """The median of all updates that say when they were sent."""
+    datagrams: int | None
+    """In multicast groups; None where nobody counted them."""
+    retransmissions: int | None
+    """Those that came only after they were asked for."""
+    recovery_ms: float | None
+    """How long that took, on average; None where nothing was asked for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +177,10 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
             F.sum("updates").alias("updates"),
             F.sum("bytes").alias("byte_count"),
             F.sum("lost").alias("lost"),
+            F.sum("gaps").alias("gaps"),
+            F.sum("datagrams").alias("datagrams"),
+            F.sum("retransmissions").alias("retransmissions"),
+            _recovery_ms().alias("recovery_ms"),
             F.array_sort(F.collect_set("space")).alias("spaces"),
             # Each sender's own median, by how much it said.
             F.percentile("latency_p50_ms", F.lit(0.5), F.col("updates")).alias("latency_ms"),
@@ -186,12 +199,23 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
         updates=row["updates"],
         byte_count=row["byte_count"],
         lost=row["lost"],
+        gaps=row["gaps"],
+        datagrams=row["datagrams"],
+        retransmissions=row["retransmissions"],
+        recovery_ms=row["recovery_ms"],
         latency_ms=row["latency_ms"],
         types=types["types"],
         nodes=lives.get("node", 0),
         clients=lives.get("client", 0) + lives.get("multicast", 0),
         objects=_objects(lake, names),
     )
+
+
+def _recovery_ms() -> Column:
+    """The mean over minutes with retransmissions, by how many there were."""
+    is_known = F.col("round_trip_ms").isNotNull() & (F.col("retransmissions") > 0)
+    weight = F.when(is_known, F.col("retransmissions"))
+    return F.sum(F.col("round_trip_ms") * weight) / F.sum(weight)
 
 
 def _objects(lake: Source, names: set[str]) -> int:

@@ -16,7 +16,15 @@ from skerry.spark.report.findings import Alarm, Findings, Life, Subject, Summary
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
 from skerry.spark.report.series import Line
 from skerry.spark.report.style import STYLE
-from skerry.spark.report.words import amount, bytes_text, count, moment, span, span_text
+from skerry.spark.report.words import (
+    amount,
+    bytes_text,
+    count,
+    gaps_text,
+    moment,
+    span,
+    span_text,
+)
 
 __all__ = ["page"]
 
@@ -82,7 +90,8 @@ def _tiles(summary: Summary, alarms: Sequence[Alarm]) -> str:
         tiles.append(("", bytes_text(summary.byte_count), "published"))
     if summary.latency_ms is not None:
         tiles.append(("", f"{amount(summary.latency_ms)} ms", "median latency"))
-    tiles.append(("bad" if summary.lost else "good", count(summary.lost), "updates missing"))
+    missing = "some" if summary.gaps and not summary.lost else count(summary.lost)
+    tiles.append(("bad" if summary.gaps else "good", missing, "updates missing"))
     tiles.append(("bad" if alarms else "good", count(len(alarms)), "alarms"))
     cells = "".join(
         f'<div class="tile {mood}"><b>{_text(value)}</b><span>{_text(what)}</span></div>'
@@ -117,10 +126,31 @@ def _latency(findings: Findings) -> str:
 def _loss(findings: Findings) -> str:
     assert findings.summary is not None
     assert findings.steps is not None
-    if not findings.summary.lost:
-        return _section("Loss", "Nothing is known to be missing.")
-    note = "Updates of which the recording knows that they are missing, where the gap began."
-    return _section("Loss", note, loss_plot(findings.lost, findings.steps))
+    summary = findings.summary
+    plot = ""
+    if not summary.gaps:
+        note = "Nothing is known to be missing."
+    elif not summary.lost:
+        note = f"Something is missing in {gaps_text(summary.gaps)}, and nobody knows how much."
+    else:
+        note = (
+            "Updates of which the recording knows that they are missing, where the gap began; "
+            f"{gaps_text(summary.gaps)} in all."
+        )
+        plot = loss_plot(findings.lost, findings.steps)
+    return _section("Loss", " ".join([note, *_repair(summary)]), plot)
+
+
+def _repair(summary: Summary) -> list[str]:
+    """What was sent again in multicast groups, if any was recorded."""
+    if not summary.datagrams:
+        return []
+    if not summary.retransmissions:
+        return [f"None of {count(summary.datagrams)} datagrams had to be sent again."]
+    said = f"{count(summary.retransmissions)} of {count(summary.datagrams)} datagrams"
+    if summary.recovery_ms is None:
+        return [f"{said} had to be sent again."]
+    return [f"{said} had to be sent again, which took {amount(summary.recovery_ms)} ms on average."]
 
 
 def _lives(findings: Findings) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["amount", "bytes_text", "count", "moment", "span", "span_text"]
+__all__ = ["amount", "bytes_text", "count", "gaps_text", "moment", "span", "span_text"]
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _THIN_SPACE: Final = "\u202f"
@@ -59,3 +59,8 @@ def span_text(since: datetime, until: datetime) -> str:
     if first == last:
         return first
     return f"{first} to {last[11:] if first[:10] == last[:10] else last}"
+
+
+def gaps_text(number: int) -> str:
+    """So many gaps."""
+    return "1 gap" if number == 1 else f"{count(number)} gaps"

@@ -45,7 +45,7 @@ class AlarmConfig:
     stall_minutes_min: int = 3
     """A publisher of every minute that is silent for so many has stalled."""
     nagging_share_min: float = 0.05
-    """Retransmissions for each update."""
+    """Retransmissions for each datagram."""
     clock_back_ms_min: float = 100.0
     """A clock that is set steadily makes smaller steps."""
     sender_ahead_ms_min: float = 1000.0
@@ -179,8 +179,9 @@ def _slow(config: AlarmConfig) -> Column:
 
 
 def _nagging(config: AlarmConfig) -> Column:
-    share = F.col("retransmissions") / F.greatest(F.col("updates"), F.lit(1))
-    evidence = F.format_string("%,d retransmissions for %,d updates", "retransmissions", "updates")
+    share = F.col("retransmissions") / F.greatest(F.col("datagrams"), F.lit(1))
+    words = "%,d of %,d datagrams had to be sent again"
+    evidence = F.format_string(words, "retransmissions", "datagrams")
     score = share / config.nagging_share_min
     return _mark("nagging", share >= config.nagging_share_min, score, evidence)
 
@@ -188,7 +189,10 @@ def _nagging(config: AlarmConfig) -> Column:
 def _loss() -> Column:
     reasons = F.array_join("gap_reasons", "; ")
     words = "%,d updates are missing in %,d gaps: %s"
-    evidence = F.format_string(words, F.col("lost"), F.col("gaps"), reasons)
+    known = F.format_string(words, F.col("lost"), F.col("gaps"), reasons)
+    # What a datagram had in it nobody knows who did not get it.
+    unknown = F.format_string("updates are missing in %,d gaps: %s", F.col("gaps"), reasons)
+    evidence = F.when(F.col("lost") > 0, known).otherwise(unknown)
     return _mark("loss", F.col("gaps") > 0, F.greatest("lost", "gaps"), evidence)
 
 

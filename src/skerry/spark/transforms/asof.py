@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
 from skerry.spark.buckets import timestamp_column
 from skerry.spark.catalog import OBJECT, FieldColumn
+from skerry.spark.schema import quoted
 
 __all__ = ["changed_between", "differences", "is_live_at", "live_at"]
 
@@ -20,17 +21,30 @@ _NAMES: Final = {CREATE: "create", UPDATE: "update", REMOVE: "remove", SNAPSHOT:
 
 def is_live_at(instant_ns: int) -> Column:
     """Whether a state holds at an instant."""
-    has_begun = F.col("valid_from_ns") <= instant_ns
-    is_over = F.col("valid_to_ns") <= instant_ns
-    return has_begun & ~F.coalesce(is_over, F.lit(False))
+    return F.expr(_live_text(instant_ns))
 
 
-def live_at(states: DataFrame, fields: Sequence[FieldColumn], instant_ns: int) -> DataFrame:
-    """The state of every object at an instant, with its age in seconds."""
-    age = (F.lit(instant_ns) - F.col("valid_from_ns")) / F.lit(1e9)
-    return states.where(is_live_at(instant_ns)).select(
-        *OBJECT, "subject", *_FACTS, age.alias("age_s"), *_columns(fields)
-    )
+def live_at(
+    states: DataFrame,
+    fields: Sequence[FieldColumn],
+    instant_ns: int,
+    *,
+    after_ns: int | None = None,
+) -> DataFrame:
+    """The state of every object at an instant, with its age in seconds.
+
+    With `after_ns`, only of those whose state began after that.
+    """
+    # As text: an expression is many messages to the JVM, which took longer than the rows.
+    has_begun = "" if after_ns is None else f"valid_from_ns > {after_ns} and "
+    age = f"({instant_ns} - valid_from_ns) / 1e9 as age_s"
+    names = (quoted(field.name) for field in fields)
+    rows = states.where(has_begun + _live_text(instant_ns))
+    return rows.selectExpr(*OBJECT, "subject", *_FACTS, age, *names)
+
+
+def _live_text(instant_ns: int) -> str:
+    return f"valid_from_ns <= {instant_ns} and not coalesce(valid_to_ns <= {instant_ns}, false)"
 
 
 def changed_between(
@@ -43,7 +57,7 @@ def changed_between(
         name = name.when(F.col("operation") == number, text)
     return updates.where(is_within).select(
         "order_ns",
-        timestamp_column(F.col("order_ns")).alias("time"),
+        timestamp_column(F.col("order_ns")).alias("order_time"),
         name.alias("change"),
         *OBJECT,
         "subject",
@@ -101,4 +115,4 @@ def _packed(frame: DataFrame, fields: Sequence[FieldColumn], name: str) -> DataF
 
 
 def _columns(fields: Sequence[FieldColumn]) -> list[Column]:
-    return [F.col(f"`{field.name}`") for field in fields]
+    return [F.col(quoted(field.name)) for field in fields]

@@ -60,7 +60,7 @@ def _rates(inputs: Inputs) -> DataFrame:
 
 
 def _links(inputs: Inputs) -> DataFrame:
-    return links.build(_events(inputs))
+    return links.build(_events(inputs), inputs.updates(links.TOLD_TYPE))
 
 
 def _sessions(inputs: Inputs) -> DataFrame:
@@ -68,6 +68,7 @@ def _sessions(inputs: Inputs) -> DataFrame:
         _built(inputs, links.NAME),
         inputs.updates("DotsClient"),
         inputs.updates("DotsDaemonStatus"),
+        inputs.updates(links.TOLD_TYPE),
     )
 
 

@@ -1,4 +1,4 @@
-"""How it travels: latency, loss and bytes between each sender and its node, by minute.
+"""How it travels: latency, loss, repair and bytes between each sender and its node, by minute.
 
 A sender is a client of a node, or a program of a multicast group. What is not recorded is null, so
 that a question about it has no answer rather than a wrong one.
@@ -8,17 +8,30 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from skerry.spark.transforms.events import GAP, SNAPSHOT, hour_of, instant, latency_ms, minute_of
+from skerry.codec.envelope import DISTRIBUTOR
+from skerry.ids import NODE_CLIENT
+from skerry.spark.schema import no_rows
+from skerry.spark.transforms.events import (
+    GAP,
+    SNAPSHOT,
+    hour_of,
+    instant,
+    latency_ms,
+    minute_of,
+    with_columns,
+)
 from skerry.spark.transforms.losses import missing
 
-__all__ = ["NAME", "PARTITION", "SCHEMA", "build"]
+__all__ = ["NAME", "PARTITION", "SCHEMA", "TOLD", "TOLD_TYPE", "build"]
 
 NAME: Final = "links"
 PARTITION: Final = "hour"
+TOLD_TYPE: Final = "SkerryLink"
+"""The type by which recorders and nodes tell how well updates arrive."""
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")
 
 SCHEMA: Final = T.StructType(
@@ -40,6 +53,7 @@ SCHEMA: Final = T.StructType(
         T.StructField("lost", T.LongType()),
         T.StructField("gaps", T.LongType()),
         T.StructField("gap_reasons", T.ArrayType(T.StringType())),
+        T.StructField("datagrams", T.LongType()),
         T.StructField("retransmissions", T.LongType()),
         T.StructField("round_trip_ms", T.DoubleType()),
         T.StructField("clock_back_ms", T.DoubleType()),
@@ -48,12 +62,28 @@ SCHEMA: Final = T.StructType(
     ]
 )
 
+TOLD: Final = T.StructType(
+    [
+        T.StructField("order_ns", T.LongType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("carrier", T.StringType()),
+        T.StructField("senderNumber", T.LongType()),
+        T.StructField("datagrams", T.LongType()),
+        T.StructField("retransmissions", T.LongType()),
+        T.StructField("roundTrips", T.LongType()),
+        T.StructField("roundTripTime", T.DoubleType()),
+    ]
+)
+"""What is read of `updates/SkerryLink`. Each row is about the time since the one before."""
 
-def build(events: DataFrame) -> DataFrame:
-    """Figures of each sender over the minutes of `events`."""
+
+def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
+    """Figures of each sender over the minutes of `events`, with what is `told` of links."""
+    rows = _said(events).unionByName(_gaps(events), allowMissingColumns=True)
+    measured = _measured(events.sparkSession, told)
     return (
-        _said(events)
-        .unionByName(_gaps(events), allowMissingColumns=True)
+        rows.unionByName(measured, allowMissingColumns=True)
         .withColumn("minute", minute_of(F.col("order_ns")))
         .groupBy("minute", "space", "source", "sender", "node")
         .agg(
@@ -69,8 +99,9 @@ def build(events: DataFrame) -> DataFrame:
             F.coalesce(F.sum("gap.missing"), F.lit(0)).alias("lost"),
             F.count("gap").alias("gaps"),
             F.array_sort(F.collect_set("gap.reason")).alias("gap_reasons"),
-            F.lit(None).cast("long").alias("retransmissions"),
-            F.lit(None).cast("double").alias("round_trip_ms"),
+            F.sum("datagrams").alias("datagrams"),
+            F.sum("retransmissions").alias("retransmissions"),
+            (F.sum("waited_ms") / F.nullif(F.sum("roundTrips"), F.lit(0))).alias("round_trip_ms"),
             F.max("clock_back_ms").alias("clock_back_ms"),
             F.max("sender_ahead_ms").alias("sender_ahead_ms"),
         )
@@ -84,7 +115,9 @@ def _said(events: DataFrame) -> DataFrame:
     # `order_ns` is the latest time that the node has seen, so what is behind it was stamped by a
     # clock that went back.
     back_ms = (F.col("order_ns") - F.col("time_ns")) / 1e6
-    return events.where(~F.col("operation").isin(GAP, SNAPSHOT)).select(
+    # What a recorder notes of a sender that sender did not say. What a node notes, it said.
+    is_note = (F.col("type") == TOLD_TYPE) & (F.col("sender") != NODE_CLIENT)
+    return events.where(~F.col("operation").isin(GAP, SNAPSHOT) & ~is_note).select(
         *_LINK,
         "type",
         "operation",
@@ -97,6 +130,26 @@ def _said(events: DataFrame) -> DataFrame:
 
 def _gaps(events: DataFrame) -> DataFrame:
     # Apart from the rest, so that only these few rows visit Python.
-    return events.where(F.col("operation") == GAP).select(
-        *_LINK, missing(F.col("payload")).alias("gap")
+    # Programs of a group are their own nodes, and only gaps of theirs have a sender.
+    is_multicast = (F.col("sender") == F.col("node")) & (F.col("sender") != 0)
+    source = F.when(is_multicast, F.lit(DISTRIBUTOR)).otherwise(F.col("source"))
+    return (
+        events.where(F.col("operation") == GAP)
+        .withColumn("source", source)
+        .select(*_LINK, missing(F.col("payload")).alias("gap"))
+    )
+
+
+def _measured(spark: SparkSession, told: DataFrame | None) -> DataFrame:
+    rows = no_rows(spark, TOLD) if told is None else with_columns(told, TOLD)
+    return rows.where(F.col("carrier").isNotNull() & F.col("senderNumber").isNotNull()).select(
+        "order_ns",
+        "space",
+        F.col("carrier").alias("source"),
+        F.col("senderNumber").alias("sender"),
+        "node",
+        "datagrams",
+        "retransmissions",
+        "roundTrips",
+        (F.col("roundTripTime") * F.col("roundTrips") * 1000).alias("waited_ms"),
     )

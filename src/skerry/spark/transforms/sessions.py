@@ -16,7 +16,7 @@ from pyspark.sql import types as T  # noqa: N812
 from skerry.ids import NODE_CLIENT
 from skerry.spark.transforms.events import GAP, REMOVE, day_of, instant, with_columns
 
-__all__ = ["CLIENTS", "NAME", "NODES", "PARTITION", "SCHEMA", "build", "whole_lives"]
+__all__ = ["CLIENTS", "NAME", "NODES", "PARTITION", "SCHEMA", "SENDERS", "build", "whole_lives"]
 
 NAME: Final = "sessions"
 PARTITION: Final = "day"
@@ -51,6 +51,17 @@ NODES: Final = T.StructType(
     ]
 )
 """What is read of `updates/DotsDaemonStatus`, by which a node tells of itself."""
+
+SENDERS: Final = T.StructType(
+    [
+        T.StructField("order_ns", T.LongType()),
+        T.StructField("space", T.StringType()),
+        T.StructField("node", T.LongType()),
+        T.StructField("senderNumber", T.LongType()),
+        T.StructField("application", T.StringType()),
+    ]
+)
+"""What is read of `updates/SkerryLink`, by which a recorder tells of programs of a group."""
 
 SCHEMA: Final = T.StructType(
     [
@@ -91,14 +102,21 @@ _SIGNS: Final = T.StructType(
 
 
 def build(
-    links: DataFrame, clients: DataFrame | None = None, nodes: DataFrame | None = None
+    links: DataFrame,
+    clients: DataFrame | None = None,
+    nodes: DataFrame | None = None,
+    senders: DataFrame | None = None,
 ) -> DataFrame:
-    """The lives on the days of `links`, with what nodes tell of `clients` and of themselves."""
+    """The lives on the days of `links`, with what nodes tell of `clients` and of themselves, and
+    recorders of `senders` in a group.
+    """
     signs = _of_senders(links).unionByName(_of_nodes(links))
     if clients is not None:
         signs = signs.unionByName(_told_clients(with_columns(clients, CLIENTS)))
     if nodes is not None:
         signs = signs.unionByName(_told_nodes(with_columns(nodes, NODES)))
+    if senders is not None:
+        signs = signs.unionByName(_told_senders(with_columns(senders, SENDERS)))
     dated = signs.withColumn("day", day_of(F.col("first")))
     return _folded(dated, "kind", *_LIFE, "day").select(*SCHEMA.names)
 
@@ -140,9 +158,11 @@ def _of_senders(links: DataFrame) -> DataFrame:
 
 
 def _of_nodes(links: DataFrame) -> DataFrame:
-    is_own = (F.col("sender") == NODE_CLIENT) & (F.col("source") != "distributor")
+    is_own = F.col("sender") == NODE_CLIENT
+    # A program of a group is its own node in recordings, and has a life of its own kind.
+    is_node = (F.col("node") != 0) & (F.col("source") != "distributor")
     return with_columns(
-        links.where((F.col("updates") > 0) & (F.col("node") != 0))
+        links.where((F.col("updates") > 0) & is_node)
         .withColumn("kind", F.lit("node"))
         .withColumn("published", F.when(is_own, F.col("types")))
         .withColumn("sender", F.lit(NODE_CLIENT)),
@@ -175,6 +195,20 @@ def _told_nodes(nodes: DataFrame) -> DataFrame:
         .withColumn("first", instant(F.col("order_ns")))
         .withColumn("last", F.col("first"))
         .withColumn("name", F.col("serverName")),
+        _SIGNS,
+    )
+
+
+def _told_senders(senders: DataFrame) -> DataFrame:
+    # What a node tells of its group is about senders whose updates are not recorded as theirs.
+    is_recorded = F.col("senderNumber") == F.col("node")
+    return with_columns(
+        senders.where(is_recorded & (F.col("application") != ""))
+        .withColumn("kind", F.lit("multicast"))
+        .withColumn("sender", F.col("senderNumber"))
+        .withColumn("first", instant(F.col("order_ns")))
+        .withColumn("last", F.col("first"))
+        .withColumn("name", F.col("application")),
         _SIGNS,
     )
 

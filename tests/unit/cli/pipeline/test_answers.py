@@ -9,7 +9,8 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.pipeline.answers import Fields, instant_of, plain_value
+from skerry.cli.pipeline.answers import Fields, instant_of, plain_value, restored
+from skerry.objects.typeset import define_types
 
 VESSEL = Fields({"mmsi": "mmsi", "key_": "key", "lat": "lat"}, ["mmsi"])
 
@@ -51,3 +52,54 @@ def test_instants_are_checked_by_the_command_line() -> None:
     assert instant_of(context, option, "2026-11-15T14:00:00Z") == 1_794_751_200_000_000_000
     with pytest.raises(click.BadParameter, match="does not say its time zone"):
         instant_of(context, option, "2026-11-15T14:00:00")
+
+
+@pytest.mark.parametrize("text", ["9999-12-31T00:00:00Z", "99999999999999999999", "1500-01-01T00Z"])
+def test_instants_that_no_recording_can_have_are_refused(text: str) -> None:
+    context, option = click.Context(click.Command("asof")), click.Option(["--at"])
+    with pytest.raises(click.BadParameter, match="outside of the years 1678 to 2261"):
+        instant_of(context, option, text)
+
+
+def test_what_spark_made_json_of_is_as_its_columns_were() -> None:
+    types = define_types(
+        """
+        struct Inner { 1: bytes raw; 2: float32 x; }
+        struct Whole {
+            1: timepoint at; 2: bytes raw; 3: float64 x; 4: vector<Inner> inner; 5: duration took;
+            6: uint64 big; 7: string text; 8: any what; 9: bool is_on; 10: vector<timepoint> times;
+        }
+        """
+    )
+    kinds = {field.name: field.type for field in types.Whole.descriptor.fields}
+    found = {
+        "at": "2026-11-15T14:00:00.250001Z",
+        "raw": "AP8=",
+        "x": "NaN",
+        "inner": [{"raw": "AQ==", "x": "-Infinity"}, {}],
+        "took": 1,
+        "big": 2**64 - 1,
+        "text": "AP8=",
+        "what": {"type": "T", "payload": "oA=="},
+        "is_on": True,
+        "times": ["1970-01-01T00:00:00.000Z"],
+    }
+    values = {name: plain_value(restored(kinds[name], value)) for name, value in found.items()}
+    assert values == {
+        "at": 1794751200.250001,
+        "raw": "00ff",
+        "x": "nan",
+        "inner": [{"raw": "01", "x": "-inf"}, {}],
+        "took": 1.0,
+        "big": 2**64 - 1,
+        "text": "AP8=",
+        "what": {"type": "T", "payload": "a0"},
+        "is_on": True,
+        "times": [0.0],
+    }
+    assert restored(kinds["at"], None) is None
+
+
+def test_a_fact_does_not_hide_a_field_of_its_name() -> None:
+    fields = Fields({"time_": "time"}, [])
+    assert (fields.fact("time"), fields.fact("sender")) == ("_time", "sender")

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from skerry.cli.pipeline.answers import Fields
+from skerry.cli.pipeline.asof import _cells
+
 pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 ASOF = ("pipeline", "asof", "--tables")
@@ -65,6 +68,16 @@ def test_whole_space_is_shown_without_a_type(run: Run, lake: Path) -> None:
     ]
 
 
+def test_an_object_is_told_alike_with_its_type_and_with_all(run: Run, lake: Path) -> None:
+    at = ("--at", "2026-11-15T14:00:09Z", "--json")
+    assert run(*ASOF, lake, *at).out == run(*ASOF, lake, "--type", "Vessel", *at).out != ""
+
+
+def test_a_field_that_is_called_age_is_shown_beside_the_age() -> None:
+    row = {"age": 7, "age_s": 1.5}
+    assert _cells(row, Fields({"age": "age"}, [])) == {"age": 7, "_age": "1.500 s"}
+
+
 def test_unknown_types_and_message_types_are_errors(run: Run, lake: Path) -> None:
     at = ("--at", "2026-11-15T14:00:02Z")
     misspelled = run(*ASOF, lake, "--type", "Vesel", *at)
@@ -73,6 +86,7 @@ def test_unknown_types_and_message_types_are_errors(run: Run, lake: Path) -> Non
     assert (message.code, "message type" in message.err) == (1, True)
     wrong = run(*ASOF, lake, "--type", "Vessel", *at, "--where", "nothing = 1")
     assert (wrong.code, "nothing" in wrong.err) == (1, True)
+    assert wrong.err.startswith("error: "), "Spark itself says nothing before"
 
 
 def test_instant_has_a_time_zone(run: Run) -> None:

@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from skerry.cli.pipeline.answers import Fields
+from skerry.cli.pipeline.between import _cells
+
 pytestmark = pytest.mark.slow
 Run = Callable[..., Any]
 ALL_OF_IT = ("--from", "2026-11-15T14:00Z", "--to", "2026-11-15T15:00Z")
@@ -44,3 +47,13 @@ def test_end_before_the_beginning_is_a_mistake(run: Run) -> None:
     times = ("--from", "2026-11-15T15:00Z", "--to", "2026-11-15T14:00Z")
     done = run("pipeline", "between", "--tables", "lake", "--type", "Vessel", *times)
     assert (done.code, "--to is before --from" in done.err) == (2, True)
+
+
+def test_fields_that_are_called_like_facts_are_shown_beside_them() -> None:
+    row = {"order_ns": 1_794_751_201_000_002_999, "change": "update", "sender": 7, "time": "noon"}
+    assert _cells(row, Fields({"time": "time"}, [])) == {
+        "_time": "2026-11-15 14:00:01.000002",
+        "change": "update",
+        "sender": 7,
+        "time": "noon",
+    }

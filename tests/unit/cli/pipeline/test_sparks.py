@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skerry.cli.pipeline.sparks import elsewhere, is_little, spoken_faults
+from skerry.cli.pipeline.sparks import elsewhere, held_back, is_little, spoken_faults
 from skerry.errors import PipelineError
 
 Run = Callable[..., Any]
@@ -90,3 +92,40 @@ def test_many_rows_recorded_are_not_little(
 ) -> None:
     monkeypatch.setattr("skerry.spark.few.FEW_ROWS", 5)
     assert not is_little(str(tmp_path), str(recordings))
+
+
+def test_an_interruption_waits_until_the_end() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    done = []
+    with pytest.raises(KeyboardInterrupt), held_back():
+        signal.raise_signal(signal.SIGINT)
+        done.append("all of it")
+    assert done == ["all of it"]
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_handler_that_somebody_else_put_in_place_stays() -> None:
+    before = signal.getsignal(signal.SIGINT)
+
+    def own(_number: int, _frame: object) -> None:
+        """Of Spark."""
+
+    try:
+        with held_back():
+            signal.signal(signal.SIGINT, own)
+        assert signal.getsignal(signal.SIGINT) is own
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_only_the_main_thread_has_signals_to_hold_back() -> None:
+    done = []
+
+    def work() -> None:
+        with held_back():
+            done.append("all of it")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert done == ["all of it"]

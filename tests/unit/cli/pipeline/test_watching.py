@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import urllib.request
 
+import click
 import pytest
 
 from skerry.cli.output import Output
-from skerry.cli.pipeline.watching import Watch, served_metrics, shown_progress, summary_text
+from skerry.cli.pipeline.watching import (
+    Watch,
+    metrics_option,
+    served_metrics,
+    shown_progress,
+    summary_text,
+)
 from skerry.errors import ConnectFailed
 from skerry.spark.jobs.stream import Progress
 
@@ -55,3 +62,12 @@ def test_place_that_is_taken_is_told(capsys: pytest.CaptureFixture[str]) -> None
         taken = capsys.readouterr().err.split()[-1].removeprefix("http://").partition("/")[0]
         with pytest.raises(ConnectFailed), served_metrics(taken, Watch(), Output()):
             pass
+
+
+@pytest.mark.parametrize("place", ["nonsense", "127.0.0.1:99999", ":80", "127.0.0.1:"])
+def test_place_of_metrics_is_checked_before_anything_is_started(place: str) -> None:
+    command = metrics_option(click.command()(lambda metrics: metrics))
+    with pytest.raises(click.BadParameter, match="is not HOST:PORT"):
+        command.main(["--metrics", place], standalone_mode=False)
+    command.main(["--metrics", "127.0.0.1:0"], standalone_mode=False)
+    command.main([], standalone_mode=False)

@@ -55,6 +55,7 @@ def test_what_came_while_nobody_recorded_is_a_gap(run: Run, node: Any, types: Pa
     assert gap["_reason"] == "the recorder was not running"
     assert gap["_count"] == gap["_stop"] - gap["_first"] >= 5
     live = [row for row in rows if row["_operation"] in ("create", "update", "remove")]
+    live = [row for row in live if row["_type"] != "SkerryLink"]
     seen = sorted(row["_position"] for row in live)
     missing = set(range(gap["_first"], gap["_stop"]))
     assert {*seen, *missing} == set(range(seen[0], seen[-1] + 1)), "each is a row or is missing"

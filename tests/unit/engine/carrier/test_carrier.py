@@ -250,6 +250,43 @@ def test_clients_are_told_what_they_will_never_hear(site: Any) -> None:
     assert 0 < second.core.wall_s(site.now_ns) - loss.time < 1.1
 
 
+def test_clients_are_told_how_well_datagrams_arrive(site: Any) -> None:
+    """Of the others, every ten seconds and at the end, and only those who joined for it."""
+    first, second = site.add(application="other"), site.add()
+    watcher = site.program(second, "q", "SkerryLink")
+    site.program(first, "p")
+    told: list[Any] = []
+    heard = watcher._arrived
+
+    def note(header: Header, payload: bytes) -> None:
+        heard(header, payload)
+        if header.type_name == "SkerryLink":
+            told.append(internal_class("SkerryLink").decode(payload))
+
+    watcher._arrived = note
+    site.run_ms(3000)
+    site.publish(first, "p", site.make("Tick", number=0))
+    site.drop = lambda _source, target, data: target is second and data[2] == 1
+    site.publish(first, "p", site.make("Tick", number=1))
+    site.drop = lambda *_: False
+    site.publish(first, "p", site.make("Tick", number=2))
+    site.run_ms(1000)
+    assert told == []
+    site.run_ms(10_000)
+    (link,) = told
+    assert (link.sender, link.receiver) == ("10.0.0.1:61235", "10.0.0.2:61236")
+    assert (link.application, link.carrier) == ("other", "distributor")
+    assert (link.retransmissions, link.requests, link.lost) == (1, 1, 0)
+    assert link.datagrams >= 3
+    assert (link.roundTrips, link.roundTripTime > 0) == (1, True)
+    site.publish(first, "p", site.make("Tick", number=3))
+    second.carrier.close(site.now_ns)
+    site.run_ms(10)
+    assert [item.retransmissions for item in told[1:]] == [0]
+    accepted = [row.accepted for row in first.core.statistics().types if row.name == "SkerryLink"]
+    assert sum(accepted) == 0, "nobody joined there"
+
+
 @pytest.mark.parametrize("extensions", [True, False])
 def test_a_plain_host_says_nothing_of_losses(site: Any, extensions: bool) -> None:
     host = site.add(core=NodeCore(extensions=extensions))

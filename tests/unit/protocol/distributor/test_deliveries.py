@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.deliveries import Deliveries, Parcel
 from skerry.protocol.distributor.events import ConnectionClosed, Delivered, SenderInfo
+from skerry.protocol.distributor.updates import Updates
 
 ONE = SenderInfo(address="10.0.0.1", sender_id=1, start=1, application_id=1)
 TWO = SenderInfo(address="10.0.0.2", sender_id=1, start=1, application_id=1)
@@ -11,9 +12,9 @@ CLOSED = ConnectionClosed(group="239.192.7.1", port=4711)
 
 
 def put(deliveries: Deliveries, sender: SenderInfo, *subjects: str, relayed: bool = False) -> None:
-    delivered = deliveries.open(sender, relayed)
-    delivered.batch.extend((subject, b"") for subject in subjects)
-    deliveries.close(delivered)
+    parcel = deliveries.open(sender, relayed)
+    parcel.batch.extend((subject, b"") for subject in subjects)
+    deliveries.close(parcel)
 
 
 def test_updates_of_one_sender_are_one_event() -> None:
@@ -61,6 +62,20 @@ def test_what_was_taken_is_not_added_to() -> None:
     assert isinstance(first, Delivered)
     assert isinstance(second, Delivered)
     assert (len(first.updates), len(second.updates)) == (1, 1)
+
+
+def test_who_takes_parcels_is_given_what_the_events_would_tell() -> None:
+    deliveries = Deliveries()
+    deliveries.is_numbered = True
+    put(deliveries, ONE, "/a", "/b", relayed=True)
+    deliveries.add(CLOSED)
+    parcel, closed = deliveries.take_parcels()
+    assert isinstance(parcel, Parcel)
+    assert closed is CLOSED
+    updates = Updates([("/a", b""), ("/b", b"")])
+    assert parcel.event() == Delivered(sender=ONE, batch=updates, is_relayed=True, numbers=[])
+    assert deliveries.update_count == 2
+    assert deliveries.take() == []
 
 
 def test_datagrams_are_numbered_for_who_asked() -> None:

@@ -140,3 +140,28 @@ def test_numbers_in_a_row_are_ranges() -> None:
     assert runs([]) == []
     assert runs([1]) == [(1, 2)]
     assert runs([1, 2, 3, 7, 9, 10]) == [(1, 4), (7, 8), (9, 11)]
+
+
+def test_what_comes_after_it_was_asked_for_is_recovered_and_once_its_time_is_known() -> None:
+    tracker = gaps(delay=0)
+    tracker.open(3, 6, 0)
+    tracker.came(3, 5)
+    assert (tracker.recovered_count, len(tracker)) == (0, 2), "it was only late"
+    tracker.take_due(10)
+    tracker.came(4, 17)
+    tracker.came(4, 18)
+    tracker.came(99, 18)
+    assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (1, 1, 7)
+    tracker.take_due(10 + TIMEOUT)
+    # Which of the two requests this answers nobody knows.
+    tracker.came(5, 11 + TIMEOUT)
+    assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (2, 1, 7)
+
+
+def test_what_is_given_up_is_not_recovered() -> None:
+    tracker = gaps(delay=0)
+    tracker.open(3, 5, 0)
+    tracker.take_due(0)
+    tracker.close(3)
+    tracker.close_all()
+    assert (tracker.recovered_count, tracker.answer_count) == (0, 0)

@@ -78,6 +78,14 @@ def test_it_looks_once_a_window_and_catches_up_when_it_was_not_asked() -> None:
     assert watch.run_count == 0
 
 
+def test_a_sleep_of_many_windows_is_caught_up_at_once() -> None:
+    watch = monitor(window_ns=1)
+    watch.requested()
+    assert not watch.advance(10**15)
+    assert watch.due_ns == 10**15 + 1
+    assert watch.run_count == 0
+
+
 def test_it_fires_only_once() -> None:
     watch = monitor(count_max=0)
     play(watch, [1] * 15)

@@ -13,6 +13,7 @@ from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, PAYLOAD_BYTES_MAX
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
+from skerry.protocol.distributor.links import LinkCounts
 from skerry.protocol.distributor.messages import (
     END,
     MORE,
@@ -324,6 +325,16 @@ def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
     assert rig.room.size == 2 * size
 
 
+def test_a_heartbeat_gives_up_nothing_because_others_have_all_the_room() -> None:
+    size = len(datagram(1))
+    rig = Rig(waiting_bytes_max=2 * size)
+    rig.give(1, 3)
+    rig.room.size += 2 * size
+    rig.receiver.last_seq_told(5, 0)
+    assert rig.seen() == [1]
+    assert rig.requests(20) == [(2, 2), (4, 5)]
+
+
 def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
     rig = Rig()
     half = DISTRIBUTOR_GAP_COUNT_MAX // 2
@@ -356,6 +367,40 @@ def test_a_jump_is_believed_when_a_second_datagram_confirms_it() -> None:
     assert rig.give(far + 1) == [None]
     jump = LossReason.JUMP
     assert rig.seen() == [(2, 3, jump), 3, (4, far + 1, jump), far + 1]
+
+
+def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
+    rig = Rig(next_seq=None)
+    rig.receiver.resume(5)
+    far = 5 + 2**31 + 7
+    assert rig.give(far, far + 1) == [Fault.JUMP, None]
+    assert rig.seen() == [(5, far + 1, LossReason.JUMP), far + 1]
+    rig.receiver.last_seq_told(4, 0)
+    rig.receiver.last_seq_told(4, 0)
+    assert rig.seen() == [(far + 2, 5, LossReason.JUMP)]
+    assert rig.receiver.next_seq == 2**32 + 5
+
+
+def test_an_answer_to_others_is_old_however_far_behind_it_is() -> None:
+    rig = Rig(next_seq=DISTRIBUTOR_GAP_COUNT_MAX + 10)
+    assert rig.give(1, 2, kind=RETRANSMISSION) == [Fault.DUPLICATE] * 2
+    # The oldest that a network may have kept for so long.
+    assert rig.give(10, 11) == [Fault.DUPLICATE] * 2
+    assert rig.seen() == []
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
+    is_told: bool,
+) -> None:
+    rig = Rig()
+    rig.give(1)
+    rig.receiver.desynchronise()
+    far = 2**31 + 5
+    if is_told:
+        rig.receiver.last_seq_told(far - 1, 0)
+    rig.give(far, far + 1)
+    assert rig.seen() == [1, far, far + 1]
 
 
 def test_a_single_number_far_ahead_harms_nobody() -> None:
@@ -444,6 +489,68 @@ def test_a_jump_stops_such_a_stream_too() -> None:
     rig.give(1, 2**20, 2**20 + 1)
     assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
     assert rig.receiver.is_stopped
+
+
+def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_rest_again() -> None:
+    rig = Rig(loss_policy=LossPolicy.STOP)
+    rig.give(1, 3)
+    assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [Fault.JUMP] * 3
+    rig.receiver.last_seq_told(2**20 + 2, 0)
+    # Once, from the first one missing on.
+    assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
+    rig.give(2, 4)
+    assert rig.seen() == [2, 3, 4]
+    assert rig.give(2**20 + 3) == [Fault.JUMP]
+    assert rig.seen() == [(5, 2**20 + 3, LossReason.JUMP)]
+    # Also where nothing is missing but what the jump was over.
+    rig.give(5)
+    assert rig.seen() == [5]
+    assert not rig.receiver.is_stopped
+
+
+def test_a_large_update_is_whole_if_the_piece_it_stopped_at_comes_after_all() -> None:
+    rig = Rig(loss_policy=LossPolicy.STOP)
+    rig.give(1, flags=START, body=first_of(6, b"ab"))
+    rig.give(3, flags=END, body=b"ef")
+    rig.receiver.nak_received((2,))
+    assert rig.seen() == [(2, 3, LossReason.NAK)]
+    rig.give(2, flags=MORE, body=b"cd")
+    assert rig.seen() == ["large"]
+
+
+def test_a_large_update_that_a_whole_one_follows_after_a_stop_is_told_as_spoiled() -> None:
+    rig = Rig(loss_policy=LossPolicy.STOP)
+    rig.give(1, flags=START, body=first_of(6, b"ab"))
+    rig.receiver.last_seq_told(2, 0)
+    rig.receiver.nak_received((2,))
+    rig.give(2)
+    assert rig.seen() == [(2, 3, LossReason.NAK), (1, 2, LossReason.MALFORMED), 2]
+    assert not rig.receiver.is_stopped
+
+
+def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
+    rig = Rig(loss_policy=LossPolicy.STOP)
+    rig.give(1, 4)
+    rig.give(3, flags=START, body=first_of(6, b"ab"))
+    rig.receiver.last_seq_told(5, 0)
+    rig.give(6)
+    rig.receiver.nak_received((5,))
+    rig.receiver.end()
+    removed, malformed = LossReason.REMOVED, LossReason.MALFORMED
+    nak = LossReason.NAK
+    assert rig.seen() == [1, (2, 3, removed), (3, 4, malformed), 4, (5, 6, nak)]
+    assert rig.receiver.next_seq == 5
+    assert (rig.receiver.waiting_count, rig.room.size) == (0, 0)
+
+
+def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> None:
+    rig = Rig(loss_policy=LossPolicy.STOP)
+    rig.give(2, flags=START, body=first_of(6, b"ab"))
+    rig.give(4)
+    rig.receiver.nak_received((3,))
+    rig.receiver.end()
+    assert rig.seen() == [(1, 2, LossReason.REMOVED), (3, 4, LossReason.NAK)]
+    assert rig.receiver.next_seq == 3
 
 
 # -- malformed
@@ -668,3 +775,33 @@ def test_numbers_stay_right_behind_a_spoiled_large_update() -> None:
     rig.give(1, body=first_of(4, b"ab"), flags=START)
     rig.give(2)
     assert numbers(rig) == [[(0, 2)]]
+
+
+def test_it_is_counted_what_was_recovered_and_lost_and_told_once() -> None:
+    rig = Rig(request_delay_ms_max=0, request_timeout_ms=100)
+    rig.give(1, 2, 6)
+    assert rig.requests(0) == [(3, 5)]
+    rig.now_ns += 2 * MS
+    rig.give(3, 4, kind=RETRANSMISSION)
+    rig.receiver.nak_received((5,))
+    rig.give(7)
+    assert rig.receiver.take_counts() == LinkCounts(
+        passed_count=7,
+        lost_count=1,
+        recovered_count=2,
+        request_count=1,
+        answer_count=2,
+        answer_ns=4 * MS,
+    )
+    assert rig.receiver.take_counts() == LinkCounts()
+    rig.give(8)
+    assert rig.receiver.take_counts() == LinkCounts(passed_count=1)
+
+
+def test_what_passed_while_nobody_listened_is_not_counted() -> None:
+    rig = Rig()
+    rig.give(1, 2)
+    rig.receiver.desynchronise()
+    assert rig.receiver.take_counts() == LinkCounts(passed_count=2)
+    rig.give(100, 101, 102)
+    assert rig.receiver.take_counts() == LinkCounts(passed_count=3)

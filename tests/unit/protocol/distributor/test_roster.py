@@ -14,6 +14,7 @@ from skerry.protocol.distributor.events import (
     SendersRefused,
 )
 from skerry.protocol.distributor.identity import java_sum
+from skerry.protocol.distributor.links import LinkCounts
 from skerry.protocol.distributor.messages import Header
 from skerry.protocol.distributor.roster import Roster, dotted, sender_info
 from skerry.protocol.distributor.subjects import Subjects
@@ -119,6 +120,49 @@ def test_the_other_dialect_is_told_once_and_its_speakers_are_remembered_up_to_a_
     assert len(rig.roster) == 0
 
 
+def test_what_was_lost_still_counts_when_its_sender_speaks_the_other_dialect() -> None:
+    rig = Rig()
+    rig.meet(1)
+    receiver = rig.roster.remotes[rig.key(1)].receiver
+    receiver.resume(1)
+    receiver.last_seq_told(3, 0)
+    receiver.nak_received((1, 2))
+    assert rig.roster.lost_count == 2
+    rig.roster.add_foreign(rig.key(1))
+    assert rig.roster.lost_count == 2
+
+
 def test_addresses_are_shown_as_people_write_them() -> None:
     assert dotted(b"\x7f\0\0\1") == "127.0.0.1"
     assert sender_info(Rig().header(3)).start == 7
+
+
+def test_links_are_told_also_of_those_who_left_and_once() -> None:
+    rig = Rig()
+    for number in (1, 2, 3):
+        rig.meet(number)
+    for number, last_seq in ((1, 5), (2, 9)):
+        receiver = rig.roster.remotes[rig.key(number)].receiver
+        receiver.resume(1)
+        receiver.last_seq_told(last_seq, 0)
+    assert rig.roster.take_links() == [], "nothing passed yet"
+    rig.roster.remotes[rig.key(1)].leaves(last_seq=0, due_ns=0)
+    rig.roster.look(0)
+    (link,) = rig.roster.take_links()
+    assert link.sender.sender_id == 1
+    assert link.counts == LinkCounts(passed_count=5, lost_count=5)
+    assert rig.roster.take_links() == []
+
+
+def test_links_of_those_who_left_are_kept_up_to_a_bound() -> None:
+    rig = Rig()
+    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX + 1):
+        rig.meet(number)
+        remote = rig.roster.remotes[rig.key(number)]
+        remote.receiver.resume(1)
+        remote.receiver.last_seq_told(1, 0)
+        remote.leaves(last_seq=0, due_ns=0)
+        rig.roster.look(0)
+    links = rig.roster.take_links()
+    assert len(links) == DISTRIBUTOR_SENDER_COUNT_MAX
+    assert links[0].sender.sender_id == 1

@@ -46,6 +46,15 @@ def test_a_piece_too_many_is_noticed_at_once_and_one_too_few_at_the_end() -> Non
     assert whole.whole() is None
 
 
+def test_pieces_without_data_take_no_memory() -> None:
+    whole = Reassembly("/a", 2, 1)
+    for _ in range(1000):
+        assert whole.add(b"")
+    assert whole.add(b"12")
+    assert whole._pieces == [b"12"]
+    assert whole.whole() == b"12"
+
+
 def test_of_what_nobody_wants_only_the_size_is_kept() -> None:
     whole = Reassembly("", 4, 1)
     assert whole.add(b"1234")

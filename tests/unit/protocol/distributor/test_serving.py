@@ -11,11 +11,11 @@ from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.serving import Server
 
 
-def served(*, kept: range = range(1, 11), size: int = 1, holdback_ns: int = 20) -> Server:
+def served(*, kept: range = range(1, 11), size: int = 1, bytes_max: int = 10**9) -> Server:
     history = History(bytes_max=10**9, age_ns_max=0, next_seq=kept.start)
     for seq in kept:
         history.add(seq, bytes([seq % 256]) * size, 0)
-    return Server(history, holdback_ns=holdback_ns)
+    return Server(history, holdback_ns=20, bytes_max=bytes_max)
 
 
 def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
@@ -56,7 +56,7 @@ def test_from_an_empty_history_all_is_gone() -> None:
     history = History(bytes_max=0, age_ns_max=0)
     history.add(1, b"a", 0)
     history.add(2, b"b", 0)
-    server = Server(history, holdback_ns=20)
+    server = Server(history, holdback_ns=20, bytes_max=100)
     server.request(1, 3, 0)
     assert server.take_due(20) == ([], [1, 2])
 
@@ -72,11 +72,22 @@ def test_what_was_never_sent_is_not_answered() -> None:
 def test_what_the_history_lets_go_in_the_meantime_is_sent_all_the_same() -> None:
     history = History(bytes_max=2, age_ns_max=0)
     history.add(1, b"a", 0)
-    server = Server(history, holdback_ns=20)
+    server = Server(history, holdback_ns=20, bytes_max=100)
     server.request(1, 2, 0)
     for seq in range(2, 9):
         history.add(seq, b"b", 0)
-    assert server.take_due(20) == ([b"a"], [])
+    # Somebody who asks now is not told that it is gone: it is about to come.
+    server.request(1, 4, 10)
+    assert server.take_due(20) == ([b"a"], [2, 3])
+
+
+def test_no_more_waits_to_be_sent_again_than_was_allowed_and_the_rest_is_asked_for_anew() -> None:
+    server = served(size=2, bytes_max=6)
+    server.request(1, 11, 0)
+    assert len(server) == 3
+    assert server.take_due(20) == ([b"\1\1", b"\2\2", b"\3\3"], [])
+    server.request(1, 11, 30)
+    assert server.take_due(50) == ([b"\4\4", b"\5\5", b"\6\6"], [])
 
 
 def test_much_is_sent_in_portions_with_a_pause_between() -> None:

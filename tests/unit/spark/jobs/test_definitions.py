@@ -4,7 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import skerry
+from skerry.limits import NAME_BYTES_MAX
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.definitions import Content, content_of_segments, with_definition
 from skerry.spark.lake import TypeState
@@ -32,7 +35,33 @@ def test_definitions_that_fit_share_a_table_and_others_get_their_own() -> None:
 
 def test_name_of_a_type_leads_nowhere_else() -> None:
     state, _ = with_definition({}, replace(FIRST.descriptor, name="../x"))
-    assert state.table == "%2E%2E%2Fx"
+    assert state.table == "~2e~2e~2fx"
+
+
+@pytest.mark.parametrize(
+    ("name", "table"),
+    [
+        ("Vessel_2-b", "Vessel_2-b"),
+        ("_delta_log", "~5fdelta_log"),
+        (" ", "~20"),
+        ("a%2Fb", "a~252Fb"),
+        ("a~b", "a~7eb"),
+        ("T@2", "T~402"),
+        ("hour=1", "hour~3d1"),
+        ("\xfc", "~c3~bc"),
+        ("x" * 120, "x" * 120),
+    ],
+)
+def test_folder_of_a_type_has_plain_letters_only(name: str, table: str) -> None:
+    state, _ = with_definition({}, replace(FIRST.descriptor, name=name))
+    assert state.table == table
+
+
+def test_folders_of_long_names_are_short_and_apart() -> None:
+    names = ["x" * 121, "x" * 122, "\xfc" * (NAME_BYTES_MAX // 2)]
+    tables = {with_definition({}, replace(FIRST.descriptor, name=n))[0].table for n in names}
+    assert {len(table) for table in tables} == {120}
+    assert len(tables) == 3
 
 
 def content(folder: Path, known: dict[str, TypeState]) -> Content:

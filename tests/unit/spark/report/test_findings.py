@@ -55,7 +55,18 @@ def found(spark: SparkSession) -> Findings:
             event(2, type="DotsClient", subject="/DotsClient/7", sender=1, source="internal"),
         ],
     ).cache()
-    travelled = links.build(said).cache()
+    told = {"space": "bay", "node": 5, "carrier": "distributor", "senderNumber": 5}
+    answered = {**told, "roundTrips": 1, "roundTripTime": 0.006}
+    travelled = links.build(
+        said,
+        made(
+            links.TOLD,
+            [
+                {**answered, "order_ns": NOON_NS, "datagrams": 8, "retransmissions": 1},
+                {**answered, "order_ns": NOON_NS + 10**9, "datagrams": 4, "retransmissions": 2},
+            ],
+        ),
+    ).cache()
     alarm = {"kind": "storm", "space": "bay", "node": 99, "score": 9.0, "evidence": "much"}
     times = {"since": NOON, "until": NOON + timedelta(minutes=1), "day": "2026-09-21"}
     return gather(
@@ -90,6 +101,8 @@ def test_summary_counts_what_was_said(found: Findings) -> None:
     assert (summary.nodes, summary.clients, summary.lost) == (1, 2, 0)
     assert (summary.types, summary.objects) == (2, 2), "the node's own are left out"
     assert summary.latency_ms == pytest.approx(4.0)
+    assert (summary.gaps, summary.datagrams, summary.retransmissions) == (0, 12, 3)
+    assert summary.recovery_ms == pytest.approx(6.0)
 
 
 def test_short_recording_is_seen_second_by_second(found: Findings) -> None:

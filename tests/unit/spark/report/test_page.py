@@ -28,7 +28,11 @@ SUMMARY = Summary(
     clients=3,
     objects=60,
     lost=40,
+    gaps=2,
     latency_ms=0.42,
+    datagrams=3000,
+    retransmissions=7,
+    recovery_ms=12.5,
 )
 FINDINGS = Findings(
     summary=SUMMARY,
@@ -100,6 +104,8 @@ def test_page_tells_all_that_was_found() -> None:
         "56.8 KB",
         "0.42 ms",
         "steps of a second",
+        "where the gap began; 2 gaps in all.",
+        "7 of 3\u202f000 datagrams had to be sent again, which took 12.5 ms on average.",
         "slowest hundredth of all updates",
         "tracker",
         "7 more are in the table sessions",
@@ -149,7 +155,7 @@ def test_long_names_are_cut() -> None:
 def test_quiet_recording_says_so() -> None:
     calm = replace(
         FINDINGS,
-        summary=replace(SUMMARY, lost=0, byte_count=None, latency_ms=None),
+        summary=replace(SUMMARY, lost=0, gaps=0, byte_count=None, latency_ms=None, datagrams=None),
         latency=None,
         alarms=(),
         lives=(),
@@ -175,3 +181,17 @@ def test_larger_recordings_say_what_their_figures_are_of() -> None:
     text = read(large).text
     assert "First levels of subjects" in text
     assert "of the typical sender" in text
+
+
+def test_gaps_of_unknown_size_are_not_told_as_nothing() -> None:
+    text = read(replace(FINDINGS, summary=replace(SUMMARY, lost=0, gaps=1))).text
+    assert "Something is missing in 1 gap, and nobody knows how much." in text
+    assert "some updates missing" in text
+    assert "Nothing is known to be missing." not in text
+
+
+def test_what_was_sent_again_is_told_as_far_as_it_is_known() -> None:
+    calm = read(replace(FINDINGS, summary=replace(SUMMARY, retransmissions=0))).text
+    assert "None of 3\u202f000 datagrams had to be sent again." in calm
+    untimed = read(replace(FINDINGS, summary=replace(SUMMARY, recovery_ms=None))).text
+    assert "7 of 3\u202f000 datagrams had to be sent again." in untimed

@@ -6,7 +6,15 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from skerry.spark.report.words import amount, bytes_text, count, moment, span, span_text
+from skerry.spark.report.words import (
+    amount,
+    bytes_text,
+    count,
+    gaps_text,
+    moment,
+    span,
+    span_text,
+)
 
 
 @pytest.mark.parametrize(
@@ -66,3 +74,7 @@ def test_day_is_said_once() -> None:
     assert span_text(first, first + timedelta(hours=1)) == "2026-11-15 14:00:00 to 15:00:00"
     later = first + timedelta(days=1)
     assert span_text(first, later) == "2026-11-15 14:00:00 to 2026-11-16 14:00:00"
+
+
+def test_one_gap_is_no_gaps() -> None:
+    assert (gaps_text(1), gaps_text(2000)) == ("1 gap", "2\u202f000 gaps")

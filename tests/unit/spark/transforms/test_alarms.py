@@ -77,9 +77,14 @@ SPACES: dict[str, dict[str, Rows]] = {
     },
     "quick": {"links": [link(n, latency_p90_ms=40.0 if n == 8 else 0.1) for n in range(9)]},
     "nagging": {
-        "links": [link(0, retransmissions=1, updates=20), link(1, retransmissions=0, updates=20)]
+        "links": [
+            link(0, retransmissions=1, datagrams=20),
+            link(1, retransmissions=0, datagrams=20),
+            link(2, retransmissions=1, datagrams=21, updates=0),
+        ]
     },
     "loss": {"links": [link(0, lost=40, gaps=2, gap_reasons=["queue full"], updates=0, sender=0)]},
+    "unknown loss": {"links": [link(0, lost=0, gaps=1, gap_reasons=["2 datagrams were lost"])]},
     "back": {
         "links": [link(0, clock_back_ms=3_600_000.0), link(0, clock_back_ms=150.0, sender=8)],
         "sessions": [life(), life(kind="node", sender=1, name="harbour")],
@@ -183,13 +188,19 @@ def test_quick_links_are_not_slow_whatever_they_were(built: dict[str, Rows]) -> 
 def test_retransmissions_are_nagging(built: dict[str, Rows]) -> None:
     (nagging,) = built["nagging"]
     assert (nagging["kind"], nagging["score"]) == ("nagging", 1)
-    assert nagging["evidence"] == "1 retransmissions for 20 updates"
+    assert nagging["evidence"] == "1 of 20 datagrams had to be sent again"
 
 
 def test_loss_is_always_an_alarm(built: dict[str, Rows]) -> None:
     (loss,) = built["loss"]
     assert (loss["kind"], loss["score"]) == ("loss", 40)
     assert loss["evidence"] == "40 updates are missing in 2 gaps: queue full"
+
+
+def test_where_nobody_knows_how_much_is_missing_no_number_is_told(built: dict[str, Rows]) -> None:
+    (loss,) = built["unknown loss"]
+    assert (loss["kind"], loss["score"]) == ("loss", 1)
+    assert loss["evidence"] == "updates are missing in 1 gaps: 2 datagrams were lost"
 
 
 def test_clock_that_goes_back_is_the_nodes(built: dict[str, Rows]) -> None:

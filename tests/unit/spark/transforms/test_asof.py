@@ -33,6 +33,8 @@ def test_instants_are_compared(spark: Any) -> None:
     before = live_at(states, FIELDS, second)
     ages = {bytes(row.key): row.age_s for row in before.collect()}
     assert ages == {b"a": 1.0, b"c": 1.0, b"e": 1.0}
+    begun = live_at(states, FIELDS, 3 * second, after_ns=2 * second).collect()
+    assert [bytes(row.key) for row in begun] == [b"c"]
     after = live_at(states, FIELDS, 3 * second)
     found = {bytes(row.key): row for row in differences(before, after, FIELDS).collect()}
     assert {key: (row.change, row.changed) for key, row in found.items()} == {

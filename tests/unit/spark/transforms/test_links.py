@@ -16,6 +16,8 @@ pytestmark = pytest.mark.slow
 Rows = list[dict[str, Any]]
 
 NOON_NS = 1_789_992_000_000_000_000
+GROUP = 4711
+"""A program of a multicast group, which is its own node."""
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +41,42 @@ def built(
         "own": [event(0, sender=1, sent_ns=NOON_NS - 5)],
         "before": [event(0, operation=SNAPSHOT)],
     }
-    table = links.build(frame(EVENTS, spaces))
+    multicast = {"source": "distributor", "sender": GROUP, "node": GROUP}
+    spaces["repaired"] = [
+        event(0, **multicast),
+        event(50, **{**multicast, "source": "internal"}, type="SkerryLink"),
+        event(51, sender=1, source="internal", type="SkerryLink"),
+        {**gap(0, "2 datagrams were lost"), "sender": GROUP, "node": GROUP},
+    ]
+    spaces["round trips"] = [event(0, sender=1)]
+
+    def told(at_s: float, **others: Any) -> dict[str, Any]:
+        usual = {"node": GROUP, "carrier": "distributor", "senderNumber": GROUP, "datagrams": 10}
+        return {**usual, "order_ns": NOON_NS + round(at_s * 1e9), **others}
+
+    reports = {
+        "repaired": [
+            told(10, retransmissions=3, roundTrips=2, roundTripTime=0.001),
+            told(20, retransmissions=0, roundTrips=0),
+            told(30, retransmissions=4, roundTrips=6, roundTripTime=0.005),
+            told(65, retransmissions=5, roundTrips=0),
+            told(66, node=99, retransmissions=1),
+            told(67, carrier=None, retransmissions=1),
+            told(68, senderNumber=None, retransmissions=1),
+        ],
+        "round trips": [
+            told(
+                30,
+                carrier="access",
+                senderNumber=7,
+                node=99,
+                datagrams=None,
+                roundTrips=1,
+                roundTripTime=0.25,
+            )
+        ],
+    }
+    table = links.build(frame(EVENTS, spaces), frame(links.TOLD, reports))
     assert table.schema.names == links.SCHEMA.names
     return by_space(table)
 
@@ -60,8 +97,8 @@ def test_latency_is_told_by_exact_quantiles(built: dict[str, Rows]) -> None:
 
 def test_what_is_not_recorded_is_null(built: dict[str, Rows]) -> None:
     (row,) = built["unknown"]
-    unknown = ("latency_p50_ms", "retransmissions", "round_trip_ms", "bytes", "clock_back_ms")
-    assert [row[name] for name in unknown] == [None] * 5
+    unknown = ("latency_p50_ms", "datagrams", "retransmissions", "round_trip_ms", "bytes")
+    assert [row[name] for name in (*unknown, "clock_back_ms")] == [None] * 6
 
 
 def test_gaps_are_counted_with_what_is_missing_and_why(built: dict[str, Rows]) -> None:
@@ -71,6 +108,34 @@ def test_gaps_are_counted_with_what_is_missing_and_why(built: dict[str, Rows]) -
     (calm,) = [row for row in built["gaps"] if row["source"] == "access"]
     assert (calm["updates"], calm["lost"], calm["gaps"]) == (1, 0, 0)
     assert calm["gap_reasons"] == []
+
+
+def test_what_was_repaired_is_summed_up_by_the_minute(built: dict[str, Rows]) -> None:
+    first, second = sorted(
+        (row for row in built["repaired"] if row["source"] == "distributor" and row["node"] != 99),
+        key=lambda row: row["minute"],
+    )
+    assert (first["sender"], first["node"]) == (GROUP, GROUP)
+    assert (first["updates"], first["types"]) == (1, ["Vessel"]), "notes of a link are no updates"
+    assert (first["datagrams"], first["retransmissions"]) == (30, 7)
+    assert first["round_trip_ms"] == pytest.approx((2 * 1 + 6 * 5) / 8)
+    assert (first["gaps"], first["gap_reasons"]) == (1, ["2 datagrams were lost"])
+    assert (second["updates"], second["retransmissions"]) == (0, 5)
+    assert second["round_trip_ms"] is None
+
+
+def test_a_link_to_a_node_stands_beside_what_entered_there(built: dict[str, Rows]) -> None:
+    (row,) = [row for row in built["repaired"] if (row["sender"], row["node"]) == (GROUP, 99)]
+    assert (row["source"], row["retransmissions"]) == ("distributor", 1)
+    (own,) = [row for row in built["repaired"] if row["sender"] == 1]
+    assert (own["updates"], own["types"]) == (1, ["SkerryLink"]), "what a node says is an update"
+
+
+def test_a_round_trip_is_that_of_the_client(built: dict[str, Rows]) -> None:
+    (row,) = [row for row in built["round trips"] if row["sender"] == 7]
+    assert (row["source"], row["node"], row["updates"]) == ("access", 99, 0)
+    assert (row["retransmissions"], row["datagrams"]) == (None, None)
+    assert row["round_trip_ms"] == pytest.approx(250)
 
 
 def test_clocks_are_compared(built: dict[str, Rows]) -> None:

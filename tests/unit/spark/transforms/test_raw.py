@@ -3,9 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.spark.catalog import RAW_TABLE
-from skerry.spark.transforms.raw import raw_rows
+from skerry.spark.transforms.raw import foldable, raw_rows
 
 
 @pytest.mark.slow
@@ -30,3 +31,11 @@ def test_gaps_and_undescribed_rows_are_kept(spark: Any) -> None:
         ("", 4, "1970-01-02", own["time_ns"]),
         ("Strange", 2, "1970-01-02", own["time_ns"]),
     ]
+
+
+@pytest.mark.slow
+def test_names_of_strangers_are_made_such_that_folders_can_have_them(spark: Any) -> None:
+    names = ["Plain.T-1_x", "x" * 200, "x" * 201, "a\0/'b", "\u00fc" * 61, ""]
+    frame = spark.createDataFrame([(name,) for name in names], "type string")
+    made = [row.type for row in frame.select(foldable(F.col("type")).alias("type")).collect()]
+    assert made == ["Plain.T-1_x", "x" * 200, "x" * 60, "a\ufffd/'b", "\u00fc" * 60, ""]

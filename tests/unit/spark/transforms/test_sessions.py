@@ -45,6 +45,13 @@ CLIENTS = {
     "listener": [told(-30, operation=SNAPSHOT, name="wall", connectionState="connected")],
 }
 NODES = {"node": [{"order_ns": NOON_NS, "node": 99, "serverName": "harbour"}]}
+SENDERS = {
+    "group": [
+        {"order_ns": NOON_NS, "node": -5, "senderNumber": -5, "application": ""},
+        {"order_ns": NOON_NS + 10**10, "node": -5, "senderNumber": -5, "application": "feed"},
+        {"order_ns": NOON_NS, "node": 99, "senderNumber": -5, "application": "heard by a node"},
+    ]
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +59,14 @@ def table(frame: Callable[..., DataFrame], event: Callable[..., dict[str, Any]])
     spaces = {
         "client": [event(2), event(80, type="Voyage")],
         "node": [event(3), event(4, sender=1, type="DotsClient"), event(5)],
-        "group": [event(1, source="distributor", sender=-5, node=0)],
+        "group": [event(1, source="distributor", sender=-5, node=-5)],
         "days": [event(0), event(DAY_S, type="Buoy")],
     }
     built = sessions.build(
         links.build(frame(EVENTS, spaces)),
         frame(sessions.CLIENTS, CLIENTS),
         frame(sessions.NODES, NODES),
+        frame(sessions.SENDERS, SENDERS),
     )
     assert built.schema.names == sessions.SCHEMA.names
     return built.cache()
@@ -99,9 +107,11 @@ def test_node_lives_as_long_as_anything_enters_there(built: dict[str, Rows]) -> 
     assert [row["sender"] for row in lives(built["node"], "client")] == [7]
 
 
-def test_programs_of_a_group_have_lives_too(built: dict[str, Rows]) -> None:
+def test_programs_of_a_group_have_lives_too_and_are_no_nodes(built: dict[str, Rows]) -> None:
     (row,) = built["group"]
     assert (row["kind"], row["sender"], row["ended"]) == ("multicast", -5, None)
+    assert (row["name"], row["updates"]) == ("feed", 1)
+    assert (row["first"], row["last"]) == (after_noon(1), after_noon(10))
 
 
 def test_client_that_only_listens_is_seen(built: dict[str, Rows]) -> None:
