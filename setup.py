@@ -150,11 +150,19 @@ def compile_to_c() -> list[Extension]:
     if not found:
         return []
     try:
-        extensions: list[Extension] = mypycify(found, opt_level="3", group_name="skerry")
+        extensions: list[Extension] = mypycify(found, opt_level="3", separate=groups(found))
     except SystemExit as error:  # its way to say that the sources have a fault, shown above
         notice(f"mypyc gave up ({error}; see above): the hot modules stay plain Python")
         return []
     return extensions
+
+
+def groups(paths: list[str]) -> list[tuple[list[str], str]]:
+    """Two of about the same size, which two cores compile in half the time of one of all."""
+    apart = [path for path in paths if "/distributor/" in path]
+    rest = [path for path in paths if path not in apart]
+    named = [(rest, "skerry"), (apart, "skerry_distributor")]
+    return [(members, name) for members, name in named if members]
 
 
 def compile_leaves() -> list[Extension]:
@@ -183,6 +191,7 @@ class ForgivingBuildExt(build_ext):
     """A compilation that fails leaves the plain modules in the wheel instead of none at all."""
 
     def run(self) -> None:
+        self.parallel = True
         try:
             super().run()
         except Exception as error:

@@ -22,7 +22,7 @@ def instant_ns(instant: Instant) -> int:
     """Nanoseconds since the epoch; PipelineError where the text is no instant."""
     ns = _ns(instant)
     if not -(1 << 63) <= ns < 1 << 63:
-        raise _fault(str(instant), "is beyond what 64 bits of nanoseconds can say")
+        raise _fault(str(instant), "is outside of the years 1678 to 2261, which recordings know")
     return ns
 
 

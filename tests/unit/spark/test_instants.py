@@ -46,6 +46,6 @@ def test_an_instant_without_a_zone_is_refused(instant: Instant) -> None:
 
 
 @pytest.mark.parametrize("instant", [1 << 63, -(1 << 63) - 1, str(1 << 63), "2300-01-01T00:00:00Z"])
-def test_an_instant_beyond_64_bits_is_refused(instant: Instant) -> None:
-    with pytest.raises(PipelineError, match="64 bits"):
+def test_an_instant_that_no_recording_can_have_is_refused(instant: Instant) -> None:
+    with pytest.raises(PipelineError, match="outside of the years 1678 to 2261"):
         instant_ns(instant)
