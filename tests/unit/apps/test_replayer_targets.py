@@ -2,44 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import skerry
 from skerry.apps.replayer_targets import sent_ns_of, unplayable
-from skerry.codec.envelope import CREATE, Update
-from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
-from skerry.schema.fingerprint import fingerprint
-
-TYPES = skerry.define_types(
-    """
-    enum Kind { 1: tug }
-    struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: uint32 speed; 4: Kind kind; }
-    """
-)
-SENT_NS = 1_700_000_000_250_000_000
-
-
-def update(obj: Any, operation: int = CREATE, **changes: Any) -> Update:
-    codec = codec_of(type(obj))
-    payload = obj.encode()
-    facts = {
-        "type_name": obj.descriptor.name,
-        "subject": f"/Vessel/{getattr(obj, 'mmsi', '')}",
-        "operation": operation,
-        "present": int(obj.attributes),
-        "key": codec.key_of(codec.split(payload)),
-        "payload": payload,
-        "fingerprint": fingerprint(obj.descriptor),
-        "time_ns": SENT_NS + 5,
-        "sent_ns": SENT_NS,
-    }
-    return Update(**{**facts, **changes})
-
-
-def vessel(mmsi: int, **fields: Any) -> Any:
-    return TYPES.Vessel(mmsi=mmsi, **fields)
-
+from tests.unit.apps.playing import SENT_NS, TYPES, update, vessel
 
 KNOWN = TYPES.Vessel.descriptor
 

@@ -95,7 +95,6 @@ def _update_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict[str
 
 def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     return {
-        # Not by the column `time`: a field may have that name, too.
         fields.fact("time"): _time_text(row["order_ns"]),
         fields.fact("change"): row["change"],
         fields.fact("sender"): row["sender"],
