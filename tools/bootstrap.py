@@ -78,7 +78,7 @@ def set_up() -> None:
     STAMP.unlink(missing_ok=True)
     if old.get("dependencies") != new["dependencies"]:
         install_dependencies()
-        install_postgresql()
+        install_test_programs()
     install_package()
     STAMP.write_text(json.dumps(new, indent=2) + "\n", encoding="utf-8")
     say(f"ready after {time.monotonic() - started_s:.0f} s: {installed_version()}")
@@ -217,23 +217,28 @@ def install_dependencies() -> None:
     )
 
 
-def install_postgresql() -> None:
-    """A real server for the tests of the storage; they say so where there is none."""
-    found = shutil.which("initdb") or next(Path("/usr/lib/postgresql").glob("*/bin/initdb"), None)
-    if found is not None:
-        return
-    command = ["apt-get", "install", "--yes", "--no-install-recommends", "postgresql"]
+def install_test_programs() -> None:
+    """Real programs that tests use beside ours; tests say so where one is missing."""
+    clusters = Path("/usr/lib/postgresql").glob("*/bin/initdb")
+    if shutil.which("initdb") is None and next(clusters, None) is None:
+        install_by_apt("postgresql", "PostgreSQL server")
+    if shutil.which("nft", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin") is None:
+        install_by_apt("nftables", "packet filter nft")
+
+
+def install_by_apt(package: str, what: str) -> None:
+    command = ["apt-get", "install", "--yes", "--no-install-recommends", package]
     typed = " ".join(command)
     if shutil.which("apt-get") is None or os.geteuid() != 0:
-        say(f"no PostgreSQL server: its tests will be skipped ({typed} would bring one)")
+        say(f"no {what}: its tests will be skipped ({typed} would bring one)")
         return
-    say(f"no PostgreSQL server; running: {typed}")
+    say(f"no {what}; running: {typed}")
     os.environ["DEBIAN_FRONTEND"] = "noninteractive"
     for attempt in (command, ["apt-get", "update", "--quiet"], command):
         done = subprocess.run(attempt, check=False, capture_output=True, text=True)
         if done.returncode == 0 and attempt is command:
             return
-    say(f"PostgreSQL cannot be installed, its tests will be skipped: {last_line(done.stderr)}")
+    say(f"no {what} can be installed, its tests will be skipped: {last_line(done.stderr)}")
 
 
 def install_package() -> None:

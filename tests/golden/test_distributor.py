@@ -290,6 +290,7 @@ def test_what_we_send_is_what_the_java_program_sends() -> None:
             application="PUBLISHER",
             heartbeat_interval_ms=message.heartbeat_interval_ms,
             configuration_interval_ms=message.configuration_interval_ms,
+            tail_heartbeat_ms=0,
         ),
     )
     made.open_publisher(0)

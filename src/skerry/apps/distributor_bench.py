@@ -22,7 +22,7 @@ __all__ = ["BenchPlan", "BenchResult", "run_bench"]
 _BURST: Final = 64
 _WINDOW: Final = 16_384
 _READY_S_MAX: Final = 20.0
-_QUIET_S_MAX: Final = 3.0
+_QUIET_S_MAX: Final = 10.0
 _SUBJECT: Final = "/bench"
 _WARM: Final = "/warm"
 

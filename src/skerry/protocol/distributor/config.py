@@ -93,6 +93,10 @@ class DistributorConfig:
     heartbeat_interval_ms: int = 3000
     heartbeat_lost_count_max: int = 10
     """A sender that was silent for one interval more than this is taken as gone."""
+    tail_heartbeat_ms: int = 100
+    """After data, a heartbeat goes out when no more came for so long, then after twice as long, and
+    so on up to the interval: who lost the last datagram learns of it early. 0 for none, as in the
+    Java program."""
     configuration_interval_ms: int = 3000
     configuration_lost_count_max: int = 3
     """The same for its announcements."""
@@ -184,6 +188,7 @@ _RANGES: Final[tuple[tuple[str, float, float], ...]] = (
     ("update_bytes_max", DATAGRAM_BYTES_MAX, PAYLOAD_BYTES_MAX),
     ("heartbeat_interval_ms", 1, DISTRIBUTOR_INTERVAL_MS_MAX),
     ("heartbeat_lost_count_max", 0, 1000),
+    ("tail_heartbeat_ms", 0, DISTRIBUTOR_INTERVAL_MS_MAX),
     ("configuration_interval_ms", 1, DISTRIBUTOR_INTERVAL_MS_MAX),
     ("configuration_lost_count_max", 0, 1000),
     ("holdback_delay_ms", 0, DISTRIBUTOR_INTERVAL_MS_MAX),

@@ -98,6 +98,11 @@ class Sender(Packer):
         self.next_seq = first_seq
         self._opened_ns = now_ns
         self._tick_seq = first_seq
+        # The heartbeats after data: the first wait for one, the present wait, and when it ends.
+        is_early = config.tail_heartbeat_ms < config.heartbeat_interval_ms
+        self._tail_first_ns = config.tail_heartbeat_ms * _MS if is_early else 0
+        self._tail_wait_ns = 0
+        self._tail_ns: int | None = None
         self._flush_ns: int | None = None
         self._send_ns: int | None = None
         self._heartbeat_ns: int | None = None
@@ -138,7 +143,8 @@ class Sender(Packer):
         if self.publisher_count == 0:
             self.flush(now_ns)
             self.room = -1
-            self._heartbeat_ns = self._configuration_ns = None
+            self._heartbeat_ns = self._configuration_ns = self._tail_ns = None
+            self._tail_wait_ns = 0
             self._send_heartbeat(GOODBYE)
             timeout_ns = self._config.request_timeout_ms * _MS
             # Once more later: what loses the first one would lose one right behind it, too.
@@ -289,6 +295,8 @@ class Sender(Packer):
             self.flush(now_ns)
         if self._heartbeat_ns is not None and now_ns >= self._heartbeat_ns:
             self._tick(now_ns)
+        if self._tail_ns is not None and now_ns >= self._tail_ns:
+            self._tail(now_ns)
         if self._configuration_ns is not None and now_ns >= self._configuration_ns:
             self._send_configuration()
             self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
@@ -307,6 +315,7 @@ class Sender(Packer):
         # Asked after every datagram, so step by step.
         due_ns = sooner(self._send_ns, self._flush_ns)
         due_ns = sooner(due_ns, self._heartbeat_ns)
+        due_ns = sooner(due_ns, self._tail_ns)
         due_ns = sooner(due_ns, self._configuration_ns)
         due_ns = sooner(due_ns, self._goodbye_ns)
         due_ns = sooner(due_ns, self._server.due_ns)
@@ -342,6 +351,8 @@ class Sender(Packer):
         self._opened_ns = now_ns
         if self._clean_ns is None:
             self._clean_ns = now_ns + self._clean_interval_ns
+        if self._tail_wait_ns != self._tail_first_ns:
+            self._await_tail()
         self.sent_datagram_count += 1
         self.sent_byte_count += len(datagram)
         if self._bandwidth.is_limited:
@@ -369,6 +380,21 @@ class Sender(Packer):
             self._send_heartbeat(HEARTBEAT)
         self._tick_seq = self.next_seq
         self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
+
+    def _await_tail(self) -> None:
+        """Data was sent: tell where it ended, if nothing follows."""
+        self._tail_wait_ns = self._tail_first_ns
+        self._tail_ns = self._opened_ns + self._tail_wait_ns
+
+    def _tail(self, now_ns: int) -> None:
+        if now_ns < self._opened_ns + self._tail_wait_ns:
+            self._await_tail()
+            return
+        self._send_heartbeat(HEARTBEAT)
+        # This one may be lost as well, so there are more, until the usual ones come as often.
+        self._tail_wait_ns *= 2
+        is_early = self._tail_wait_ns < self._config.heartbeat_interval_ms * _MS
+        self._tail_ns = now_ns + self._tail_wait_ns if is_early else None
 
     def _send_heartbeat(self, kind: int) -> None:
         is_java = self._wire.text_length_bytes == 4

@@ -133,10 +133,21 @@ def test_a_lost_datagram_is_asked_for_and_sent_again(bus: Any) -> None:
 
 def test_the_loss_of_the_newest_is_seen_by_the_heartbeat(bus: Any) -> None:
     subscriber = bus.subscriber()
+    publisher = bus.publisher(tail_heartbeat_ms=0)
+    bus.drop = losing(1, 2)
+    bus.publish(publisher, "/1", "/2")
+    bus.run_ms(5990)
+    assert bus.subjects(subscriber) == []
+    bus.run_ms(60)
+    assert bus.subjects(subscriber) == ["/1", "/2"]
+
+
+def test_the_loss_of_the_newest_is_repaired_as_soon_as_data_ends(bus: Any) -> None:
+    subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = losing(1, 2)
     bus.publish(publisher, "/1", "/2")
-    bus.run_ms(6050)
+    bus.run_ms(160)
     assert bus.subjects(subscriber) == ["/1", "/2"]
 
 

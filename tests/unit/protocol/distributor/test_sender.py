@@ -314,6 +314,54 @@ def test_heartbeats_come_when_there_was_no_data_and_announcements_always() -> No
     assert [ms for ms, kind in seen if kind == CONFIGURATION] == [1000]
 
 
+def beats(made: Sender, from_ms: int, stop_ms: int) -> list[int]:
+    """When heartbeats go out, in milliseconds."""
+    found = []
+    for ms in range(from_ms, stop_ms):
+        made.advance(ms * MS)
+        found += [ms for kind in kinds(made) if kind == HEARTBEAT]
+    return found
+
+
+def test_where_data_ends_is_told_early_and_again() -> None:
+    made = sender(tail_heartbeat_ms=100, heartbeat_interval_ms=1000)
+    made.publish("/a", b"", 0)
+    assert beats(made, 1, 1000) == [100, 300, 700]
+    # New data begins anew, also in the middle of a long wait.
+    made.publish("/a", b"", 1000 * MS)
+    assert beats(made, 1001, 1650) == [1100, 1300]
+    made.publish("/a", b"", 1650 * MS)
+    assert beats(made, 1651, 1800) == [1750]
+
+
+def test_a_stream_without_pauses_needs_no_heartbeats() -> None:
+    made = sender(tail_heartbeat_ms=100, heartbeat_interval_ms=1000)
+    found = []
+    for ms in range(0, 3000, 50):
+        made.publish("/a", b"", ms * MS)
+        found += beats(made, ms, ms + 50)
+    assert found == []
+    assert beats(made, 3000, 3151) == [3050]
+
+
+@pytest.mark.parametrize("tail_ms", [0, 1000, 2000])
+def test_heartbeats_after_data_can_be_switched_off(tail_ms: int) -> None:
+    made = sender(tail_heartbeat_ms=tail_ms, heartbeat_interval_ms=1000)
+    made.publish("/a", b"", 0)
+    assert beats(made, 1, 3000) == [2000]
+
+
+def test_a_sender_without_publishers_tells_no_end_of_data() -> None:
+    made = sender(tail_heartbeat_ms=100)
+    made.publish("/a", b"", 0)
+    made.close_publisher(1)
+    assert beats(made, 1, 1000) == []
+    made.open_publisher(1000 * MS)
+    made.ready.clear()
+    made.publish("/a", b"", 1000 * MS)
+    assert beats(made, 1001, 1200) == [1100]
+
+
 def test_the_last_publisher_says_goodbye_twice_and_then_is_silent() -> None:
     made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0)
     made.open_publisher(0)
@@ -336,7 +384,7 @@ def test_the_last_publisher_says_goodbye_twice_and_then_is_silent() -> None:
 
 
 def test_a_sender_that_said_goodbye_can_begin_again() -> None:
-    made = sender()
+    made = sender(tail_heartbeat_ms=0)
     made.publish("/a", b"", 0)
     made.close_publisher(0)
     made.ready.clear()
@@ -376,7 +424,7 @@ def test_an_answer_is_the_same_datagram_with_another_kind() -> None:
 
 
 def test_requests_that_make_no_sense_are_not_answered() -> None:
-    made = sender()
+    made = sender(tail_heartbeat_ms=0)
     made.publish("/a", b"1", 0)
     made.ready.clear()
     for first, last in ((2, 2), (2, 1), (3, 2**31), (2**31, 2**31 + 5)):
