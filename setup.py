@@ -85,6 +85,7 @@ HOT_MODULES = (
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/clock.py",
     "src/skerry/runtime/multicast.py",
+    "src/skerry/runtime/plain_streams.py",
     "src/skerry/runtime/streams.py",
     "src/skerry/runtime/trains.py",
 )

@@ -1,9 +1,10 @@
 """Skerry in the side-by-side benchmark: a node as a process of its own, and spaces that use it.
 
 This is a plugin of `benchmarks/peers.py`. Four peers: bare subjects with bytes and typed objects,
-each through TCP and through a Unix socket. Both sides are asyncio spaces, used as a program
-would: what is published in one turn of the loop leaves together, or in pieces of 64 KiB if that is
-more, and the callback is called with an event for each object.
+each through TCP and through a Unix socket. Both sides are asyncio spaces on the loop that
+`skerry.aio.run` takes, used as a program would: what is published in one turn of the loop leaves
+together, or in pieces of 64 KiB if that is more, and the callback is called with an event for each
+object. Beside them the harness's client of NATS runs on that loop, too.
 """
 
 from __future__ import annotations
@@ -18,14 +19,27 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import skerry
 from skerry import aio
+from skerry.runtime.loops import new_loop
 
 if TYPE_CHECKING:
-    from benchmarks.peers import LOOP, RING, STOP, WAIT, Env, Peer, Session, now, peer
+    from benchmarks.peers import (
+        LOOP,
+        RING,
+        STOP,
+        WAIT,
+        Env,
+        Nats,
+        NatsSession,
+        Peer,
+        Session,
+        now,
+        peer,
+    )
 else:
     # The harness runs as a program and is known to its plugins by this name.
-    from peers import LOOP, RING, STOP, WAIT, Peer, Session, now, peer
+    from peers import LOOP, RING, STOP, WAIT, Nats, NatsSession, Peer, Session, now, peer
 
-__all__ = ["TYPES", "RawSession", "SpaceSession", "TypedSession"]
+__all__ = ["TYPES", "NatsOnUvloop", "RawSession", "SpaceSession", "TypedSession"]
 
 T = TypeVar("T")
 Callback = Callable[[Any], Any]
@@ -57,6 +71,8 @@ BY_TOPIC = {"d": TYPES.BenchTick, "p": TYPES.BenchTock}
 """The harness names two topics: there and, for the round trip, back."""
 
 U64 = struct.Struct("<Q")
+WAIT_S = 0.001
+"""The window that the harness allows is many times this long."""
 LOST_S = 0.25
 GIVE_UP_S = 10.0
 
@@ -66,7 +82,7 @@ class SpaceSession(Session):
 
     def __init__(self, env: Env) -> None:
         super().__init__(env)
-        self.loop = asyncio.new_event_loop()
+        self.loop = new_loop()
         self.space = self.run(aio.connect(env["endpoint"], name=env["role"], types=TYPES))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -165,7 +181,7 @@ class RawSession(SpaceSession):
         count = 0
         while (state := gate(count)) != STOP:
             if state == WAIT:
-                await asyncio.sleep(0.0002)
+                await asyncio.sleep(WAIT_S)
                 continue
             at = count % RING
             for payload in ring[at : at + 64]:
@@ -198,7 +214,7 @@ class TypedSession(SpaceSession):
         count = 0
         while (state := gate(count)) != STOP:
             if state == WAIT:
-                await asyncio.sleep(0.0002)
+                await asyncio.sleep(WAIT_S)
                 continue
             at = count % RING
             for obj in objects[at : at + 64]:
@@ -288,3 +304,22 @@ class SkerryTypedTcp(Tcp):
 class SkerryTypedUnix(Unix):
     name, session = "skerry-typed-uds", TypedSession
     note = "a skerry node, typed objects, Unix socket"
+
+
+class NatsOnUvloopSession(NatsSession):
+    """The harness's client of NATS on the loop that ours is on."""
+
+    def __init__(self, env: Env) -> None:
+        asyncio.set_event_loop_policy(_SameLoops())
+        super().__init__(env)  # type: ignore[no-untyped-call]
+
+
+class _SameLoops(asyncio.DefaultEventLoopPolicy):
+    def new_event_loop(self) -> asyncio.AbstractEventLoop:
+        return new_loop()
+
+
+@peer
+class NatsOnUvloop(Nats):
+    name, session = "nats-uvloop", NatsOnUvloopSession
+    note = "nats-server core + nats-py on uvloop"

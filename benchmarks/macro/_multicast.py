@@ -2,11 +2,14 @@
 
 This is a plugin of `benchmarks/peers.py`. Two peers, which differ in how the subscriber is called:
 for each update, or with lists of them. Both have the whole protocol on: subjects, sequence numbers,
-a history to repair from, heartbeats.
+a history to repair from, heartbeats. A third is no peer but the ground below: sockets that send the
+harness's own bytes in trains and call back for each, with no protocol at all.
 """
 
 from __future__ import annotations
 
+import socket
+import struct
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,7 +22,7 @@ else:
     # The harness runs as a program and is known to its plugins by this name.
     from peers import LOOP, RING, STOP, WAIT, Peer, Session, peer
 
-__all__ = ["BatchSession", "UpdateSession"]
+__all__ = ["BareSession", "BatchSession", "UpdateSession"]
 
 Callback = Callable[[Any], Any]
 
@@ -28,6 +31,12 @@ BUFFER_BYTES = 8 * 1024 * 1024
 HOLDBACK_MS = 10
 WAIT_S = 0.001
 """The window that the harness allows is many times this long."""
+
+
+GROUP = "239.255.77.10"
+SO_RCVBUFFORCE, UDP_SEGMENT, UDP_GRO = 33, 103, 104
+TRAIN_BYTES_MAX = 62_000
+DATAGRAM_BYTES_MAX = 7800
 
 
 class UpdateSession(Session):
@@ -105,3 +114,78 @@ class Multicast(Peer):
 class MulticastBatch(Peer):
     name, session = "skerry-mc-batch", BatchSession
     note = "skerry distributor, multicast, holdback 10 ms, callbacks with lists of updates"
+
+
+class BareSession(Session):
+    """Trains of datagrams full of payloads, straight from the ring and into the callback."""
+
+    def __init__(self, env: Env) -> None:
+        super().__init__(env)
+        self.places = {"d": (GROUP, env["ports"][0]), "p": (GROUP, env["ports"][1])}
+        self.size = env["size"]
+        self.sockets: list[socket.socket] = []
+
+    def advertise(self, topic: str) -> Callable[[bytes], Any]:
+        return self.outgoing(topic).send
+
+    def outgoing(self, topic: str) -> socket.socket:
+        made = self.make()
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, socket.inet_aton(LOOP))
+        made.connect(self.places[topic])
+        return made
+
+    def make(self) -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.sockets.append(made)
+        return made
+
+    def subscribe(self, topic: str, callback: Callback) -> None:
+        made = self.make()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        made.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES)
+        made.setsockopt(socket.IPPROTO_UDP, UDP_GRO, 1)
+        made.bind(self.places[topic])
+        member = socket.inet_aton(GROUP) + socket.inet_aton(LOOP)
+        made.setsockopt(socket.IPPROTO_IP, socket.IP_ADD_MEMBERSHIP, member)
+        self.incoming, self.callback = made, callback
+
+    def poll(self, timeout: float) -> None:
+        incoming, callback, size = self.incoming, self.callback, self.size
+        incoming.settimeout(timeout)
+        try:
+            while True:
+                data = incoming.recv(65536)
+                for at in range(0, len(data), size):
+                    callback(data[at : at + size])
+                incoming.setblocking(False)
+        except (BlockingIOError, TimeoutError):
+            pass
+
+    def flush(self) -> None:
+        pass
+
+    def pump(self, topic: str, ring: list[bytes], gate: Callable[[int], int]) -> int:
+        each = DATAGRAM_BYTES_MAX // self.size
+        option = [(socket.IPPROTO_UDP, UDP_SEGMENT, struct.pack("H", each * self.size))]
+        per_train = TRAIN_BYTES_MAX // (each * self.size) * each
+        send = self.outgoing(topic).sendmsg
+        count = 0
+        while (state := gate(count)) != STOP:
+            if state == WAIT:
+                time.sleep(WAIT_S)
+                continue
+            at = count % RING
+            train = ring[at : at + per_train]
+            send(train, option)
+            count += len(train)
+        return count
+
+    def close(self) -> None:
+        for made in self.sockets:
+            made.close()
+
+
+@peer
+class Bare(Peer):
+    name, session = "bare-trains", BareSession
+    note = "reference, not a peer: payloads in trains of datagrams and a callback, no protocol"

@@ -22,7 +22,7 @@ from benchmarks.rows import Row
 from skerry import build_info
 
 HERE = Path(__file__).resolve().parent
-BROKER, NATS = "zmq-broker", "nats"
+BROKER, NATS, NATS_UVLOOP = "zmq-broker", "nats", "nats-uvloop"
 WAYS = {
     "skerry-typed-tcp": ("typed, TCP", 0.6),
     "skerry-typed-uds": ("typed, Unix", 0.6),
@@ -61,7 +61,7 @@ def measure() -> Results:
         command = [
             *(sys.executable, str(HERE.parent / "peers.py")),
             *("--plugin", str(HERE / "_adapters.py")),
-            *("--peers", ",".join([BROKER, NATS, *WAYS])),
+            *("--peers", ",".join([BROKER, NATS, NATS_UVLOOP, *WAYS])),
             *("--cases", ",".join([*LOADS, "latency"])),
             *("--reps", str(REPETITIONS), "--seconds", str(SECONDS)),
             *("--json", str(out)),
@@ -118,18 +118,24 @@ def rate_rows(results: Results, *, has_goal: bool) -> list[Row]:
 
 
 def round_trip_rows(results: Results, *, has_goal: bool) -> list[Row]:
+    """Beside NATS as the harness has it, and for orientation with its client on our loop."""
     return [
         Row(
             name=f"node, {what}, round trip",
-            ours=median(results, way, "latency", lambda result: float(result["p50"])),
-            theirs=median_or_none(results, NATS, "latency", lambda result: float(result["p50"])),
-            peer="NATS core",
+            ours=median(results, way, "latency", p50_us),
+            theirs=median_or_none(results, peer, "latency", p50_us),
+            peer=name,
             unit="us",
-            goal=ROUND_TRIP if has_goal and NATS in results else None,
+            goal=ROUND_TRIP if has_goal and peer == NATS and NATS in results else None,
             is_less_better=True,
         )
+        for peer, name in ((NATS, "NATS core"), (NATS_UVLOOP, "NATS core, uvloop"))
         for way, (what, _) in WAYS.items()
     ]
+
+
+def p50_us(result: Result) -> float:
+    return float(result["p50"])
 
 
 def median(results: Results, name: str, case: str, figure: Callable[[Result], float]) -> float:

@@ -1,11 +1,23 @@
 """The asyncio twins: `skerry.aio.connect` is `skerry.connect` for programs that run a loop.
 
-`skerry.aio.distributor` is `skerry.distributor` likewise.
+`skerry.aio.distributor` is `skerry.distributor` likewise, and `skerry.aio.run` is `asyncio.run` on
+the fastest loop there is. Every loop of asyncio's kind will do.
 """
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
 from skerry.client.aio import Container, Space, Subscription, connect
 from skerry.client.distributor import aio as distributor
+from skerry.runtime.loops import run_loop
 
-__all__ = ["Container", "Space", "Subscription", "connect", "distributor"]
+__all__ = ["Container", "Space", "Subscription", "connect", "distributor", "run"]
+
+T = TypeVar("T")
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program to its end, on uvloop where it is installed (`pip install skerry[speed]`)."""
+    return run_loop(main)

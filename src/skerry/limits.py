@@ -44,6 +44,7 @@ __all__ = [
     "GROUP_KEY_COUNT_MAX",
     "GUESS_WORK_MAX",
     "HEADER_BYTES_MAX",
+    "HOUSEHOLD_COUNT_MAX",
     "HTTP_CONNECTION_COUNT_MAX",
     "HTTP_REQUEST_BYTES_MAX",
     "JOURNAL_BYTES_MAX",
@@ -90,6 +91,7 @@ __all__ = [
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
     "SEND_SUBJECT_COUNT_MAX",
+    "SET_ASIDE_BYTES_MAX",
     "SHELF_HOLE_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
@@ -305,6 +307,10 @@ SELECT_SLICE_COUNT: Final = 2_000
 """Cached objects on which the condition of a new view is tested before others have their turn:
 some milliseconds."""
 
+SET_ASIDE_BYTES_MAX: Final = 1024 * 1024
+"""Descriptions that a client sent of types it may do nothing with, which are kept in case they are
+parts of others. All types of a large program are described in less."""
+
 SWEEP_SLICE_COUNT: Final = 500
 """Objects of a type that is cleared which are removed before others have their turn: some
 milliseconds."""
@@ -406,6 +412,10 @@ CLIENT_NAME_CHAR_COUNT_MAX: Final = 256
 AUTHENTICATION_RULE_COUNT_MAX: Final = 1000
 """Rules about who may connect, those of clients included. Each connection is held against them one
 by one, in about a millisecond."""
+
+HOUSEHOLD_COUNT_MAX: Final = 1_000
+"""Addresses whose clients are gone, and of which a node remembers how much they published: who cuts
+its connection and comes back must not begin anew. More than come and go within a burst."""
 
 PERMISSION_RULE_COUNT_MAX: Final = 1000
 """Rules about what clients may do. Each client that comes is held against them one by one."""

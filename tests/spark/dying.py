@@ -1,8 +1,9 @@
-"""A pipeline that dies: `dying.py RECORDINGS TABLES MASTER VICTIM STEP`.
+"""A pipeline that dies: `dying.py RECORDINGS TABLES MASTER VICTIM STEP [TABLES]`.
 
 It runs as `skerry pipeline run` does, and at the step of that number (from 0) it kills the victim
 without a word: `driver` is this process and its JVM, `executor` an executor of a local cluster,
-which Spark then replaces. It prints the steps as they come.
+which Spark then replaces. It prints the steps as they come. Which tables there are is one of
+`CONFIGS`: those of types alone, with what keeps them fast, or with the derived ones.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 from skerry.spark.jobs.run import run_all
 from skerry.spark.lake import Lake, LakeConfig
 from skerry.spark.session import session
+from tests.spark.lakes import BARE, KEPT
 
 FAST = {
     "spark.sql.shuffle.partitions": "2",
@@ -27,9 +29,11 @@ FAST = {
     "spark.task.maxFailures": "8",
 }
 
+CONFIGS = {"bare": BARE, "kept": KEPT, "derived": LakeConfig()}
+
 
 def main() -> None:
-    recordings, tables, master, victim, step = sys.argv[1:6]
+    recordings, tables, master, victim, step, *others = sys.argv[1:]
     spark = session(master, app_name="dying", memory="1g", conf=FAST)
     seen: list[str] = []
 
@@ -39,7 +43,7 @@ def main() -> None:
         if len(seen) == int(step) + 1:
             kill(victim)
 
-    config = LakeConfig(derived=())
+    config = CONFIGS[others[0] if others else "bare"]
     # A segment each, so that there are several batches.
     run_all(Lake(spark, tables, config, trace=trace), recordings, batch_rows=1)
     print("end", flush=True)

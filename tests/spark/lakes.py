@@ -13,6 +13,7 @@ from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 from skerry.spark.jobs.batch import Range, process_batch
+from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.lake import Lake, LakeConfig, Plan
 
 SECOND_NS = 1_000_000_000
@@ -23,6 +24,8 @@ BARE = LakeConfig(derived=())
 """No derived tables: what they say has tests of its own, and they take time."""
 MANY = LakeConfig(derived=(), few_rows=0)
 """All batches are computed in the way that suits many rows."""
+KEPT = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60, compact_files=4)
+"""Snapshots are made and files put together after each batch, as in large tables."""
 
 
 class Teller:
@@ -115,6 +118,7 @@ class Pipeline:
         plan = process_batch(
             self.lake, [str(self.recordings)], ranges, query="test", batch=self.batch
         )
+        maintain(self.lake, plan)
         self.batch += 1
         self.seen |= {name: stop for name, _, stop in ranges}
         return plan

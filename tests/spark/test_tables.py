@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,11 @@ from skerry.codec.envelope import DISTRIBUTOR, UPDATE
 from skerry.errors import PipelineError
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.maintenance import make_snapshots
-from skerry.spark.lake import LakeConfig
+from skerry.spark.lake import Lake, LakeConfig
 from skerry.spark.tables import Tables
 from tests.spark.lakes import (
     HOUR_NS,
+    KEPT,
     SECOND_NS,
     START_NS,
     Pipeline,
@@ -137,6 +139,27 @@ def test_what_two_recorders_heard_is_there_once(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.slow
+def test_segment_that_is_offered_twice_is_there_once(spark: Any, tmp_path: Path) -> None:
+    """Copied beside itself under another name, and into the folder of another recording."""
+    teller = Teller()
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
+    folder = pipeline.recordings / "a"
+    said = [teller.create(Vessel(mmsi=n, lat=1.0)) for n in range(3)]
+    # What no node counts is known by all that it says.
+    said.append(teller.tell(Shout(id=1, text="x"), UPDATE, position=0, sequence=0, node=0))
+    record(folder, said, Vessel, Shout)
+    assert pipeline.run().row_count == 4
+    record(pipeline.recordings / "b", [], Vessel)
+    (segment,) = open_recordings(folder)[0].segments()
+    for copy in (folder / f"copied-{segment.name}", pipeline.recordings / "b" / segment.name):
+        shutil.copy(segment.path, copy)
+    assert sum(len(found.segments()) for found in open_recordings(pipeline.recordings)) == 3
+    assert pipeline.run().row_count == 0
+    tables = Tables(spark, tmp_path / "lake")
+    assert [tables.frame(f"updates/{name}").count() for name in ("Vessel", "Shout")] == [3, 1]
+
+
+@pytest.mark.slow
 def test_late_segment_changes_what_came_after_it(spark: Any, tmp_path: Path) -> None:
     teller = Teller()
     made = [
@@ -177,19 +200,45 @@ def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> 
         if minute == 3:
             updates.append(teller.remove(Vessel(mmsi=2)))
     record(tmp_path / "recordings", updates, Vessel)
-    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", config)
+    without = LakeConfig(derived=(), bucket_s=60)
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", without)
     plan = pipeline.run()
     tables = Tables(spark, tmp_path / "lake", config)
     instants = [START_NS + seconds * SECOND_NS for seconds in (90, 185, 241)]
     before = [answers(tables, at) for at in instants]
-    assert make_snapshots(pipeline.lake, plan.types["Vessel"]) > 0
-    assert make_snapshots(pipeline.lake, plan.types["Vessel"]) == 0, "they are there by now"
+    small = Lake(spark, tmp_path / "lake", config)
+    assert make_snapshots(small, plan.types["Vessel"]) > 0
+    assert make_snapshots(small, plan.types["Vessel"]) == 0, "they are there by now"
     assert [answers(tables, at) for at in instants] == before
     assert [len(answer) for answer in before] == [3, 2, 2]
     files = pipeline.lake.table("snapshots/Vessel").files()
     edges = {file.parts["edge_ns"] for file in files}
     assert len(files) == len(edges), "each is one file"
     assert answers(tables, START_NS - 1) == [], "no table has a part in it"
+
+
+@pytest.mark.slow
+def test_snapshots_do_not_hide_what_comes_late(spark: Any, tmp_path: Path) -> None:
+    """Late for the snapshots alone: of these objects nothing later is known."""
+    teller = Teller()
+    updates = [teller.create(Vessel(mmsi=n, lat=0.0)) for n in (0, 1)]
+    for minute in range(1, 8):
+        teller.now_ns = START_NS + minute * 60 * SECOND_NS
+        updates += [teller.update(Vessel(mmsi=1, lat=float(minute))) for _ in range(2)]
+    pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", KEPT)
+    record(pipeline.recordings, updates, Vessel)
+    pipeline.run()
+    snapshots = pipeline.lake.table("snapshots/Vessel")
+    before = {file.parts["edge_ns"] for file in snapshots.files()}
+    assert before
+    other = Teller(node=9, now_ns=START_NS + 30 * SECOND_NS)
+    late = [other.update(Vessel(mmsi=0, lat=9.0)), other.create(Vessel(mmsi=7, lat=9.0))]
+    record(pipeline.recordings, late, Vessel)
+    pipeline.run()
+    tables = Tables(spark, tmp_path / "lake", KEPT)
+    found = [(mmsi, lat) for mmsi, lat, *_ in answers(tables, START_NS + 250 * SECOND_NS)]
+    assert found == [(0, 9.0), (1, 4.0), (7, 9.0)]
+    assert snapshots.files(), "they are made anew"
 
 
 def answers(tables: Tables, at_ns: int) -> list[tuple[Any, ...]]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
+
 from skerry import aio
 from skerry.client.aio import Container, Space, Subscription, connect
 
@@ -11,3 +14,11 @@ def test_the_twins_are_those_of_the_client() -> None:
     assert aio.Space is Space
     assert aio.Container is Container
     assert aio.Subscription is Subscription
+
+
+def test_a_program_runs_on_the_fastest_loop_there_is() -> None:
+    async def main() -> str:
+        return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+    is_there = importlib.util.find_spec("uvloop") is not None
+    assert aio.run(main()) == ("uvloop" if is_there else "asyncio")

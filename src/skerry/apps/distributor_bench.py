@@ -7,7 +7,9 @@ need be lost. What counts is processor time: rates depend on what else the compu
 from __future__ import annotations
 
 import multiprocessing
+import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection as Pipe
 from multiprocessing.sharedctypes import SynchronizedArray
@@ -23,6 +25,8 @@ _BURST: Final = 64
 _WINDOW: Final = 16_384
 _READY_S_MAX: Final = 20.0
 _QUIET_S_MAX: Final = 10.0
+_LOOK_S: Final = 0.1
+"""How soon it is seen that the measuring is to end."""
 _SUBJECT: Final = "/bench"
 _WARM: Final = "/warm"
 
@@ -63,18 +67,22 @@ class BenchResult:
         return self.received_count / self.seconds
 
 
-def run_bench(plan: BenchPlan) -> BenchResult:
-    """Measure. SkerryError if a process fails or is not heard of."""
+def run_bench(plan: BenchPlan, is_stopped: Callable[[], bool] = lambda: False) -> BenchResult:
+    """Measure, for as long as planned or until it is stopped.
+
+    SkerryError if a process fails or is not heard of.
+    """
     context = multiprocessing.get_context("spawn")
     # One count for each subscriber; whoever has heard the publisher has 1 or more.
     counts = context.Array("Q", plan.subscriber_count)
     total = context.Value("q", -1)
+    halt = context.Value("b", 0)
     pipes: list[Pipe] = []
     processes = []
     jobs: list[tuple[Any, ...]] = [
         (_subscribe, plan, counts, index, total) for index in range(plan.subscriber_count)
     ]
-    jobs.append((_publish, plan, counts, total))
+    jobs.append((_publish, plan, counts, total, halt))
     try:
         for work, *arguments in jobs:
             near, far = context.Pipe(duplex=False)
@@ -83,7 +91,7 @@ def run_bench(plan: BenchPlan) -> BenchResult:
             far.close()
             pipes.append(near)
             processes.append(process)
-        rows = [_answer(pipe, plan) for pipe in pipes]
+        rows = [_answer(pipe, plan, halt, is_stopped) for pipe in pipes]
     finally:
         for process in processes:
             process.kill()
@@ -105,9 +113,16 @@ def run_bench(plan: BenchPlan) -> BenchResult:
     )
 
 
-def _answer(pipe: Pipe, plan: BenchPlan) -> dict[str, Any]:
+def _answer(
+    pipe: Pipe, plan: BenchPlan, halt: Any, is_stopped: Callable[[], bool]
+) -> dict[str, Any]:
+    end_s = time.monotonic() + plan.seconds + 2 * _READY_S_MAX
     try:
-        if pipe.poll(plan.seconds + 2 * _READY_S_MAX):
+        while time.monotonic() < end_s:
+            if is_stopped():
+                halt.value = 1
+            if not pipe.poll(_LOOK_S):
+                continue
             row = pipe.recv()
             if "error" in row:
                 raise SkerryError(f"a process of the benchmark failed: {row['error']}")
@@ -121,6 +136,7 @@ def _answer(pipe: Pipe, plan: BenchPlan) -> dict[str, Any]:
 def _subscribe(
     pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], index: int, total: Any
 ) -> None:
+    _ignore_interrupts()
     cells = counts.get_obj()
     state = _Count(cells, index)
     try:
@@ -154,7 +170,7 @@ def _until_quiet(state: _Count, total: Any) -> float:
     seen, since_s = -1, time.monotonic()
     started_s = time.process_time()
     limit_s = _READY_S_MAX
-    while state.count == 0 or total.value < 0 or state.count < total.value:
+    while total.value < 0 or state.count < total.value:
         time.sleep(0.01)
         state.tell()
         if state.count != seen:
@@ -199,7 +215,15 @@ class _Count:
             self._cells[self._index] = self.count + 1
 
 
-def _publish(pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], total: Any) -> None:
+def _ignore_interrupts() -> None:
+    """A terminal sends them to all processes; this one ends when it has nothing more to do."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _publish(
+    pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], total: Any, halt: Any
+) -> None:
+    _ignore_interrupts()
     cells = counts.get_obj()
     try:
         connection = Connection(plan.group, plan.config)
@@ -209,7 +233,7 @@ def _publish(pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], total:
     with connection:
         publisher = connection.publisher()
         end_s = time.monotonic() + _READY_S_MAX
-        while not all(cells):
+        while not all(cells) and not halt.value:
             if time.monotonic() > end_s:
                 pipe.send({"error": "the subscribers do not hear the publisher"})
                 return
@@ -219,7 +243,7 @@ def _publish(pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], total:
         publish, data = publisher.publish, bytes(plan.size)
         started_s, end_s = time.process_time(), time.monotonic() + plan.seconds
         count = 0
-        while time.monotonic() < end_s:
+        while time.monotonic() < end_s and not halt.value:
             if count - (min(cells) - 1) > _WINDOW:
                 publisher.flush()
                 time.sleep(0.0002)
@@ -231,7 +255,8 @@ def _publish(pipe: Pipe, plan: BenchPlan, counts: SynchronizedArray[int], total:
         total.value = count
         cpu_s = time.process_time() - started_s
         # What was lost is still asked for while this process is there.
-        while min(cells) - 1 < count and time.monotonic() < end_s + _QUIET_S_MAX:
+        end_s = time.monotonic()
+        while count and min(cells) - 1 < count and time.monotonic() < end_s + _QUIET_S_MAX:
             time.sleep(0.01)
         counters = connection.statistics().counters
         pipe.send(

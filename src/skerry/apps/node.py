@@ -9,6 +9,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import fields, replace
 from functools import partial
 from ipaddress import ip_address
 from random import Random, SystemRandom
@@ -48,17 +49,24 @@ _WALL_DRIFT_NS_MAX: Final = 1_000_000
 clocks are read apart would make times of objects go back."""
 
 _Tell = Callable[[str], None]
+_Reread = Callable[[], NodeConfig]
 
 log = logging.getLogger(__name__)
 
 
 async def run_node(
-    config: NodeConfig, *, tell: _Tell, environ: Mapping[str, str] | None = None
+    config: NodeConfig,
+    *,
+    tell: _Tell,
+    environ: Mapping[str, str] | None = None,
+    reread: _Reread | None = None,
+    ready: Callable[[list[str]], None] | None = None,
 ) -> None:
     """Run until SIGINT or SIGTERM. Without endpoints, at the usual places of this computer.
 
     A usual place that is taken is passed over with a word; a named one is ConnectFailed. As for
-    hosts of DOTS, DOTS_ENDPOINT names places, too.
+    hosts of DOTS, DOTS_ENDPOINT names places, too. `reread` gives the configuration as it is on
+    SIGHUP; `ready` is called with the places once clients can come in.
     """
     environ = os.environ if environ is None else environ
     stop = asyncio.Event()
@@ -68,8 +76,11 @@ async def run_node(
         loop.add_signal_handler(number, stop.set)
     try:
         async with _running(config, tell, environ) as (server, carrier, places):
-            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier)
+            renewal = _Renewal(config, server, reread)
+            loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, renewal)
             tell(f"node {config.name} listens at {', '.join(places)}")
+            if ready is not None:
+                ready(places)
             if not config.admission.permission and any(map(_is_open, _named(config, environ))):
                 tell(
                     "programs of other computers may connect, and do nothing: there are no"
@@ -285,7 +296,42 @@ def _stored(server: NodeServer) -> None:
     server.carry()
 
 
-def _reload(server: NodeServer, carrier: NodeCarrier | None = None) -> None:
+class _Renewal:
+    """Brings into force what has changed in the configuration, as far as a running node can."""
+
+    def __init__(self, config: NodeConfig, server: NodeServer, reread: _Reread | None) -> None:
+        self._config = config
+        self._server = server
+        self._reread = reread
+
+    def renew(self) -> None:
+        """Read it anew; a SkerryError if it cannot be used, and then nothing is changed."""
+        if self._reread is None:
+            return
+        found = self._reread()
+        self._server.core.renew_admission(found.admission, monotonic_ns())
+        # Who is cut by that has to hear of it.
+        self._server.carry()
+        log.info("admission read anew")
+        before = replace(self._config, admission=found.admission)
+        pending = [f"node.{f.name}" for f in fields(found) if _differs(before, found, f.name)]
+        if pending:
+            # What was started by them cannot be changed under way.
+            log.warning("these changes need a restart", extra={"keys": ", ".join(pending)})
+
+
+def _differs(one: NodeConfig, other: NodeConfig, name: str) -> bool:
+    return bool(getattr(one, name) != getattr(other, name))
+
+
+def _reload(
+    server: NodeServer, carrier: NodeCarrier | None = None, renewal: _Renewal | None = None
+) -> None:
+    try:
+        if renewal is not None:
+            renewal.renew()
+    except SkerryError as error:
+        log.warning("admission stays as it was", extra={"reason": str(error)})
     try:
         server.reload_certificates()
     except SkerryError as error:

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from skerry.apps.recorder_datagrams import DATAGRAM_SPAN, GroupIntake
-from skerry.apps.recorder_links import LINK, LinkRows
+from skerry.apps.recorder_links import LinkRows
 from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_types import RecordedTypes
 from skerry.client.distributor import aio
@@ -29,6 +29,7 @@ from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.gaps import Gap
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.endings import Ending
+from skerry.schema.internal import LINK_TYPE
 from skerry.schema.model import StructType
 
 __all__ = ["GroupKind", "GroupSource", "GroupWishes"]
@@ -59,7 +60,7 @@ class GroupWishes:
     @property
     def has_links(self) -> bool:
         """Whether it is recorded how well datagrams arrive: with all, or where it is named."""
-        return LINK in self.types or not (self.types or self.subjects)
+        return LINK_TYPE in self.types or not (self.types or self.subjects)
 
 
 class GroupSource:

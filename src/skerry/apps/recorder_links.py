@@ -16,10 +16,10 @@ from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.schema.fingerprint import fingerprint
+from skerry.schema.internal import LINK_TYPE
 
-__all__ = ["LINK", "LINK_INTERVAL_NS", "LinkRows", "round_trip"]
+__all__ = ["LINK_INTERVAL_NS", "LinkRows", "round_trip"]
 
-LINK: Final = "SkerryLink"
 LINK_INTERVAL_NS: Final = 10_000_000_000
 """How often it is told: some rows in each minute of the tables."""
 
@@ -32,7 +32,7 @@ class LinkRows:
         self._space = space
         self._is_wanted = is_wanted
         self._due_ns = monotonic_ns() + LINK_INTERVAL_NS
-        self._fingerprint = fingerprint(internal_class(LINK).descriptor)
+        self._fingerprint = fingerprint(internal_class(LINK_TYPE).descriptor)
 
     def is_due(self) -> bool:
         """Whether to tell of links again; true once in each interval."""
@@ -51,7 +51,7 @@ class LinkRows:
         pieces = split(codec.plan, payload, 0)
         self._queue.rows.append_update(
             Update(
-                type_name=LINK,
+                type_name=LINK_TYPE,
                 subject=default_subject(codec.plan, pieces),
                 operation=CREATE,
                 present=int(link.attributes),
@@ -69,7 +69,7 @@ class LinkRows:
 
 def round_trip(*, client_id: int, name: str, node: str, taken_ns: int) -> Struct:
     """What a client of a node tells after it has waited so long for an answer."""
-    made: Struct = internal_class(LINK)(
+    made: Struct = internal_class(LINK_TYPE)(
         sender=name,
         receiver=node,
         carrier=ACCESS,

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skerry.apps.recorder_links import LINK, LinkRows, round_trip
+from skerry.apps.recorder_links import LinkRows, round_trip
 from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_witness import Witness
 from skerry.client.aio import open_session
@@ -23,10 +23,11 @@ from skerry.errors import Disconnected, Refused, RequestTimedOut
 from skerry.protocol.access.header import Header
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.endings import Ending
+from skerry.schema.internal import LINK_TYPE
 
 __all__ = ["EVERYTHING", "NodeSource", "NodeWishes"]
 
-EVERYTHING: Final = ("/...", "SkerryLedger", LINK)
+EVERYTHING: Final = ("/...", "SkerryLedger", LINK_TYPE)
 """Groups that make up all there is: some things are told only to those who ask for them by name."""
 _NAME: Final = "skerry-record"
 _REST_S: Final = 10.0
@@ -98,7 +99,7 @@ class NodeSource:
         self._witness = Witness(queue, space=space, is_whole=wishes.is_whole)
         self.intake = self._witness.intake
         self.intake.on_service = self._served
-        self._links = LinkRows(queue, space=space, is_wanted=LINK in wishes.groups)
+        self._links = LinkRows(queue, space=space, is_wanted=LINK_TYPE in wishes.groups)
         self._timing: asyncio.Task[None] | None = None
         """Waits for the node's answer."""
         self._session: Session | None = None

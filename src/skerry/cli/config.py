@@ -15,7 +15,15 @@ from skerry.cli.output import current_output, json_option
 from skerry.config import Loaded, Sources, config_file, load, read_sources, settings_of
 from skerry.errors import SkerryError
 
-__all__ = ["SECTIONS", "config", "load_section", "read_settings", "section_class"]
+__all__ = [
+    "SECTIONS",
+    "config",
+    "load_section",
+    "read_settings",
+    "reload_section",
+    "section_class",
+    "settings_file",
+]
 
 T = TypeVar("T")
 
@@ -27,6 +35,8 @@ SECTIONS: Final[Mapping[str, str]] = {
 """Every section of the file and the dataclass it fills, imported only when somebody asks."""
 
 _SETTINGS: Final = "skerry.settings"
+_ORIGINS: Final = "skerry.settings.origins"
+"""The file that was read, which need not be the first to be found any more, and the flags."""
 
 
 @click.group()
@@ -60,6 +70,19 @@ def read_settings(
     path = config_file(file, environ=os.environ, folder=_folder(), home=Path.home())
     sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
     context.meta[_SETTINGS] = sources.with_flags(flags)
+    context.meta[_ORIGINS] = (path, flags)
+
+
+def reload_section(
+    context: click.Context,
+    section: str,
+    cls: type[T],
+    flags: Mapping[str, tuple[str, object]],
+) -> Loaded[T]:
+    """A section as it would be now, with the same file and flags."""
+    path, general = context.meta[_ORIGINS]
+    sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
+    return load(section, cls, sources.with_flags(general).with_flags(flags))
 
 
 def load_section(
@@ -68,6 +91,12 @@ def load_section(
     """A section as the running command sees it; `flags` has by key the flag's name and value."""
     settings: Sources = click.get_current_context().meta[_SETTINGS]
     return load(section, cls, settings.with_flags(flags or {}))
+
+
+def settings_file(context: click.Context) -> Path | None:
+    """The file that was read, if any was."""
+    path: Path | None = context.meta[_ORIGINS][0]
+    return path
 
 
 def section_class(section: str) -> type[Any]:

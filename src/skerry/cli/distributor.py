@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skerry.cli.groups import group_reach_options
+from skerry.cli.groups import group_key_option, group_reach_options
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
@@ -42,6 +42,7 @@ def distributor() -> None:
 @distributor.command()
 @click.argument("group", metavar="GROUP")
 @group_reach_options
+@group_key_option
 @click.option("--subject", required=True, metavar="S", help="Publish under this subject.")
 @click.option(
     "--data",
@@ -53,16 +54,21 @@ def distributor() -> None:
 @click.option(
     "--mbit", type=FiniteFloat(min=0), default=0.0, help="Publish no more than so many Mbit/s."
 )
+@click.option(
+    "--json", "as_json", is_flag=True, help="In the end, one JSON object with how much was sent."
+)
 def pub(
     *,
     group: str,
     interface: str,
     ttl: int,
     dialect: str,
+    key_file: str,
     subject: str,
     data: str | None,
     name: str,
     mbit: float,
+    as_json: bool,
 ) -> None:
     """Publish one update, or each line of the standard input.
 
@@ -82,18 +88,24 @@ def pub(
         interface=interface,
         ttl=ttl,
         dialect=api.Dialect(dialect),
+        key_file=key_file,
         application=name,
         bandwidth_mbit_max=mbit,
     )
     with stop_on_signals() as stop, connection:
         publisher = connection.publisher()
+        count = 0
         for content in input_contents(data, stop):
             publisher.publish(subject, content)
+            count += 1
+    if as_json:
+        current_output().json_line({"subject": subject, "published": count})
 
 
 @distributor.command()
 @click.argument("group", metavar="GROUP")
 @group_reach_options
+@group_key_option
 @click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @click.option("--statistics", is_flag=True, help="At the end, one line of JSON with all counters.")
@@ -104,6 +116,7 @@ def sub(
     interface: str,
     ttl: int,
     dialect: str,
+    key_file: str,
     patterns: tuple[str, ...],
     count: int | None,
     statistics: bool,
@@ -123,6 +136,7 @@ def sub(
       skerry distributor sub 239.192.7.1:4711
       skerry distributor sub 239.192.7.1:4711 '/prices/*' /alarms/... --json
       skerry distributor sub 239.192.7.1:4711 --interface 127.0.0.1 --count 10
+      skerry distributor sub 239.192.7.1:4711 --key-file keys.toml
     """
     from skerry import distributor as api
 
@@ -133,6 +147,7 @@ def sub(
         interface=interface,
         ttl=ttl,
         dialect=api.Dialect(dialect),
+        key_file=key_file,
         socket_buffer_bytes=_BUFFER_BYTES,
     )
     with stop_on_signals() as stop, connection:
@@ -186,7 +201,8 @@ def bench(
     """Measure how fast this computer is: one publisher, some subscribers, each a process.
 
     The figure to compare is the processor time for an update; the rate depends on what else the
-    computer does. --loss loses datagrams on purpose and shows what repairing them costs.
+    computer does. --loss loses datagrams on purpose and shows what repairing them costs. Ctrl-C
+    ends it sooner, with what was measured until then.
 
     \b
     Examples:
@@ -216,7 +232,8 @@ def bench(
         subscriber_count=subscribers,
         in_batches=batches,
     )
-    result = run_bench(plan)
+    with stop_on_signals() as stop:
+        result = run_bench(plan, lambda: stop.is_requested)
     row = {"rate": round(result.rate), **asdict(result)}
     output = current_output()
     if as_json:

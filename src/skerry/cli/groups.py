@@ -7,9 +7,19 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["group_reach_options"]
+__all__ = ["group_key_option", "group_reach_options"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def group_key_option(command: Command) -> Command:
+    """The keys of a multicast group: `key_file`."""
+    return click.option(
+        "--key-file",
+        default="",
+        metavar="FILE",
+        help="Keys of the group: all datagrams are encrypted then, and others are refused.",
+    )(command)
 
 
 def group_reach_options(command: Command) -> Command:

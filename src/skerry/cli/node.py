@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from skerry.cli.output import current_output
 
-__all__ = ["node"]
+if TYPE_CHECKING:
+    from skerry.apps.node_config import NodeConfig
+
+__all__ = ["node", "warn_of_readers"]
 
 
 @click.group()
@@ -68,6 +71,12 @@ def node() -> None:
     type=click.Choice(["auto", "text", "json"]),
     help="Log lines as text, as JSON, or as text on a terminal only.",
 )
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="When clients can come in, one JSON object that says where; and log lines as JSON.",
+)
 def run(*, file: Path | None, **given: Any) -> None:
     """Run a node until Ctrl-C or SIGTERM; programs that speak DOTS can use it as it is.
 
@@ -86,18 +95,35 @@ def run(*, file: Path | None, **given: Any) -> None:
 
     from skerry.apps.node import calm_collector, run_node
     from skerry.apps.node_config import NodeConfig
-    from skerry.cli.config import load_section, read_settings
+    from skerry.cli.config import load_section, read_settings, reload_section, settings_file
     from skerry.observe.logs import written_to
     from skerry.runtime.loops import run_loop
 
+    context = click.get_current_context()
     if file is not None:
-        read_settings(click.get_current_context(), file=file, flags={})
+        read_settings(context, file=file, flags={})
+    as_json: bool = given.pop("as_json")
+    if as_json:
+        given["log_form"] = given["log_form"] or "json"
     flags = {key: (flag, given[_argument(flag)] or None) for key, flag in _FLAGS.items()}
     config = load_section("node", NodeConfig, flags).value
     with written_to(sys.stderr, level=config.log.level, form=config.log.form):
         tell = _log_line if config.log.form == "json" else current_output().note
+        warn_of_readers(settings_file(context), config)
         calm_collector()
-        run_loop(run_node(config, tell=tell), config.loop)
+        output = current_output()
+
+        def reread() -> NodeConfig:
+            return reload_section(context, "node", NodeConfig, flags).value
+
+        def ready(places: list[str]) -> None:
+            row = {"name": config.name, "listen": places, "metrics": config.metrics}
+            output.json_line(row)
+
+        run_loop(
+            run_node(config, tell=tell, reread=reread, ready=ready if as_json else None),
+            config.loop,
+        )
 
 
 _FLAGS: Final = {
@@ -114,6 +140,21 @@ _FLAGS: Final = {
     "node.tls.key": "--tls-key",
 }
 """Keys of the configuration that can be given on the command line."""
+
+
+def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
+    """Say so if everybody on this computer can read the secrets of a configuration file."""
+    import logging
+    import stat
+
+    has_secrets = any(rule.secret is not None for rule in config.admission.authentication)
+    if file is None or not has_secrets or not file.stat().st_mode & stat.S_IROTH:
+        return
+    # A warning and no error: in a container there may be nobody else.
+    logging.getLogger("skerry.node").warning(
+        "everybody on this computer can read the secrets in the configuration",
+        extra={"file": str(file), "hint": f"chmod 600 {file}"},
+    )
 
 
 def _argument(flag: str) -> str:

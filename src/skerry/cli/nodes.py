@@ -174,6 +174,6 @@ def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
     error.hint = (
         f"did you mean {guess}?"
         if guess
-        else "`skerry types list` shows those it knows; --types FILE brings others"
+        else "`skerry types list` shows those that you may use; --types FILE brings others"
     )
     return error

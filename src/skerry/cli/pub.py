@@ -37,6 +37,12 @@ __all__ = ["pub"]
 )
 @types_option
 @node_options
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="In the end, one JSON object that says how much the node has confirmed.",
+)
 def pub(
     *,
     type_name: str | None,
@@ -47,6 +53,7 @@ def pub(
     data: str | None,
     types: Mapping[str, Any],
     choice: NodeChoice,
+    as_json: bool,
 ) -> None:
     """Publish an object, each line of JSON of the standard input, or bytes under a subject.
 
@@ -66,16 +73,19 @@ def pub(
       producer | skerry pub Vessel
       skerry pub --subject /prices/ERIC-B --data 92.14
       skerry pub --subject /pictures/1 --data @harbour.png
+      producer | skerry pub Vessel --json
     """
     _check_use(type_name, fields, remove=remove, cleared=cleared, subject=subject, data=data)
+    done = {"published": 0, "removed": 0}
     with stop_on_signals() as stop, choice.connect("skerry-pub", types=types) as space:
         if type_name is None:
             assert subject is not None
             for content in input_contents(data, stop):
                 _push(space, lambda content=content: space.publish(subject, content))  # type: ignore[misc]
+                done["published"] += 1
         else:
             cls = struct_class(space, type_name, types)
-            sender = _Sender(space, cls, subject or "")
+            sender = _Sender(space, cls, subject or "", done)
             if fields:
                 sender.send(_given(cls, fields, cleared), is_removal=remove)
             else:
@@ -83,15 +93,19 @@ def pub(
                     with _saying_where(number):
                         sender.send_line(line, is_removal=remove)
         _confirm(space, stop)
+    if as_json:
+        what = {"subject": subject} if type_name is None else {"type": type_name}
+        current_output().json_line({**what, **done})
 
 
 class _Sender:
     """Publishes and removes objects of one type."""
 
-    def __init__(self, space: Space, cls: type[Struct], subject: str) -> None:
+    def __init__(self, space: Space, cls: type[Struct], subject: str, done: dict[str, int]) -> None:
         self._space = space
         self._cls = cls
         self._subject = subject
+        self._done = done
 
     def send(self, plain: Mapping[str, Any], *, is_removal: bool) -> None:
         """Fields by name, those to be unset with None."""
@@ -100,6 +114,7 @@ class _Sender:
         obj: Struct = from_plain(self._cls, plain)
         only = list(plain) if None in plain.values() else None
         space, subject = self._space, self._subject
+        self._done["removed" if is_removal else "published"] += 1
         if is_removal:
             _push(space, lambda: space.remove(obj, subject=subject))
         else:

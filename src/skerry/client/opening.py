@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from skerry.errors import ConnectFailed
 from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import Endpoint
 from skerry.runtime.places import default_socket
+from skerry.runtime.plain_streams import PlainStream, StreamUser
 from skerry.runtime.sockets import tune
 from skerry.runtime.tls import TlsFiles, client_context
 from skerry.schema.registry import Registry
@@ -19,7 +21,7 @@ from skerry.schema.registry import Registry
 if TYPE_CHECKING:
     from skerry.runtime.websocket_client import WebSocketStream
 
-__all__ = ["DEFAULT_ENDPOINT", "Opener", "Stream", "StreamUser", "default_endpoint"]
+__all__ = ["DEFAULT_ENDPOINT", "Opener", "default_endpoint"]
 
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0
@@ -36,23 +38,6 @@ _HINT_CERTIFICATE: Final = (
     "name ours with --cert, and its private key with --key; an authority that the node trusts"
     " (--tls-ca there) has to sign it"
 )
-
-
-class Stream(Protocol):
-    """What can be done with an open stream."""
-
-    def write(self, data: bytes) -> None: ...
-    def close(self) -> None: ...
-    def abort(self) -> None: ...
-
-
-class StreamUser(Protocol):
-    """Who is told what happens on a stream."""
-
-    def opened(self, stream: Stream) -> None: ...
-    def received(self, data: bytes) -> None: ...
-    def lost(self, error: Exception | None) -> None: ...
-    def paused(self, *, is_full: bool) -> None: ...
 
 
 def default_endpoint(environ: Mapping[str, str]) -> str:
@@ -97,7 +82,7 @@ class Opener:
         loop = asyncio.get_running_loop()
         place = self.place
         if place.kind == "unix":
-            await loop.create_unix_connection(lambda: _Bytes(user), place.path)
+            await loop.create_unix_connection(lambda: _plain(user), place.path)
             return
         context = client_context(self._files) if place.is_secure else None
         if place.kind == "websocket":
@@ -106,9 +91,11 @@ class Opener:
 
             _Messages(await open_websocket(place.host, place.port, ssl=context), user)
             return
-        name = place.host if place.is_secure else None
+        if context is None:
+            await loop.create_connection(lambda: _plain(user), place.host, place.port)
+            return
         await loop.create_connection(
-            lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=name
+            lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=place.host
         )
 
     def failed(self, why: str, *, is_met: bool, is_secured: bool = False) -> ConnectFailed:
@@ -141,8 +128,30 @@ class Opener:
         return error
 
 
+def _plain(user: StreamUser) -> asyncio.BaseProtocol:
+    # Elsewhere a socket is no file, and the usual loop cannot watch one.
+    return _Entry(user) if os.name == "posix" else _Bytes(user)
+
+
+class _Entry(asyncio.Protocol):
+    """Opens a connection as only a loop can, and hands it on."""
+
+    def __init__(self, user: StreamUser) -> None:
+        self._user = user
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # Not asserted: the transports of other loops are no subclasses.
+        entrance = cast("asyncio.Transport", transport)
+        raw = entrance.get_extra_info("socket")
+        tune(raw)
+        stream = PlainStream(raw.fileno(), self._user, waiting_bytes_max=_WRITE_BYTES_HIGH)
+        # Before it has read anything. Only its own descriptor is closed by that.
+        entrance.abort()
+        stream.start()
+
+
 class _Bytes(asyncio.BufferedProtocol):
-    """A stream of bytes, read into one buffer again and again.
+    """A stream of bytes, inside TLS as a rule, read into one buffer again and again.
 
     Left to itself, asyncio makes a quarter of a megabyte of fresh memory for each read.
     """

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from skerry.client.events import Shape
 from skerry.client.interests import Interest
-from skerry.client.opening import Opener, Stream
+from skerry.client.opening import Opener
 from skerry.client.space import SpaceConfig, SpaceCore
 from skerry.client.states import (
     CallbackFailed,
@@ -30,6 +30,7 @@ from skerry.errors import ConnectFailed, Disconnected, Refused, RequestTimedOut
 from skerry.objects.base import Struct
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.plain_streams import Stream
 
 __all__ = ["Session"]
 

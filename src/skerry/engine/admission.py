@@ -12,12 +12,13 @@ from random import Random
 from typing import Any
 
 from skerry.engine.authentication import Authentication, AuthenticationRule, Policy
-from skerry.engine.meter import ClientLimits, Meter
+from skerry.engine.meter import ClientLimits, Meter, address_meter
 from skerry.engine.origins import INSIDE, Origin
 from skerry.engine.permissions import VERBS, PermissionRule, Permissions, Rights
 from skerry.limits import (
     AUTHENTICATION_RULE_COUNT_MAX,
     CLIENT_NAME_CHAR_COUNT_MAX,
+    HOUSEHOLD_COUNT_MAX,
     PERMISSION_RULE_COUNT_MAX,
 )
 
@@ -28,6 +29,7 @@ __all__ = [
     "AdmissionConfig",
     "AuthenticationRule",
     "ClientLimits",
+    "Household",
     "Meter",
     "Origin",
     "PermissionRule",
@@ -64,6 +66,20 @@ class AdmissionConfig:
                 )
 
 
+class Household:
+    """All clients of one address, which share what an address may use."""
+
+    __slots__ = ("address", "client_count", "meter", "waiting_bytes")
+
+    def __init__(self, address: str, meter: Meter | None) -> None:
+        self.address = address
+        self.meter = meter
+        """None where nothing is measured."""
+        self.client_count = 0
+        self.waiting_bytes = 0
+        """Bytes that those of them are to hear that do not read."""
+
+
 class Admission:
     """The doorkeeper of one node.
 
@@ -79,7 +95,21 @@ class Admission:
             self._config.authentication, self._config.policy, rng=rng
         )
         self._present_count = 0
-        self._present_by_host: dict[str, int] = {}
+        self._households: dict[str, Household] = {}
+        self._deserted: dict[str, Household] = {}
+        """Those that nobody is left of, and that are remembered for a while; oldest first."""
+
+    def renew(self, config: AdmissionConfig) -> None:
+        """Take another configuration; what clients set by themselves stays.
+
+        LocalProtocolError or LimitExceeded if that cannot be, and then nothing is changed.
+        """
+        self._authentication.renew(
+            former=(self._config.authentication, self._config.policy),
+            found=(config.authentication, config.policy),
+        )
+        self._permissions = Permissions(config.permission)
+        self._config = config
 
     @property
     def limits(self) -> ClientLimits:
@@ -98,13 +128,20 @@ class Admission:
             return f"too many connections, the limit is {limits.connection_count_max}"
         host = _host_of(origin)
         if host:
-            count = self._present_by_host.get(host, 0)
-            if count >= limits.connection_count_per_address_max:
-                limit = limits.connection_count_per_address_max
+            household = self._households.get(host)
+            if household is None:
+                household = self._deserted.pop(host, None) or self._found(host)
+                self._households[host] = household
+            limit = limits.connection_count_per_address_max
+            if household.client_count >= limit:
                 return f"too many connections from {host}, the limit is {limit}"
-            self._present_by_host[host] = count + 1
+            household.client_count += 1
         self._present_count += 1
         return None
+
+    def household(self, origin: Origin) -> Household | None:
+        """Those who are at the same address, for a connection that came in; None without one."""
+        return self._households.get(_host_of(origin))
 
     def left(self, origin: Origin) -> None:
         """A connection that came in is gone."""
@@ -113,11 +150,15 @@ class Admission:
         host = _host_of(origin)
         if not host:
             return
-        count = self._present_by_host[host] - 1
-        if count:
-            self._present_by_host[host] = count
-        else:
-            del self._present_by_host[host]
+        household = self._households[host]
+        household.client_count -= 1
+        if household.client_count == 0:
+            del self._households[host]
+            if household.meter is not None:
+                # Who comes back has not been away: what it published counts for a while.
+                self._deserted[host] = household
+                if len(self._deserted) > HOUSEHOLD_COUNT_MAX:
+                    del self._deserted[next(iter(self._deserted))]
 
     def challenge(self, origin: Origin) -> int | None:
         """A random number, never 0, which the client has to answer; None if it need not."""
@@ -137,9 +178,10 @@ class Admission:
         """What a client may do that was let in."""
         return self._permissions.rights(origin, name)
 
-    def meter(self) -> Meter:
-        """A new meter for one client."""
-        return Meter(self.limits)
+    def meter(self, origin: Origin = INSIDE) -> Meter:
+        """A new meter for one client, which counts for its address, too."""
+        household = self.household(origin)
+        return Meter(self.limits, address=None if household is None else household.meter)
 
     def set_rule(self, rule: Any) -> None:
         """Take a `DotsAuthentication` of a client that may administer.
@@ -159,6 +201,10 @@ class Admission:
     def remove_policy(self, policy: Any) -> None:
         """Forget the policy with the key of a `DotsAuthenticationPolicy`."""
         self._authentication.remove_policy(policy)
+
+    def _found(self, host: str) -> Household:
+        is_measured = self.limits.is_address_measured
+        return Household(host, address_meter(self.limits) if is_measured else None)
 
 
 def _host_of(origin: Origin) -> str:

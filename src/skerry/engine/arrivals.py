@@ -115,6 +115,10 @@ class Arrivals:
         name = header.type_name
         try:
             topic = self._types.topic(name)
+            if topic is None and name in client.set_aside:
+                # Nobody who may has said what it is.
+                self._node.refuse(client, _verb(header), f"{name}: not permitted", now_ns)
+                return
             if topic is None:
                 self._node.drop(client, now_ns, f"there is no type {name}")
                 return

@@ -85,6 +85,31 @@ class Authentication:
         for rule in rules:
             self._put(("", *rule.identity), rule)
 
+    def renew(
+        self,
+        *,
+        former: tuple[Iterable[AuthenticationRule], Policy | None],
+        found: tuple[Iterable[AuthenticationRule], Policy | None],
+    ) -> None:
+        """Let other rules and another policy take the place of the former ones.
+
+        Those of other keys, which clients set, stay.
+        """
+        rules, policy = found
+        gone = {("", *rule.identity) for rule in former[0]}
+        kept = {key: rule for key, rule in self._rules.items() if key not in gone}
+        before, self._rules = self._rules, kept
+        try:
+            for rule in rules:
+                self._put(("", *rule.identity), rule)
+        except (LimitExceeded, LocalProtocolError):
+            self._rules = before
+            raise
+        if former[1] is not None:
+            self._policies.pop("", None)
+        if policy is not None:
+            self._policies[""] = policy == "accept"
+
     def challenge(self, origin: Origin) -> int | None:
         """A random number, never 0, which the client has to answer; None if it need not."""
         if origin.kind in _UNASKED or not self._is_proof_wanted(origin):

@@ -133,6 +133,12 @@ class Cache:
         """How often each client stands in an entry, as its creator or as the last to change it."""
         self._shares: dict[int, Share] = {}
         """By the client that made the objects."""
+        self._addresses: dict[int, str] = {}
+        """Where clients come from that are there, or made objects that are."""
+        self._address_shares: dict[str, Share] = {}
+        self._present: set[int] = set()
+        self._address_count_max: i64 = CACHE_OBJECT_COUNT_MAX
+        self._address_bytes_max: i64 = CACHE_BYTES_MAX
         self._spared: i64 = -1
         self.object_count: i64 = 0
         self.payload_bytes: i64 = 0
@@ -140,6 +146,22 @@ class Cache:
     def spare(self, client: int) -> None:
         """Take whatever this client says, as a node's words on its clients, which are so many."""
         self._spared = client
+
+    def bound_addresses(self, *, count_max: int, bytes_max: int) -> None:
+        """Say what the objects that clients of one address made may take."""
+        self._address_count_max = count_max
+        self._address_bytes_max = bytes_max
+
+    def locate(self, client: int, address: str) -> None:
+        """Say where a client comes from, before it makes any object."""
+        self._addresses[client] = address
+        self._present.add(client)
+
+    def left(self, client: int) -> None:
+        """A client is gone, and makes no more objects."""
+        self._present.discard(client)
+        if client not in self._shares:
+            self._addresses.pop(client, None)
 
     def shelf(self, type_name: str) -> Shelf:
         """The objects of a type, none at first."""
@@ -253,6 +275,11 @@ class Cache:
         share = self._shares.get(client)
         return (0, 0) if share is None else (int(share.count), int(share.size))
 
+    def address_share(self, address: str) -> tuple[int, int]:
+        """Count and bytes of the objects that clients of an address made."""
+        share = self._address_shares.get(address)
+        return (0, 0) if share is None else (int(share.count), int(share.size))
+
     def apply(self, update: Update, codec: Codec) -> tuple[int, Entry] | None:
         """Merge an update: what happened to its object, and how that is (or was last).
 
@@ -315,18 +342,12 @@ class Cache:
     def _check_share(
         self, client: i64, count: i64, size: i64, count_max: i64, bytes_max: i64
     ) -> None:
-        share = self._shares.get(int(client))
-        if share is not None:
-            count += share.count
-            size += share.size
-        if count > count_max:
-            raise LimitExceeded(
-                what="count of objects of one client", value=int(count), limit=int(count_max)
-            )
-        if size > bytes_max:
-            raise LimitExceeded(
-                what="bytes of objects of one client", value=int(size), limit=int(bytes_max)
-            )
+        _check_room(self._shares.get(int(client)), count, size, count_max, bytes_max, "client")
+        address = self._addresses.get(int(client))
+        if address is not None:
+            share = self._address_shares.get(address)
+            count_max, bytes_max = self._address_count_max, self._address_bytes_max
+            _check_room(share, count, size, count_max, bytes_max, "address")
 
     def _change_share(self, client: i64, count: i64, size: i64) -> None:
         number = int(client)
@@ -335,8 +356,22 @@ class Cache:
             share = self._shares[number] = Share()
         share.count += count
         share.size += size
+        address = self._addresses.get(number)
+        if address is not None:
+            self._change_address(address, count, size)
         if share.count == 0:
             del self._shares[number]
+            if address is not None and number not in self._present:
+                del self._addresses[number]
+
+    def _change_address(self, address: str, count: i64, size: i64) -> None:
+        share = self._address_shares.get(address)
+        if share is None:
+            share = self._address_shares[address] = Share()
+        share.count += count
+        share.size += size
+        if share.count == 0:
+            del self._address_shares[address]
 
     def _make_room(self, count: i64, size: i64, sender: i64) -> None:
         objects = self.object_count + count
@@ -359,3 +394,18 @@ class Cache:
             )
         self.object_count = objects
         self.payload_bytes = payload_bytes
+
+
+def _check_room(
+    share: Share | None, count: i64, size: i64, count_max: i64, bytes_max: i64, whose: str
+) -> None:
+    """LimitExceeded when there would be more of somebody's objects than there may."""
+    if share is not None:
+        count += share.count
+        size += share.size
+    if count > count_max:
+        what = f"count of objects of one {whose}"
+        raise LimitExceeded(what=what, value=int(count), limit=int(count_max))
+    if size > bytes_max:
+        what = f"bytes of objects of one {whose}"
+        raise LimitExceeded(what=what, value=int(size), limit=int(bytes_max))

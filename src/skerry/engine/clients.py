@@ -10,12 +10,13 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
-from skerry.engine.admission import Origin, Rights
+from skerry.engine.admission import Household, Origin, Rights
 from skerry.engine.lane import Lane
 from skerry.engine.meter import ClientLimits, Meter
 from skerry.engine.slots import Late, Slots
 from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX
 from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 
@@ -52,6 +53,10 @@ class Client:
         """None until it has introduced itself."""
         self.meter: Meter | None = None
         """None where nothing is measured."""
+        self.household: Household | None = None
+        """All who come from the same address; None where there is no address."""
+        self.waiting_bytes = 0
+        """What is counted there of what waits for it."""
         self.nonce: int | None = None
         """What it was asked to answer to, if it has to prove itself."""
         self.has_extensions = False
@@ -73,6 +78,8 @@ class Client:
         """How often it joined or left anything."""
         self.type_count = 0
         """Types that it described."""
+        self.set_aside: dict[str, tuple[Header, bytes]] = {}
+        """Descriptions of types that it may do nothing with: nobody else is told of them."""
         self.received_count = 0
         self.received_bytes = 0
         self.refused_count = 0
@@ -111,6 +118,24 @@ class Client:
             or self.owed_bytes > limits.waiting_bytes_max
             or len(self.agenda) > task_count_max
         )
+
+    def forbidden_interest(self) -> str | None:
+        """Something that it joined and may not subscribe to."""
+        rights = self.rights
+        if rights is None:
+            return None
+        interests = [*self.groups, *[name for name, _ in self.views]]
+        forbidden = [name for name in interests if not rights.allows_group("subscribe", name)]
+        return forbidden[0] if forbidden else None
+
+    def note_waiting(self, size: int) -> int:
+        """So much waits for the client because it does not read; gives how much for its address."""
+        household = self.household
+        if household is None:
+            return 0
+        household.waiting_bytes += size - self.waiting_bytes
+        self.waiting_bytes = size
+        return household.waiting_bytes
 
     def asked(self, size: int) -> None:
         """A question of so many bytes came."""

@@ -61,6 +61,8 @@ class Lane(Outgoing):
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
         """What the objects that it made may take of the cache."""
+        self.known_fields: dict[str, int] | None = None
+        """Of types that the client has another definition of: the fields that are in both."""
         self.is_paused: bool = False
         """Whether the transport has more than it likes already."""
         self.tally: Tally = Tally()
@@ -105,6 +107,12 @@ class Lane(Outgoing):
             self._run_count += count
         else:
             self._start_run(tally, count)
+
+    def fields_known(self, type_name: str) -> int:
+        """Which fields of a type the client can be told, as a mask; -1 for all there are."""
+        if self.known_fields is None:
+            return -1
+        return self.known_fields.get(type_name, -1)
 
     def note_published(self, type_name: str) -> None:
         """An update of another type than the one before it."""

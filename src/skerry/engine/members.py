@@ -8,6 +8,7 @@ from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
+from skerry.engine.lane import Lane
 from skerry.engine.replay import LaneTeller, Replay
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for
@@ -51,16 +52,16 @@ class Voice:
             return 0
         self._client.connection.describe(topic.type, now_s)
         if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
-            lane.deliver(_departure(news).frame(lane), topic.tally)
+            lane.deliver(_frame(lane, _departure(news)), topic.tally)
             return 1
         if entry is None:
             # It is gone, or was never kept: the last word about it is what counts.
-            lane.deliver(news.frame(lane), topic.tally)
+            lane.deliver(_frame(lane, news), topic.tally)
             return 1
         header = Header(topic.name)
         header.sent_time = seconds_of_ns(int(entry.sent_ns))
         header.server_sent_time = now_s
-        header.attributes = slot.mask | topic.plan.key_mask
+        header.attributes = (slot.mask | topic.plan.key_mask) & lane.fields_known(topic.name)
         header.sender = entry.modified_from
         header.remove_obj = 0
         header.is_from_myself = 0
@@ -105,7 +106,7 @@ class Listener(Ear):
             client.connection.describe(topic.type, news.header.server_sent_time)
             # From now on a frame is enough.
             self._forget_routes()
-        lane.deliver(news.frame(lane), topic.tally)
+        lane.deliver(_frame(lane, news), topic.tally)
 
     def leave(self, news: News) -> None:
         """Tell the client that an object is no longer where it listens."""
@@ -115,7 +116,7 @@ class Listener(Ear):
         topic.tally.due += 1
         client.lane.tally.due += 1
         client.connection.describe(topic.type, news.header.server_sent_time)
-        client.lane.deliver(news.frame(client.lane), topic.tally)
+        client.lane.deliver(_frame(client.lane, news), topic.tally)
 
     def _is_taken_up(self, news: News) -> bool:
         """Whether the client hears of it by replays alone, when the turn of the object comes.
@@ -170,11 +171,14 @@ class Bystander(Ear):
             lane = self._member.client.lane
             news.topic.tally.due += 1
             lane.tally.due += 1
-            lane.deliver(news.frame(lane), news.topic.tally)
+            lane.deliver(_frame(lane, news), news.topic.tally)
 
 
 class Denied(Ear):
-    """A client that asked for a type, and may not see all subjects its objects have."""
+    """A client that asked for a type, and is not told what is under this subject.
+
+    It may not see it, or has another definition of the type by which it would not even find keys.
+    """
 
     def __init__(self, client: Client) -> None:
         super().__init__()
@@ -185,6 +189,18 @@ class Denied(Ear):
         for tally in (news.topic.tally, self._client.lane.tally):
             tally.due += 1
             tally.refused += 1
+
+
+def _frame(lane: Lane, news: News) -> bytes:
+    """An update for one client, with the fields of it that the client knows."""
+    mask = lane.fields_known(news.topic.name)
+    if mask == -1:
+        return bytes(news.frame(lane))
+    plan = news.topic.plan
+    header = copy_header(news.header)
+    header.attributes &= mask
+    payload = cut(plan, split(plan, news.payload, 0), header.attributes)
+    return bytes(News(news.topic, header, payload, news.subject).frame(lane))
 
 
 def _departure(news: News) -> News:

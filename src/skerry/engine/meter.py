@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Final
 
 from skerry.limits import (
@@ -12,7 +12,7 @@ from skerry.limits import (
     STREAM_WAITING_BYTES_MAX,
 )
 
-__all__ = ["ClientLimits", "Meter"]
+__all__ = ["ClientLimits", "Meter", "address_meter"]
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -36,6 +36,10 @@ class ClientLimits:
     depends on the system, so nothing is assumed."""
     bytes_per_s_max: float = 0.0
     """Bytes of updates a client may publish in a second, over time; 0 is as many as it can."""
+    updates_per_s_per_address_max: float = 0.0
+    """The same for all clients of one address together: who is held to a rate could come twice."""
+    bytes_per_s_per_address_max: float = 0.0
+    """Bytes of updates that these may publish in a second, over time; 0 is any number."""
     burst_s: float = 1.0
     """How many seconds' worth of updates may come at once: programs publish in bursts."""
     join_count_max: int = 10_000
@@ -47,22 +51,44 @@ class ClientLimits:
     """Objects in the cache that one client made: one that runs wild leaves half to the others."""
     object_bytes_max: int = CACHE_BYTES_MAX // 2
     """Bytes of these objects."""
+    object_count_per_address_max: int = CACHE_OBJECT_COUNT_MAX // 4 * 3
+    """Objects in the cache that clients of one address made, also those that are gone: a computer
+    whose programs run wild, or one that comes again and again, leaves a quarter to the others."""
+    object_bytes_per_address_max: int = CACHE_BYTES_MAX // 4 * 3
+    """Bytes of these objects."""
     waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
     """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
+    waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 100
+    """Bytes that wait for clients of one address: a hundred that do not read are a fault there."""
     view_count_max: int = 1_000
     """Filtered subscriptions of one client: each is tested against every update of its type."""
 
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            may_be_nothing = field.name in ("updates_per_s_max", "bytes_per_s_max")
+            may_be_nothing = "_per_s_" in field.name
             if value < 0 or (value == 0 and not may_be_nothing):
                 least = "0 or more" if may_be_nothing else "more than 0"
                 raise ValueError(f"{field.name} must be {least}, and is {value}")
 
+    @property
+    def is_measured(self) -> bool:
+        """Whether it matters how much a client publishes."""
+        return (
+            self.updates_per_s_max > 0
+            or self.bytes_per_s_max > 0
+            or self.is_address_measured
+            or self.update_bytes_max < PAYLOAD_BYTES_MAX
+        )
+
+    @property
+    def is_address_measured(self) -> bool:
+        """Whether it matters how much all clients of an address publish."""
+        return self.updates_per_s_per_address_max > 0 or self.bytes_per_s_per_address_max > 0
+
 
 class Meter:
-    """Whether a client publishes too fast.
+    """Whether a client publishes too fast, or with the others of its address.
 
     A bucket that runs empty at the permitted rate, kept as the time at which all that was spent
     will be worked off. That time may be ahead by the length of a burst; a single update is taken
@@ -70,16 +96,22 @@ class Meter:
     """
 
     __slots__ = (
+        "_address",
         "_burst_ns",
         "_byte_ns",
         "_bytes_done_ns",
         "_limits",
         "_update_ns",
         "_updates_done_ns",
+        "_whose",
     )
 
-    def __init__(self, limits: ClientLimits) -> None:
+    def __init__(
+        self, limits: ClientLimits, *, address: Meter | None = None, whose: str = ""
+    ) -> None:
         self._limits = limits
+        self._address = address
+        self._whose = whose
         self._update_ns = _per_unit_ns(limits.updates_per_s_max)
         self._byte_ns = _per_unit_ns(limits.bytes_per_s_max)
         self._burst_ns = limits.burst_s * _SECOND_NS
@@ -88,16 +120,36 @@ class Meter:
 
     def spend(self, count: int, size: int, now_ns: int) -> str | None:
         """Take `count` updates of `size` bytes together; else say why not, and count nothing."""
+        why = self._fault(count, size, now_ns)
+        if why is not None:
+            return why
+        if self._address is not None:
+            why = self._address.spend(count, size, now_ns)
+            if why is not None:
+                return why
+        self._updates_done_ns = max(self._updates_done_ns, now_ns) + count * self._update_ns
+        self._bytes_done_ns = max(self._bytes_done_ns, now_ns) + size * self._byte_ns
+        return None
+
+    def _fault(self, count: int, size: int, now_ns: int) -> str | None:
         limits = self._limits
         if size > count * limits.update_bytes_max:
             return f"an update of {size // count} bytes, the limit is {limits.update_bytes_max}"
         if self._updates_done_ns - now_ns > self._burst_ns:
-            return f"more than {limits.updates_per_s_max:g} updates a second"
+            return f"more than {limits.updates_per_s_max:g} updates a second{self._whose}"
         if self._bytes_done_ns - now_ns > self._burst_ns:
-            return f"more than {limits.bytes_per_s_max:g} bytes a second"
-        self._updates_done_ns = max(self._updates_done_ns, now_ns) + count * self._update_ns
-        self._bytes_done_ns = max(self._bytes_done_ns, now_ns) + size * self._byte_ns
+            return f"more than {limits.bytes_per_s_max:g} bytes a second{self._whose}"
         return None
+
+
+def address_meter(limits: ClientLimits) -> Meter:
+    """The meter that all clients of one address share."""
+    shared = replace(
+        limits,
+        updates_per_s_max=limits.updates_per_s_per_address_max,
+        bytes_per_s_max=limits.bytes_per_s_per_address_max,
+    )
+    return Meter(shared, whose=" from one address")
 
 
 def _per_unit_ns(rate: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from skerry.codec.pieces import split
-from skerry.engine.admission import INSIDE, Admission, Origin
+from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Origin
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
@@ -35,7 +35,7 @@ from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
-from skerry.limits import PAYLOAD_BYTES_MAX, REPLAY_SLICE_BYTES
+from skerry.limits import REPLAY_SLICE_BYTES
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
@@ -47,6 +47,7 @@ from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.links import Link
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
+from skerry.schema.internal import LINK_TYPE
 
 __all__ = ["NodeCore"]
 
@@ -83,6 +84,7 @@ class NodeCore(Outbox):
         self._routing.attach(self._hub)
         self._types = Types(self._hub, self._routing, journal, self._events)
         self._admission = admission or Admission()
+        self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
         self._sweeps = Sweeps(self._hub)
@@ -143,6 +145,9 @@ class NodeCore(Outbox):
         lane.object_bytes_max = limits.object_bytes_max
         client = Client(peer, connection, lane, origin=origin, limits=limits, opened_ns=now_ns)
         client.nonce = self._admission.challenge(origin)
+        client.household = self._admission.household(origin)
+        if client.household is not None:
+            self.cache.locate(client.client_id, client.household.address)
         self._clients[peer] = client
         self._by_id[client.client_id] = client
         self._waiting[client.client_id] = client
@@ -189,6 +194,7 @@ class NodeCore(Outbox):
             return
         self._note_time(now_ns)
         client.lane.is_paused = False
+        client.note_waiting(0)
         client.lane.relist()
         self._continue(client, now_ns)
 
@@ -275,6 +281,27 @@ class NodeCore(Outbox):
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
         """Somebody set the wall clock."""
         self._wall_offset_ns = wall_offset_ns
+
+    def renew_admission(self, config: AdmissionConfig, now_ns: int) -> None:
+        """Take other rules of who may come in and do what.
+
+        Permissions hold at once: who has joined what it may not see any more is cut, and told why.
+        Authentication and limits are for those who come from then on.
+        """
+        self._note_time(now_ns)
+        self._admission.renew(config)
+        self._bound_addresses()
+        for client in list(self._clients.values()):
+            if client.rights is not None:
+                client.rights = self._admission.rights(client.origin, client.connection.name)
+                self._services.renew(client, now_ns)
+        # Who may not see which subjects is part of a route.
+        for topic in self._hub.topics.values():
+            topic.forget_routes()
+        for client in list(self._clients.values()):
+            lost = client.forbidden_interest()
+            if lost is not None and client.is_present:
+                self.drop(client, now_ns, f"{lost}: not permitted any more", reason="refused")
 
     def farewell(self, now_ns: int) -> None:
         """The node ends: tell all clients, orderly."""
@@ -371,7 +398,7 @@ class NodeCore(Outbox):
 
     def tell_link(self, link: Link, receiver: str, now_ns: int) -> None:
         """Tell those who joined SkerryLink how well the datagrams of a sender arrive here."""
-        if self._extensions and self._routing.member_count("SkerryLink"):
+        if self._extensions and self._routing.member_count(LINK_TYPE):
             self.say(link.message(receiver), now_ns)
 
     def refuse(
@@ -427,10 +454,8 @@ class NodeCore(Outbox):
             self._end(client, now_ns, code=0, text="", reason="rejected")
             return
         client.rights = self._admission.rights(client.origin, asked.name)
-        limits = client.limits
-        is_measured = limits.updates_per_s_max or limits.bytes_per_s_max
-        if is_measured or limits.update_bytes_max < PAYLOAD_BYTES_MAX:
-            client.meter = self._admission.meter()
+        if client.limits.is_measured:
+            client.meter = self._admission.meter(client.origin)
         if client.has_extensions:
             client.lane.has_subjects = bool(asked.extensions & _SUBJECTS)
             client.lane.has_origin = bool(asked.extensions & _ORIGIN)
@@ -455,6 +480,13 @@ class NodeCore(Outbox):
         client.connection.stage = Stage.CLOSED
         self._end(client, now_ns, code=0, text="", reason="goodbye")
 
+    def _bound_addresses(self) -> None:
+        limits = self._admission.limits
+        self.cache.bound_addresses(
+            count_max=limits.object_count_per_address_max,
+            bytes_max=limits.object_bytes_per_address_max,
+        )
+
     def _cut_silent(self, now_ns: int) -> None:
         for client in list(self._waiting.values()):
             if now_ns < self._handshake_due_ns(client):
@@ -466,10 +498,13 @@ class NodeCore(Outbox):
 
     def _check_waiting(self, client: Client) -> None:
         """Cut a client that takes so little that what waits for it becomes a burden."""
-        size = client.lane.size
+        size = int(client.lane.size)
+        detail = f"{size} bytes and {len(client.slots)} objects waited for it"
         if size <= client.limits.waiting_bytes_max and not client.slots.is_full:
-            return
-        detail = f"{int(size)} bytes and {len(client.slots)} objects waited for it"
+            at_address = client.note_waiting(size)
+            if at_address <= client.limits.waiting_bytes_per_address_max:
+                return
+            detail += f", and {at_address} bytes for all of its address"
         self._forget(client, self._now_ns, "slow", detail)
         self._transmits.append(Disconnect(destination=client.address, is_abrupt=True))
 
@@ -489,6 +524,7 @@ class NodeCore(Outbox):
             ClientWent(client_id=client.client_id, name=client.name, reason=reason, detail=detail)
         )
         client.is_present = False
+        client.note_waiting(0)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
         self._routing.forget_client(client)
@@ -501,6 +537,7 @@ class NodeCore(Outbox):
         self._admission.left(client.origin)
         self._services.forget(client)
         self._clean_up(client, now_ns)
+        self.cache.left(client.client_id)
         self._roster.note_activity(now_ns)
 
     def _clean_up(self, client: Client, now_ns: int) -> None:

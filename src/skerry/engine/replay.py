@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from mypy_extensions import i64, mypyc_attr
 
+from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.lane import Lane
 from skerry.engine.topics import Topic, frame_for, replay_header
@@ -43,7 +44,11 @@ class LaneTeller(Teller):
         """Tell an object, of which so many follow; gives the bytes that took."""
         lane = self._lane
         header = replay_header(topic, entry, left, now_s, self._node)
-        frame = frame_for(lane, header, entry.payload, entry.subject)
+        payload = entry.payload
+        if lane.known_fields is not None:
+            header.attributes &= lane.fields_known(topic.name)
+            payload = cut(topic.plan, split(topic.plan, payload, 0), header.attributes)
+        frame = frame_for(lane, header, payload, entry.subject)
         topic.tally.due += 1
         lane.tally.due += 1
         lane.deliver(frame, topic.tally)

@@ -179,6 +179,12 @@ class Routing(Router):
         client.slots.forget(view)
         view.topic.forget_routes()
 
+    def remove_views(self, client: Client, type_name: str) -> None:
+        """Take all views of a client away that are of one type."""
+        for name, number in list(client.views):
+            if name == type_name:
+                self.remove_view(client, name, number)
+
     def forget_client(self, client: Client) -> None:
         """Take a client out of everything."""
         for group in list(client.groups):
@@ -204,7 +210,8 @@ class Routing(Router):
         hearing: set[int] = set()
         for client_id, memberships in self._listening(topic, subject).items():
             client = memberships[0].client
-            if subject and not _may_hear(client, subject):
+            is_hidden = bool(subject) and not _may_hear(client, subject)
+            if is_hidden or client.lane.fields_known(topic.name) == 0:
                 ears.append(Denied(client))
                 continue
             hearing.add(client_id)
@@ -312,8 +319,12 @@ WILD_CARDS = ("*", "...", "\u2026")
 
 
 def knows_type(client: Client, type_name: str) -> bool:
-    """Whether a client can be told of a type: ours are not described, and not all know them."""
-    return bool(client.lane.has_subjects) or not type_name.startswith(_OUR_OWN)
+    """Whether a client can be told of a type: ours are not described, and not all know them.
+
+    And some have a definition of it that has not even the keys in common with the one in use.
+    """
+    is_known = bool(client.lane.has_subjects) or not type_name.startswith(_OUR_OWN)
+    return is_known and client.lane.fields_known(type_name) != 0
 
 
 def _is_partial(pattern: str, own: str) -> bool:
@@ -353,5 +364,7 @@ def _is_simple(memberships: list[Membership], topic: Topic) -> bool:
     if any(member.active_replay is not None for member in memberships):
         return False
     if all(member.is_conflating for member in memberships):
+        return False
+    if client.lane.fields_known(topic.name) != -1:
         return False
     return bool(topic.type.flags.internal) or client.connection.is_described(topic.name)

@@ -5,11 +5,12 @@ And whether they may: what is not permitted is refused here, before anything of 
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.codec.pieces import cut, split
+from skerry.codec.pieces import canonical_key, cut, split
 from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
 from skerry.engine.admission import Admission
 from skerry.engine.clients import Client, Countdown, Later
@@ -19,10 +20,10 @@ from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay, ShelfReplay
 from skerry.engine.routing import WILD_CARDS, Routing, knows_type
 from skerry.engine.topics import Topic
-from skerry.engine.types import SPECIAL_TYPES, Types
+from skerry.engine.types import SPECIAL_TYPES, Learned, Types, common_fields
 from skerry.engine.views import Selection, View
-from skerry.errors import FilterError
-from skerry.limits import REPLAY_SORTED_COUNT_MAX
+from skerry.errors import CodecError, FilterError, LimitExceeded, SchemaError
+from skerry.limits import REPLAY_SORTED_COUNT_MAX, SET_ASIDE_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
@@ -36,6 +37,12 @@ __all__ = ["Services"]
 
 _SECRET_BIT: Final = 1 << 4
 """The field of DotsAuthentication that nobody gets to see."""
+
+_USES: Final = ("publish", "subscribe", "remove")
+"""What one needs to know a type for."""
+
+_NAMES: Final = re.compile(r"[^<>\s]+")
+"""In the text of a field's type, of which one may be made of another: `vector<Place>`."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
@@ -111,10 +118,22 @@ class Services:
             allowed = rights.allows(verb, chosen)
         elif chosen:
             allowed = allowed and rights.allows(verb, chosen)
-        if allowed:
+        if allowed and self._may_change(client, verb, topic, payload):
             return True
         self._node.refuse(client, verb, f"{chosen or topic.name}: not permitted", now_ns)
         return False
+
+    def _may_change(self, client: Client, verb: str, topic: Topic, payload: bytes) -> bool:
+        """Whether the client may do this where the object is now: to publish it elsewhere takes it
+        away from there, and tells all of it to others."""
+        rights, plan = client.rights, topic.plan
+        assert rights is not None
+        pieces = split(plan, payload, 0)
+        if plan.key_mask & ~pieces.present:
+            # It is no object at all, which is told when it is taken.
+            return True
+        known = topic.shelf.objects.get(canonical_key(plan, pieces))
+        return known is None or not known.subject or rights.allows(verb, known.subject)
 
     def release_echoes(self, now_ns: int) -> None:
         """Answer what waited for the storage, as far as that has come."""
@@ -254,7 +273,7 @@ class Services:
                 query = compile_filter(wanted, topic.type)
             except FilterError as error:
                 fault = str(error)
-        if topic is None or query is None:
+        if query is None or topic is None or not knows_type(client, name):
             # Others are told nothing, as by other hosts: a client that can be told is.
             if client.lane.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
@@ -293,21 +312,75 @@ class Services:
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
         message: Any = self._types.class_of(topic).decode(payload)
-        is_new = not client.connection.is_described(message.name or "")
+        name = message.name or ""
+        is_new = not client.connection.is_described(name) and name not in client.set_aside
         if is_new and client.type_count >= client.limits.type_count_max:
             reason = f"{client.type_count} types described already"
             self._node.refuse(client, "describe", reason, now_ns)
             return
+        client.type_count += is_new
+        if name and not _concerns(client, name):
+            # Who has no business with a type must not decide what it is for all others. It may be
+            # a part of one that the client has business with, and that comes later.
+            size = sum(len(payload) for _, payload in client.set_aside.values()) + len(payload)
+            if size > SET_ASIDE_BYTES_MAX:
+                self._node.refuse(client, "describe", f"{name:.60}: not permitted", now_ns)
+                return
+            client.set_aside[name] = (header, payload)
+            return
+        self._learn_parts(client, message, now_ns)
+        self._learn(client, topic, header, payload, now_ns)
+
+    def renew(self, client: Client, now_ns: int) -> None:
+        """A client has other rights: learn what it described and may use now."""
+        try:
+            for name in list(client.set_aside):
+                if name in client.set_aside and _concerns(client, name):
+                    self._learn_parts(client, self._described(client, name), now_ns)
+                    self._take_up(client, name, now_ns)
+        except (CodecError, LimitExceeded, SchemaError) as error:
+            self._node.drop(client, now_ns, str(error))
+
+    def _learn_parts(self, client: Client, message: Any, now_ns: int) -> None:
+        """Learn what a described type is made of, as far as that was set aside."""
+        found: dict[str, None] = {}
+        unread = [message]
+        while unread:
+            for name in _part_names(unread.pop()):
+                if name in client.set_aside and name not in found:
+                    found[name] = None
+                    unread.append(self._described(client, name))
+        # In the order in which they came: what a type is made of comes before it.
+        for name in [name for name in client.set_aside if name in found]:
+            self._take_up(client, name, now_ns)
+
+    def _take_up(self, client: Client, name: str, now_ns: int) -> None:
+        """Learn a type that was set aside."""
+        header, payload = client.set_aside.pop(name)
+        topic = self._types.topic(header.type_name)
+        assert topic is not None
+        self._learn(client, topic, header, payload, now_ns)
+
+    def _described(self, client: Client, name: str) -> Any:
+        """The description of a type that was set aside."""
+        header, payload = client.set_aside[name]
+        return internal_class(header.type_name).decode(payload)
+
+    def _learn(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None:
+        message: Any = self._types.class_of(topic).decode(payload)
         origin = f"client {client.client_id} ({client.name})"
         learned = self._types.learn(message, origin=origin)
         found = learned.type
-        client.type_count += is_new
         self._node.forget_described(learned.redefined)
         client.connection.note_described(found.name)
         if learned.conflict is not None:
             self._node.tell_conflict(client, learned.conflict, now_ns)
         now_s = self._node.wall_s(now_ns)
-        if learned.conflict is not None and client.lane.has_subjects:
+        if not client.lane.has_subjects:
+            self._note_fields(client, learned)
+        elif learned.conflict is not None:
             # It is told the definition in use, and can tell objects of it from broken ones.
             client.connection.forget_described(found.name)
             client.connection.describe(found, now_s)
@@ -318,6 +391,22 @@ class Services:
         if described is not None:
             described.forget_routes()
         self._node.take(client, topic, header, payload, now_ns)
+
+    def _note_fields(self, client: Client, learned: Learned) -> None:
+        """A program that speaks plain DOTS is told what both definitions of a type have.
+
+        It would not be sure to pass over the rest: some skip too much and lose the connection.
+        """
+        lane, name = client.lane, learned.type.name
+        known = lane.known_fields or {}
+        mask = common_fields(learned.type, learned.offered, frozenset(known))
+        if mask == -1:
+            known.pop(name, None)
+        else:
+            known[name] = mask
+        lane.known_fields = known or None
+        if mask == 0:
+            self._routing.remove_views(client, name)
 
     def _descriptor_request(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
@@ -331,6 +420,8 @@ class Services:
             for name in sorted(registry):
                 type_ = registry[name]
                 if isinstance(type_, EnumType) or type_.flags.internal:
+                    continue
+                if not _concerns(client, name):
                     continue
                 if (not wanted or name in wanted) and name not in unwanted:
                     client.connection.describe(type_, now_s)
@@ -430,6 +521,19 @@ class Services:
         self, client: Client, topic: Topic, _header: Header, _payload: bytes, now_ns: int
     ) -> None:
         self._node.drop(client, now_ns, f"{topic.name}: only a node says this")
+
+
+def _part_names(message: Any) -> list[str]:
+    """The names in the types of all fields that a StructDescriptorData has."""
+    fields = getattr(message, "properties", None) or ()
+    return [name for field in fields for name in _NAMES.findall(field.type or "")]
+
+
+def _concerns(client: Client, type_name: str) -> bool:
+    """Whether a client may do anything with objects of a type."""
+    rights = client.rights
+    assert rights is not None
+    return any(rights.allows_type(verb, type_name) is not False for verb in _USES)
 
 
 def _is_conflating(message: Any) -> bool:

@@ -26,10 +26,10 @@ from skerry.objects.descriptors import from_description
 from skerry.protocol.machine import Event
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
-from skerry.schema.model import NamedType, StructType, dependencies
+from skerry.schema.model import EnumType, NamedType, StructType, content_of, dependencies
 from skerry.schema.registry import Registry
 
-__all__ = ["SPECIAL_TYPES", "Learned", "Types"]
+__all__ = ["SPECIAL_TYPES", "Learned", "Types", "common_fields"]
 
 SPECIAL_TYPES: Final = frozenset(
     {
@@ -60,6 +60,8 @@ class Learned:
 
     type: NamedType
     """The definition that is in force then."""
+    offered: NamedType
+    """The one that came."""
     conflict: SchemaMismatchError | None = None
     """In what it differs from the one that came."""
     redefined: tuple[str, ...] = ()
@@ -111,12 +113,12 @@ class Types:
         except SchemaMismatchError as error:
             # The first definition stays; the registry keeps the other to be shown.
             self._events.append(TypeConflict(type_name=found.name, detail=str(error)))
-            return Learned(type=self.registry[found.name], conflict=error)
+            return Learned(type=self.registry[found.name], offered=found, conflict=error)
         if self.registry.origin(found.name) == _STORAGE:
             # Somebody lives by it now, so it gives way to no other.
             self.registry.claim(found.name, origin=origin)
         self._stored.pop(found.name, None)
-        return Learned(type=found, redefined=redefined)
+        return Learned(type=found, offered=found, redefined=redefined)
 
     def restore(self, stored: StoredType | StoredObject) -> None:
         """Take back a type or, after its type, an object."""
@@ -232,6 +234,31 @@ class _JournalKeeper(Keeper):
         else:
             self._journal.put(topic.type, key, entry)
         return self._journal.number
+
+
+def common_fields(known: NamedType, other: NamedType, differing: frozenset[str]) -> int:
+    """Which fields two definitions of a type have in common, as a mask; -1 for all of `known`.
+
+    A field is not if the type it is of is among the `differing`. Without all keys there is no
+    object, and so nothing in common. Of an enum it is all or nothing.
+    """
+    if isinstance(known, EnumType):
+        ours = {(element.tag, element.name) for element in known.elements}
+        is_whole = isinstance(other, EnumType) and ours <= {(e.tag, e.name) for e in other.elements}
+        return -1 if is_whole else 0
+    if not isinstance(other, StructType):
+        return 0
+    theirs = {field.tag: field for field in other.fields}
+    common = 0
+    for field in known.fields:
+        same = theirs.get(field.tag)
+        if same is None or (same.type.name, same.is_key) != (field.type.name, field.is_key):
+            continue
+        if content_of(field.type).name not in differing:
+            common |= 1 << field.tag
+    if known.key_mask & ~common or other.key_mask & ~common:
+        return 0
+    return -1 if len(known.fields) == common.bit_count() else common
 
 
 def _uses(struct: StructType, name: str) -> bool:

@@ -224,6 +224,7 @@ class View(Ear):
     ) -> int:
         lane, plan = self.client.lane, self.topic.plan
         header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
+        header.attributes &= lane.fields_known(self.topic.name)
         header.subscription_id = self.number
         self.client.connection.describe(self.topic.type, now_s)
         payload = cut(plan, split(plan, payload, 0), header.attributes)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
 
 from skerry.errors import ConfigError
 
@@ -25,6 +27,8 @@ _PORTS: Final = {
 _PATHS: Final = ("uds", "uds-v2", "uds-v1")
 _KINDS: Final[dict[str, Kind]] = {"tls": "tls", "ws": "websocket", "wss": "websocket"}
 _SECURE: Final = ("tls", "wss")
+_PID: Final = "{pid}"
+_ANY: Final = "*"
 _SWITCHES: Final = {"on": True, "off": False}
 
 
@@ -57,6 +61,9 @@ class Endpoint:
 
 def parse_endpoint(text: str) -> Endpoint:
     """`tcp://host[:port]`, `tls://...`, `uds:/path` and their like, with options as a query.
+
+    In the path of a Unix socket `{pid}` is the number of this process. A `*` in its last level
+    stands for the one socket of such a name at which somebody listens now.
 
     ConfigError says what is wrong.
     """
@@ -97,16 +104,47 @@ def parse_endpoint(text: str) -> Endpoint:
 def _unix(text: str, parts: SplitResult) -> Endpoint:
     if parts.netloc or not parts.path.startswith("/") or parts.fragment:
         raise _fault(text, "a Unix socket needs a whole path, as in uds:/run/skerry.sock")
-    path = unquote(parts.path)
+    shown = text.partition("?")[0]
+    path = unquote(parts.path.replace(_PID, str(os.getpid())))
     if "\0" in path:
         raise _fault(text, "no path has the character of number 0")
+    if _ANY in parts.path:
+        path = _the_one(text, Path(path))
+    if _ANY in parts.path or _PID in parts.path:
+        shown = f"{parts.scheme}:{quote(path)}"
     return Endpoint(
-        text=text.partition("?")[0],
+        text=shown,
         version=_version(parts),
         kind="unix",
         path=path,
         extensions=_extensions(text, parts, _options(text, parts)),
     )
+
+
+def _the_one(text: str, pattern: Path) -> str:
+    """The socket that a pattern means; ConfigError when there is none, or more than one."""
+    found = sorted(path for path in pattern.parent.glob(pattern.name) if _is_alive(path))
+    if not found:
+        raise _fault(text, "nobody listens at a socket of such a name")
+    if len(found) > 1:
+        raise _fault(text, f"there are several: {', '.join(map(str, found))}; name one of them")
+    return str(found[0])
+
+
+def _is_alive(path: Path) -> bool:
+    """Whether somebody listens there; what a program left behind does not count."""
+    if not path.is_socket():
+        return False
+    with socket.socket(socket.AF_UNIX) as probe:
+        # The system answers at once; where it would wait, there is somebody.
+        probe.setblocking(False)
+        try:
+            probe.connect(os.fspath(path))
+        except BlockingIOError:
+            return True
+        except OSError:
+            return False
+    return True
 
 
 def _version(parts: SplitResult) -> int:

@@ -7,11 +7,15 @@ do not have is marked: it only travels where both sides said that they know it.
 from __future__ import annotations
 
 from functools import cache
+from typing import Final
 
 from skerry.schema.check import define
 from skerry.schema.model import NamedType
 
-__all__ = ["INTERNAL_TEXT", "internal_types"]
+__all__ = ["INTERNAL_TEXT", "LINK_TYPE", "internal_types"]
+
+LINK_TYPE: Final = "SkerryLink"
+"""By which nodes and recorders tell how well updates arrive; recordings and tables know it, too."""
 
 
 @cache

@@ -31,10 +31,14 @@ DAY_NS: Final = 24 * HOUR_NS
 
 
 def floor_column(ns: Column, length_ns: int) -> Column:
-    """The last multiple of a length that is not after `ns`, also before 1970."""
+    """The last multiple of a length that is not after `ns`, also before 1970.
+
+    An instant so early that there is none counts as the first one that has one.
+    """
     from pyspark.sql import functions as F  # noqa: N812
 
-    return ns - F.pmod(ns, F.lit(length_ns))
+    instant = _reachable(ns, length_ns)
+    return instant - F.pmod(instant, F.lit(length_ns))
 
 
 def day_column(ns: Column) -> Column:
@@ -50,7 +54,7 @@ def hour_column(ns: Column) -> Column:
     """The hour of an instant: `2026-11-15T14`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    hour = _whole(F.pmod(ns, F.lit(DAY_NS)), HOUR_NS).cast("string")
+    hour = _whole(F.pmod(_reachable(ns, DAY_NS), F.lit(DAY_NS)), HOUR_NS).cast("string")
     return F.concat(day_column(ns), F.lit("T"), F.lpad(hour, 2, "0"))
 
 
@@ -58,7 +62,7 @@ def bucket_column(ns: Column, length_ns: int) -> Column:
     """The bucket of an instant by its start: `2026-11-15T1400`."""
     from pyspark.sql import functions as F  # noqa: N812
 
-    start = floor_column(ns, length_ns)
+    start = floor_column(_reachable(ns, DAY_NS), length_ns)
     minute = _whole(F.pmod(start, F.lit(HOUR_NS)), MINUTE_NS).cast("string")
     return F.concat(hour_column(start), F.lpad(minute, 2, "0"))
 
@@ -79,6 +83,15 @@ def timestamp_column(ns: Column) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     return F.timestamp_micros(_whole(floor_column(ns, 1000), 1000))
+
+
+def _reachable(ns: Column, length_ns: int) -> Column:
+    """Not before the first multiple of a length that a bigint can hold."""
+    from pyspark.sql import functions as F  # noqa: N812
+
+    # Rows come from strangers, and a number that does not fit would stop all tables for ever.
+    first = F.lit(-(2**63 // length_ns) * length_ns)
+    return F.when(ns < first, first).otherwise(ns)
 
 
 def _whole(number: Column, divisor: int) -> Column:

@@ -94,6 +94,8 @@ class Plan:
     notices: tuple[str, ...] = ()
     row_count: int = 0
     """Rows that were new."""
+    damaged: tuple[str, ...] = ()
+    """Segments that had a damaged batch; what is missing is in `raw`."""
 
 
 class Lake:
@@ -253,6 +255,7 @@ def _plan_to_text(plan: Plan) -> str:
         "batch": plan.batch,
         "notices": list(plan.notices),
         "row_count": plan.row_count,
+        "damaged": list(plan.damaged),
         "types": [_state_to_plain(state) for state in plan.types.values()],
         "changes": [asdict(change) for change in plan.changes],
     }
@@ -268,6 +271,7 @@ def _plan_from_text(text: str) -> Plan:
         batch=plain["batch"],
         notices=tuple(plain["notices"]),
         row_count=plain["row_count"],
+        damaged=tuple(plain.get("damaged", ())),
         types={state.table: state for state in states},
         changes=tuple(_change_from_plain(change) for change in plain["changes"]),
     )

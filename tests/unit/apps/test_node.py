@@ -15,10 +15,12 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.apps import node
 from skerry.apps.node import DEFAULT_ENDPOINTS, run_node, usual_endpoints
 from skerry.apps.node_carrier import NodeDistributorConfig
 from skerry.apps.node_config import NodeConfig
+from skerry.engine.admission import AdmissionConfig, PermissionRule
 from skerry.engine.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.runtime.clock import wall_ns
@@ -36,6 +38,7 @@ def told_by_node(
     loop: LoopKind = "asyncio",
     visit: Callable[[], object] | None = None,
     dots_endpoint: str = "",
+    run: dict[str, Any] | None = None,
     **options: Any,
 ) -> list[str]:
     """What a node tells that is asked to end as soon as it listens, or after a visit."""
@@ -59,7 +62,7 @@ def told_by_node(
             os.kill(os.getpid(), signal.SIGTERM)
 
     config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
-    run_loop(run_node(config, tell=tell, environ=environ), loop)
+    run_loop(run_node(config, tell=tell, environ=environ, **run or {}), loop)
     return told
 
 
@@ -225,6 +228,46 @@ def test_sighup_reads_certificates_anew_and_does_not_end_the_node(
         told = told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
     assert told[-1] == "node harbour ends"
     assert "certificates read anew" in [record.getMessage() for record in caplog.records]
+
+
+def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = f"uds:{tmp_path}/node.sock"
+    rule = PermissionRule(verbs=("publish",))
+    other = NodeConfig(name="other", listen=(place,), admission=AdmissionConfig(permission=(rule,)))
+    ready: list[list[str]] = []
+
+    def visit() -> None:
+        with skerry.connect(place) as space:
+            space.subscribe("/a").close()
+            os.kill(os.getpid(), signal.SIGHUP)
+            with pytest.raises(skerry.Refused):
+                space.container("DotsClient")
+
+    with caplog.at_level(logging.INFO, "skerry"):
+        options = {"reread": lambda: other, "ready": ready.append}
+        told_by_node(tmp_path, place, visit=visit, run=options)
+    words = [record.getMessage() for record in caplog.records]
+    assert "admission read anew" in words
+    (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
+    assert vars(record)["keys"] == "node.name, node.metrics"
+    assert ready == [[place]]
+
+
+def test_a_configuration_that_went_bad_leaves_the_one_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reread() -> NodeConfig:
+        raise ConfigError(key="node.name", origin="skerry.toml", detail="bad")
+
+    def visit() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    place = f"uds:{tmp_path}/node.sock"
+    told_by_node(tmp_path, place, visit=visit, run={"reread": reread})
+    (record,) = [r for r in caplog.records if r.getMessage() == "admission stays as it was"]
+    assert "bad" in vars(record)["reason"]
 
 
 def test_certificates_that_went_bad_leave_those_in_use(

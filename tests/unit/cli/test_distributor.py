@@ -168,3 +168,22 @@ def test_help_teaches() -> None:
         text = command.commands[name].help
         assert text is not None
         assert "Examples:" in text
+
+
+@pytest.mark.slow
+def test_a_group_with_keys_is_published_to_and_followed(
+    run: Run, group: str, follow: Any, tmp_path: Path
+) -> None:
+    keys = tmp_path / "keys.toml"
+    keys.write_text(f'[[key]]\nid = 1\nsecret = "{"5a" * 32}"\n', encoding="utf-8")
+    keys.chmod(0o600)
+    process = follow("--count", "1", "--key-file", str(keys))
+    while process.poll() is None:
+        plain = run("distributor", "pub", group, *HERE, "--subject", "/plain", "--data", "x")
+        assert plain.code == 0
+        line = ("--subject", "/sealed", "--data", "x", "--key-file", keys, "--json")
+        sealed = run("distributor", "pub", group, *HERE, *line)
+        assert json.loads(sealed.out) == {"subject": "/sealed", "published": 1}
+    out, err = process.communicate(timeout=20)
+    assert process.returncode == 0, err
+    assert out == "/sealed x\n"

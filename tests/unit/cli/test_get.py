@@ -64,7 +64,7 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
         (("Vessel", "x"), 1, "expected uint32"),
         (("Vessel", "1", "2"), 2, "the key of Vessel is mmsi"),
         (("Vezsel",), 1, "did you mean Vessel?"),
-        (("Something",), 1, "`skerry types list` shows those it knows"),
+        (("Something",), 1, "`skerry types list` shows those that you may use"),
         (("Hail",), 1, "`skerry sub Hail`"),
         (("Kind",), 1, "Kind is an enum, and has no objects of its own"),
         (("Vessel", "--where", "lat >"), 1, "error:"),

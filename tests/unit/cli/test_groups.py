@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.groups import group_reach_options
+from skerry.cli.groups import group_key_option, group_reach_options
 
 
 def given(*arguments: str) -> dict[str, Any]:
@@ -15,6 +15,7 @@ def given(*arguments: str) -> dict[str, Any]:
 
     @click.command()
     @group_reach_options
+    @group_key_option
     def command(**values: Any) -> None:
         found.update(values)
 
@@ -23,9 +24,9 @@ def given(*arguments: str) -> dict[str, Any]:
 
 
 def test_a_group_is_reached_by_the_local_network_unless_told_otherwise() -> None:
-    assert given() == {"interface": "", "ttl": 1, "dialect": "java"}
-    told = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast")
-    assert told == {"interface": "lo", "ttl": 7, "dialect": "pycast"}
+    assert given() == {"interface": "", "ttl": 1, "dialect": "java", "key_file": ""}
+    told = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast", "--key-file", "keys")
+    assert told == {"interface": "lo", "ttl": 7, "dialect": "pycast", "key_file": "keys"}
 
 
 @pytest.mark.parametrize("wrong", [("--ttl", "256"), ("--ttl", "-1"), ("--dialect", "latin")])

@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from skerry.apps.node_config import NodeConfig
+from skerry.cli.node import warn_of_readers
+from skerry.engine.admission import AdmissionConfig, AuthenticationRule
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import parse_endpoint
@@ -223,3 +226,51 @@ def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
     assert done.code == 1
     assert "there is no storage 'oracle'" in done.err
     assert not (clean_place / "node.sock").exists()
+
+
+@pytest.mark.slow
+def test_where_it_listens_is_told_as_json_and_the_file_is_read_anew(tmp_path: Path) -> None:
+    file = tmp_path / "skerry.toml"
+    file.write_text(f'[node]\nlisten = ["uds:{tmp_path}/n.sock"]\n', encoding="utf-8")
+    line = [sys.executable, "-m", "skerry", "node", "run", "--json", "--config", str(file)]
+    pipe = subprocess.PIPE
+    options = ("--metrics", "off", "--storage", "none")
+    with subprocess.Popen([*line, *options], stdout=pipe, stderr=pipe, text=True) as program:
+        try:
+            assert program.stdout is not None
+            assert program.stderr is not None
+            told = json.loads(program.stdout.readline())
+            place = f"uds:{tmp_path}/n.sock"
+            assert told == {"name": "skerry", "listen": [place], "metrics": "off"}
+            file.write_text('[node]\nname = "x"\n', encoding="utf-8")
+            program.send_signal(signal.SIGHUP)
+            lines = (json.loads(line) for line in program.stderr)
+            restart = next(row for row in lines if row["message"] == "these changes need a restart")
+            assert restart["keys"] == "node.name, node.listen"
+            program.send_signal(signal.SIGTERM)
+            assert program.wait(20) == 0
+        finally:
+            program.kill()
+
+
+@pytest.mark.parametrize(
+    ("mode", "secret", "is_warned"),
+    [(0o644, "sesame", True), (0o640, "sesame", False), (0o644, None, False)],
+)
+def test_secrets_that_everybody_can_read_are_warned_of(
+    mode: int,
+    secret: str | None,
+    is_warned: bool,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    file = tmp_path / "skerry.toml"
+    file.touch(mode)
+    file.chmod(mode)
+    rule = AuthenticationRule(client="tracker", secret=secret)
+    config = NodeConfig(admission=AdmissionConfig(authentication=(rule,)))
+    warn_of_readers(file, config)
+    warn_of_readers(None, config)
+    words = "everybody on this computer can read the secrets in the configuration"
+    assert [record.getMessage() for record in caplog.records] == [words] * is_warned
+    assert "sesame" not in str([vars(record) for record in caplog.records])

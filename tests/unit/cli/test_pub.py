@@ -187,3 +187,11 @@ def test_storage_that_takes_long_is_waited_for_until_a_signal(
     stop.request()
     with pytest.raises(RequestTimedOut):
         pub._confirm(Slow(), stop)  # type: ignore[arg-type]
+
+
+def test_what_was_confirmed_is_counted_as_json(run: Run, node: Any, types: Path, fed: Fed) -> None:
+    fed(b'{"mmsi": 1}\n{"mmsi": 2}\n{"mmsi": 2, "_operation": "remove"}\n')
+    done = run("pub", "Vessel", "--types", types, "--json")
+    assert json.loads(done.out) == {"type": "Vessel", "published": 2, "removed": 1}
+    done = run("pub", "--subject", "/a/b", "--data", "x", "--json")
+    assert json.loads(done.out) == {"subject": "/a/b", "published": 1, "removed": 0}

@@ -18,6 +18,7 @@ from skerry.engine.admission import (
 from skerry.limits import (
     AUTHENTICATION_RULE_COUNT_MAX,
     CLIENT_NAME_CHAR_COUNT_MAX,
+    HOUSEHOLD_COUNT_MAX,
     PERMISSION_RULE_COUNT_MAX,
 )
 from skerry.objects.internal import internal_class
@@ -64,7 +65,36 @@ def test_addresses_that_left_are_forgotten() -> None:
         origin = Origin(kind="tcp", host=f"10.0.0.{number}")
         door.arriving(origin)
         door.left(origin)
-    assert (door.present_count, door._present_by_host) == (0, {})
+    assert (door.present_count, door._households, door._deserted) == (0, {}, {})
+
+
+def test_clients_of_one_address_share_a_meter_also_with_those_who_left() -> None:
+    door = admission(updates_per_s_per_address_max=2, burst_s=1)
+    other = Origin(kind="tcp", host="10.9.9.9")
+    for origin in (FAR, FAR, other):
+        door.arriving(origin)
+    first, second, third = door.meter(FAR), door.meter(FAR), door.meter(other)
+    assert [meter.spend(1, 1, 0) is None for meter in (first, second, first)] == [True] * 3
+    assert second.spend(1, 1, 0) == "more than 2 updates a second from one address"
+    assert third.spend(1, 1, 0) is None
+    assert door.meter(UNIX).spend(1, 1, 0) is None
+    for _ in range(2):
+        door.left(FAR)
+    door.arriving(FAR)
+    assert door.meter(FAR).spend(1, 1, 0) is not None
+
+
+def test_so_many_addresses_that_left_are_remembered_and_no_more() -> None:
+    door = admission(bytes_per_s_per_address_max=10)
+    for number in range(HOUSEHOLD_COUNT_MAX + 1):
+        origin = Origin(kind="tcp", host=f"10.0.{number // 256}.{number % 256}")
+        door.arriving(origin)
+        assert door.meter(origin).spend(1, 1000, 0) is None
+        door.left(origin)
+    for host, is_known in (("10.0.0.0", False), ("10.0.0.1", True)):
+        origin = Origin(kind="tcp", host=host)
+        door.arriving(origin)
+        assert (door.meter(origin).spend(1, 1, 0) is not None) is is_known
 
 
 def test_a_thousand_clients_of_one_computer_come_in_by_default() -> None:
@@ -96,6 +126,15 @@ def test_rules_of_the_configuration_are_in_force() -> None:
     assert door.rights(FAR, "tracker").allows("subscribe", "/a")
     assert not door.rights(FAR, "other").allows("subscribe", "/a")
     assert "sesame" not in repr(config)
+
+
+def test_another_configuration_takes_the_place_of_the_first() -> None:
+    door = admission(connection_count_max=1)
+    door.renew(AdmissionConfig(permission=(PermissionRule(verbs=("publish",)),), policy="reject"))
+    assert door.limits == ClientLimits()
+    assert door.rights(FAR, "x").allows("publish", "/a")
+    assert not door.rights(NEAR, "x").allows("subscribe", "/a")
+    assert not door.verdict(FAR, name="x", nonce=None, response="", cnonce="")
 
 
 def test_rules_and_policies_of_clients_are_in_force() -> None:

@@ -317,3 +317,27 @@ def test_a_secret_is_in_no_text_about_a_rule() -> None:
 def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         AuthenticationRule(**fields)
+
+
+def test_rules_of_the_configuration_can_be_renewed_and_those_of_clients_stay() -> None:
+    old, new = (AuthenticationRule(network="10.0.0.0/8", secret=s) for s in ("old", "new"))
+    auth = who(old)
+    auth.set_rule(rule_object(accept=False, client="evil"))
+    auth.set_policy(policy_object(accept=False))
+    auth.renew(former=((old,), None), found=((new,), None))
+    assert (is_let_in(auth, "old"), is_let_in(auth, "new")) == (False, True)
+    assert len(auth._rules) == 2
+    auth.renew(former=((new,), None), found=((), None))
+    assert not is_let_in(auth), "the policy of a client stays"
+    auth.renew(former=((), None), found=((), "accept"))
+    assert is_let_in(auth)
+    auth.renew(former=((), "accept"), found=((), None))
+    assert is_let_in(auth)
+
+
+def test_rules_that_cannot_be_taken_leave_all_as_it_was() -> None:
+    auth = Authentication((), None, rng=None)
+    auth.set_rule(rule_object(accept=False))
+    with pytest.raises(LocalProtocolError):
+        auth.renew(former=((), None), found=((AuthenticationRule(secret="x"),), "accept"))
+    assert not is_let_in(auth)

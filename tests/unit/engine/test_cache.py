@@ -232,3 +232,54 @@ def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads
     come_and_go(1)
     assert shelf.order == [shelf.objects[key_of(Thing(id=number))] for number in (1, 3)]
     assert [entry.place for entry in shelf.objects.values()] == [0, 1]
+
+
+# -- what clients of one address made
+
+
+def made_by(cache: Cache, sender: int, number: int, name: str = "") -> None:
+    cache.apply(update_of(Thing(id=number, name=name), sender=sender), CODEC)
+
+
+def test_objects_of_one_address_are_bounded_together_with_those_of_who_left() -> None:
+    cache = Cache()
+    cache.bound_addresses(count_max=2, bytes_max=CACHE_BYTES_MAX)
+    cache.locate(7, "10.0.0.1")
+    made_by(cache, 7, 1)
+    cache.left(7)
+    cache.locate(8, "10.0.0.1")
+    made_by(cache, 8, 2)
+    with pytest.raises(LimitExceeded, match="count of objects of one address"):
+        made_by(cache, 8, 3)
+    cache.locate(9, "10.0.0.2")
+    made_by(cache, 9, 3)
+    made_by(cache, 5, 4)
+    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    made_by(cache, 8, 5)
+    assert cache.address_share("10.0.0.1")[0] == 2
+
+
+def test_bytes_of_one_address_are_bounded() -> None:
+    cache = Cache()
+    cache.bound_addresses(count_max=10, bytes_max=100)
+    cache.locate(7, "10.0.0.1")
+    cache.locate(8, "10.0.0.1")
+    made_by(cache, 7, 1, "x" * 60)
+    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
+        made_by(cache, 8, 2, "x" * 60)
+    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
+        made_by(cache, 7, 1, "x" * 160)
+    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)
+
+
+def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
+    cache = Cache()
+    for number in (7, 8):
+        cache.locate(number, "10.0.0.1")
+    made_by(cache, 7, 1)
+    for number in (7, 8):
+        cache.left(number)
+    assert cache.address_share("10.0.0.1")[0] == 1
+    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    assert cache.address_share("10.0.0.1") == (0, 0)
+    assert (cache._addresses, cache._present) == ({}, set())

@@ -17,6 +17,7 @@ from skerry.engine.admission import (
     AuthenticationRule,
     ClientLimits,
     Origin,
+    PermissionRule,
 )
 from skerry.engine.cache import Cache
 from skerry.engine.events import ClientWent
@@ -500,6 +501,58 @@ def test_a_client_that_reads_too_slowly_is_cut_and_no_other(
     harbour.check()
 
 
+def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbour]) -> None:
+    limits = {"waiting_bytes_max": 10_000, "waiting_bytes_per_address_max": 11_000}
+    harbour = make_harbour(admission=limited(**limits))
+    here, there = (Origin(kind="tcp", host=f"127.0.0.{number}") for number in (1, 2))
+    slow = [harbour.guest(f"slow {number}", origin=here) for number in range(3)]
+    other, maker = harbour.guest("other", origin=there), harbour.guest("maker")
+    for guest in (*slow, other):
+        guest.join("Boat")
+        guest.pause()
+    maker.publish(Boat(id=1, name="x" * 3000))
+    assert not any(guest.is_cut for guest in slow)
+    maker.publish(Boat(id=2, name="x" * 3000))
+    assert [guest.is_cut_abruptly for guest in slow].count(True) == 2
+    assert not other.is_cut
+    details = [went.detail for went in harbour.events(ClientWent)]
+    assert all(detail.endswith("bytes for all of its address") for detail in details)
+    (left,) = [guest for guest in slow if not guest.is_cut]
+    left.resume()
+    assert ids(left) == [1, 2]
+    left.pause()
+    maker.publish(Boat(id=3, name="x" * 3000))
+    assert not left.is_cut, "what was taken does not count"
+    harbour.check()
+
+
+def test_objects_of_one_address_are_bounded_however_often_it_comes_back(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=limited(object_count_per_address_max=2))
+    here = Origin(kind="tcp", host="127.0.0.1")
+    for number in range(3):
+        guest = harbour.guest("guest", origin=here)
+        guest.publish(Boat(id=number))
+        assert len(guest.refusals()) == (1 if number == 2 else 0)
+        guest.vanish()
+    assert [boat.id for boat in harbour.cached(Boat)] == [0, 1]
+    harbour.guest("unix", origin=Origin(kind="unix")).publish(Boat(id=7))
+    assert [boat.id for boat in harbour.cached(Boat)] == [0, 1, 7]
+    harbour.check()
+
+
+def test_updates_a_second_of_one_address_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=limited(updates_per_s_per_address_max=5))
+    here = Origin(kind="tcp", host="127.0.0.1")
+    for name in ("first", "second"):
+        guest = harbour.guest(name, origin=here)
+        guest.publish(*[Boat(id=number) for number in range(5)])
+        assert guest.is_cut is (name == "second")
+    assert guest.fault.endswith(": more than 5 updates a second from one address")
+    harbour.check()
+
+
 # -- bounds of one client
 
 
@@ -637,3 +690,85 @@ def test_extensions_are_offered_where_they_may_be_used(
     closed = harbour.guest("closed door", has_extensions=False)
     assert (closed.connection.extensions, closed.connection.has_filters) == (0, False)
     assert make_harbour(extensions=False).guest().connection.extensions == 0
+
+
+# -- other rules while it runs
+
+
+def test_other_permissions_hold_at_once_for_who_is_there(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    seer, viewer, maker, late = (harbour.guest(n) for n in ("seer", "viewer", "maker", "late"))
+    plain = harbour.plain("plain")
+    maker.publish(Boat(id=1))
+    for guest in (seer, plain):
+        guest.join("Boat")
+    viewer.open_view(Boat, 1, where="id > 0")
+    late.join("Car")
+    silent = harbour.stranger("silent")
+    rules = (
+        PermissionRule(verbs=("subscribe",), subjects=("/Boat/hidden/...",), allow=False),
+        PermissionRule(verbs=("publish",), subjects=("Boat",), client="maker"),
+        PermissionRule(verbs=("subscribe",), subjects=("Car",)),
+        PermissionRule(verbs=("subscribe",), subjects=("Boat",), client="other"),
+    )
+    harbour.node.renew_admission(AdmissionConfig(permission=rules), harbour.now_ns)
+    harbour.pump()
+    for guest in (seer, viewer, plain):
+        assert guest.is_cut
+        assert guest.fault == "Boat: not permitted any more"
+    assert not late.is_cut
+    maker.publish(Boat(id=2))
+    maker.remove(Boat(id=2))
+    assert maker.refusals() == [("remove", "Boat: not permitted")]
+    assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
+    assert not silent.is_cut
+    silent.join("Boat")
+    assert silent.refusals() == [("subscribe", "Boat: not permitted")]
+    harbour.check()
+
+
+def test_subjects_that_are_hidden_from_now_on_are_not_told(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    seer.join("Boat")
+    maker.publish(Boat(id=1), subject="/hidden/1")
+    rules = (
+        PermissionRule(verbs=("all",), subjects=("/hidden/...",), client="seer", allow=False),
+        PermissionRule(verbs=("all",)),
+    )
+    harbour.node.renew_admission(AdmissionConfig(permission=rules), harbour.now_ns)
+    maker.publish(Boat(id=1, name="x"), subject="/hidden/1")
+    maker.publish(Boat(id=2))
+    assert ids(seer) == [1, 2]
+    assert not seer.is_cut
+    assert harbour.row("Boat").refused == 1
+    harbour.check()
+
+
+def test_what_a_client_described_in_vain_is_taken_up_when_it_may(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    nobody = AdmissionConfig(permission=(PermissionRule(verbs=("clear",)),))
+    harbour = make_harbour(admission=Admission(nobody, rng=Random(1)))
+    guest = harbour.guest()
+    guest.publish(Boat(id=1))
+    assert guest.refusals() == [("publish", "Boat: not permitted")]
+    other = skerry.define_types("struct Boat { 1: [key] uint32 id; }").Boat
+    second, broken = harbour.guest("second"), harbour.guest("broken")
+    second.publish(other(id=1))
+    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Missing")
+    broken.send("StructDescriptorData", name="Wreck", properties=[part])
+    assert not broken.is_cut
+    harbour.node.renew_admission(AdmissionConfig(), harbour.now_ns)
+    guest.publish(Boat(id=2))
+    assert [boat.id for boat in harbour.cached(Boat)] == [2]
+    assert not guest.is_cut
+    assert "Missing" in broken.fault
+    second.publish(other(id=3))
+    assert [what for what, _ in second.refusals()] == ["publish", "describe"]
+    assert harbour.node.statistics().conflict_count == 1
+    harbour.check()

@@ -432,17 +432,17 @@ def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour])
 
 
 @pytest.mark.slow
-def test_a_cache_of_many_megabytes_is_told_to_a_client_that_takes_it_slowly(
+def test_a_cache_of_a_hundred_megabytes_is_told_to_a_client_that_takes_it_slowly(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
     maker, reader = harbour.guest("maker"), harbour.guest("reader")
     bulk = "x" * 1_000_000
-    for number in range(20):
+    for number in range(101):
         maker.publish(Boat(id=number, name=bulk))
     reader.connection.join("Boat", 0.0)
     peak = 0
-    while len(reader.items("Boat")) < 20:
+    while len(reader.items("Boat")) < 101:
         harbour.carry()
         reader.pause()
         harbour.node.advance(harbour.now_ns)
@@ -452,5 +452,5 @@ def test_a_cache_of_many_megabytes_is_told_to_a_client_that_takes_it_slowly(
     harbour.pump()
     assert peak < 2_500_000, "it never waits in the node"
     assert not reader.is_cut
-    assert reader.counts_down("Boat") == list(reversed(range(20)))
+    assert reader.counts_down("Boat") == list(reversed(range(101)))
     harbour.check()

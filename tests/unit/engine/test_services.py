@@ -18,6 +18,7 @@ from skerry.engine.admission import (
 )
 from skerry.engine.persistence import Journal
 from skerry.errors import LocalProtocolError
+from skerry.limits import SET_ASIDE_BYTES_MAX
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ALIVE_MARK
@@ -395,6 +396,115 @@ def test_a_subject_of_its_own_is_no_way_around(guarded: Harbour) -> None:
     low.publish(Boat(id=3), subject="/mine/3")
     assert [what for what, _ in low.refusals()] == ["publish", "publish"]
     assert [boat.id for boat in guarded.cached(Boat)] == [3, 9]
+
+
+HIDDEN = (
+    PermissionRule(verbs=("all",), client="high"),
+    PermissionRule(verbs=("all",), subjects=("/Boat/secret/...",), allow=False),
+    PermissionRule(verbs=("publish", "subscribe", "remove"), subjects=("Boat",)),
+)
+
+
+def test_an_object_is_not_taken_away_from_where_a_client_may_not_publish(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=admission(*HIDDEN))
+    low, high = harbour.guest("low"), harbour.guest("high")
+    low.join("/Boat/*")
+    high.publish(Boat(id=7, name="hidden"), subject="/Boat/secret/7")
+    low.publish(Boat(id=7))
+    low.remove(Boat(id=7))
+    assert low.refusals() == [
+        ("publish", "Boat: not permitted"),
+        ("remove", "Boat: not permitted"),
+    ]
+    assert low.objects(Boat) == []
+    assert harbour.cached(Boat) == [Boat(id=7, name="hidden")]
+    high.publish(Boat(id=7), subject="/Boat/7")
+    low.publish(Boat(id=7, name="seen"))
+    low.remove(Boat(id=7))
+    assert len(low.refusals()) == 2
+    assert harbour.cached(Boat) == []
+    harbour.check()
+
+
+def test_an_object_without_its_key_is_a_fault_whoever_sends_it(guarded: Harbour) -> None:
+    low = guarded.guest("low")
+    low.publish(Boat(id=1))
+    header = Header("Boat")
+    header.attributes = 4
+    low.say(header, b"\xa1\x02\x61x")
+    assert low.fault == "Boat: the key is not complete"
+
+
+def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:
+    squatter = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
+    stranger, guest = harbour.guest("stranger", origin=ELSEWHERE), harbour.guest()
+    stranger.describe(squatter)
+    assert "Boat" not in harbour.node.registry
+    guest.publish(Boat(id=1))
+    assert guest.refusals() == []
+    assert harbour.node.registry["Boat"] == Boat.descriptor
+    assert harbour.node.statistics().conflict_count == 0
+    stranger.publish(squatter(id="x"))
+    assert stranger.refusals() == [("publish", "Boat: not permitted")]
+
+
+def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour) -> None:
+    low, high = guarded.guest("low"), guarded.guest("high")
+    high.publish(Boat(id=1), Car(id=1), Log(id=1))
+    low.send("DotsDescriptorRequest")
+    described = [message.name for message in low.messages("StructDescriptorData")]
+    assert described == ["Place", "Boat", "Car"]
+
+
+def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour) -> None:
+    low, watcher = guarded.guest("low"), guarded.guest("high")
+    watcher.join("StructDescriptorData")
+    low.connection.describe(Boat.descriptor, 0.0)
+    low.connection.describe(Log.descriptor, 0.0)
+    guarded.pump()
+    registry = guarded.node.registry
+    assert [name in registry for name in ("Kind", "Place", "Boat", "Log")] == [True] * 3 + [False]
+    names = {message.name for message in watcher.messages("StructDescriptorData")}
+    assert names == {"Place", "Boat"}
+    low.publish(Boat(id=1, place=TYPES.Place(lat=1.0, kind=TYPES.Kind.cargo)))
+    assert low.refusals() == []
+    assert len(guarded.cached(Boat)) == 1
+
+
+def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=admission(*RULES))
+    low, high = harbour.guest("low"), harbour.guest("high")
+    describe_struct, field = (
+        internal_class("StructDescriptorData"),
+        internal_class("StructPropertyData"),
+    )
+    for number in range(900):
+        used = f"P{number - 1}" if number else "bool"
+        part = field(name="x", tag=1, isKey=False, type=used)
+        low.connection.send_message(describe_struct(name=f"P{number}", properties=[part]), 0.0)
+    part = field(name="x", tag=1, isKey=False, type="vector<P899>")
+    low.send("StructDescriptorData", name="Boat", properties=[part])
+    assert low.is_cut
+    assert "deep" in low.fault
+    assert not high.is_cut
+
+
+def test_descriptions_that_are_set_aside_are_bounded(guarded: Harbour) -> None:
+    low, plain = guarded.guest("low"), guarded.plain("plain")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 4), tag=1, isKey=True, type="bool")
+    for guest in (low, plain):
+        for number in range(3):
+            guest.send("StructDescriptorData", name=f"T{number}", properties=[long])
+        assert not guest.is_cut
+        assert guest.refusals() == []
+        guest.send("StructDescriptorData", name="T3", properties=[long])
+    assert low.refusals() == [("describe", "T3: not permitted")]
+    assert plain.is_cut
 
 
 def test_everybody_may_say_of_itself_that_it_runs(guarded: Harbour) -> None:

@@ -11,11 +11,12 @@ import pytest
 import skerry
 from skerry.engine.events import TypeAdopted, TypeConflict
 from skerry.engine.persistence import Journal, StoredObject, StoredType, store_type
+from skerry.engine.types import common_fields
 from skerry.objects.base import key_of
 from skerry.schema.model import StructType
 
 if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Harbour
+    from tests.unit.engine.conftest import Guest, Harbour
 
 
 def types(text: str) -> Any:
@@ -301,3 +302,145 @@ def test_what_is_lost_by_a_new_definition_is_told(make_harbour: Callable[..., Ha
     (adopted,) = harbour.events(TypeAdopted)
     assert len(adopted.losses) == 1
     assert "trip" in adopted.losses[0]
+
+
+# -- two definitions, one of them with a program that speaks plain DOTS
+
+WIDE = types(
+    """
+    enum Rig { 1: sloop, 2: ketch }
+    struct Berth { 1: uint32 pier; 2: string note; }
+    struct Ship { 1: [key] uint32 id; 2: string name; 3: string more; 4: Berth berth; 5: Rig rig; }
+    """
+)
+LONG = "y" * 100
+
+
+def tags_of(guest: Guest, name: str = "Ship") -> list[list[int]]:
+    """The tags that came with each object of a type."""
+    return [sorted(WIDE.Ship.decode(i.payload).attributes) for i in guest.items(name)]
+
+
+def narrow(text: str) -> Any:
+    return types(text).Ship
+
+
+NARROW = "struct Ship { 1: [key] uint32 id; 2: string name; }"
+
+
+def test_a_plain_guest_is_told_the_fields_that_it_described_and_no_other(harbour: Harbour) -> None:
+    guest, maker, late = harbour.plain("old"), harbour.guest("maker"), harbour.plain("late")
+    maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG))
+    guest.describe(narrow(NARROW))
+    guest.join("Ship")
+    late.join("Ship")
+    maker.publish(WIDE.Ship(id=2, name="Anne", more=LONG))
+    maker.publish(WIDE.Ship(id=2, more=LONG))
+    maker.remove(WIDE.Ship(id=2))
+    assert tags_of(guest) == [[1, 2], [1, 2], [1], [1]]
+    assert [int(item.header.attributes) for item in guest.items("Ship")] == [6, 6, 2, 2]
+    assert tags_of(late) == [[1, 2, 3], [1, 2, 3], [1, 3], [1]]
+    assert not guest.is_cut
+
+
+def test_a_plain_guest_with_another_definition_is_told_by_patterns_views_and_late(
+    harbour: Harbour,
+) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG))
+    guest.describe(narrow(NARROW))
+    guest.join("/Ship/*")
+    guest.open_view(narrow(NARROW), 7, where="name like 'M%'")
+    assert [len(item.payload) < 20 for item in guest.heard if item.header.type_name == "Ship"] == [
+        True,
+        True,
+    ]
+    guest.forget()
+    guest.join("Ship", is_conflated=True)
+    guest.forget()
+    guest.pause()
+    for number in range(3_000):
+        maker.post(WIDE.Ship(id=2, name=f"Anne {number}", more=LONG))
+    harbour.pump()
+    guest.resume()
+    assert tags_of(guest)
+    assert all(tags == [1, 2] for tags in tags_of(guest))
+
+
+def test_a_plain_guest_whose_keys_are_others_is_told_nothing_of_the_type(harbour: Harbour) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, name="Mary"))
+    guest.describe(narrow("struct Ship { 1: [key] string id; 2: string name; }"))
+    guest.join("Ship")
+    guest.open_view(WIDE.Ship, 7, where="id > 0")
+    maker.publish(WIDE.Ship(id=2, name="Anne"))
+    assert guest.items("Ship") == guest.items("Ship", 7) == []
+    assert not guest.is_cut
+    assert harbour.row("Ship").refused == 1
+
+
+def test_a_view_ends_with_the_definition_it_was_of(harbour: Harbour) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, name="Mary"))
+    guest.open_view(WIDE.Ship, 7, where="id > 0")
+    guest.connection.forget_described("Ship")
+    guest.describe(narrow("struct Ship { 1: [key] string id; 2: string name; }"))
+    guest.forget()
+    maker.publish(WIDE.Ship(id=2, name="Anne"))
+    assert guest.items("Ship", 7) == []
+
+
+def test_a_part_with_another_definition_is_left_out_for_a_plain_guest(harbour: Harbour) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, name="Mary", berth=WIDE.Berth(pier=3, note=LONG)))
+    old = narrow(
+        """
+        enum Rig { 1: sloop, 2: ketch, 3: yawl }
+        struct Berth { 1: uint32 pier; }
+        struct Ship { 1: [key] uint32 id; 2: string name; 3: string more; 4: Berth berth;
+            5: Rig rig; }
+        """
+    )
+    guest.describe(old)
+    guest.join("Ship")
+    assert tags_of(guest) == [[1, 2]]
+    # All elements that are in use it has, and one more.
+    maker.publish(WIDE.Ship(id=1, rig=WIDE.Rig.ketch))
+    assert tags_of(guest) == [[1, 2], [1, 5]]
+
+
+def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
+    harbour: Harbour,
+) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, more=LONG))
+    guest.describe(narrow(NARROW))
+    guest.connection.forget_described("Ship")
+    guest.describe(WIDE.Ship)
+    guest.join("Ship")
+    assert tags_of(guest) == [[1, 3]]
+
+
+@pytest.mark.parametrize(
+    ("other", "common"),
+    [
+        ("struct Ship { 1: [key] uint32 id; 2: string name; }", 0b110),
+        ("struct Ship { 1: [key] uint32 id; 2: float64 name; 9: bool x; }", 0b10),
+        ("struct Ship { 1: [key] uint32 id; 2: [key] string name; }", 0),
+        ("struct Ship { 1: uint32 id; 2: string name; }", 0),
+        ("struct Ship { 2: string name; }", 0),
+    ],
+)
+def test_what_two_definitions_have_in_common(other: str, common: int) -> None:
+    assert common_fields(WIDE.Ship.descriptor, narrow(other).descriptor, frozenset()) == common
+
+
+def test_definitions_of_an_enum_have_all_in_common_or_nothing() -> None:
+    known = WIDE.Rig.descriptor
+    more = types("enum Rig { 1: sloop, 2: ketch, 3: yawl }").Rig.descriptor
+    less = types("enum Rig { 1: sloop }").Rig.descriptor
+    assert common_fields(known, more, frozenset()) == -1
+    assert common_fields(known, less, frozenset()) == 0
+    assert common_fields(known, WIDE.Ship.descriptor, frozenset()) == 0
+    assert common_fields(WIDE.Ship.descriptor, known, frozenset()) == 0
+    assert common_fields(WIDE.Ship.descriptor, WIDE.Ship.descriptor, frozenset()) == -1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -154,3 +157,50 @@ def test_password_stays_out_of_the_error(text: str) -> None:
         parse_endpoint(text)
     assert "secret" not in str(caught.value)
     assert "ship" in caught.value.key
+
+
+# -- sockets that have the number of a process in their names
+
+
+def test_a_socket_may_have_the_number_of_the_process_in_its_name() -> None:
+    place = parse_endpoint("uds:/run/dotsd_{pid}?extensions=off")
+    assert place.path == f"/run/dotsd_{os.getpid()}"
+    assert place.text == f"uds:/run/dotsd_{os.getpid()}"
+
+
+def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> None:
+    pattern = f"uds:{tmp_path}/dotsd_*"
+    with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+        parse_endpoint(pattern)
+    (tmp_path / "dotsd_1").write_text("no socket", encoding="utf-8")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(f"{tmp_path}/dotsd_2")
+    with listening(tmp_path / "dotsd_3"):
+        place = parse_endpoint(pattern)
+        assert (place.path, place.text) == (f"{tmp_path}/dotsd_3", f"uds:{tmp_path}/dotsd_3")
+        several = pytest.raises(ConfigError, match=r"dotsd_3, .*dotsd_4; name one of them")
+        with listening(tmp_path / "dotsd_4"), several:
+            parse_endpoint(pattern)
+
+
+def test_a_star_that_is_escaped_is_a_star() -> None:
+    assert parse_endpoint("uds:/run/dotsd_%2A").path == "/run/dotsd_*"
+
+
+def test_a_socket_with_no_more_room_for_visitors_is_alive(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as full, ExitStack() as visitors:
+        full.bind(f"{tmp_path}/dotsd_1")
+        full.listen(0)
+        for _ in range(2):
+            visitor = visitors.enter_context(socket.socket(socket.AF_UNIX))
+            visitor.setblocking(False)
+            with suppress(BlockingIOError):
+                visitor.connect(f"{tmp_path}/dotsd_1")
+        assert parse_endpoint(f"uds:{tmp_path}/*").path == f"{tmp_path}/dotsd_1"
+
+
+def listening(path: Path) -> socket.socket:
+    made = socket.socket(socket.AF_UNIX)
+    made.bind(str(path))
+    made.listen()
+    return made

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.runtime.loops import LoopKind, run_loop
+from skerry.runtime.loops import LoopKind, new_loop, run_loop
 
 HAS_UVLOOP = importlib.util.find_spec("uvloop") is not None
 
@@ -55,6 +55,16 @@ def test_loop_of_asyncio_is_used_where_uvloop_is_not_installed(
     monkeypatch.setitem(sys.modules, "uvloop", None)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert loop_of("auto") == "asyncio"
+
+
+@pytest.mark.parametrize("kind", ["asyncio", "auto"])
+def test_loop_to_be_run_in_pieces_is_of_the_same_kind(kind: LoopKind) -> None:
+    loop = new_loop(kind)
+    try:
+        assert type(loop).__module__.partition(".")[0] == loop_of(kind)
+        assert loop.run_until_complete(asyncio.sleep(0, 7)) == 7
+    finally:
+        loop.close()
 
 
 def test_uvloop_that_is_wanted_and_not_installed_is_an_error(

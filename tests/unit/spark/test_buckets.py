@@ -19,6 +19,8 @@ from skerry.spark.buckets import (
 
 AT_NS = 1_794_751_387_123_456_789
 """2026-11-15T14:03:07.123456789Z"""
+FIRST_NS = -(2**63)
+"""The earliest instant that a row can have."""
 
 
 def test_bucket_begins_at_a_multiple_of_its_length() -> None:
@@ -32,7 +34,7 @@ def test_bucket_begins_at_a_multiple_of_its_length() -> None:
 def test_columns_name_parts_in_utc_whatever_the_session_says(spark: Any) -> None:
     from pyspark.sql import functions as F  # noqa: N812
 
-    frame = spark.createDataFrame([(AT_NS,), (-1,)], "ns bigint")
+    frame = spark.createDataFrame([(AT_NS,), (-1,), (FIRST_NS,), (None,)], "ns bigint")
     ns = F.col("ns")
     zone = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
@@ -55,4 +57,13 @@ def test_columns_name_parts_in_utc_whatever_the_session_says(spark: Any) -> None
             AT_NS // 1000,
         ),
         ("1969-12-31", "1969-12-31T23", "1969-12-31T2350", -DAY_NS, -1),
+        # The day in which it lies begins before there are numbers.
+        (
+            "1677-09-22",
+            "1677-09-22T00",
+            "1677-09-22T0000",
+            -(-FIRST_NS // DAY_NS) * DAY_NS,
+            -(-FIRST_NS // 1000),
+        ),
+        (None,) * 5,
     ]

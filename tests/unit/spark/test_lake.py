@@ -34,6 +34,7 @@ def test_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
         changes=(change("links", file, removed=("old",)),),
         notices=("said",),
         row_count=3,
+        damaged=("a.arrow",),
     )
     lake.write_plan(plan)
     assert lake.last_plan() == plan

@@ -30,15 +30,23 @@ __all__ = ["run"]
 @tables_option
 @spark_options
 @metrics_option
+@click.option("--strict", is_flag=True, help="Fail when a segment is damaged.")
 @json_option
 def run(
-    *, recordings: str, tables: str, choice: SparkChoice, metrics: str | None, as_json: bool
+    *,
+    recordings: str,
+    tables: str,
+    choice: SparkChoice,
+    metrics: str | None,
+    strict: bool,
+    as_json: bool,
 ) -> None:
     """Bring all that is recorded into the tables, and end.
 
     What was brought in before is not done again, so it may be called as often as one likes. It may
     be stopped at any moment, by Ctrl-C or by kill -9; the next run goes on from there. A recording
-    that is being written gives its closed segments.
+    that is being written gives its closed segments. What is damaged is told and passed over: it is
+    a gap in the table raw, and all the rest comes in, also with --strict.
 
     \b
     Examples:
@@ -66,7 +74,19 @@ def run(
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:
         output.json_line(
-            {"rows": done.row_count, "batches": done.batch_count, "backlog": done.backlog_rows}
+            {
+                "rows": done.row_count,
+                "batches": done.batch_count,
+                "backlog": done.backlog_rows,
+                "damaged": done.damaged_count,
+            }
         )
     else:
         output.line(f"{tables}: {summary_text(done)}")
+    if strict and done.damaged_count:
+        output.error(f"{_segments(done.damaged_count)} damaged; the rest is in the tables")
+        click.get_current_context().exit(1)
+
+
+def _segments(segments: int) -> str:
+    return "1 segment is" if segments == 1 else f"{segments:,} segments are"

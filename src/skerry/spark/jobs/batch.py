@@ -23,7 +23,7 @@ from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.options import read_options
 from skerry.spark.planning import dropped, runs, segments
 from skerry.spark.reading import read_here
-from skerry.spark.schema import spark_schema
+from skerry.spark.schema import no_rows, spark_schema
 from skerry.spark.schema_text import schema_to_text
 from skerry.spark.session import is_in_this_process
 from skerry.spark.source import shape_of
@@ -99,6 +99,9 @@ class _Input:
             lines = {(name, line) for name, first, stop in ranges for line in range(first, stop)}
             found = ((r, s) for r, s in self.segments if (r.id, s.line) in lines)
             table = read_here(runs(found, shape.wanted), shape, gaps_and=gaps_and)
+            if table is not None and not table.num_rows:
+                # All of it was damaged. Spark cannot make a frame of times without any.
+                return no_rows(spark, spark_schema(shape.schema))
             if table is not None:
                 return in_one_task(spark.createDataFrame(table, spark_schema(shape.schema)))
         return spark.read.format("skerry").options(**options).load()
@@ -149,7 +152,8 @@ def _planned(source: _Input, last: Plan, *, at_once: int) -> Plan:
             states[staged.state.table] = staged.state
             changes |= {change.table: change for change in staged.changes}
             row_count += staged.row_count
-    raw = _stage_raw(source, content, label)
+    damaged = damaged_segments(lake.spark, [segment for _, segment in source.segments])
+    raw = _stage_raw(source, content, label, damaged)
     if raw is not None:
         changes["raw"] = raw
         row_count += sum(file.rows for file in raw.added)
@@ -158,9 +162,14 @@ def _planned(source: _Input, last: Plan, *, at_once: int) -> Plan:
         number=number,
         types=states,
         changes=tuple(changes.values()),
-        notices=content.notices,
+        notices=(*content.notices, *map(_damage_notice, sorted(damaged))),
         row_count=row_count,
+        damaged=tuple(sorted(damaged)),
     )
+
+
+def _damage_notice(name: str) -> str:
+    return f"segment {name} is damaged; what is missing is a gap in the table raw"
 
 
 def _stage_type(
@@ -171,11 +180,13 @@ def _stage_type(
     return stage_type(source.lake, state, rows, intervals, label=label)
 
 
-def _stage_raw(source: _Input, content: Content, label: str) -> Change | None:
+def _stage_raw(
+    source: _Input, content: Content, label: str, damaged: Iterable[str]
+) -> Change | None:
     """Gaps, and rows that nobody described."""
     lake = source.lake
     undescribed = {name for name, _ in content.undescribed}
-    names = damaged_segments(lake.spark, [segment for _, segment in source.segments])
+    names = set(damaged)
     for _, segment in source.segments:
         if "" in segment.types or not undescribed.isdisjoint(segment.types):
             names.add(segment.name)

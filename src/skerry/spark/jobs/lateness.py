@@ -34,7 +34,7 @@ from skerry.spark.transforms.order import (
 if TYPE_CHECKING:
     from skerry.spark.lake import Lake, TypeState
 
-__all__ = ["Moved", "Rebuilding", "Reordered", "rebuilding", "reordered"]
+__all__ = ["Moved", "Rebuilding", "Reordered", "rebuilding", "reordered", "stale_snapshots"]
 
 
 # -- updates
@@ -189,14 +189,6 @@ class Rebuilding:
         is_untouched = F.col("since_ns").isNull() | (F.col("valid_to_ns") < F.col("since_ns"))
         return joined.where(is_untouched).drop("since_ns")
 
-    def snapshot_files(self) -> tuple[str, ...]:
-        """The files of snapshots that say what is not so any more."""
-        table = self.lake.table(f"snapshots/{self.state.table}")
-        return tuple(
-            file.path
-            for file in table.files(lambda file: int(file.parts["until_ns"] or 0) > self.since_ns)
-        )
-
     def _joined(self, kind: str, touched: DataFrame, *, has_place: bool = False) -> DataFrame:
         rows = self.lake.rows(kind, self.state, has_place=has_place)
         return rows.join(touched, on=list(OBJECT), how="inner")
@@ -245,3 +237,13 @@ def rebuilding(
         moved=moved,
         since_ns=first.since_ns,
     )
+
+
+def stale_snapshots(lake: Lake, state: TypeState, since_ns: int) -> tuple[str, ...]:
+    """The files of snapshots that are not right any more when states change from an instant on.
+
+    These need not be known objects: one that nobody had heard of is missing in them.
+    """
+    table = lake.table(f"snapshots/{state.table}")
+    found = table.files(lambda file: int(file.parts["until_ns"] or 0) > since_ns)
+    return tuple(file.path for file in found)

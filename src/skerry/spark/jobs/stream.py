@@ -49,6 +49,8 @@ class Progress:
     stages_total: int
     """Tasks of the stages that run now."""
     notices: tuple[str, ...] = ()
+    damaged_count: int = 0
+    """Segments with a damaged batch, of all batches."""
 
 
 class _EndedEarly(Exception):
@@ -78,6 +80,7 @@ class Stream:
         self._rows = 0
         self._rate = 0.0
         self._notices: tuple[str, ...] = ()
+        self._damaged = 0
         self._seen: dict[str, int] = {}
         self._is_busy = False
         self._is_ending = False
@@ -137,6 +140,7 @@ class Stream:
             stages_done=done,
             stages_total=total,
             notices=self._notices,
+            damaged_count=self._damaged,
         )
 
     def _known(self) -> dict[str, int]:
@@ -173,6 +177,7 @@ class Stream:
         self._rows += plan.row_count
         self._rate = plan.row_count * 1e9 / max(1, monotonic_ns() - started_ns)
         self._notices += plan.notices
+        self._damaged += len(plan.damaged)
 
     def _brought_in(self, batch: int) -> Plan:
         if self._is_ending:

@@ -20,7 +20,13 @@ from pyspark.sql import functions as F  # noqa: N812
 from skerry.spark.buckets import MINUTE_NS, bucket_column, hour_column
 from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
 from skerry.spark.delta import Change, DataFile, read_files
-from skerry.spark.jobs.lateness import Moved, Rebuilding, rebuilding, reordered
+from skerry.spark.jobs.lateness import (
+    Moved,
+    Rebuilding,
+    rebuilding,
+    reordered,
+    stale_snapshots,
+)
 from skerry.spark.lake import Lake, TypeState, delta_schema
 from skerry.spark.schema import quoted, spark_schema
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
@@ -91,6 +97,8 @@ class _TypeBatch:
         self._update_count = sum(file.rows for file in files)
         if self.state.is_cached:
             self._stage_states(self._staged(files), survey, moved)
+            # Also where nothing is late for its own object, it may be so for a snapshot of all.
+            self._drop_snapshots(min(file.low["order_ns"] for file in files))
         self._widen()
         new = self._update_count
         new -= 0 if moved is None else moved.row_count
@@ -218,7 +226,13 @@ class _TypeBatch:
         files = late.history_files(touched)
         self._stage_merged(states, touched, late.history_kept(touched, files))
         self._change("history", [], tuple(file.path for file in files))
-        self._change("snapshots", [], late.snapshot_files())
+        self._drop_snapshots(late.since_ns)
+
+    def _drop_snapshots(self, since_ns: int) -> None:
+        was = self.changes.get("snapshots")
+        dropped = () if was is None else was.removed
+        stale = stale_snapshots(self.lake, self.state, since_ns)
+        self._change("snapshots", [], tuple(path for path in stale if path not in dropped))
 
     def _stage_merged(
         self,

@@ -46,6 +46,8 @@ class AlarmConfig:
     """A publisher of every minute that is silent for so many has stalled."""
     nagging_share_min: float = 0.05
     """Retransmissions for each datagram."""
+    nagging_retransmissions_min: int = 5
+    """Fewer in a minute are chance: a quiet group has few datagrams to compare them with."""
     clock_back_ms_min: float = 100.0
     """A clock that is set steadily makes smaller steps."""
     sender_ahead_ms_min: float = 1000.0
@@ -183,7 +185,10 @@ def _nagging(config: AlarmConfig) -> Column:
     words = "%,d of %,d datagrams had to be sent again"
     evidence = F.format_string(words, "retransmissions", "datagrams")
     score = share / config.nagging_share_min
-    return _mark("nagging", share >= config.nagging_share_min, score, evidence)
+    is_nagging = (share >= config.nagging_share_min) & (
+        F.col("retransmissions") >= config.nagging_retransmissions_min
+    )
+    return _mark("nagging", is_nagging, score, evidence)
 
 
 def _loss() -> Column:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
+from skerry.schema.internal import LINK_TYPE
 from skerry.spark.transforms import alarms, links, rates, sessions
 from skerry.spark.transforms.events import events
 
@@ -60,7 +61,7 @@ def _rates(inputs: Inputs) -> DataFrame:
 
 
 def _links(inputs: Inputs) -> DataFrame:
-    return links.build(_events(inputs), inputs.updates(links.TOLD_TYPE))
+    return links.build(_events(inputs), inputs.updates(LINK_TYPE))
 
 
 def _sessions(inputs: Inputs) -> DataFrame:
@@ -68,7 +69,7 @@ def _sessions(inputs: Inputs) -> DataFrame:
         _built(inputs, links.NAME),
         inputs.updates("DotsClient"),
         inputs.updates("DotsDaemonStatus"),
-        inputs.updates(links.TOLD_TYPE),
+        inputs.updates(LINK_TYPE),
     )
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from skerry.ids import NODE_CLIENT
+from skerry.spark.buckets import floor_column
 
 __all__ = [
     "CREATE",
@@ -90,7 +91,8 @@ def day_of(moment: Column) -> Column:
 def latency_ms() -> Column:
     """How long an event was on its way; null where nothing says so, or it had no way to go."""
     is_own = (F.col("sender") == NODE_CLIENT) & (F.col("source") != "distributor")
-    return F.when(~is_own, (F.col("time_ns") - F.col("sent_ns")) / 1e6)
+    # A publisher may write what it likes; of what is centuries away nobody knows how long it took.
+    return F.when(~is_own, F.try_subtract("time_ns", "sent_ns") / 1e6)
 
 
 def with_columns(frame: DataFrame, schema: T.StructType) -> DataFrame:
@@ -127,4 +129,4 @@ def _ordered(frame: DataFrame) -> DataFrame:
 
 def _whole(number: Column, divisor: int) -> Column:
     """Divided and rounded down, also below zero."""
-    return F.call_function("div", number - F.pmod(number, F.lit(divisor)), F.lit(divisor))
+    return F.call_function("div", floor_column(number, divisor), F.lit(divisor))

@@ -14,6 +14,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from skerry.codec.envelope import DISTRIBUTOR
 from skerry.ids import NODE_CLIENT
+from skerry.schema.internal import LINK_TYPE
 from skerry.spark.schema import no_rows
 from skerry.spark.transforms.events import (
     GAP,
@@ -26,13 +27,12 @@ from skerry.spark.transforms.events import (
 )
 from skerry.spark.transforms.losses import missing
 
-__all__ = ["NAME", "PARTITION", "SCHEMA", "TOLD", "TOLD_TYPE", "build"]
+__all__ = ["NAME", "PARTITION", "SCHEMA", "TOLD", "build"]
 
 NAME: Final = "links"
 PARTITION: Final = "hour"
-TOLD_TYPE: Final = "SkerryLink"
-"""The type by which recorders and nodes tell how well updates arrive."""
 _LINK: Final = ("order_ns", "space", "source", "sender", "node")
+_MEASURED: Final = ("last_ns", "datagrams", "retransmissions", "roundTrips", "waited_ms")
 
 SCHEMA: Final = T.StructType(
     [
@@ -69,6 +69,7 @@ TOLD: Final = T.StructType(
         T.StructField("node", T.LongType()),
         T.StructField("carrier", T.StringType()),
         T.StructField("senderNumber", T.LongType()),
+        T.StructField("receiver", T.StringType()),
         T.StructField("datagrams", T.LongType()),
         T.StructField("retransmissions", T.LongType()),
         T.StructField("roundTrips", T.LongType()),
@@ -91,7 +92,7 @@ def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
             F.sum("payload_bytes").alias("bytes"),
             F.array_sort(F.collect_set("type")).alias("types"),
             instant(F.min("order_ns")).alias("first"),
-            instant(F.max("order_ns")).alias("last"),
+            instant(F.max(F.greatest("order_ns", "last_ns"))).alias("last"),
             F.percentile("latency_ms", F.lit(0.5)).alias("latency_p50_ms"),
             F.percentile("latency_ms", F.lit(0.9)).alias("latency_p90_ms"),
             F.percentile("latency_ms", F.lit(0.99)).alias("latency_p99_ms"),
@@ -99,8 +100,9 @@ def build(events: DataFrame, told: DataFrame | None = None) -> DataFrame:
             F.coalesce(F.sum("gap.missing"), F.lit(0)).alias("lost"),
             F.count("gap").alias("gaps"),
             F.array_sort(F.collect_set("gap.reason")).alias("gap_reasons"),
-            F.sum("datagrams").alias("datagrams"),
-            F.sum("retransmissions").alias("retransmissions"),
+            # Several recorders of one group hear the same; who heard most tells what there was.
+            F.max("datagrams").alias("datagrams"),
+            F.max("retransmissions").alias("retransmissions"),
             (F.sum("waited_ms") / F.nullif(F.sum("roundTrips"), F.lit(0))).alias("round_trip_ms"),
             F.max("clock_back_ms").alias("clock_back_ms"),
             F.max("sender_ahead_ms").alias("sender_ahead_ms"),
@@ -114,9 +116,9 @@ def _said(events: DataFrame) -> DataFrame:
     latency = latency_ms()
     # `order_ns` is the latest time that the node has seen, so what is behind it was stamped by a
     # clock that went back.
-    back_ms = (F.col("order_ns") - F.col("time_ns")) / 1e6
+    back_ms = F.try_subtract("order_ns", "time_ns") / 1e6
     # What a recorder notes of a sender that sender did not say. What a node notes, it said.
-    is_note = (F.col("type") == TOLD_TYPE) & (F.col("sender") != NODE_CLIENT)
+    is_note = (F.col("type") == LINK_TYPE) & (F.col("sender") != NODE_CLIENT)
     return events.where(~F.col("operation").isin(GAP, SNAPSHOT) & ~is_note).select(
         *_LINK,
         "type",
@@ -141,15 +143,21 @@ def _gaps(events: DataFrame) -> DataFrame:
 
 
 def _measured(spark: SparkSession, told: DataFrame | None) -> DataFrame:
+    """What each receiver tells of each sender, a row by the minute."""
     rows = no_rows(spark, TOLD) if told is None else with_columns(told, TOLD)
-    return rows.where(F.col("carrier").isNotNull() & F.col("senderNumber").isNotNull()).select(
-        "order_ns",
-        "space",
-        F.col("carrier").alias("source"),
-        F.col("senderNumber").alias("sender"),
-        "node",
-        "datagrams",
-        "retransmissions",
-        "roundTrips",
-        (F.col("roundTripTime") * F.col("roundTrips") * 1000).alias("waited_ms"),
+    waited_ms = F.col("roundTripTime") * F.col("roundTrips") * 1000
+    return (
+        rows.where(F.col("carrier").isNotNull() & F.col("senderNumber").isNotNull())
+        .withColumn("source", F.col("carrier"))
+        .withColumn("sender", F.col("senderNumber"))
+        .groupBy(minute_of(F.col("order_ns")), "space", "source", "sender", "node", "receiver")
+        .agg(
+            F.min("order_ns").alias("order_ns"),
+            F.max("order_ns").alias("last_ns"),
+            F.sum("datagrams").alias("datagrams"),
+            F.sum("retransmissions").alias("retransmissions"),
+            F.sum("roundTrips").alias("roundTrips"),
+            F.sum(waited_ms).alias("waited_ms"),
+        )
+        .select(*_LINK, *_MEASURED)
     )

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from skerry.spark.delta import Change
-from skerry.spark.jobs.lateness import Rebuilding
+from skerry.spark.jobs.lateness import stale_snapshots
 from skerry.spark.lake import Lake, delta_schema
 from tests.unit.spark.deltas import data_file
 from tests.unit.spark.test_lake import STATE
@@ -36,13 +36,6 @@ def test_snapshots_that_reach_past_the_first_change_are_dropped(tmp_path: Path) 
         application="x",
         version=0,
     )
-    work = Rebuilding(
-        lake=lake,
-        state=STATE,
-        fields=(),
-        touched=NO_SPARK,
-        updates=NO_SPARK,
-        moved=None,
-        since_ns=15,
-    )
-    assert sorted(work.snapshot_files()) == ["10.parquet", "20.parquet"]
+    assert sorted(stale_snapshots(lake, STATE, 15)) == ["10.parquet", "20.parquet"]
+    assert sorted(stale_snapshots(lake, STATE, 20)) == ["20.parquet"]
+    assert stale_snapshots(lake, STATE, 30) == ()

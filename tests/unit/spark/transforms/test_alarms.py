@@ -78,11 +78,12 @@ SPACES: dict[str, dict[str, Rows]] = {
     "quick": {"links": [link(n, latency_p90_ms=40.0 if n == 8 else 0.1) for n in range(9)]},
     "nagging": {
         "links": [
-            link(0, retransmissions=1, datagrams=20),
+            link(0, retransmissions=5, datagrams=100),
             link(1, retransmissions=0, datagrams=20),
-            link(2, retransmissions=1, datagrams=21, updates=0),
+            link(2, retransmissions=5, datagrams=101, updates=0),
         ]
     },
+    "hardly nagging": {"links": [link(0, retransmissions=4, datagrams=4)]},
     "loss": {"links": [link(0, lost=40, gaps=2, gap_reasons=["queue full"], updates=0, sender=0)]},
     "unknown loss": {"links": [link(0, lost=0, gaps=1, gap_reasons=["2 datagrams were lost"])]},
     "back": {
@@ -188,7 +189,8 @@ def test_quick_links_are_not_slow_whatever_they_were(built: dict[str, Rows]) -> 
 def test_retransmissions_are_nagging(built: dict[str, Rows]) -> None:
     (nagging,) = built["nagging"]
     assert (nagging["kind"], nagging["score"]) == ("nagging", 1)
-    assert nagging["evidence"] == "1 of 20 datagrams had to be sent again"
+    assert nagging["evidence"] == "5 of 100 datagrams had to be sent again"
+    assert built["hardly nagging"] == [], "a few are chance"
 
 
 def test_loss_is_always_an_alarm(built: dict[str, Rows]) -> None:

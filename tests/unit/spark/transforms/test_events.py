@@ -16,11 +16,13 @@ from skerry.spark.transforms.events import (
     events,
     hour_of,
     instant,
+    latency_ms,
     minute_of,
     with_columns,
 )
 
 pytestmark = pytest.mark.slow
+NOW_NS = 1_789_992_060_000_000_000
 
 
 def test_updates_and_raw_become_one_frame(spark: SparkSession) -> None:
@@ -71,3 +73,14 @@ def test_columns_that_are_missing_are_null(spark: SparkSession) -> None:
     frame = spark.range(1).select(F.lit(datetime(2026, 1, 1, tzinfo=UTC)).alias("other"))
     row: Any = with_columns(frame, EVENTS).first()
     assert row.asDict() == dict.fromkeys(EVENTS.names)
+
+
+def test_what_was_sent_centuries_ago_has_no_latency(spark: SparkSession) -> None:
+    rows = spark.createDataFrame(
+        [(1, NOW_NS, NOW_NS - 2_000_000), (2, NOW_NS, -(2**63)), (3, -(2**63), NOW_NS)],
+        "sender long, time_ns long, sent_ns long",
+    ).withColumn("source", F.lit("distributor"))
+    found = {
+        row.sender: row.ms for row in rows.select("sender", latency_ms().alias("ms")).collect()
+    }
+    assert found == {1: 2.0, 2: None, 3: None}

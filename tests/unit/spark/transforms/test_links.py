@@ -49,6 +49,7 @@ def built(
         {**gap(0, "2 datagrams were lost"), "sender": GROUP, "node": GROUP},
     ]
     spaces["round trips"] = [event(0, sender=1)]
+    spaces["two recorders"] = [event(0, **multicast)]
 
     def told(at_s: float, **others: Any) -> dict[str, Any]:
         usual = {"node": GROUP, "carrier": "distributor", "senderNumber": GROUP, "datagrams": 10}
@@ -63,6 +64,12 @@ def built(
             told(66, node=99, retransmissions=1),
             told(67, carrier=None, retransmissions=1),
             told(68, senderNumber=None, retransmissions=1),
+        ],
+        "two recorders": [
+            told(10, receiver="a:1", retransmissions=3, roundTrips=1, roundTripTime=0.001),
+            told(11, receiver="b:1", datagrams=9, retransmissions=4, roundTrips=0),
+            told(20, receiver="a:1", retransmissions=2, roundTrips=0),
+            told(21, receiver="b:1", datagrams=9, roundTrips=1, roundTripTime=0.003),
         ],
         "round trips": [
             told(
@@ -122,6 +129,13 @@ def test_what_was_repaired_is_summed_up_by_the_minute(built: dict[str, Rows]) ->
     assert (first["gaps"], first["gap_reasons"]) == (1, ["2 datagrams were lost"])
     assert (second["updates"], second["retransmissions"]) == (0, 5)
     assert second["round_trip_ms"] is None
+
+
+def test_what_two_recorders_of_a_group_heard_counts_once(built: dict[str, Rows]) -> None:
+    (row,) = built["two recorders"]
+    assert (row["datagrams"], row["retransmissions"], row["updates"]) == (20, 5, 1)
+    assert row["round_trip_ms"] == pytest.approx(2)
+    assert (f"{row['first']:%S}", f"{row['last']:%S}") == ("00", "21")
 
 
 def test_a_link_to_a_node_stands_beside_what_entered_there(built: dict[str, Rows]) -> None:
