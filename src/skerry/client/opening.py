@@ -82,7 +82,8 @@ class Opener:
         loop = asyncio.get_running_loop()
         place = self.place
         if place.kind == "unix":
-            await loop.create_unix_connection(lambda: _plain(user), place.path)
+            _, made = await loop.create_unix_connection(lambda: _plain(user), place.path)
+            _check(made)
             return
         context = client_context(self._files) if place.is_secure else None
         if place.kind == "websocket":
@@ -92,7 +93,8 @@ class Opener:
             _Messages(await open_websocket(place.host, place.port, ssl=context), user)
             return
         if context is None:
-            await loop.create_connection(lambda: _plain(user), place.host, place.port)
+            _, made = await loop.create_connection(lambda: _plain(user), place.host, place.port)
+            _check(made)
             return
         await loop.create_connection(
             lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=place.host
@@ -133,20 +135,33 @@ def _plain(user: StreamUser) -> asyncio.BaseProtocol:
     return _Entry(user) if os.name == "posix" else _Bytes(user)
 
 
+def _check(made: asyncio.BaseProtocol) -> None:
+    """OSError when a connection was made, and could not be handed on."""
+    if isinstance(made, _Entry) and made.fault is not None:
+        raise made.fault
+
+
 class _Entry(asyncio.Protocol):
     """Opens a connection as only a loop can, and hands it on."""
 
     def __init__(self, user: StreamUser) -> None:
         self._user = user
+        self.fault: OSError | None = None
+        """Why that was not possible."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of other loops are no subclasses.
         entrance = cast("asyncio.Transport", transport)
         raw = entrance.get_extra_info("socket")
         tune(raw)
-        stream = PlainStream(raw.fileno(), self._user, waiting_bytes_max=_WRITE_BYTES_HIGH)
-        # Before it has read anything. Only its own descriptor is closed by that.
-        entrance.abort()
+        try:
+            stream = PlainStream(raw.fileno(), self._user, waiting_bytes_max=_WRITE_BYTES_HIGH)
+        except OSError as error:
+            self.fault = error
+            return
+        finally:
+            # Before it has read anything. Only its own descriptor is closed by that.
+            entrance.abort()
         stream.start()
 
 

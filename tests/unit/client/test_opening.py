@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 import socket
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,22 @@ def test_nobody_there_is_an_error_of_the_system() -> None:
     async def talk() -> None:
         with pytest.raises(ConnectionRefusedError):
             await opener.open(Ear())
+
+    asyncio.run(talk())
+
+
+def test_no_descriptor_to_spare_is_an_error_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: int) -> int:
+        raise OSError(errno.EMFILE, "too many")
+
+    async def talk() -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            opener = Opener(parse_endpoint(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+            ear = Ear()
+            monkeypatch.setattr(os, "dup", refuse)
+            with pytest.raises(OSError, match="too many"):
+                await opener.open(ear)
+            assert ear.stream is None
 
     asyncio.run(talk())
 
