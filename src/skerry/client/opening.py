@@ -6,7 +6,8 @@ import asyncio
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Self, cast
 
 from skerry.errors import ConnectFailed
 from skerry.protocol.access.json import JsonWire
@@ -82,8 +83,8 @@ class Opener:
         loop = asyncio.get_running_loop()
         place = self.place
         if place.kind == "unix":
-            _, made = await loop.create_unix_connection(lambda: _plain(user), place.path)
-            _check(made)
+            with _Handover(user) as door:
+                await loop.create_unix_connection(door, place.path)
             return
         context = client_context(self._files) if place.is_secure else None
         if place.kind == "websocket":
@@ -93,8 +94,8 @@ class Opener:
             _Messages(await open_websocket(place.host, place.port, ssl=context), user)
             return
         if context is None:
-            _, made = await loop.create_connection(lambda: _plain(user), place.host, place.port)
-            _check(made)
+            with _Handover(user) as door:
+                await loop.create_connection(door, place.host, place.port)
             return
         await loop.create_connection(
             lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=place.host
@@ -130,15 +131,37 @@ class Opener:
         return error
 
 
-def _plain(user: StreamUser) -> asyncio.BaseProtocol:
-    # Elsewhere a socket is no file, and the usual loop cannot watch one.
-    return _Entry(user) if os.name == "posix" else _Bytes(user)
+class _Handover:
+    """Makes the protocol of a plain connection, and looks after it until it is open."""
 
+    def __init__(self, user: StreamUser) -> None:
+        self._user = user
+        self._entry: _Entry | None = None
 
-def _check(made: asyncio.BaseProtocol) -> None:
-    """OSError when a connection was made, and could not be handed on."""
-    if isinstance(made, _Entry) and made.fault is not None:
-        raise made.fault
+    def __call__(self) -> asyncio.BaseProtocol:
+        # Elsewhere a socket is no file, and the usual loop cannot watch one.
+        if os.name != "posix":
+            return _Bytes(self._user)
+        self._entry = _Entry(self._user)
+        return self._entry
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        entry = self._entry
+        if entry is None:
+            return
+        if error is not None and entry.stream is not None:
+            # Whoever wanted it has given up in the very last moment.
+            entry.stream.abort()
+        if error is None and entry.fault is not None:
+            raise entry.fault
 
 
 class _Entry(asyncio.Protocol):
@@ -146,15 +169,16 @@ class _Entry(asyncio.Protocol):
 
     def __init__(self, user: StreamUser) -> None:
         self._user = user
+        self.stream: PlainStream | None = None
         self.fault: OSError | None = None
-        """Why that was not possible."""
+        """Why it could not be handed on."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of other loops are no subclasses.
         entrance = cast("asyncio.Transport", transport)
         raw = entrance.get_extra_info("socket")
-        tune(raw)
         try:
+            tune(raw)
             stream = PlainStream(raw.fileno(), self._user, waiting_bytes_max=_WRITE_BYTES_HIGH)
         except OSError as error:
             self.fault = error
@@ -162,6 +186,7 @@ class _Entry(asyncio.Protocol):
         finally:
             # Before it has read anything. Only its own descriptor is closed by that.
             entrance.abort()
+        self.stream = stream
         stream.start()
 
 

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from skerry.engine.authentication import Authentication, AuthenticationRule, Policy
-from skerry.engine.meter import ClientLimits, Meter, address_meter
+from skerry.engine.meter import ClientLimits, Meter, address_limits, address_meter
 from skerry.engine.origins import INSIDE, Origin
 from skerry.engine.permissions import VERBS, PermissionRule, Permissions, Rights
 from skerry.limits import (
@@ -71,10 +71,10 @@ class Household:
 
     __slots__ = ("address", "client_count", "meter", "waiting_bytes")
 
-    def __init__(self, address: str, meter: Meter | None) -> None:
+    def __init__(self, address: str, meter: Meter) -> None:
         self.address = address
         self.meter = meter
-        """None where nothing is measured."""
+        """It stays the same when limits change, as the clients that are there hold on to it."""
         self.client_count = 0
         self.waiting_bytes = 0
         """Bytes that those of them are to hear that do not read."""
@@ -110,6 +110,11 @@ class Admission:
         )
         self._permissions = Permissions(config.permission)
         self._config = config
+        if not config.limits.is_address_measured:
+            self._deserted.clear()
+        shared = address_limits(config.limits)
+        for household in (*self._households.values(), *self._deserted.values()):
+            household.meter.renew(shared)
 
     @property
     def limits(self) -> ClientLimits:
@@ -130,7 +135,9 @@ class Admission:
         if host:
             household = self._households.get(host)
             if household is None:
-                household = self._deserted.pop(host, None) or self._found(host)
+                household = self._deserted.pop(host, None)
+                if household is None:
+                    household = Household(host, address_meter(limits))
                 self._households[host] = household
             limit = limits.connection_count_per_address_max
             if household.client_count >= limit:
@@ -154,7 +161,7 @@ class Admission:
         household.client_count -= 1
         if household.client_count == 0:
             del self._households[host]
-            if household.meter is not None:
+            if self.limits.is_address_measured:
                 # Who comes back has not been away: what it published counts for a while.
                 self._deserted[host] = household
                 if len(self._deserted) > HOUSEHOLD_COUNT_MAX:
@@ -201,10 +208,6 @@ class Admission:
     def remove_policy(self, policy: Any) -> None:
         """Forget the policy with the key of a `DotsAuthenticationPolicy`."""
         self._authentication.remove_policy(policy)
-
-    def _found(self, host: str) -> Household:
-        is_measured = self.limits.is_address_measured
-        return Household(host, address_meter(self.limits) if is_measured else None)
 
 
 def _host_of(origin: Origin) -> str:

@@ -187,7 +187,8 @@ class Cache:
     ) -> Entry:
         """Create the object, or merge an update into it; gives the entry as it is then.
 
-        The last two bound what the objects that the sender made may take.
+        The last two bound what the objects of one client may take: those of the sender, and those
+        of others that it makes larger.
 
         LimitExceeded when there is no room, and then nothing is changed.
         """
@@ -220,10 +221,12 @@ class Cache:
             present = (known.present & ~named) | (present & (named | plan.key_mask))
         change = len(payload) - len(known.payload)
         if change:
-            if change > 0 and known.created_from == sender:
-                self._check_share(sender, 0, change, count_max, bytes_max)
+            creator = known.created_from
+            if change > 0 and sender != self._spared and creator != self._spared:
+                # It counts for the one that made the object, so it is bounded there.
+                self._check_share(creator, 0, change, count_max, bytes_max)
             self._make_room(0, change, sender)
-            self._change_share(known.created_from, 0, change)
+            self._change_share(creator, 0, change)
         known.payload = payload
         known.present = present
         known.subject = subject
@@ -400,10 +403,11 @@ def _check_room(
     share: Share | None, count: i64, size: i64, count_max: i64, bytes_max: i64, whose: str
 ) -> None:
     """LimitExceeded when there would be more of somebody's objects than there may."""
+    is_new = count > 0
     if share is not None:
         count += share.count
         size += share.size
-    if count > count_max:
+    if is_new and count > count_max:
         what = f"count of objects of one {whose}"
         raise LimitExceeded(what=what, value=int(count), limit=int(count_max))
     if size > bytes_max:

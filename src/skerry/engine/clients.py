@@ -19,6 +19,7 @@ from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
+from skerry.schema.model import NamedType
 
 __all__ = ["Client", "Countdown", "Later", "Task", "do_at_once"]
 
@@ -80,6 +81,9 @@ class Client:
         """Types that it described."""
         self.set_aside: dict[str, tuple[Header, bytes]] = {}
         """Descriptions of types that it may do nothing with: nobody else is told of them."""
+        self.offered: dict[str, NamedType] = {}
+        """Its own definitions, if it speaks plain DOTS: it is told what these have in common with
+        those in use."""
         self.received_count = 0
         self.received_bytes = 0
         self.refused_count = 0

@@ -50,6 +50,9 @@ class Voice:
         if entry is None and topic.is_cached and not (news.is_remove or slot.is_gone):
             # It went, and the client heard of that: nothing may bring it back.
             return 0
+        if lane.fields_known(topic.name) == 0 or not self._may_tell(news.subject):
+            # It has another definition, or other rights, than when this began to wait.
+            return 0
         self._client.connection.describe(topic.type, now_s)
         if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
             lane.deliver(_frame(lane, _departure(news)), topic.tally)
@@ -58,6 +61,8 @@ class Voice:
             # It is gone, or was never kept: the last word about it is what counts.
             lane.deliver(_frame(lane, news), topic.tally)
             return 1
+        if not self._may_tell(entry.subject):
+            return 0
         header = Header(topic.name)
         header.sent_time = seconds_of_ns(int(entry.sent_ns))
         header.server_sent_time = now_s
@@ -71,6 +76,11 @@ class Voice:
         payload = cut(topic.plan, pieces, header.attributes)
         lane.deliver(frame_for(lane, header, payload, entry.subject), topic.tally)
         return 1
+
+    def _may_tell(self, subject: str) -> bool:
+        rights = self._client.rights
+        assert rights is not None
+        return not subject or rights.allows_all or rights.allows("subscribe", subject)
 
 
 class Listener(Ear):

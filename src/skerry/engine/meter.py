@@ -12,7 +12,7 @@ from skerry.limits import (
     STREAM_WAITING_BYTES_MAX,
 )
 
-__all__ = ["ClientLimits", "Meter", "address_meter"]
+__all__ = ["ClientLimits", "Meter", "address_limits", "address_meter"]
 
 _SECOND_NS: Final = 1_000_000_000
 
@@ -109,14 +109,22 @@ class Meter:
     def __init__(
         self, limits: ClientLimits, *, address: Meter | None = None, whose: str = ""
     ) -> None:
-        self._limits = limits
         self._address = address
         self._whose = whose
+        self._updates_done_ns = 0.0
+        self._bytes_done_ns = 0.0
+        self.renew(limits)
+
+    def renew(self, limits: ClientLimits) -> None:
+        """Take other limits; what was spent is worked off as before, if it still matters."""
+        self._limits = limits
         self._update_ns = _per_unit_ns(limits.updates_per_s_max)
         self._byte_ns = _per_unit_ns(limits.bytes_per_s_max)
         self._burst_ns = limits.burst_s * _SECOND_NS
-        self._updates_done_ns = 0.0
-        self._bytes_done_ns = 0.0
+        if not limits.updates_per_s_max:
+            self._updates_done_ns = 0.0
+        if not limits.bytes_per_s_max:
+            self._bytes_done_ns = 0.0
 
     def spend(self, count: int, size: int, now_ns: int) -> str | None:
         """Take `count` updates of `size` bytes together; else say why not, and count nothing."""
@@ -144,12 +152,17 @@ class Meter:
 
 def address_meter(limits: ClientLimits) -> Meter:
     """The meter that all clients of one address share."""
-    shared = replace(
+    return Meter(address_limits(limits), whose=" from one address")
+
+
+def address_limits(limits: ClientLimits) -> ClientLimits:
+    """What such a meter has to be given. How large one update may be is a client's own matter."""
+    return replace(
         limits,
+        update_bytes_max=PAYLOAD_BYTES_MAX,
         updates_per_s_max=limits.updates_per_s_per_address_max,
         bytes_per_s_max=limits.bytes_per_s_per_address_max,
     )
-    return Meter(shared, whose=" from one address")
 
 
 def _per_unit_ns(rate: float) -> float:

@@ -18,7 +18,7 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from skerry.codec.pieces import split
-from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Origin
+from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Household, Origin
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
@@ -286,22 +286,28 @@ class NodeCore(Outbox):
         """Take other rules of who may come in and do what.
 
         Permissions hold at once: who has joined what it may not see any more is cut, and told why.
-        Authentication and limits are for those who come from then on.
+        Authentication and limits are for those who come from then on; what an address may use holds
+        at once.
         """
         self._note_time(now_ns)
         self._admission.renew(config)
         self._bound_addresses()
-        for client in list(self._clients.values()):
-            if client.rights is not None:
-                client.rights = self._admission.rights(client.origin, client.connection.name)
-                self._services.renew(client, now_ns)
+        let_in = [client for client in self._clients.values() if client.rights is not None]
+        for client in let_in:
+            client.rights = self._admission.rights(client.origin, client.connection.name)
         # Who may not see which subjects is part of a route.
         for topic in self._hub.topics.values():
             topic.forget_routes()
-        for client in list(self._clients.values()):
+        for client in let_in:
             lost = client.forbidden_interest()
-            if lost is not None and client.is_present:
+            if lost is not None:
                 self.drop(client, now_ns, f"{lost}: not permitted any more", reason="refused")
+            else:
+                self._routing.hide(client)
+        # Last, when all have their rights: what is taken up now, others are told of.
+        for client in let_in:
+            if client.is_present:
+                self._services.renew(client, now_ns)
 
     def farewell(self, now_ns: int) -> None:
         """The node ends: tell all clients, orderly."""
@@ -499,13 +505,24 @@ class NodeCore(Outbox):
     def _check_waiting(self, client: Client) -> None:
         """Cut a client that takes so little that what waits for it becomes a burden."""
         size = int(client.lane.size)
-        detail = f"{size} bytes and {len(client.slots)} objects waited for it"
-        if size <= client.limits.waiting_bytes_max and not client.slots.is_full:
-            at_address = client.note_waiting(size)
-            if at_address <= client.limits.waiting_bytes_per_address_max:
-                return
-            detail += f", and {at_address} bytes for all of its address"
-        self._forget(client, self._now_ns, "slow", detail)
+        if size > client.limits.waiting_bytes_max or client.slots.is_full:
+            self._cut_slow(client)
+            return
+        client.note_waiting(size)
+        household = client.household
+        limit = self._admission.limits.waiting_bytes_per_address_max
+        while household is not None and household.waiting_bytes > limit:
+            slowest = self._slowest(household)
+            self._cut_slow(slowest, f", and {household.waiting_bytes} bytes for all of its address")
+
+    def _slowest(self, household: Household) -> Client:
+        """For whom most waits at an address; who came first, where that is the same."""
+        there = [client for client in self._by_id.values() if client.household is household]
+        return max(there, key=lambda client: (client.waiting_bytes, -client.client_id))
+
+    def _cut_slow(self, client: Client, more: str = "") -> None:
+        detail = f"{int(client.lane.size)} bytes and {len(client.slots)} objects waited for it"
+        self._forget(client, self._now_ns, "slow", detail + more)
         self._transmits.append(Disconnect(destination=client.address, is_abrupt=True))
 
     def _end(

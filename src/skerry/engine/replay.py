@@ -96,6 +96,14 @@ class Replay:
         self.left -= 1
         self._teller.tell(topic, entry, self.left, now_s)
 
+    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
+        """Do not tell some of the objects after all."""
+        for topic, _ in self._wanted:
+            pending, objects = self._pending.get(topic.name, {}), topic.shelf.objects
+            for key in [key for key in pending if is_unwanted(topic, objects[key])]:
+                del pending[key]
+                self.left -= 1
+
     def step(self, now_s: float) -> bool:
         """Tell the next slice; whether that was the last."""
         if self.is_cancelled:
@@ -143,7 +151,7 @@ class ShelfReplay(Replay):
         self._at: i64 = 0
         self._stop: i64 = len(topic.shelf.order)
         self._early: set[int] = set()
-        """Places of objects that were told before their turn."""
+        """Places of objects that were told before their turn, or are not to be told."""
         self.left = len(topic.shelf.objects)
         self._is_reading: bool = self.left > 0
         if self._is_reading:
@@ -161,6 +169,17 @@ class ShelfReplay(Replay):
         self._early.add(int(entry.place))
         self.left -= 1
         self._teller.tell(topic, entry, self.left, now_s)
+
+    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
+        """Do not tell some of the objects after all."""
+        if not self._is_reading:
+            return
+        for entry in self._topic.shelf.order[self._at : self._stop]:
+            if entry is None or int(entry.place) in self._early:
+                continue
+            if is_unwanted(self._topic, entry):
+                self._early.add(int(entry.place))
+                self.left -= 1
 
     def step(self, now_s: float) -> bool:
         """Tell the next slice; whether that was the last."""

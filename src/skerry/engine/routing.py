@@ -179,11 +179,27 @@ class Routing(Router):
         client.slots.forget(view)
         view.topic.forget_routes()
 
-    def remove_views(self, client: Client, type_name: str) -> None:
-        """Take all views of a client away that are of one type."""
+    def hide(self, client: Client) -> None:
+        """A client has other rights: what is under way to it tells nothing that it may not see."""
+        rights = client.rights
+        if rights is None or rights.allows_all:
+            return
+        for member in self._replaying:
+            if member.client is client and member.active_replay is not None:
+                member.active_replay.leave_out(
+                    lambda _, entry: entry.subject != "" and not _may_hear(client, entry.subject)
+                )
+        for name, number in client.views:
+            self._views[name][client.client_id, number].hide()
+
+    def stop_telling(self, client: Client, type_name: str) -> None:
+        """Nothing of a type can be told to a client any more: neither by views nor by replays."""
         for name, number in list(client.views):
             if name == type_name:
                 self.remove_view(client, name, number)
+        for member in self._replaying:
+            if member.client is client and member.active_replay is not None:
+                member.active_replay.leave_out(lambda topic, _: topic.name == type_name)
 
     def forget_client(self, client: Client) -> None:
         """Take a client out of everything."""

@@ -22,13 +22,14 @@ from skerry.engine.routing import WILD_CARDS, Routing, knows_type
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Learned, Types, common_fields
 from skerry.engine.views import Selection, View
-from skerry.errors import CodecError, FilterError, LimitExceeded, SchemaError
+from skerry.errors import CodecError, FilterError, LimitExceeded, ProtocolError, SchemaError
 from skerry.limits import REPLAY_SORTED_COUNT_MAX, SET_ASIDE_BYTES_MAX
+from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import PatternTree, check_pattern, covers, overlaps
-from skerry.schema.model import EnumType
+from skerry.schema.model import EnumType, NamedType, StructType
 
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
@@ -60,6 +61,8 @@ class Services:
         self._admission = admission
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
         """Answers that wait until what was published before them is stored."""
+        self._offering: dict[int, Client] = {}
+        """Clients that speak plain DOTS and described types."""
         self._services: dict[str, _Service] = {
             "DotsAuthentication": self._set_rule,
             "DotsAuthenticationPolicy": self._set_rule,
@@ -104,7 +107,10 @@ class Services:
                 return False
         rights = client.rights
         assert rights is not None
-        if rights.allows_all or topic.name in SPECIAL_TYPES:
+        if rights.allows_all:
+            return True
+        if topic.name in SPECIAL_TYPES:
+            _settle_subject(client, header)
             return True
         verb = "remove" if header.remove_obj == 1 else "publish"
         chosen = header.subject if client.lane.has_subjects else ""
@@ -144,6 +150,7 @@ class Services:
 
     def forget(self, client: Client) -> None:
         """A client is gone."""
+        self._offering.pop(client.client_id, None)
         if any(waiting is client for _, waiting, _ in self._echoes):
             self._echoes = deque(item for item in self._echoes if item[1] is not client)
 
@@ -318,16 +325,21 @@ class Services:
             reason = f"{client.type_count} types described already"
             self._node.refuse(client, "describe", reason, now_ns)
             return
-        client.type_count += is_new
         if name and not _concerns(client, name):
             # Who has no business with a type must not decide what it is for all others. It may be
             # a part of one that the client has business with, and that comes later.
-            size = sum(len(payload) for _, payload in client.set_aside.values()) + len(payload)
-            if size > SET_ASIDE_BYTES_MAX:
+            others = [known for other, (_, known) in client.set_aside.items() if other != name]
+            if sum(map(len, others)) + len(payload) > SET_ASIDE_BYTES_MAX:
                 self._node.refuse(client, "describe", f"{name:.60}: not permitted", now_ns)
                 return
+            client.type_count += is_new
             client.set_aside[name] = (header, payload)
+            if not client.lane.has_subjects:
+                # It may hear of objects of it all the same, by a subject pattern.
+                client.connection.note_described(name)
+                self._note_offer(client, self._understood(client, message))
             return
+        client.type_count += is_new
         self._learn_parts(client, message, now_ns)
         self._learn(client, topic, header, payload, now_ns)
 
@@ -338,7 +350,7 @@ class Services:
                 if name in client.set_aside and _concerns(client, name):
                     self._learn_parts(client, self._described(client, name), now_ns)
                     self._take_up(client, name, now_ns)
-        except (CodecError, LimitExceeded, SchemaError) as error:
+        except (CodecError, LimitExceeded, ProtocolError, SchemaError) as error:
             self._node.drop(client, now_ns, str(error))
 
     def _learn_parts(self, client: Client, message: Any, now_ns: int) -> None:
@@ -359,6 +371,7 @@ class Services:
         header, payload = client.set_aside.pop(name)
         topic = self._types.topic(header.type_name)
         assert topic is not None
+        _settle_subject(client, header)
         self._learn(client, topic, header, payload, now_ns)
 
     def _described(self, client: Client, name: str) -> Any:
@@ -369,8 +382,12 @@ class Services:
     def _learn(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
+        if not client.is_present:
+            # It was cut for a fault in what came before.
+            return
         message: Any = self._types.class_of(topic).decode(payload)
         origin = f"client {client.client_id} ({client.name})"
+        is_known = message.name in self._types.registry
         learned = self._types.learn(message, origin=origin)
         found = learned.type
         self._node.forget_described(learned.redefined)
@@ -378,8 +395,9 @@ class Services:
         if learned.conflict is not None:
             self._node.tell_conflict(client, learned.conflict, now_ns)
         now_s = self._node.wall_s(now_ns)
+        self._compare_again(learned, is_known=is_known)
         if not client.lane.has_subjects:
-            self._note_fields(client, learned)
+            self._note_offer(client, learned.offered)
         elif learned.conflict is not None:
             # It is told the definition in use, and can tell objects of it from broken ones.
             client.connection.forget_described(found.name)
@@ -392,21 +410,59 @@ class Services:
             described.forget_routes()
         self._node.take(client, topic, header, payload, now_ns)
 
-    def _note_fields(self, client: Client, learned: Learned) -> None:
+    def _understood(self, client: Client, message: Any) -> NamedType:
+        """The type in a description that is set aside; one of no fields if it makes no sense."""
+        known: dict[str, NamedType] = {}
+        for name in _part_names(message):
+            part = client.offered.get(name) or self._types.registry.get(name)
+            if part is not None:
+                known[name] = part
+        try:
+            return from_description(message, known)
+        except SchemaError:
+            return StructType(name=message.name, fields=())
+
+    def _note_offer(self, client: Client, offered: NamedType) -> None:
+        """A program that speaks plain DOTS described a type."""
+        client.offered[offered.name] = offered
+        self._offering[client.client_id] = client
+        self._note_fields(client, offered.name)
+
+    def _compare_again(self, learned: Learned, *, is_known: bool) -> None:
+        """A type is new, or types have other definitions: see what those had in common with it
+        who described them before."""
+        name = learned.type.name
+        for client in self._offering.values() if learned.redefined or not is_known else ():
+            # What is made of a redefined type is another type, too.
+            names = list(client.offered) if learned.redefined else [name]
+            for offered in names:
+                if offered in client.offered:
+                    # It goes by its own definition, and is not described another.
+                    client.connection.note_described(offered)
+                    self._note_fields(client, offered)
+
+    def _note_fields(self, client: Client, name: str) -> None:
         """A program that speaks plain DOTS is told what both definitions of a type have.
 
         It would not be sure to pass over the rest: some skip too much and lose the connection.
         """
-        lane, name = client.lane, learned.type.name
+        lane, type_ = client.lane, self._types.registry.get(name)
         known = lane.known_fields or {}
-        mask = common_fields(learned.type, learned.offered, frozenset(known))
+        mask = -1
+        if type_ is not None:
+            mask = common_fields(type_, client.offered[name], frozenset(known))
+        if mask == known.get(name, -1):
+            return
         if mask == -1:
-            known.pop(name, None)
+            del known[name]
         else:
             known[name] = mask
         lane.known_fields = known or None
+        topic = self._hub.topics.get(name)
+        if topic is not None:
+            topic.forget_routes()
         if mask == 0:
-            self._routing.remove_views(client, name)
+            self._routing.stop_telling(client, name)
 
     def _descriptor_request(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
@@ -534,6 +590,14 @@ def _concerns(client: Client, type_name: str) -> bool:
     rights = client.rights
     assert rights is not None
     return any(rights.allows_type(verb, type_name) is not False for verb in _USES)
+
+
+def _settle_subject(client: Client, header: Header) -> None:
+    """What is for the node needs no subject: one where the client may not publish is left out."""
+    rights = client.rights
+    assert rights is not None
+    if header.subject and not rights.allows("publish", header.subject):
+        header.subject = ""
 
 
 def _is_conflating(message: Any) -> bool:

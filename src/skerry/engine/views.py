@@ -80,6 +80,19 @@ class View(Ear):
         if self.active_replay is not None:
             self.active_replay.cancel()
 
+    def hide(self) -> None:
+        """The client may see less: what it was not told yet and may not see is not in the view."""
+        replay, objects = self.active_replay, self.topic.shelf.objects
+        for key in list(self._inside):
+            entry = objects.get(key)
+            if entry is None or self._may_see(entry.subject):
+                continue
+            is_told = replay is None or not replay.holds(self.topic, key, entry)
+            if self._is_selecting or not is_told:
+                self._inside.discard(key)
+        if replay is not None:
+            replay.leave_out(lambda _, entry: not self._may_see(entry.subject))
+
     def hear(self, news: News) -> None:
         """Tell the client what the update means for what it sees."""
         lane, topic = self.client.lane, news.topic
@@ -106,6 +119,8 @@ class View(Ear):
         """Tell of all that was conflated; gives how many frames that took."""
         assert slot.news is not None
         if not topic.is_cached:
+            if not self._may_see(slot.news.subject):
+                return 0
             self._tell_message(slot.news)
             return 1
         return self._tell(key, slot.mask, slot.news, now_s)

@@ -57,7 +57,11 @@ class PlainStream:
 
     def start(self) -> None:
         """Tell the user that it is open, and of all that comes."""
-        self._user.opened(self)
+        try:
+            self._user.opened(self)
+        except Exception as error:
+            self._end(error)
+            raise
         if not self._is_closing:
             self._loop.add_reader(self._file, self._readable)
 
@@ -99,7 +103,8 @@ class PlainStream:
             self._end(error)
             return
         if not size:
-            self._end(None)
+            # Nothing more comes. The other side may still read.
+            self.close()
             return
         try:
             self._user.received(bytes(self._room[:size]))

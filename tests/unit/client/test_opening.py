@@ -166,6 +166,27 @@ def test_no_descriptor_to_spare_is_an_error_of_the_system(monkeypatch: pytest.Mo
     asyncio.run(talk())
 
 
+def test_who_gives_up_in_the_last_moment_leaves_nothing_open() -> None:
+    async def talk() -> None:
+        class Hasty(Ear):
+            def opened(self, stream: Stream) -> None:
+                super().opened(stream)
+                opening.cancel()
+
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            opener = Opener(parse_endpoint(f"tcp://127.0.0.1:{server.getsockname()[1]}"))
+            ear = Hasty()
+            opening = asyncio.create_task(opener.open(ear))
+            with pytest.raises(asyncio.CancelledError):
+                await opening
+            await ear.is_gone.wait()
+            far, _ = server.accept()
+            with far:
+                assert far.recv(1) == b""
+
+    asyncio.run(asyncio.wait_for(talk(), 30))
+
+
 def test_unix_socket_has_room_for_a_burst(tmp_path: Path) -> None:
     async def talk() -> None:
         is_served = asyncio.Event()

@@ -137,6 +137,65 @@ def test_another_configuration_takes_the_place_of_the_first() -> None:
     assert not door.verdict(FAR, name="x", nonce=None, response="", cnonce="")
 
 
+def renewed(door: Admission, **limits: int) -> None:
+    door.renew(AdmissionConfig(limits=ClientLimits(**limits)))
+
+
+def taken_count(door: Admission, origin: Origin = FAR) -> int:
+    meter = door.meter(origin)
+    return sum(meter.spend(1, 1, 0) is None for _ in range(100))
+
+
+def test_an_address_that_somebody_is_at_gets_the_new_limits() -> None:
+    door = admission()
+    for _ in range(2):
+        door.arriving(FAR)
+    assert taken_count(door) == 100
+    renewed(door, updates_per_s_per_address_max=10)
+    assert taken_count(door) == 11
+    renewed(door)
+    assert taken_count(door) == 100
+
+
+def test_an_address_that_all_left_gets_the_new_limits() -> None:
+    door = admission(updates_per_s_per_address_max=1000)
+    door.arriving(FAR)
+    door.left(FAR)
+    renewed(door, updates_per_s_per_address_max=10)
+    door.arriving(FAR)
+    assert taken_count(door) == 11
+    door.left(FAR)
+    renewed(door, updates_per_s_max=1000)
+    assert door._deserted == {}
+    door.arriving(FAR)
+    assert taken_count(door) == 100
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_what_an_address_spent_counts_under_the_new_limits(is_there: bool) -> None:
+    door = admission(updates_per_s_per_address_max=10)
+    door.arriving(FAR)
+    assert taken_count(door) == 11
+    if not is_there:
+        door.left(FAR)
+    renewed(door, updates_per_s_per_address_max=20)
+    if not is_there:
+        door.arriving(FAR)
+    assert taken_count(door) == 0
+
+
+def test_an_address_may_not_publish_more_because_of_new_limits() -> None:
+    door = admission(updates_per_s_per_address_max=10)
+    meters = []
+    for _ in range(3):
+        door.arriving(FAR)
+        meters.append(door.meter(FAR))
+        renewed(door, updates_per_s_per_address_max=5, update_bytes_max=10)
+    taken = [meter.spend(1, 1, 0) is None for _ in range(5) for meter in meters]
+    assert taken.count(True) == 6, "those who came before and after share one meter"
+    assert meters[0].spend(1, 11, 10**10) is None, "its own limits are those it came with"
+
+
 def test_rules_and_policies_of_clients_are_in_force() -> None:
     door = Admission(rng=Random(1))
     network = internal_class("DotsNetwork")(network="10.0.0.0", prefix=8)

@@ -6,6 +6,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
+from skerry.codec.pieces import split_whole
 from skerry.engine.cache import Cache
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
@@ -283,3 +284,77 @@ def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
     cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
     assert cache.address_share("10.0.0.1") == (0, 0)
     assert (cache._addresses, cache._present) == ({}, set())
+
+
+def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> None:
+    cache = Cache()
+    cache.bound_addresses(count_max=10, bytes_max=100)
+    for number, address in ((7, "10.0.0.1"), (8, "10.0.0.1"), (9, "10.0.0.2")):
+        cache.locate(number, address)
+    made_by(cache, 7, 1)
+    for stranger in (8, 9):
+        with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
+            made_by(cache, stranger, 1, "x" * 100)
+    made_by(cache, 9, 1, "x" * 80)
+    assert cache.address_share("10.0.0.1") == cache.share(7) == (1, cache.payload_bytes)
+    assert (cache.address_share("10.0.0.2"), cache.share(9)) == ((0, 0), (0, 0))
+    with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
+        made_by(cache, 7, 2, "x" * 20)
+    made_by(cache, 7, 1, "x")
+    made_by(cache, 7, 2, "x" * 20)
+    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
+    for number in (1, 2):
+        cache.drop(cache.shelf("Thing"), key_of(Thing(id=number)))
+    assert cache.address_share("10.0.0.1") == cache.share(7) == (0, 0)
+
+
+def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: int) -> None:
+    thing = Thing(id=1, name=name)
+    cache.put(
+        cache.shelf("Thing"),
+        CODEC.plan,
+        key_of(thing),
+        split_whole(CODEC.plan, thing.encode()),
+        int(thing.attributes),
+        "",
+        sender,
+        0,
+        0,
+        0,
+        count_max,
+        bytes_max,
+    )
+
+
+def test_bytes_of_one_client_are_bounded_whoever_adds_to_them() -> None:
+    cache = Cache()
+    put_by(cache, 7, "", count_max=1, bytes_max=100)
+    with pytest.raises(LimitExceeded, match="bytes of objects of one client"):
+        put_by(cache, 8, "x" * 100, count_max=1, bytes_max=100)
+    put_by(cache, 8, "x" * 80, count_max=1, bytes_max=100)
+    assert cache.share(7) == (1, cache.payload_bytes)
+
+
+def test_objects_that_became_too_many_may_still_grow() -> None:
+    cache = Cache()
+    cache.locate(7, "10.0.0.1")
+    for number in (1, 2):
+        made_by(cache, 7, number)
+    cache.bound_addresses(count_max=1, bytes_max=100)
+    made_by(cache, 7, 2, "longer")
+    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
+    with pytest.raises(LimitExceeded, match="count of objects of one address"):
+        made_by(cache, 7, 3)
+
+
+def test_what_is_spared_is_no_share() -> None:
+    cache = Cache()
+    cache.spare(1)
+    cache.bound_addresses(count_max=10, bytes_max=10)
+    put_by(cache, 1, "x" * 100, count_max=CACHE_OBJECT_COUNT_MAX, bytes_max=CACHE_BYTES_MAX)
+    put_by(cache, 7, "x" * 110, count_max=1, bytes_max=50)
+    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    cache.locate(7, "10.0.0.1")
+    made_by(cache, 7, 1)
+    made_by(cache, 1, 1, "x" * 100)
+    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)

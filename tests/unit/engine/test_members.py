@@ -324,3 +324,17 @@ def test_an_object_that_goes_out_of_sight_while_it_is_told_is_told_as_it_was(
     assert low.counts_down("Boat") == [3, 2, 1, 0]
     assert all(boat.speed == 0 for boat in low.objects(Boat))
     harbour.check()
+
+
+def test_what_waits_is_not_told_to_who_describes_other_keys_meanwhile(harbour: Harbour) -> None:
+    maker, guest = harbour.guest("maker"), harbour.plain("old")
+    join, conflate = internal_class("DotsMemberEvent")["join"], internal_class("SkerrySlow")
+    guest.send("DotsMember", groupName="Boat", event=join, slow=conflate["conflate"])
+    guest.pause()
+    maker.publish(Boat(id=1, name=BULK), Boat(id=2))
+    guest.connection.forget_described("Boat")
+    guest.describe(skerry.define_types("struct Boat { 1: [key] string id; }").Boat)
+    guest.resume()
+    assert 2 not in [boat.id for boat in guest.objects(Boat)]
+    assert all(item.header.attributes for item in guest.items("Boat"))
+    assert not guest.is_cut

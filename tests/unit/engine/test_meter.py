@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 
-from skerry.engine.meter import ClientLimits, Meter
+from skerry.engine.meter import ClientLimits, Meter, address_limits, address_meter
 
 SECOND = 1_000_000_000
 NOW = 5 * SECOND
@@ -91,3 +91,24 @@ def test_the_usual_bounds_let_a_thousand_clients_of_one_computer_in() -> None:
     limits = ClientLimits()
     assert limits.connection_count_per_address_max >= 1100
     assert limits.connection_count_max > limits.connection_count_per_address_max
+
+
+def test_other_limits_hold_at_once_and_what_was_spent_still_counts() -> None:
+    shared = address_meter(ClientLimits(updates_per_s_per_address_max=10))
+    meters = [Meter(ClientLimits(), address=shared) for _ in range(2)]
+    assert taken_count(meters[0], NOW) == 11
+    other = ClientLimits(updates_per_s_per_address_max=100, update_bytes_max=1)
+    shared.renew(address_limits(other))
+    assert meters[1].spend(1, 0, NOW) == "more than 100 updates a second from one address"
+    assert taken_count(meters[1], NOW + 10 * SECOND, size=2) == 101, "bytes are not the address's"
+    shared.renew(address_limits(ClientLimits()))
+    assert taken_count(meters[0], NOW + 10 * SECOND) == 1000, "what was spent does not matter"
+
+
+def test_bytes_that_were_spent_count_as_long_as_bytes_are_limited() -> None:
+    shared = address_meter(ClientLimits(bytes_per_s_per_address_max=10))
+    assert taken_count(shared, NOW, size=10) == 2
+    shared.renew(address_limits(ClientLimits(bytes_per_s_per_address_max=20)))
+    assert shared.spend(1, 1, NOW) == "more than 20 bytes a second from one address"
+    shared.renew(address_limits(ClientLimits(updates_per_s_per_address_max=10)))
+    assert taken_count(shared, NOW, size=10) == 11

@@ -25,6 +25,7 @@ from skerry.limits import STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing
 from skerry.protocol.access.connection import Connection
+from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.header import ABSENT, NEVER, Header
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason
@@ -771,4 +772,150 @@ def test_what_a_client_described_in_vain_is_taken_up_when_it_may(
     second.publish(other(id=3))
     assert [what for what, _ in second.refusals()] == ["publish", "describe"]
     assert harbour.node.statistics().conflict_count == 1
+    harbour.check()
+
+
+HIDING = (
+    PermissionRule(verbs=("all",), subjects=("/hidden/...",), client="seer", allow=False),
+    PermissionRule(verbs=("all",)),
+)
+
+
+def described(name: str, subject: str) -> tuple[Header, bytes]:
+    """A description of a type with a number for its key, under a subject."""
+    field = internal_class("StructPropertyData")(name="id", tag=1, isKey=True, type="uint32")
+    message = internal_class("StructDescriptorData")(name=name, properties=[field])
+    header = Header("StructDescriptorData")
+    header.attributes = int(message.attributes)
+    header.remove_obj = 0
+    header.subject = subject
+    return header, message.encode()
+
+
+@pytest.mark.parametrize("fault", ["no subject", "a removal"])
+def test_a_fault_in_what_is_taken_up_does_not_keep_others_their_rights(
+    fault: str, make_harbour: Callable[..., Harbour]
+) -> None:
+    before = (
+        PermissionRule(verbs=("publish",), subjects=("/a/...",), client="evil"),
+        PermissionRule(verbs=("all",), client="fired"),
+        PermissionRule(verbs=("all",), client="maker"),
+    )
+    after = (
+        PermissionRule(verbs=("publish",), subjects=("/a/...", "Boat", "Whole"), client="evil"),
+        PermissionRule(verbs=("all",), client="maker"),
+    )
+    config = AdmissionConfig(permission=before)
+    harbour = make_harbour(admission=Admission(config, rng=Random(1)))
+    evil, fired, maker = (harbour.guest(name) for name in ("evil", "fired", "maker"))
+    fired.join("Boat")
+    for name in ("Boat", "Whole"):
+        header, payload = described(name, "/a/*/b" if fault == "no subject" else "")
+        header.remove_obj = int(fault == "a removal")
+        evil.say(header, payload)
+        assert evil.fault == ""
+    harbour.node.renew_admission(AdmissionConfig(permission=after), harbour.now_ns)
+    harbour.pump()
+    assert evil.is_cut
+    assert fired.fault == "Boat: not permitted any more"
+    assert not maker.is_cut
+    harbour.check()
+
+
+@pytest.mark.parametrize("listed_count_max", [0, 10_000])
+def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
+    listed_count_max: int,
+    make_harbour: Callable[..., Harbour],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skerry.engine.services.REPLAY_SORTED_COUNT_MAX", listed_count_max)
+    harbour = make_harbour()
+    seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    for number in range(6):
+        maker.post(Boat(id=number, name="x" * 40_000), subject=f"/hidden/{number}")
+    maker.publish(Boat(id=6), Boat(id=7))
+    seer.pause()
+    seer.join("Boat")
+    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
+    seer.resume()
+    assert ids(seer) == [6, 7]
+    assert seer.counts_down("Boat") == [1, 0]
+    assert len(seer.messages("DotsCacheInfo")) == 1
+    assert not seer.is_cut
+    harbour.check()
+
+
+def test_a_view_under_way_tells_nothing_that_is_hidden_from_now_on(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour()
+    seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    for number in range(6):
+        maker.post(Boat(id=number, name="x" * 40_000), subject=f"/hidden/{number}")
+    maker.publish(Boat(id=6))
+    seer.connection.join(
+        "Boat", 0.0, subscription_id=1, filter_=make_filter(Boat.descriptor, "id >= 0", None)
+    )
+    harbour.carry()
+    harbour.carry()
+    told = len(seer.items("Boat", 1))
+    assert 0 < told < 6
+    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
+    harbour.pump()
+    assert [boat.id for boat in seer.objects(Boat, 1)][told:] == [6]
+    assert seer.counts_down("Boat", 1)[-1] == 0
+    # What it knows goes when it changes, and of what it was not told it hears nothing.
+    maker.publish(Boat(id=0, name="y"), subject="/hidden/0")
+    maker.publish(Boat(id=5, name="y"), subject="/hidden/5")
+    gone = [item for item in seer.items("Boat", 1) if item.header.remove_obj == 1]
+    assert [Boat.decode(item.payload).id for item in gone] == [0]
+    harbour.check()
+
+
+@pytest.mark.parametrize("number", [None, 1])
+def test_what_waits_for_a_slow_client_is_not_told_when_it_is_hidden_meanwhile(
+    number: int | None, make_harbour: Callable[..., Harbour]
+) -> None:
+    harbour = make_harbour()
+    seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    for cls in (Boat, Shout):
+        maker.describe(cls)
+        if number is None:
+            seer.join(cls.descriptor.name, is_conflated=True)
+        else:
+            seer.open_view(cls, number, is_conflated=True)
+    seer.pause()
+    for turn in range(3):
+        maker.post(Boat(id=1, name=f"{turn}" + "x" * 100_000), subject="/hidden/1")
+    maker.publish(Boat(id=2))
+    maker.publish(Shout(text="before"), subject="/hidden/2")
+    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
+    maker.publish(Boat(id=1, name="after"), subject="/hidden/1")
+    seer.forget()
+    seer.resume()
+    assert "after" not in [boat.name for boat in seer.objects(Boat, number)]
+    assert [boat.id for boat in seer.objects(Boat, number)][-1] == 2
+    assert seer.objects(Shout, number) == []
+    assert not seer.is_cut
+    harbour.check()
+
+
+def test_what_was_found_for_a_view_is_not_told_when_it_is_hidden_meanwhile(
+    make_harbour: Callable[..., Harbour], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.engine.views.SELECT_SLICE_COUNT", 2)
+    harbour = make_harbour()
+    seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    for number in range(6):
+        maker.post(Boat(id=number), subject=f"/hidden/{number}")
+    maker.publish(Boat(id=6))
+    wanted = make_filter(Boat.descriptor, "id >= 0", None)
+    seer.connection.join("Boat", 0.0, subscription_id=1, filter_=wanted)
+    harbour.carry()
+    harbour.node.advance(harbour.now_ns)
+    assert seer.items("Boat", 1) == []
+    harbour.node.renew_admission(AdmissionConfig(permission=HIDING), harbour.now_ns)
+    harbour.pump()
+    assert [boat.id for boat in seer.objects(Boat, 1)] == [6]
+    assert seer.counts_down("Boat", 1) == [0]
     harbour.check()

@@ -454,3 +454,26 @@ def test_a_cache_of_a_hundred_megabytes_is_told_to_a_client_that_takes_it_slowly
     assert not reader.is_cut
     assert reader.counts_down("Boat") == list(reversed(range(101)))
     harbour.check()
+
+
+OTHER_KEY = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
+
+
+@pytest.mark.parametrize("group", ["Boat", "/..."])
+def test_who_describes_other_keys_meanwhile_is_told_no_more_of_the_type(
+    group: str, harbour: Harbour, maker: Guest
+) -> None:
+    maker.publish(Car(id=1), Car(id=2))
+    guest = harbour.plain("reader")
+    guest.pause()
+    guest.connection.join(group, 0.0)
+    harbour.carry()
+    guest.connection.forget_described("Boat")
+    guest.describe(OTHER_KEY)
+    guest.resume()
+    assert guest.items("Boat") == []
+    assert len(guest.messages("DotsCacheInfo")) == 1
+    left = [int(i.header.from_cache) for i in guest.heard if i.header.from_cache >= 0]
+    assert left == list(reversed(range(len(left))))
+    assert len(guest.items("Car")) == (0 if group == "Boat" else 2)
+    assert not guest.is_cut

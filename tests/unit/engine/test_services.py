@@ -723,3 +723,45 @@ def test_what_a_node_says_of_itself_nobody_else_says(
     forger.publish(internal_class(name)(**fields))
     assert forger.is_cut
     assert "only a node says this" in forger.fault
+
+
+def test_a_description_that_is_set_aside_again_takes_the_place_of_the_former(
+    guarded: Harbour,
+) -> None:
+    low = guarded.guest("low")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 2), tag=1, isKey=True, type="bool")
+    for _ in range(3):
+        low.send("StructDescriptorData", name="T0", properties=[long])
+    assert low.refusals() == []
+    low.send("StructDescriptorData", name="T1", properties=[long])
+    assert low.refusals() == [("describe", "T1: not permitted")]
+
+
+def test_a_description_that_is_refused_is_not_counted(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=admission(*RULES, type_count_max=2))
+    low = harbour.guest("low")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * SET_ASIDE_BYTES_MAX, tag=1, isKey=True, type="bool")
+    for _ in range(3):
+        low.send("StructDescriptorData", name="T0", properties=[long])
+    assert low.refusals() == [("describe", "T0: not permitted")] * 3
+    low.forget()
+    for number in range(3):
+        low.send("StructDescriptorData", name=f"T{number}", properties=[])
+    assert low.refusals() == [("describe", "2 types described already")]
+    harbour.check()
+
+
+def test_what_is_for_the_node_comes_under_no_subject_where_a_client_may_not_publish(
+    guarded: Harbour,
+) -> None:
+    low, high = guarded.guest("low"), guarded.guest("high")
+    high.join("/alarms/...")
+    high.join("/mine/...")
+    client = internal_class("DotsClient")
+    low.publish(client(id=low.client_id, running=True), subject="/alarms/fire")
+    assert high.items("DotsClient") == []
+    assert low.refusals() == []
+    low.publish(client(id=low.client_id, running=True), subject="/mine/1")
+    assert [item.header.subject for item in high.items("DotsClient")] == ["/mine/1"]

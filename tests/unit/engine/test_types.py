@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
+from skerry.engine.admission import Admission, AdmissionConfig, PermissionRule
 from skerry.engine.events import TypeAdopted, TypeConflict
 from skerry.engine.persistence import Journal, StoredObject, StoredType, store_type
 from skerry.engine.types import common_fields
 from skerry.objects.base import key_of
+from skerry.objects.internal import internal_class
 from skerry.schema.model import StructType
 
 if TYPE_CHECKING:
@@ -444,3 +446,70 @@ def test_definitions_of_an_enum_have_all_in_common_or_nothing() -> None:
     assert common_fields(known, WIDE.Ship.descriptor, frozenset()) == 0
     assert common_fields(WIDE.Ship.descriptor, known, frozenset()) == 0
     assert common_fields(WIDE.Ship.descriptor, WIDE.Ship.descriptor, frozenset()) == -1
+
+
+def test_what_a_plain_guest_is_told_follows_a_stored_type_that_gives_way(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    stored = narrow("struct Ship [persistent] { 1: [key] uint32 id; 2: string name; }")
+    other = narrow("struct Ship { 1: [key] uint32 id; 2: string name; 3: int32 speed; }")
+    new = narrow("struct Ship [persistent] { 1: [key] uint32 id; 2: string name; 3: string more; }")
+    harbour = restored(make_harbour, stored(id=1, name="Mary"))
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    guest.describe(other)
+    guest.join("Ship")
+    guest.forget()
+    maker.publish(new(id=2, name="Anne", more=LONG))
+    assert "Ship" in [event.type_name for event in harbour.events(TypeAdopted)]
+    assert tags_of(guest) == [[1, 2]]
+    assert "StructDescriptorData" not in guest.names()
+    harbour.check()
+
+
+BY_PATTERN = (
+    PermissionRule(verbs=("subscribe",), subjects=("/harbour/...",), client="old"),
+    PermissionRule(verbs=("all",), client="maker"),
+)
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_plain_guest_that_hears_of_a_type_by_a_pattern_is_told_what_it_has(
+    is_known: bool, make_harbour: Callable[..., Harbour]
+) -> None:
+    config = AdmissionConfig(permission=BY_PATTERN)
+    harbour = make_harbour(admission=Admission(config, rng=Random(1)))
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    berth = WIDE.Berth(pier=3, note=LONG)
+    if is_known:
+        maker.describe(WIDE.Ship)
+    guest.describe(
+        narrow(
+            """
+            struct Berth { 1: uint32 pier; }
+            struct Ship { 1: [key] uint32 id; 2: float64 name; 3: string more; 4: Berth berth; }
+            """
+        )
+    )
+    guest.join("/harbour/...")
+    maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG, berth=berth), subject="/harbour/1")
+    assert tags_of(guest) == [[1, 3]]
+    assert "StructDescriptorData" not in guest.names()
+    assert not guest.is_cut
+    harbour.check()
+
+
+def test_a_plain_guest_with_a_definition_that_makes_no_sense_is_told_nothing_of_the_type(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    config = AdmissionConfig(permission=BY_PATTERN)
+    harbour = make_harbour(admission=Admission(config, rng=Random(1)))
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Missing")
+    guest.send("StructDescriptorData", name="Ship", properties=[part])
+    guest.join("/harbour/...")
+    maker.publish(WIDE.Ship(id=1, name="Mary"), subject="/harbour/1")
+    assert guest.items("Ship") == []
+    assert not guest.is_cut
+    guest.goodbye()
+    maker.describe(WIDE.Berth)
+    harbour.check()

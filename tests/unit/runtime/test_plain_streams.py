@@ -160,6 +160,19 @@ def test_the_end_of_the_other_side_is_told(run: Any) -> None:
     run(main())
 
 
+def test_who_says_no_more_may_still_read_all_that_waits(run: Any) -> None:
+    async def main() -> None:
+        stream, user, far = pair()
+        with far:
+            stream.write(bytes(10_000_000))
+            far.shutdown(socket.SHUT_WR)
+            assert await read_all(far) == 10_000_000
+            await user.hears(None)
+            assert user.heard == [True, None]
+
+    run(main())
+
+
 def test_a_connection_that_breaks_is_told_with_its_error(run: Any) -> None:
     async def main() -> None:
         near, far = tcp_pair()
@@ -215,6 +228,27 @@ def test_a_user_that_fails_ends_the_stream_and_the_loop_tells_why(run: Any) -> N
             await user.changed.wait()
         assert user.heard == [user.fault]
         assert [context["exception"] for context in told] == [user.fault]
+
+    run(main())
+
+
+def test_a_user_that_fails_at_once_leaves_nothing_open(run: Any) -> None:
+    async def main() -> None:
+        near, far = socket.socketpair()
+
+        class Failing(User):
+            def opened(self, stream: Stream) -> None:
+                raise ValueError("no")
+
+        user = Failing()
+        with far:
+            stream = PlainStream(near.fileno(), user, waiting_bytes_max=WAITING_BYTES_MAX)
+            near.close()
+            with pytest.raises(ValueError, match="no"):
+                stream.start()
+            await user.changed.wait()
+            assert isinstance(user.heard[0], ValueError)
+            assert far.recv(1) == b""
 
     run(main())
 

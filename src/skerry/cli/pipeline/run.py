@@ -30,7 +30,7 @@ __all__ = ["run"]
 @tables_option
 @spark_options
 @metrics_option
-@click.option("--strict", is_flag=True, help="Fail when a segment is damaged.")
+@click.option("--strict", is_flag=True, help="Fail when a segment that is read is damaged.")
 @json_option
 def run(
     *,
