@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from skerry.errors import ConnectFailed
 from skerry.protocol.access.json import JsonWire
@@ -83,8 +82,7 @@ class Opener:
         loop = asyncio.get_running_loop()
         place = self.place
         if place.kind == "unix":
-            with _Handover(user) as door:
-                await loop.create_unix_connection(door, place.path)
+            await _open_plain(user, lambda door: loop.create_unix_connection(door, place.path))
             return
         context = client_context(self._files) if place.is_secure else None
         if place.kind == "websocket":
@@ -94,8 +92,9 @@ class Opener:
             _Messages(await open_websocket(place.host, place.port, ssl=context), user)
             return
         if context is None:
-            with _Handover(user) as door:
-                await loop.create_connection(door, place.host, place.port)
+            await _open_plain(
+                user, lambda door: loop.create_connection(door, place.host, place.port)
+            )
             return
         await loop.create_connection(
             lambda: _Bytes(user), place.host, place.port, ssl=context, server_hostname=place.host
@@ -131,37 +130,24 @@ class Opener:
         return error
 
 
-class _Handover:
-    """Makes the protocol of a plain connection, and looks after it until it is open."""
-
-    def __init__(self, user: StreamUser) -> None:
-        self._user = user
-        self._entry: _Entry | None = None
-
-    def __call__(self) -> asyncio.BaseProtocol:
-        # Elsewhere a socket is no file, and the usual loop cannot watch one.
-        if os.name != "posix":
-            return _Bytes(self._user)
-        self._entry = _Entry(self._user)
-        return self._entry
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        entry = self._entry
-        if entry is None:
-            return
-        if error is not None and entry.stream is not None:
+async def _open_plain(
+    user: StreamUser, connect: Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
+) -> None:
+    """Open a connection without TLS, and look after it until it is handed on."""
+    if os.name != "posix":
+        # There a socket is no file, and the usual loop cannot watch one.
+        await connect(lambda: _Bytes(user))
+        return
+    entry = _Entry(user)
+    try:
+        await connect(lambda: entry)
+    except BaseException:
+        if entry.stream is not None:
             # Whoever wanted it has given up in the very last moment.
             entry.stream.abort()
-        if error is None and entry.fault is not None:
-            raise entry.fault
+        raise
+    if entry.fault is not None:
+        raise entry.fault
 
 
 class _Entry(asyncio.Protocol):

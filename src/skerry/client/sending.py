@@ -208,13 +208,13 @@ class SendBuffer:
         """Bytes were published under a subject, and may be again."""
         subjects = self.waiting.subjects
         if len(subjects) >= SEND_SUBJECT_COUNT_MAX:
-            subjects.clear()
+            self.waiting.forget_subjects()
         text = subject.encode("utf-8", "surrogateescape")
         subjects[subject] = _BYTES_REST + head(0x60, len(text)) + text + b"\xa1\x01"
 
     def forget_subjects(self) -> None:
         """Ask again which subjects may be published under."""
-        self.waiting.subjects.clear()
+        self.waiting.forget_subjects()
 
     def _add(self, frame: bytes, type_: Any, name: str) -> bool:
         self._check_room(len(frame))

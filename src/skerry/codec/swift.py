@@ -185,6 +185,10 @@ class Waiting:
         self._told_bytes = self._piece_bytes
         return self.frames.take()
 
+    def forget_subjects(self) -> None:
+        """None came before."""
+        self.subjects.clear()
+
     def put_object(self, obj: object, time_s: float) -> int:
         """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
 

@@ -1048,6 +1048,9 @@ cdef class Waiting:
     cdef dict templates
     # By subject, what stands between the time and the bytes under it; filled by others.
     cdef readonly dict subjects
+    # The subject that was published under before, since it is so again most of the time.
+    cdef object last_subject
+    cdef bytes last_rest
     cdef bytes bytes_head
     cdef readonly Py_ssize_t bytes_max
     cdef public Py_ssize_t size
@@ -1081,6 +1084,11 @@ cdef class Waiting:
         """All that waits; from now on nothing does."""
         self.told_bytes = self.piece_bytes
         return self.frames.take()
+
+    def forget_subjects(self):
+        """None came before."""
+        self.subjects.clear()
+        self.last_rest = None
 
     def put_object(self, obj, double time_s):
         """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
@@ -1117,17 +1125,26 @@ cdef class Waiting:
             if size < 0:
                 return -1
         else:
-            if type(what) is not str or type(data) is not bytes:
+            if type(data) is not bytes or PyBytes_GET_SIZE(data) > _payload_bytes_max - 16:
                 return -1
-            found = Dict_Get(<PyObject*>self.subjects, <PyObject*>what)
-            if found == NULL or PyBytes_GET_SIZE(data) > _payload_bytes_max - 16:
-                return -1
-            size = self.frames.put_bytes(self.bytes_head, time_s, <bytes>found, <bytes>data)
+            if self.last_rest is None or what is not self.last_subject:
+                if not self.find_subject(what):
+                    return -1
+            size = self.frames.put_bytes(self.bytes_head, time_s, self.last_rest, <bytes>data)
         # A single frame is let through however small the bound: it could never go out otherwise.
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.size -= size
             return -1
         return self.note(size)
+
+    cdef bint find_subject(self, what) except -1:
+        if type(what) is not str:
+            return False
+        rest = self.subjects.get(what)
+        if rest is None:
+            return False
+        self.last_subject, self.last_rest = what, rest
+        return True
 
     cdef inline int note(self, Py_ssize_t size) noexcept:
         """So many bytes more wait: 1 if whoever writes must be told, else 0."""

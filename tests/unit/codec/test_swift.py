@@ -614,6 +614,30 @@ def test_what_has_no_short_way_is_not_done(twin: Any) -> None:
 
 
 @TWINS
+def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
+    waiting = waiting_of(twin)
+    waiting.subjects["/b"] = b"S"
+    assert waiting.put_bytes(None, b"x", 2.5) == -1
+    for subject in ("/a", "/a", "/b", "/a"):
+        assert waiting.put_bytes(subject, b"x", 2.5) >= 0
+    rests = [frame[14:15] for frame in frames_in(waiting.take())]
+    assert rests == [b"R", b"R", b"S", b"R"]
+    waiting.forget_subjects()
+    for subject in ("/a", "/b", None, ()):
+        assert waiting.put_bytes(subject, b"x", 2.5) == -1, "it is asked for again"
+
+
+def frames_in(data: bytes) -> list[bytes]:
+    """Frames one behind the other, cut apart."""
+    found = []
+    while data:
+        size = 5 + int.from_bytes(data[1:5], "big")
+        found.append(data[:size])
+        data = data[size:]
+    return found
+
+
+@TWINS
 def test_single_frame_is_let_through_however_small_the_bound(twin: Any) -> None:
     waiting = waiting_of(twin, bytes_max=1)
     assert waiting.put_object(Tick(id=1), 2.5) == 1
