@@ -73,6 +73,7 @@ __all__ = [
     "RECORDING_BATCH_MS_MAX",
     "RECORDING_BATCH_ROW_COUNT_MAX",
     "RECORDING_CHANNEL_COUNT_MAX",
+    "RECORDING_DROPPED_KEPT",
     "RECORDING_FILLED_COUNT_MAX",
     "RECORDING_FINDING_COUNT_MAX",
     "RECORDING_FOLLOWER_COUNT_MAX",
@@ -464,6 +465,11 @@ batch of two gigabytes could not be written any more: its columns have offsets o
 
 RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One line of a manifest: more than the index of the largest number of batches takes."""
+
+RECORDING_DROPPED_KEPT: Final = 1000
+"""Dropped segments, and repairs, that a manifest still tells one by one after it was shortened,
+which happens at twice as many. Who follows and fell behind learns from them what is missing: half
+an hour of segments that are sealed each two seconds."""
 
 RECORDING_FOLLOWER_COUNT_MAX: Final = 1000
 """Files that are looked at to find one who follows. Each is someone who was there once."""

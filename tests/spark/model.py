@@ -55,6 +55,12 @@ class World:
             and (state.valid_to_ns is None or instant_ns < state.valid_to_ns)
         }
 
+    def changes_ns(self) -> list[int]:
+        """The instants at which something begins or ends."""
+        states = (*self.history, *self.latest)
+        begun = {state.valid_from_ns for state in states}
+        return sorted(begun | {s.valid_to_ns for s in states if s.valid_to_ns is not None})
+
 
 def world_of(said: Iterable[Said]) -> World:
     """What becomes of updates, in whatever order and however often they are told."""

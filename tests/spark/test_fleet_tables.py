@@ -2,7 +2,8 @@
 
 Node, recorder and pipeline are real processes. The tables are made once; then DuckDB and polars
 read them, every question of the cookbook is asked, and the catalogue in the guide is held against
-the columns there are.
+the columns there are. Beside the fleet there are buoys, one with a time that no table can hold, and
+one with a field that no definition has: what is in the column `unknown`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import cbor2
 import duckdb
 import polars as pl
 import pytest
@@ -30,6 +32,7 @@ from deltalake import DeltaTable
 import skerry
 from skerry.apps.fleet import Fleet
 from skerry.spark.tables import Tables
+from tests.spark.lakes import Teller, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,6 +41,10 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
 SKERRY = (sys.executable, "-m", "skerry")
 COUNT, STEPS = 6, 25
+BUOY = "struct Buoy { 1: [key] uint32 id; 2: string name; 3: timepoint laid; %s}"
+Buoy: Any = skerry.define_types(BUOY % "").Buoy
+NewerBuoy: Any = skerry.define_types(BUOY % "9: float64 depth; ").Buoy
+FAR_S, DEPTH = 1e12, 12.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,27 +84,41 @@ def wait_line(running: subprocess.Popen[str], words: str) -> None:
     raise AssertionError("".join(said))
 
 
+def record_buoys(folder: Path) -> None:
+    """What a newer program said, beside the definition that an older one knows.
+
+    Nodes leave out what they have no definition for, other sources of recordings do not.
+    """
+    teller = Teller(now_ns=time.time_ns())
+    plain = teller.create(Buoy(id=2, name="Fladen"))
+    newer = NewerBuoy(id=3, name="Anholt", depth=DEPTH)
+    told = teller.create(Buoy(id=3), present=int(newer.attributes))
+    record(folder, [plain, told.replace(payload=newer.encode())], Buoy)
+
+
 @pytest.fixture(scope="module")
 def voyage(tmp_path_factory: pytest.TempPathFactory) -> Voyage:
     folder = tmp_path_factory.mktemp("fleet")
     place = f"uds:{folder}/node.sock"
-    recording, lake = folder / "recording", folder / "lake"
+    recordings, lake = folder / "recordings", folder / "lake"
+    record_buoys(recordings / "buoys")
     with (
         process(folder, "node", "run", "--listen", place),
         skerry.connect(place, name="fleet", wait=True) as space,
     ):
-        with process(folder, "record", "--to", str(recording), "--node", place) as recorder:
+        with process(folder, "record", "--to", f"{recordings}/fleet", "--node", place) as recorder:
             wait_line(recorder, "recording to")
             fleet = Fleet(space, Random(5), count=COUNT)
             now_s = time.time()
             for step in range(STEPS):
                 fleet.step(now_s=now_s + step, elapsed_s=2.0)
+            space.publish(Buoy(id=1, name="Trindelen", laid=FAR_S))
             space.flush()
             # The node stays until the recorder has sealed: vessels go with their publisher.
         positions = {mmsi: (v.lat, v.lon) for mmsi, v in fleet.vessels.items()}
     command = [*SKERRY, "pipeline", "run", "--master", "local[2]", "--memory", "1g", "--json"]
     done = subprocess.run(
-        [*command, "--recordings", str(recording), "--tables", str(lake)],
+        [*command, "--recordings", str(recordings), "--tables", str(lake)],
         capture_output=True,
         text=True,
         check=False,
@@ -130,37 +151,66 @@ def _plain(value: Any) -> Any:
     if isinstance(value, bytes):
         return value.hex()
     if isinstance(value, dict):
-        return {k: _plain(v) for k, v in value.items()}
+        return {str(k): _plain(v) for k, v in value.items()}
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        # A map is a dict for some, and for Arrow a list of pairs.
+        is_map = bool(value) and all(isinstance(item, tuple) for item in value)
+        return _plain(dict(value)) if is_map else [_plain(item) for item in value]
     return value
+
+
+def duckdb_rows(source: str, columns: list[str], **named: Any) -> list[dict[str, Any]]:
+    """What DuckDB reads; `named` is what the source speaks of."""
+    chosen = ", ".join(f'"{column}"' for column in columns)
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for name, value in named.items():
+            connection.register(name, value)
+        found = connection.sql(f"SELECT {chosen} FROM {source}").to_arrow_table()
+        return list(found.to_pylist())
+
+
+def files_rows(files: list[str], columns: list[str]) -> list[dict[str, Any]]:
+    """What DuckDB reads from the files of a table, without its log."""
+    places = ", ".join("'" + place.replace("'", "''") + "'" for place in files)
+    options = "hive_partitioning = true, hive_types_autocast = false"
+    rows = duckdb_rows(f"read_parquet([{places}], {options})", columns)
+    if "part" in columns:  # text in the name of a folder
+        return [{**row, "part": int(row["part"])} for row in rows]
+    return rows
 
 
 def test_duckdb_and_polars_read_what_spark_reads(tables: Tables, voyage: Voyage) -> None:
     names = tables.names()
     made = {"updates/Vessel", "history/Vessel", "latest/Vessel", "gone/Vessel", "latest/Voyage"}
-    assert made | {"alarms", "links", "rates", "sessions"} <= set(names)
+    assert made | {"alarms", "links", "rates", "sessions", "updates/Buoy"} <= set(names)
     for name in names:
         frame = tables.frame(name)
-        columns = [column for column in frame.columns if column != "unknown"]
-        spark_rows = shown(frame.select(*columns).toArrow().to_pylist())
+        columns = frame.columns
+        spark_rows = shown(frame.toArrow().to_pylist())
         place = str(voyage.lake / name)
-        files = DeltaTable(place).file_uris()
-        if not files:
-            assert spark_rows == [], name
-            continue
-        chosen = ", ".join(f'"{column}"' for column in columns)
-        with duckdb.connect() as connection:
-            connection.execute("SET TimeZone = 'UTC'")
-            read = "read_parquet(?, hive_partitioning = true, hive_types_autocast = false)"
-            found = connection.sql(f"SELECT {chosen} FROM {read}", params=[files])
-            duck_rows = found.to_arrow_table().to_pylist()
-        if "part" in columns:  # text in the name of a folder
-            duck_rows = [{**row, "part": int(row["part"])} for row in duck_rows]
-        assert shown(duck_rows) == spark_rows, name
-        polars_rows = pl.scan_delta(place).select(columns).collect().to_dicts()
-        assert shown(polars_rows) == spark_rows, name
+        table = DeltaTable(place)
+        by_log = duckdb_rows("dataset", columns, dataset=table.to_pyarrow_dataset())
+        assert shown(by_log) == spark_rows, name
+        assert shown(pl.scan_delta(place).select(columns).collect().to_dicts()) == spark_rows, name
+        if table.file_uris():
+            assert shown(files_rows(table.file_uris(), columns)) == spark_rows, name
     assert tables.frame("updates/Vessel").count() > COUNT * STEPS / 2
+
+
+def test_what_no_definition_knows_is_read_by_all(tables: Tables, voyage: Voyage) -> None:
+    place, columns = str(voyage.lake / "updates/Buoy"), ["id", "name", "unknown"]
+    wanted = shown(
+        [
+            {"id": 1, "name": "Trindelen", "unknown": {3: cbor2.dumps(FAR_S)}},
+            {"id": 2, "name": "Fladen", "unknown": None},
+            {"id": 3, "name": "Anholt", "unknown": {9: cbor2.dumps(DEPTH)}},
+        ]
+    )
+    files = DeltaTable(place).file_uris()
+    assert shown(tables.frame("updates/Buoy").select(*columns).toArrow().to_pylist()) == wanted
+    assert shown(pl.scan_delta(place).select(columns).collect().to_dicts()) == wanted
+    assert shown(files_rows(files, columns)) == wanted
 
 
 def test_latest_is_where_the_vessels_really_are(tables: Tables, voyage: Voyage) -> None:

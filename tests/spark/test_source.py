@@ -13,6 +13,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import GAP, REMOVE, UPDATE, Update
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import open_recordings
 
 if TYPE_CHECKING:
@@ -243,3 +244,58 @@ def test_a_stream_reads_each_segment_once_also_after_a_restart(
     (folder / "a" / late.name).write_bytes(late.read_bytes())
     assert catch_up() == [1, 2, 3, 4, 5, 11, 12, 21]
     assert catch_up() == [1, 2, 3, 4, 5, 11, 12, 21]
+
+
+def test_a_stream_goes_on_where_it_was_when_the_manifest_was_shortened(
+    spark: SparkSession,
+    tmp_path: Path,
+    record: Callable[..., Path],
+    update_of: Callable[..., Update],
+) -> None:
+    folder, out, checkpoint = tmp_path / "r", tmp_path / "out", tmp_path / "checkpoint"
+
+    def seal(first: int, count: int) -> None:
+        for number in range(first, first + count):
+            record(folder, fleet(update_of, 1, number), types=[Vessel])
+
+    def forget(count: int, *, kept: int) -> None:
+        manifest = Manifest(folder)
+        with manifest.locked():
+            for segment in list(manifest.segments.values())[:count]:
+                manifest.add_dropped(segment.name, "size", sync=False)
+                segment.path.unlink()
+            manifest.shorten(kept=kept)
+
+    seal(0, 4)
+    query = (
+        spark.readStream.format("skerry")
+        .options(type="Vessel", columns="position")
+        .load(str(folder))
+        .writeStream.format("parquet")
+        .option("path", str(out))
+        .option("checkpointLocation", str(checkpoint))
+    )
+
+    def positions() -> list[int]:
+        return sorted(row.position for row in spark.read.parquet(str(out)).collect())
+
+    following = query.start()
+    try:
+        following.processAllAvailable()
+        assert positions() == [1, 2, 3, 4]
+        # While it runs: nothing of what is left is read again, and nothing new is left out.
+        forget(3, kept=1)
+        seal(4, 2)
+        following.processAllAvailable()
+        assert positions() == [1, 2, 3, 4, 5, 6]
+    finally:
+        following.stop()
+    # While it does not: the place it noted down still is the one it was.
+    forget(2, kept=0)
+    seal(6, 1)
+    again = query.trigger(availableNow=True).start()
+    assert again.awaitTermination(120)
+    assert positions() == [1, 2, 3, 4, 5, 6, 7]
+    (recording,) = open_recordings(folder)
+    assert [segment.line for segment in recording.segments()] == [8, 11]
+    assert recording.forgotten.segments == {"size": 5}

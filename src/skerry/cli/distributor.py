@@ -11,7 +11,13 @@ import click
 from skerry.cli.groups import group_key_option, group_reach_options
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import FiniteFloat
+from skerry.cli.parameters import (
+    CheckedText,
+    FiniteFloat,
+    check_group,
+    check_pattern,
+    check_subject,
+)
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.plain import visible
 
@@ -40,10 +46,16 @@ def distributor() -> None:
 
 
 @distributor.command()
-@click.argument("group", metavar="GROUP")
+@click.argument("group", metavar="GROUP", type=CheckedText(check_group))
 @group_reach_options
 @group_key_option
-@click.option("--subject", required=True, metavar="S", help="Publish under this subject.")
+@click.option(
+    "--subject",
+    required=True,
+    metavar="S",
+    type=CheckedText(check_subject),
+    help="Publish under this subject.",
+)
 @click.option(
     "--data",
     metavar="D",
@@ -103,10 +115,10 @@ def pub(
 
 
 @distributor.command()
-@click.argument("group", metavar="GROUP")
+@click.argument("group", metavar="GROUP", type=CheckedText(check_group))
 @group_reach_options
 @group_key_option
-@click.argument("patterns", nargs=-1, metavar="[PATTERN]...")
+@click.argument("patterns", nargs=-1, metavar="[PATTERN]...", type=CheckedText(check_pattern))
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @click.option("--statistics", is_flag=True, help="At the end, one line of JSON with all counters.")
 @json_option
@@ -166,7 +178,12 @@ def sub(
 
 @distributor.command()
 @click.option(
-    "--group", default="239.255.77.9:4711", show_default=True, help="A group nobody else uses."
+    "--group",
+    type=CheckedText(check_group),
+    default="239.255.77.9:4711",
+    show_default=True,
+    metavar="TEXT",
+    help="A group nobody else uses.",
 )
 @click.option("--interface", default="127.0.0.1", show_default=True, help="Network interface.")
 @click.option(

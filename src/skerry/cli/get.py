@@ -10,13 +10,15 @@ import click
 from skerry.cli.nodes import (
     NodeChoice,
     check_definition,
+    check_filter,
     node_options,
     struct_class,
     type_argument,
     types_option,
 )
 from skerry.cli.output import current_output, json_option
-from skerry.errors import SkerryError
+from skerry.cli.parameters import CheckedText, blamed_on, check_condition, field_names
+from skerry.errors import DecodeError, SkerryError
 
 if TYPE_CHECKING:
     from skerry.objects.base import Struct
@@ -27,7 +29,12 @@ __all__ = ["get"]
 @click.command()
 @type_argument()
 @click.argument("key_parts", nargs=-1, metavar="[KEY]...")
-@click.option("--where", metavar="E", help="Only objects for which this is true.")
+@click.option(
+    "--where",
+    metavar="E",
+    type=CheckedText(check_condition),
+    help="Only objects for which this is true.",
+)
 @click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
 @types_option
 @node_options
@@ -58,6 +65,7 @@ def get(
     from skerry.plain import visible
 
     output = current_output()
+    names = field_names(fields)
     with choice.connect("skerry-get", types=types) as space:
         cls = struct_class(space, type_name, types)
         if types:
@@ -65,7 +73,7 @@ def get(
         if not cls.descriptor.flags.cached:
             raise _not_kept(type_name)
         wanted = _wanted(cls, key_parts) if key_parts else None
-        names = [name.strip() for name in fields.split(",")] if fields else None
+        check_filter(cls, where, names)
         # However many there are, they come as long as it takes.
         container = space.container(cls, where=_joined(where, wanted), fields=names, timeout=None)
         if wanted is not None and wanted not in container:
@@ -104,7 +112,8 @@ def _wanted(cls: type[Struct], key_parts: tuple[str, ...]) -> Struct:
             plain[field.name] = text if field.type.kind == Kind.STRING else json.loads(text)
         except (ValueError, RecursionError):
             plain[field.name] = text
-    obj: Struct = from_plain(cls, plain)
+    with blamed_on("KEY", DecodeError):
+        obj: Struct = from_plain(cls, plain)
     return obj
 
 

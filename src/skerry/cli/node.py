@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.output import current_output
+from skerry.cli.parameters import CheckedText, check_endpoint, check_metrics, check_storage
 
 if TYPE_CHECKING:
     from skerry.apps.node_config import NodeConfig
@@ -32,6 +33,7 @@ def node() -> None:
     "listen",
     multiple=True,
     metavar="URI",
+    type=CheckedText(check_endpoint),
     help="Where to take clients: tcp://host:port, tcp-v1://host:port, tls://host:port,"
     " ws://host:port or uds:/path. Replaces the usual places.",
 )
@@ -44,11 +46,13 @@ def node() -> None:
 @click.option(
     "--storage",
     metavar="URL",
+    type=CheckedText(check_storage),
     help="Where persistent objects are stored: sqlite:PATH, postgresql://..., or none.",
 )
 @click.option(
     "--metrics",
     metavar="HOST:PORT|off",
+    type=CheckedText(check_metrics),
     help="Where metrics and health are served; 127.0.0.1:11237 if not given.",
 )
 @click.option("--record", metavar="DIR", help="Record all that crosses it into this folder.")

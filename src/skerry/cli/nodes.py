@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from skerry.cli.completing import complete_type
-from skerry.errors import SchemaMismatchError, SkerryError
+from skerry.cli.parameters import CheckedText, WrongValue, blamed_on, check_endpoint
+from skerry.errors import FilterError, SchemaMismatchError, SkerryError
 from skerry.spelling import nearest
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NodeChoice",
     "check_definition",
+    "check_filter",
     "node_options",
     "struct_class",
     "type_argument",
@@ -63,6 +65,7 @@ _OPTIONS: Final = (
         "--node",
         "endpoint",
         metavar="URI",
+        type=CheckedText(check_endpoint),
         help="Where the node is, as tcp://host:port or uds:/path. If not given:"
         " SKERRY_ENDPOINT, DOTS_ENDPOINT, else the node of this computer.",
     ),
@@ -153,6 +156,21 @@ def check_definition(space: Space, name: str) -> None:
             " programs of this node use"
         )
         raise error
+
+
+def check_filter(cls: type[Struct], where: str | None, fields: Sequence[str] | None) -> None:
+    """See that `--where` and `--fields` fit a type; if not, the command line is wrong."""
+    from skerry.protocol.access.filters import make_filter
+
+    known = ", ".join(field.name for field in cls.descriptor.fields)
+    with blamed_on("--where", FilterError):
+        make_filter(cls.descriptor, where)
+    try:
+        make_filter(cls.descriptor, None, fields)
+    except FilterError as error:
+        message = error.problems[0].message
+        hint = error.hint or f"it has {known}"
+        raise WrongValue(message, option="--fields", hint=hint) from error
 
 
 def _known(name: str, types: Mapping[str, Any]) -> type[Struct] | None:

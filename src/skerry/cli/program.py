@@ -21,7 +21,8 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from skerry.cli.output import CliConfig, Output, current_output
-from skerry.errors import ConnectFailed, SkerryError
+from skerry.cli.parameters import WrongValue
+from skerry.errors import ConfigError, ConnectFailed, SkerryError
 from skerry.spelling import nearest
 
 __all__ = [
@@ -253,6 +254,8 @@ def _report(error: BaseException, output: Output) -> int:
             output.error("interrupted")
         case SkerryError():
             output.error(str(error), hint=error.hint)
+            if isinstance(error, ConfigError) and _is_by_flags(error):
+                return USAGE
             return UNREACHABLE if isinstance(error, ConnectFailed) else FAILED
         case OSError():
             where = f"{error.filename}: " if error.filename else ""
@@ -265,7 +268,14 @@ def _report(error: BaseException, output: Output) -> int:
     return FAILED
 
 
+def _is_by_flags(error: ConfigError) -> bool:
+    """Whether nothing but the command line can have brought a setting that cannot be used."""
+    return all(origin.startswith("flag ") for origin in error.origin.split(", "))
+
+
 def _usage_hint(error: click.UsageError, path: str) -> str:
+    if isinstance(error, WrongValue) and error.hint:
+        return error.hint
     if isinstance(error, click.NoSuchOption) and error.option_name[1:2].isdigit():
         return f"put -- before what begins with a minus: `{path} ... -- {error.option_name}`"
     return f"see `{path} --help`"

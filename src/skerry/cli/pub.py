@@ -12,6 +12,7 @@ import click
 from skerry.cli.input import input_contents, input_lines
 from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
 from skerry.cli.output import current_output
+from skerry.cli.parameters import CheckedText, WrongValue, blamed_on, check_subject
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
 
@@ -29,7 +30,12 @@ __all__ = ["pub"]
 @click.option(
     "--clear", "cleared", multiple=True, metavar="FIELD", help="Unset a field; several are fine."
 )
-@click.option("--subject", metavar="S", help="Publish under this subject.")
+@click.option(
+    "--subject",
+    metavar="S",
+    type=CheckedText(check_subject),
+    help="Publish under this subject.",
+)
 @click.option(
     "--data",
     metavar="D",
@@ -87,7 +93,8 @@ def pub(
             cls = struct_class(space, type_name, types)
             sender = _Sender(space, cls, subject or "", done)
             if fields:
-                sender.send(_given(cls, fields, cleared), is_removal=remove)
+                with blamed_on("FIELD=VALUE", DecodeError):
+                    sender.send(_given(cls, fields, cleared), is_removal=remove)
             else:
                 for number, line in enumerate(input_lines(stop), 1):
                     with _saying_where(number):
@@ -172,6 +179,16 @@ def _given(cls: type[Struct], fields: tuple[str, ...], cleared: tuple[str, ...])
         if plain.get(name) is not None:
             raise click.UsageError(f"{name} is given and cleared")
         plain[name] = None
+    known = cls.descriptor
+    for option, names in (("--clear", cleared), ("FIELD=VALUE", plain)):
+        for name in names:
+            if not known.has_field(name):
+                hint = f"it has {', '.join(field.name for field in known.fields)}"
+                message = f"{known.name} has no field {name:.60}"
+                raise WrongValue(message, option=option, hint=hint)
+    missing = [field.name for field in known.key_fields if plain.get(field.name) is None]
+    if missing:
+        raise click.UsageError(f"the key of {known.name} is not complete: {missing[0]}=VALUE")
     return plain
 
 

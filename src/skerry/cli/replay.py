@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
 from skerry.cli.input import input_lines
 from skerry.cli.nodes import NodeChoice, node_options
@@ -23,6 +24,7 @@ from skerry.cli.record.options import (
     opened,
     selection_options,
     shown_time,
+    warn_of_absent,
 )
 from skerry.cli.stopping import Stop, stop_on_signals
 
@@ -93,8 +95,14 @@ def replay(
     """
     if (choice.endpoint is None) == (group["multicast"] is None):
         raise click.UsageError("say where to: with --node URI, or with --multicast GROUP")
+    if (
+        fast
+        and click.get_current_context().get_parameter_source("speed") != ParameterSource.DEFAULT
+    ):
+        raise click.UsageError("--fast is as fast as possible; leave out --speed, or --fast")
     output = current_output()
     recordings = opened(folder)
+    warn_of_absent(output, recordings, types)
     from skerry.apps.replayer import Replayer
     from skerry.apps.replayer_rows import ReplayWishes
 

@@ -8,8 +8,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from skerry.cli.nodes import NodeChoice, node_options, struct_class, type_argument, types_option
+from skerry.cli.nodes import (
+    NodeChoice,
+    check_filter,
+    node_options,
+    struct_class,
+    type_argument,
+    types_option,
+)
 from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.parameters import (
+    CheckedText,
+    blamed_on,
+    check_condition,
+    check_pattern,
+    field_names,
+)
 from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import Disconnected, Refused
 from skerry.schema.internal import internal_types
@@ -28,7 +42,12 @@ _WILD: Final = re.compile(r"/(\*|\.\.\.|…)")
 
 @click.command()
 @type_argument(metavar="TYPE|SUBJECT")
-@click.option("--where", metavar="E", help="Only objects for which this is true.")
+@click.option(
+    "--where",
+    metavar="E",
+    type=CheckedText(check_condition),
+    help="Only objects for which this is true.",
+)
 @click.option("--fields", metavar="A,B", help="Only these fields, and the key.")
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @click.option("--new", is_flag=True, help="Leave out what is there already.")
@@ -75,12 +94,17 @@ def sub(
     is_subject = type_name.startswith("/")
     if is_subject and (where or fields):
         raise click.UsageError("--where and --fields need a type, and not a subject")
+    if is_subject:
+        with blamed_on("TYPE|SUBJECT"):
+            check_pattern(type_name)
+    names = field_names(fields)
     with stop_on_signals() as stop, choice.connect("skerry-sub", types=types) as space:
         refusals = _tell_states(space, output)
-        names = [name.strip() for name in fields.split(",")] if fields else None
         what: Any = type_name
         if not is_subject:
             what = _class_or_name(space, type_name, types, output, needs_type=bool(where or fields))
+            if where or names:
+                check_filter(what, where, names)
         with space.subscribe(what, where=where, fields=names, on_slow=on_slow) as subscription:
             printer = _Printer(
                 output, as_json=as_json, is_new=new, has_internal=not _WILD.match(type_name)

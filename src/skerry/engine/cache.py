@@ -91,17 +91,31 @@ class Shelf:
         where one was that is gone."""
         self.reader_count: i64 = 0
         """Who goes through them just now: until all are done, no place changes."""
+        self.own_subject_count: i64 = 0
+        """Objects that are not under their default subject."""
 
     def add(self, key: bytes, entry: Entry) -> None:
         """One more object."""
         entry.place = len(self.order)
         self.order.append(entry)
         self.objects[key] = entry
+        if entry.subject:
+            self.own_subject_count += 1
+
+    def move(self, entry: Entry, subject: str) -> None:
+        """Put an object under another subject."""
+        if entry.subject:
+            self.own_subject_count -= 1
+        if subject:
+            self.own_subject_count += 1
+        entry.subject = subject
 
     def take(self, key: bytes) -> Entry | None:
         """Let an object go; gives what it was, if it was there."""
         entry = self.objects.pop(key, None)
         if entry is not None:
+            if entry.subject:
+                self.own_subject_count -= 1
             self.order[entry.place] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
@@ -229,7 +243,8 @@ class Cache:
             self._change_share(creator, 0, change)
         known.payload = payload
         known.present = present
-        known.subject = subject
+        if known.subject != subject:
+            shelf.move(known, subject)
         known.modified_ns = time_ns
         known.sent_ns = sent_ns
         known.position = position

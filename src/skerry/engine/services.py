@@ -17,7 +17,7 @@ from skerry.engine.clients import Client, Countdown, Later
 from skerry.engine.hub import Hub
 from skerry.engine.members import Membership
 from skerry.engine.query import Query, compile_filter
-from skerry.engine.replay import Replay, ShelfReplay
+from skerry.engine.replay import Replay
 from skerry.engine.routing import WILD_CARDS, Routing, knows_type
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Learned, Types, common_fields
@@ -44,6 +44,12 @@ _USES: Final = ("publish", "subscribe", "remove")
 
 _NAMES: Final = re.compile(r"[^<>\s]+")
 """In the text of a field's type, of which one may be made of another: `vector<Place>`."""
+
+_EVERYTHING: Final = "/..."
+"""The pattern that selects every subject."""
+
+_Wanted = tuple[Topic, list[bytes] | None]
+"""Objects of a topic, by their keys; None for all there are."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
@@ -213,48 +219,51 @@ class Services:
             self._routing.replay_ended(member)
             self._tell_end(client, member.group, now_s)
 
-        whole = self._whole(member) if is_member else None
-        if whole is not None:
-            replay: Replay = ShelfReplay(member.teller, whole, finish)
-            client.connection.describe(whole.type, now_s)
-        else:
-            # Who left meanwhile is told nothing but that this is over: it may count the answers.
-            wanted = self._wanted(member) if is_member else []
-            if wanted is None:
-                member.replay_count -= 1
-                return None
-            replay = Replay(member.teller, wanted, finish)
-            for topic, keys in wanted:
-                if keys:
-                    client.connection.describe(topic.type, now_s)
+        # Who left meanwhile is told nothing but that this is over: it may count the answers.
+        wanted = self._wanted(member) if is_member else []
+        if wanted is None:
+            member.replay_count -= 1
+            return None
+        replay = Replay(member.teller, wanted, finish)
+        for topic, keys in wanted:
+            if keys is None or keys:
+                client.connection.describe(topic.type, now_s)
         if replay.left:
             member.active_replay = replay
             self._routing.replay_began(member)
         return replay
 
-    def _whole(self, member: Membership) -> Topic | None:
-        """The topic of which a member is told all, if listing its objects would take long."""
-        rights = member.client.rights
-        if member.group.startswith("/") or rights is None or not rights.allows_all:
-            return None
-        topic = self._types.topic(member.group)
-        if topic is None or not topic.is_cached or not knows_type(member.client, topic.name):
-            return None
-        return topic if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX else None
-
-    def _wanted(self, member: Membership) -> list[tuple[Topic, list[bytes]]] | None:
+    def _wanted(self, member: Membership) -> list[_Wanted] | None:
         """The cached objects that a member is to be told; None where it is told nothing at all."""
-        if not member.group.startswith("/"):
-            topic = self._types.topic(member.group)
-            if topic is None or not topic.is_cached or not knows_type(member.client, topic.name):
-                return None
-            return [(topic, self._permitted(member.client, topic, "subscribe"))]
-        return [
-            (topic, keys)
-            for topic in self._hub.topics.values()
-            if topic.is_cached and knows_type(member.client, topic.name)
-            if (keys := _selected(topic, member.group))
-        ]
+        client, group = member.client, member.group
+        if group.startswith("/"):
+            return self._selected(client, group)
+        topic = self._types.topic(group)
+        if topic is None or not topic.is_cached or not knows_type(client, topic.name):
+            return None
+        if _sees_all(client) and len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX:
+            return [(topic, None)]
+        return [(topic, self._permitted(client, topic, "subscribe"))]
+
+    def _selected(self, client: Client, pattern: str) -> list[_Wanted]:
+        """The cached objects that a pattern selects.
+
+        Where it selects all of a topic they are not listed, unless they are few.
+        """
+        found: list[_Wanted] = []
+        listed_count = 0
+        for topic in self._hub.topics.values():
+            if not topic.is_cached or not topic.shelf.objects:
+                continue
+            if not knows_type(client, topic.name):
+                continue
+            if _sees_all(client) and _selects_all(topic, pattern):
+                is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
+                found.append((topic, list(topic.shelf.objects) if is_listed else None))
+                listed_count += is_listed * len(topic.shelf.objects)
+            elif keys := _selected_keys(topic, pattern):
+                found.append((topic, keys))
+        return found
 
     def _permitted(self, client: Client, topic: Topic, verb: str) -> list[bytes]:
         """The objects of a type with whose subjects the client may do this."""
@@ -604,11 +613,26 @@ def _is_conflating(message: Any) -> bool:
     return message.slow is not None and message.slow.label == "conflate"
 
 
-def _selected(topic: Topic, pattern: str) -> list[bytes]:
+def _sees_all(client: Client) -> bool:
+    """Whether there is nothing that a client may not be told."""
+    rights = client.rights
+    return rights is not None and rights.allows_all
+
+
+def _selects_all(topic: Topic, pattern: str) -> bool:
+    """Whether a pattern selects the subject of each object of a topic, known without a look."""
+    if not covers(pattern, default_pattern(topic.plan)):
+        return False
+    return topic.shelf.own_subject_count == 0 or covers(pattern, _EVERYTHING)
+
+
+def _selected_keys(topic: Topic, pattern: str) -> list[bytes]:
     """The objects of a topic whose subjects a pattern selects."""
     objects, plan = topic.shelf.objects, topic.plan
     own = default_pattern(plan)
     is_whole, is_part = covers(pattern, own), overlaps(pattern, own)
+    if not is_part and topic.shelf.own_subject_count == 0:
+        return []
     tree = PatternTree()
     tree.add(pattern, True)
     levels = [None if level in WILD_CARDS else level for level in pattern.split("/")[2:]]

@@ -159,16 +159,30 @@ def dropped(options: ReadOptions) -> Iterator[str]:
         if recording is None:
             continue  # It went just now, and was read before.
         recording.segments()
-        gone = recording.dropped_between(first, stop)
-        if gone:
-            rows = sum(segment.rows for segment in gone)
-            since = time_text(min(segment.time_min_ns for segment in gone))
-            until = time_text(max(segment.time_max_ns for segment in gone))
-            reasons = " and ".join(sorted({recording.dropped[segment.name] for segment in gone}))
-            yield (
-                f"{rows} rows of {recording.folder} from {since} to {until} were dropped for their"
-                f" {reasons} before they were read"
-            )
+        told = _told(recording, first, stop)
+        if told:
+            yield told
+
+
+def _told(recording: Recording, first: int, stop: int) -> str:
+    gone = recording.dropped_between(first, stop)
+    rows = sum(segment.rows for segment in gone)
+    times = [(segment.time_min_ns, segment.time_max_ns) for segment in gone]
+    reasons = {recording.dropped[segment.name] for segment in gone}
+    forgotten = recording.forgotten_between(first, stop)
+    if forgotten is not None:
+        # How much of it was within the range is not known any more.
+        rows += forgotten.rows
+        times.append((forgotten.time_min_ns, forgotten.time_max_ns))
+        reasons |= forgotten.segments.keys()
+    if not times:
+        return ""
+    since = time_text(min(time_ns for time_ns, _ in times))
+    until = time_text(max(time_ns for _, time_ns in times))
+    return (
+        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.folder} from {since}"
+        f" to {until} were dropped for their {' and '.join(sorted(reasons))} before they were read"
+    )
 
 
 def runs(found: Iterable[tuple[Recording, Segment]], wanted: Wanted) -> Iterator[Run]:

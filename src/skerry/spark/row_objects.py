@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -34,13 +34,14 @@ class RowObjects:
 
     def __init__(self, struct: StructType, columns: Iterable[str]) -> None:
         self._cls: type[Struct] = class_of(struct)
-        self._makers: list[tuple[str, Callable[[Any], Any]]] = []
+        self._makers: list[tuple[str | None, Callable[[Any], Any]]] = []
+        """For each field its column, if there is one, and how its value is made."""
         given = {name.lower(): name for name in columns}
         # As they are called in rows of recordings and of tables: some names are taken there.
-        made = {field.tag: field.name for field in typed_schema([struct]).reader.fields}
-        for field in struct.fields:
-            name = _column_of(field, made, given)
-            self._makers.append((name, _maker(field.type)))
+        reader = typed_schema([struct]).reader
+        for field, column, names in _columns_of(struct, reader, str.lower):
+            found = (given[name.lower()] for name in names if name.lower() in given)
+            self._makers.append((next(found, None), _maker(field.type, column)))
         used = {name for name, _ in self._makers}
         strange = [name for name in given.values() if name not in used | _ENVELOPE]
         if strange:
@@ -53,24 +54,38 @@ class RowObjects:
         """The object of a row; a null is an unset field."""
         values = []
         for name, make in self._makers:
-            value = row.get(name)
+            value = None if name is None else row.get(name)
             values.append(None if value is None else make(value))
         return build(self._cls, values)
 
 
-def _column_of(field: Field, made: Mapping[int, str], given: Mapping[str, str]) -> str:
-    """The column of a field, which has an underscore where the envelope has that name."""
-    column = made.get(field.tag, field.name)
-    return given.get(column.lower()) or given.get(field.name.lower(), field.name)
+def _columns_of(
+    struct: StructType, reader: StructType, fold: Callable[[str], str]
+) -> Iterator[tuple[Field, FieldType, tuple[str, ...]]]:
+    """The fields of a struct, the types of their columns, and what those may be called.
+
+    A column has another name than its field where that is taken. Rows that were not read from
+    recordings may have the name of the field, unless it is the one of another column. Names that
+    are the same when they are folded are one.
+    """
+    made = {field.tag: field for field in reader.fields}
+    taken = {fold(field.name) for field in reader.fields}
+    for field in struct.fields:
+        # What has no column (a struct without fields) can be given nevertheless.
+        column = made.get(field.tag, field)
+        own = () if fold(field.name) in taken else (field.name,)
+        yield field, column.type, (column.name, *own) if column is not field else own
 
 
-def _maker(type_: FieldType) -> Callable[[Any], Any]:
+def _maker(type_: FieldType, column: FieldType) -> Callable[[Any], Any]:
     """How a value of a column becomes one of a field."""
     if isinstance(type_, VectorType):
-        element = _maker(type_.element)
+        assert isinstance(column, VectorType)
+        element = _maker(type_.element, column.element)
         return lambda items: [element(item) for item in items]
     if isinstance(type_, StructType):
-        return _struct_maker(type_)
+        assert isinstance(column, StructType)
+        return _struct_maker(type_, column)
     if isinstance(type_, EnumType):
         return _enum_maker(type_)
     if type_.kind in INTEGER_RANGES and type_.kind != Kind.PROPERTY_SET:
@@ -78,12 +93,19 @@ def _maker(type_: FieldType) -> Callable[[Any], Any]:
     return _MAKERS.get(type_.kind, lambda value: value)
 
 
-def _struct_maker(type_: StructType) -> Callable[[Any], Any]:
+def _struct_maker(type_: StructType, column: StructType) -> Callable[[Any], Any]:
     cls = class_of(type_)
-    makers = [(field.name, _maker(field.type)) for field in type_.fields]
+    # Spark does not touch names inside of a column.
+    makers = [
+        (names, _maker(field.type, inner))
+        for field, inner, names in _columns_of(type_, column, str)
+    ]
 
     def make(row: Mapping[str, Any]) -> Struct:
-        values = [None if row.get(n) is None else make_one(row[n]) for n, make_one in makers]
+        values = []
+        for names, make_one in makers:
+            value = next((row[name] for name in names if name in row), None)
+            values.append(None if value is None else make_one(value))
         made: Struct = build(cls, values)
         return made
 

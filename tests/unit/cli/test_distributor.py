@@ -132,11 +132,18 @@ def test_wrong_use_is_told(group: str, run: Run) -> None:
     done = run("distributor", "pub", group, *HERE, "--subject", "/a", "--data", "hex:x")
     assert done.code == 2
     assert "hex" in done.err
-    done = run("distributor", "sub", "10.0.0.1:1")
-    assert done.code == 1
-    assert "not the address of a multicast group" in done.err
+    for words in (("sub",), ("pub", "--subject", "/a")):
+        done = run("distributor", *words, "10.0.0.1:1")
+        assert done.code == 2
+        assert "'GROUP': 10.0.0.1 is not the address of a multicast group" in done.err
+    done = run("distributor", "bench", "--group", "x")
+    assert done.code == 2
+    assert "'--group': it is not of the form ADDRESS:PORT" in done.err
+    done = run("distributor", "pub", group, "--subject", "a", "--data", "x")
+    assert done.code == 2
+    assert "'--subject': a cannot be used as a subject" in done.err
     done = run("distributor", "sub", group, "--interface", "127.0.0.1", "prices")
-    assert done.code == 1
+    assert done.code == 2
     assert "/prices" in done.err
 
 

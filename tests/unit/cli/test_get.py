@@ -61,13 +61,17 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
     ("words", "code", "complaint"),
     [
         (("Vessel", "3"), 1, "there is no Vessel with mmsi=3"),
-        (("Vessel", "x"), 1, "expected uint32"),
+        (("Vessel", "x"), 2, "'KEY': Vessel.mmsi: expected uint32"),
         (("Vessel", "1", "2"), 2, "the key of Vessel is mmsi"),
         (("Vezsel",), 1, "did you mean Vessel?"),
         (("Something",), 1, "`skerry types list` shows those that you may use"),
         (("Hail",), 1, "`skerry sub Hail`"),
         (("Kind",), 1, "Kind is an enum, and has no objects of its own"),
-        (("Vessel", "--where", "lat >"), 1, "error:"),
+        (("Vessel", "--where", "lat >"), 2, "'--where': expected a value, found the end (at 6)"),
+        (("Vessel", "1", "--where", "lad > 1"), 2, "'--where': Vessel has no field lad (at 1)"),
+        (("Vessel", "--where", ""), 2, "'--where': there is no condition"),
+        (("Vessel", "--fields", "lat,lad"), 2, "'--fields': Vessel has no field lad"),
+        (("Vessel", "--fields", "lat,"), 2, "'--fields': a name is missing in 'lat,'"),
     ],
 )
 def test_what_is_not_there_is_told(

@@ -116,9 +116,9 @@ def test_sigint_ends_a_node_that_a_shell_started_in_the_background(clean_place: 
 
 def test_place_that_is_none_fails_with_a_hint(run: Run) -> None:
     done = run("node", "run", "--listen", "htp://127.0.0.1")
-    assert (done.code, done.out) == (1, "")
+    assert (done.code, done.out) == (2, "")
     error, hint = done.err.splitlines()
-    assert error.startswith("error: htp://127.0.0.1 (endpoint): there is no scheme 'htp'")
+    assert error.startswith("error: Invalid value for '--listen': there is no scheme 'htp'; there")
     assert hint.startswith("hint:  endpoints look like tcp://127.0.0.1:11235")
 
 
@@ -216,15 +216,15 @@ def test_tls_without_a_certificate_fails_with_a_hint(run: Run) -> None:
 
 def test_place_for_metrics_that_is_none_is_refused(run: Run) -> None:
     done = run("node", "run", "--metrics", "everywhere")
-    assert done.code == 1
-    assert "'everywhere' is not HOST:PORT" in done.err
+    assert done.code == 2
+    assert "'--metrics': 'everywhere' is not HOST:PORT" in done.err
 
 
 def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
     place = f"uds:{clean_place}/node.sock"
     done = run("node", "run", "--metrics", "off", "--listen", place, "--storage", "oracle:x")
-    assert done.code == 1
-    assert "there is no storage 'oracle'" in done.err
+    assert done.code == 2
+    assert "'--storage': there is no storage 'oracle'" in done.err
     assert not (clean_place / "node.sock").exists()
 
 

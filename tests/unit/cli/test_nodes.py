@@ -10,7 +10,8 @@ import click
 import pytest
 
 import skerry
-from skerry.cli.nodes import NodeChoice, node_options, struct_class, types_option
+from skerry.cli.nodes import NodeChoice, check_filter, node_options, struct_class, types_option
+from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed
 
 Run = Callable[..., Any]
@@ -63,3 +64,56 @@ def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         assert struct_class(space, "Vessel", {}).descriptor == types.Vessel.descriptor
         assert struct_class(space, "DotsClient", {}).descriptor.flags.internal
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor",),
+        ("get", "Vessel"),
+        ("pub", "Vessel", "mmsi=1"),
+        ("record", "--to", "recording"),
+        ("replay", "recording"),
+        ("sub", "Vessel"),
+        ("top",),
+        ("types", "list"),
+    ],
+)
+def test_what_is_no_place_of_a_node_is_a_wrong_command_line(
+    run: Run, words: tuple[str, ...]
+) -> None:
+    done = run(*words, "--node", "nonsense://user:secret@x")
+    assert (done.code, done.out) == (2, "")
+    error, hint = done.err.splitlines()
+    assert error.startswith(
+        "error: Invalid value for '--node': there is no scheme 'nonsense'; there are tcp, "
+    )
+    assert hint.startswith("hint:  endpoints look like tcp://127.0.0.1:11235")
+    assert "secret" not in done.err
+
+
+def test_a_place_in_the_environment_is_no_part_of_the_command_line(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SKERRY_ENDPOINT", "nonsense://x")
+    assert run("top").code == 1
+
+
+def test_nobody_at_any_socket_of_a_name_is_no_wrong_command_line(
+    run: Run, clean_place: Path
+) -> None:
+    done = run("top", "--node", f"uds:{clean_place}/node-*.sock")
+    assert done.code == 1
+    assert "nobody listens at a socket of such a name" in done.err
+
+
+def test_condition_and_fields_have_to_fit_the_type() -> None:
+    cls = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: string name; }").Vessel
+    check_filter(cls, "mmsi > 1", ["name"])
+    check_filter(cls, None, None)
+    with pytest.raises(WrongValue, match="Vessel has no field nam") as condition:
+        check_filter(cls, "nam = 'x'", None)
+    assert (condition.value.param_hint, condition.value.hint) == ("'--where'", "did you mean name?")
+    with pytest.raises(WrongValue, match="Vessel has no field zzzzz") as fields:
+        check_filter(cls, None, ["mmsi", "zzzzz"])
+    assert (fields.value.param_hint, fields.value.hint) == ("'--fields'", "it has mmsi, name")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import click
 import pytest
 
-from skerry.cli.parameters import FiniteFloat
+from skerry.cli import parameters
+from skerry.cli.parameters import CheckedText, FiniteFloat, WrongValue, blamed_on, field_names
+from skerry.errors import ConfigError, DecodeError, SkerryError
 
 
 @pytest.mark.parametrize("text", ["0", "1.5", "1e308"])
@@ -22,3 +24,56 @@ def test_what_is_no_number_or_out_of_range_is_refused(text: str) -> None:
 def test_without_a_range_infinity_is_still_refused() -> None:
     with pytest.raises(click.BadParameter, match="'-inf' is not a number to count with"):
         FiniteFloat().convert("-inf", None, None)
+
+
+@pytest.mark.parametrize(
+    ("check", "right", "wrong"),
+    [
+        ("check_condition", "a > 1 and b = 'x'", "a >"),
+        ("check_endpoint", "uds:/run/skerry-*.sock", "uds:skerry.sock"),
+        ("check_endpoint", "tcp://127.0.0.1:4000", "tcp://127.0.0.1:400000"),
+        ("check_group", "239.192.7.1:4711", "10.0.0.1:4711"),
+        ("check_metrics", "127.0.0.1:0", "127.0.0.1"),
+        ("check_metrics", "off", "on"),
+        ("check_pattern", "/a/*/...", "/.../a"),
+        ("check_storage", "none", ""),
+        ("check_storage", "sqlite:x.db", "sqlite:"),
+        ("check_storage", "postgresql://user@host/a", "postgresql:a"),
+        ("check_subject", "/a/b", "/a/*"),
+    ],
+)
+def test_texts_are_taken_as_they_are_or_refused(check: str, right: str, wrong: str) -> None:
+    kind = CheckedText(getattr(parameters, check))
+    assert kind.convert(right, None, None) == right
+    option = click.Option(["-x", "--example"])
+    with pytest.raises(WrongValue) as refused:
+        kind.convert(wrong, option, None)
+    assert refused.value.format_message().startswith("Invalid value for '--example': ")
+
+
+def test_a_wrong_argument_is_called_as_in_the_usage() -> None:
+    with pytest.raises(WrongValue) as refused:
+        CheckedText(parameters.check_group).convert(
+            "x", click.Argument(["group"], metavar="GROUP"), None
+        )
+    assert refused.value.format_message().startswith("Invalid value for 'GROUP': ")
+    assert refused.value.hint == "write a group as 239.192.7.1:4711 or [ff15::7:1]:4711"
+
+
+def test_a_password_of_a_storage_is_not_shown() -> None:
+    with pytest.raises(SkerryError, match="'postgre'") as refused:
+        parameters.check_storage("postgre://user:secret@host/a")
+    assert "secret" not in str(refused.value)
+
+
+def test_errors_of_another_kind_are_nobodys_fault() -> None:
+    with pytest.raises(ConfigError), blamed_on("--key", DecodeError):
+        raise ConfigError(key="a", origin="b", detail="c")
+
+
+def test_names_of_fields_are_separated_by_commas() -> None:
+    assert field_names("a, b,c") == ["a", "b", "c"]
+    assert field_names(None) is None
+    for text in ("", ",", "a,,b"):
+        with pytest.raises(WrongValue, match="a name is missing"):
+            field_names(text)

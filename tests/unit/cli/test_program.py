@@ -16,7 +16,7 @@ import pytest
 
 from skerry.cli import program as module
 from skerry.cli.program import COMMANDS, LazyCommand
-from skerry.errors import ConnectFailed, LimitExceeded
+from skerry.errors import ConfigError, ConnectFailed, LimitExceeded
 
 Run = Callable[..., Any]
 
@@ -100,6 +100,12 @@ def test_wrong_usage_ends_with_2_and_a_hint(run: Run, arguments: list[str], word
     [
         (LimitExceeded(what="x", value=2, limit=1), 1, ["error: x is 2, the limit is 1"]),
         (ConnectFailed("no node answered"), 3, ["error: no node answered"]),
+        (ConfigError(key="a", origin="flag --a", detail="no"), 2, ["error: a (flag --a): no"]),
+        (
+            ConfigError(key="a", origin="flag --a, x.toml", detail="no"),
+            1,
+            ["error: a (flag --a, x.toml): no"],
+        ),
         (FileNotFoundError(2, "No such file", "a.dots"), 1, ["error: a.dots: No such file"]),
         (OSError("odd"), 1, ["error: odd"]),
         (KeyboardInterrupt(), 1, ["", "error: interrupted"]),

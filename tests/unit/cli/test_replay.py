@@ -95,7 +95,21 @@ def test_it_asks_where_to(run: Run, recording: Path) -> None:
 
 def test_nobody_there_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
     assert run("replay", recording, "--node", f"uds:{clean_place}/no.sock").code == 3
-    assert run("replay", clean_place / "nothing", "--node", "x").code == 1
+    assert run("replay", clean_place / "nothing", "--node", "tcp://127.0.0.1:1").code == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (("--node", "x"), "'--node': there is no scheme 'x'; there are tcp"),
+        (("--multicast", "x"), "'--multicast': it is not of the form ADDRESS:PORT"),
+        (("--node", "tcp://h", "--subjects", "a"), "'--subjects': a cannot be used as a pattern"),
+    ],
+)
+def test_wrong_use_is_exit_code_two(run: Run, words: tuple[str, ...], complaint: str) -> None:
+    done = run("replay", "nothing", *words)
+    assert done.code == 2
+    assert complaint in done.err
 
 
 def pacer() -> Pacer:
@@ -103,6 +117,12 @@ def pacer() -> Pacer:
         return iter(())
 
     return Pacer(begin)
+
+
+def test_fast_has_no_speed(run: Run, recording: Path) -> None:
+    done = run("replay", recording, "--node", "uds:/x", "--fast", "--speed", "2")
+    assert done.code == 2
+    assert "--speed" in done.err
 
 
 def test_keys_pause_step_and_end() -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import pytest
 
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import split_whole
-from skerry.engine.cache import Cache
+from skerry.engine.cache import Cache, Entry
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
 from skerry.objects.base import codec_of, key_of, selection
@@ -233,6 +235,28 @@ def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads
     come_and_go(1)
     assert shelf.order == [shelf.objects[key_of(Thing(id=number))] for number in (1, 3)]
     assert [entry.place for entry in shelf.objects.values()] == [0, 1]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_objects_that_are_not_under_their_default_subject_are_counted(seed: int) -> None:
+    random, cache = Random(seed), Cache()
+    shelf = cache.shelf("Thing")
+    gone: dict[bytes, Entry] = {}
+    for _ in range(SHELF_HOLE_COUNT_MAX * 3):
+        key = key_of(Thing(id=random.randrange(20)))
+        match random.randrange(4):
+            case 0 if (entry := cache.drop(shelf, key)) is not None:
+                gone[key] = entry
+            case 1 if key in gone and key not in shelf.objects:
+                cache.restore(shelf, key, gone.pop(key))
+            case _:
+                pieces, subject = split_whole(CODEC.plan, b"\xa1\x01" + key[1:]), ""
+                if random.random() < 0.5:
+                    subject = random.choice(["/a", "/b"])
+                cache.put(shelf, CODEC.plan, key, pieces, 2, subject, 7, 0, 0, 0)
+        counted = sum(1 for entry in shelf.objects.values() if entry.subject)
+        assert shelf.own_subject_count == counted
+    assert len(shelf.order) < SHELF_HOLE_COUNT_MAX * 3
 
 
 # -- what clients of one address made

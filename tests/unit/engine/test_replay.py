@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from random import Random
 from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
 import skerry
+from skerry.engine.admission import AdmissionConfig
 from skerry.engine.cache import Entry
-from skerry.engine.replay import Replay, ShelfReplay, Teller
+from skerry.engine.permissions import PermissionRule
+from skerry.engine.replay import Replay, Teller
 from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
+from skerry.protocol.patterns import covers
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -27,6 +31,8 @@ Boat, Car, Shout = TYPES.Boat, TYPES.Car, TYPES.Shout
 BULK = "x" * 30_000
 """Three objects of this size are a slice."""
 COUNT = 12
+ALL_BOATS = pytest.mark.parametrize("group", ["Boat", "/Boat/*"])
+"""Two ways to ask for the same objects."""
 
 
 @pytest.fixture(autouse=True, params=["listed", "from the shelf"])
@@ -77,10 +83,11 @@ def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: G
     assert (info.typeName, info.endTransmission) == ("Boat", True)
 
 
+@ALL_BOATS
 def test_what_changes_meanwhile_is_told_once_in_its_new_state(
-    harbour: Harbour, maker: Guest
+    group: str, harbour: Harbour, maker: Guest
 ) -> None:
-    reader = begin(harbour)
+    reader = begin(harbour, group)
     maker.post(Boat(id=COUNT - 1, speed=7))
     maker.post(Boat(id=0, speed=8))
     harbour.pump()
@@ -99,8 +106,11 @@ def by_key(harbour: Harbour) -> dict[bytes, object]:
     return {key: Boat.decode(entry.payload) for key, entry in objects}
 
 
-def test_what_is_removed_meanwhile_is_told_just_before(harbour: Harbour, maker: Guest) -> None:
-    reader = begin(harbour)
+@ALL_BOATS
+def test_what_is_removed_meanwhile_is_told_just_before(
+    group: str, harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour, group)
     maker.post(Boat(id=COUNT - 1), is_remove=True)
     maker.post(Boat(id=0), is_remove=True)
     harbour.pump()
@@ -112,8 +122,9 @@ def test_what_is_removed_meanwhile_is_told_just_before(harbour: Harbour, maker: 
     assert len(reader.sees(Boat)) == COUNT - 2
 
 
-def test_what_is_made_meanwhile_is_told_live(harbour: Harbour, maker: Guest) -> None:
-    reader = begin(harbour)
+@ALL_BOATS
+def test_what_is_made_meanwhile_is_told_live(group: str, harbour: Harbour, maker: Guest) -> None:
+    reader = begin(harbour, group)
     maker.post(Boat(id=99, speed=1))
     maker.post(Boat(id=COUNT - 1), is_remove=True)
     maker.post(Boat(id=COUNT - 1, speed=2))
@@ -265,10 +276,11 @@ def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) ->
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
 
 
+@ALL_BOATS
 def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(
-    harbour: Harbour, maker: Guest
+    group: str, harbour: Harbour, maker: Guest
 ) -> None:
-    begin(harbour).vanish()
+    begin(harbour, group).vanish()
     deadline_ns = harbour.node.deadline_ns()
     assert deadline_ns is not None
     assert deadline_ns > harbour.now_ns
@@ -352,22 +364,74 @@ class Unlisted(dict[bytes, Entry]):
     keys = values = items = __iter__
 
 
-def test_a_large_replay_begins_without_a_look_at_all_objects(harbour: Harbour) -> None:
-    maker = harbour.guest("maker")
-    maker.publish(Boat(id=0))
+def crowd(harbour: Harbour, count: int) -> None:
+    """So many boats in place of one, and nobody may go through them."""
     shelf = harbour.node._hub.topics["Boat"].shelf
     (known,) = shelf.objects.values()
-    for number in range(1, REPLAY_SORTED_COUNT_MAX + 1):
+    for number in range(1, count):
         shelf.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
     shelf.objects = Unlisted(shelf.objects)
+
+
+@pytest.mark.parametrize(
+    ("group", "subject"),
+    [("Boat", ""), ("Boat", "/fleet/1"), ("/Boat/*", ""), ("/*/*", ""), ("/...", "/fleet/1")],
+)
+@pytest.mark.parametrize(
+    "listed_count_max", [20, pytest.param(REPLAY_SORTED_COUNT_MAX, marks=pytest.mark.slow)]
+)
+def test_a_large_replay_begins_without_a_look_at_all_objects(
+    listed_count_max: int,
+    group: str,
+    subject: str,
+    harbour: Harbour,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("skerry.engine.services.REPLAY_SORTED_COUNT_MAX", listed_count_max)
+    maker = harbour.guest("maker")
+    maker.publish(Boat(id=0), subject=subject)
+    crowd(harbour, listed_count_max + 1)
+    maker.publish(Car(id=1), Car(id=2))
     reader = harbour.guest("reader")
-    reader.connection.join("Boat", 0.0)
+    reader.connection.join(group, 0.0)
     harbour.carry()
     harbour.carry()
     told_count = len(reader.items("Boat", None))
     assert 0 < told_count <= SELECT_SLICE_COUNT
     harbour.pump()
-    assert reader.counts_down("Boat") == list(reversed(range(REPLAY_SORTED_COUNT_MAX + 1)))
+    counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
+    assert counts == list(reversed(range(len(counts))))
+    assert len(reader.counts_down("Boat")) == listed_count_max + 1
+
+
+def test_what_a_pattern_cannot_select_is_not_looked_at(harbour: Harbour) -> None:
+    maker = harbour.guest("maker")
+    maker.publish(Boat(id=0))
+    crowd(harbour, 20)
+    maker.publish(Car(id=1), Car(id=2))
+    reader = harbour.guest("reader")
+    for pattern in ("/Car/2", "/fleet/..."):
+        reader.join(pattern)
+    assert [car.id for car in reader.objects(Car)] == [2]
+    assert reader.items("Boat") == []
+    maker.publish(Boat(id=0), subject="/fleet/1")
+    with pytest.raises(AssertionError, match="all objects were looked at"):
+        reader.join("/fleet/*")
+
+
+def test_many_types_of_few_objects_are_listed_up_to_the_bound_for_all(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    maker = harbour.guest("maker")
+    maker.publish(*[Boat(id=number) for number in (3, 1, 2)])
+    maker.publish(*[Car(id=number) for number in (3, 1, 2)])
+    others = sum(harbour.node.cache.count(name) for name in harbour.node.cache.type_names()) - 6
+    # The reader is an object, too.
+    monkeypatch.setattr("skerry.engine.services.REPLAY_SORTED_COUNT_MAX", others + 1 + 5)
+    reader = harbour.guest("reader")
+    reader.join("/...")
+    told = {frozenset([tuple(ids(reader)), tuple(c.id for c in reader.objects(Car))])}
+    assert told == {frozenset([(1, 2, 3), (3, 1, 2)])}
 
 
 def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> None:
@@ -381,7 +445,7 @@ def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> 
     shelf.add(b"\x81\x02", last)
     teller = Noting(1)
     ended: list[float] = []
-    replay = ShelfReplay(teller, topic, ended.append)
+    replay = Replay(teller, [(topic, None)], ended.append)
     assert not replay.step(1.0)
     assert teller.told == [1]
     assert replay.holds(topic, b"\x81\x02", last)
@@ -395,8 +459,8 @@ def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour
     topic = harbour.node._hub.topics["Boat"]
     shelf = topic.shelf
     ended: list[float] = []
-    first = ShelfReplay(Noting(REPLAY_SLICE_BYTES), topic, ended.append)
-    second = ShelfReplay(Noting(1), topic, ended.append)
+    first = Replay(Noting(REPLAY_SLICE_BYTES), [(topic, None)], ended.append)
+    second = Replay(Noting(1), [(topic, None)], ended.append)
     assert shelf.reader_count == 2
     assert not first.step(1.0)
     second.cancel()
@@ -415,6 +479,156 @@ def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour
     assert not first.step(4.0)
     assert first.step(5.0)
     assert (ended, shelf.reader_count) == ([2.0, 5.0], 0)
+
+
+def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
+    harbour: Harbour,
+) -> None:
+    guest = harbour.guest()
+    guest.publish(*[Boat(id=number) for number in range(3)])
+    guest.publish(*[Car(id=number) for number in range(3)])
+    boats, cars = (harbour.node._hub.topics[name] for name in ("Boat", "Car"))
+    boat, car = list(boats.shelf.objects.items()), list(cars.shelf.objects.items())
+    ended: list[float] = []
+    teller = Noting(REPLAY_SLICE_BYTES)
+    replay = Replay(teller, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
+    assert (replay.topics, replay.left) == ([boats, cars], 5)
+    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (1, 0)
+    for now_s in (1.0, 2.0, 3.0):
+        assert not replay.step(now_s)
+    assert not replay.holds(boats, *boat[2])
+    assert [replay.holds(cars, *known) for known in car] == [False, True, True]
+    replay.leave_out(lambda topic, entry: topic is cars and entry is car[2][1])
+    assert replay.left == 1
+    assert replay.step(4.0)
+    assert (teller.told, ended, boats.shelf.reader_count) == ([4, 3, 2, 0], [4.0], 0)
+    whole = Replay(teller, [(boats, None), (cars, None)], ended.append)
+    assert (whole.left, boats.shelf.reader_count, cars.shelf.reader_count) == (6, 1, 1)
+    whole.leave_out(lambda topic, _: topic is boats)
+    whole.tell_now(cars, *car[0], 5.0)
+    assert (whole.left, teller.told[-1]) == (2, 2)
+    whole.cancel()
+    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (0, 0)
+    assert not whole.holds(cars, *car[1])
+    assert whole.step(6.0)
+    assert (teller.told[-1], ended) == (2, [4.0, 6.0])
+
+
+def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(
+    harbour: Harbour, maker: Guest
+) -> None:
+    reader = begin(harbour, "/Boat/*")
+    maker.post(Boat(id=COUNT - 1, speed=1), subject="/there/boat")
+    maker.post(Boat(id=COUNT - 2, speed=1), subject="/there/boat")
+    maker.post(Boat(id=COUNT - 2, speed=2))
+    maker.post(Boat(id=COUNT), subject="/there/boat")
+    maker.post(Boat(id=COUNT + 1))
+    harbour.pump()
+    assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
+    assert reader.sees(Boat) == selected(harbour, Boat, "/Boat/*")
+    assert len(reader.sees(Boat)) == COUNT
+    assert harbour.node._hub.topics["Boat"].shelf.reader_count == 0
+
+
+def test_a_pattern_may_mean_all_of_one_type_and_a_part_of_another(
+    harbour: Harbour, maker: Guest
+) -> None:
+    maker.publish(*[Car(id=number, name=BULK) for number in range(4)])
+    maker.publish(Car(id=1, name="away"), subject="/away/far/car")
+    maker.publish(Car(id=2, name="near"), subject="/away/car")
+    reader = begin(harbour, "/*/*")
+    maker.post(Boat(id=COUNT - 1), is_remove=True)
+    maker.post(Car(id=3, name="changed"))
+    maker.post(Car(id=2), is_remove=True, subject="/away/car")
+    maker.post(Car(id=1, name="back"))
+    harbour.pump()
+    counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
+    assert counts == list(reversed(range(len(counts))))
+    assert len(reader.counts_down("Boat")) == COUNT
+    assert len(reader.counts_down("Car")) == 3
+    for cls in (Boat, Car):
+        assert reader.sees(cls) == selected(harbour, cls, "/*/*")
+
+
+def selected(harbour: Harbour, cls: type[skerry.Struct], pattern: str) -> dict[bytes, object]:
+    """The cached objects of a type that a pattern selects."""
+    name = cls.descriptor.name
+    return {
+        key: cls.decode(entry.payload)
+        for key, entry in harbour.node.cache.objects(name)
+        if covers(pattern, entry.subject or f"/{name}/any")
+    }
+
+
+@pytest.mark.parametrize("pattern", ["/...", "/*/*", "/Boat/*", "/fleet/..."])
+@pytest.mark.parametrize("seed", range(8))
+def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanwhile(
+    seed: int, pattern: str, harbour: Harbour
+) -> None:
+    random = Random(seed)
+    subjects = ["", "", "", "/fleet/one", "/fleet/one/two", "/Boat/own"]
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    # Where nothing has a subject of its own, less has to be looked at.
+    used = subjects if random.random() < 0.5 else [""]
+
+    def change() -> None:
+        cls, key = random.choice([Boat, Car]), random.randrange(12)
+        match random.randrange(4):
+            case 0:
+                maker.post(cls(id=key), is_remove=True)
+            case 1:
+                maker.post(cls(id=key), only=["name"], subject=random.choice(used))
+            case _:
+                name = random.choice(["a", "b", BULK, BULK])
+                maker.post(cls(id=key, name=name), subject=random.choice(used))
+
+    for _ in range(30):
+        change()
+    harbour.pump()
+    used = subjects
+    shelves = [harbour.node._hub.topics[name].shelf for name in ("Boat", "Car")]
+    for is_left in (True, False):
+        reader.forget()
+        reader.connection.join(pattern, 0.0)
+        for _ in range(20):
+            for _ in range(random.randrange(3)):
+                change()
+            harbour.carry()
+            if random.random() < 0.5:
+                harbour.node.advance(harbour.now_ns)
+        if is_left:
+            reader.leave(pattern)
+            assert [shelf.reader_count for shelf in shelves] == [0, 0]
+    harbour.pump()
+    assert [shelf.reader_count for shelf in shelves] == [0, 0]
+    counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
+    assert counts == list(reversed(range(len(counts))))
+    for cls in (Boat, Car):
+        assert reader.sees(cls) == selected(harbour, cls, pattern)
+    for shelf in shelves:
+        entries = shelf.objects.values()
+        assert shelf.own_subject_count == sum(1 for entry in entries if entry.subject)
+
+
+def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
+    harbour: Harbour, maker: Guest
+) -> None:
+    shelf = harbour.node._hub.topics["Boat"].shelf
+    reader = begin(harbour, "/...")
+    other = begin(harbour, "/Boat/*")
+    rules = (
+        PermissionRule(verbs=("all",), subjects=("/hidden/...",), client="reader", allow=False),
+        PermissionRule(verbs=("all",)),
+    )
+    harbour.node.renew_admission(AdmissionConfig(permission=rules), harbour.now_ns)
+    maker.post(Boat(id=COUNT - 1, speed=1), subject="/hidden/boat")
+    maker.post(Boat(id=COUNT - 2, speed=1))
+    harbour.pump()
+    assert reader.fault == "/...: not permitted any more"
+    assert other.fault == ""
+    assert other.counts_down("Boat") == list(reversed(range(COUNT)))
+    assert other.sees(Boat) == selected(harbour, Boat, "/Boat/*")
+    assert shelf.reader_count == 0
 
 
 def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour]) -> None:

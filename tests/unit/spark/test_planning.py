@@ -163,3 +163,26 @@ def test_recordings_that_come_later_are_found_and_each_counts_once(
     assert len(list(recordings.sealed())) == 2
     with pytest.raises(RecordingError):
         Recordings([str(tmp_path / "none")]).all()
+
+
+def test_what_was_dropped_and_forgotten_before_it_was_read_is_told(folder: Path) -> None:
+    (recording,) = open_recordings(folder)
+    first, second = recording.segments()
+    manifest = Manifest(folder)
+    with manifest.locked():
+        manifest.add_dropped(first.name, "age", sync=False)
+        first.path.unlink()
+        manifest.shorten(kept=0)
+        manifest.add_dropped(second.name, "size", sync=False)
+    second.path.unlink()
+    told = [
+        list(dropped(options(folder, range=f'[["{recording.id}", {first}, {stop}]]')))
+        for first, stop in ((0, 1), (0, 2), (1, 2), (2, 9))
+    ]
+    assert [len(texts) for texts in told] == [1, 1, 1, 0]
+    # How much of what is forgotten was in a range is not known.
+    assert told[0][0].startswith(f"up to {first.rows} rows of {folder} from 1970-01-01T00:00:00")
+    assert told[0][0].endswith("were dropped for their age before they were read")
+    assert told[1][0].startswith(f"up to {first.rows + second.rows} rows of")
+    assert told[1][0].endswith("were dropped for their age and size before they were read")
+    assert told[2][0].startswith(f"{second.rows} rows of")

@@ -9,7 +9,14 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    is_little,
+    require_tables,
+    spark_options,
+    tables_option,
+    waiting,
+)
 
 __all__ = ["asof"]
 
@@ -52,6 +59,7 @@ def asof(
           --where "speed > 12"
       skerry pipeline asof --tables lake --at 2026-11-15T14:03:07Z --json
     """
+    require_tables(tables)
     output = current_output()
     with choice.session(output, "skerry pipeline asof", is_brief=is_little(tables)) as spark:
         from skerry.spark.lake import Lake

@@ -9,7 +9,14 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    is_little,
+    require_tables,
+    spark_options,
+    tables_option,
+    waiting,
+)
 
 __all__ = ["between"]
 
@@ -60,6 +67,7 @@ def between(
     """
     if to_ns < from_ns:
         raise click.UsageError("--to is before --from")
+    require_tables(tables)
     output = current_output()
     with choice.session(output, "skerry pipeline between", is_brief=is_little(tables)) as spark:
         from skerry.spark.lake import Lake

@@ -5,7 +5,13 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.sparks import SparkChoice, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    require_tables,
+    spark_options,
+    tables_option,
+    waiting,
+)
 
 __all__ = ["compact"]
 
@@ -25,6 +31,7 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
     Examples:
       skerry pipeline compact --tables lake
     """
+    require_tables(tables)
     output = current_output()
     with choice.session(output, "skerry pipeline compact") as spark:
         from skerry.spark.jobs.compact import compact as compact_tables

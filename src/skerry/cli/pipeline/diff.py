@@ -8,7 +8,14 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    is_little,
+    require_tables,
+    spark_options,
+    tables_option,
+    waiting,
+)
 
 __all__ = ["diff"]
 
@@ -44,6 +51,7 @@ def diff(
       skerry pipeline diff --tables lake --type Vessel \\
           --from 2026-11-15T14:00Z --to 2026-11-15T15:00Z
     """
+    require_tables(tables)
     output = current_output()
     with choice.session(output, "skerry pipeline diff", is_brief=is_little(tables)) as spark:
         from skerry.spark.lake import Lake

@@ -9,6 +9,7 @@ from skerry.cli.parameters import FiniteFloat
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
     recordings_option,
+    require_folder,
     spark_options,
     tables_option,
 )
@@ -60,6 +61,7 @@ def follow(
       skerry pipeline follow --recordings recordings --tables lake
       skerry pipeline follow --recordings recordings --tables lake --metrics 127.0.0.1:11239
     """
+    require_folder(tables)
     output = current_output()
     watch = Watch()
     with (

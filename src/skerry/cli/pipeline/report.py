@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.pipeline.sparks import SparkChoice, is_little, spark_options, tables_option, waiting
+from skerry.cli.pipeline.sparks import (
+    SparkChoice,
+    is_little,
+    require_tables,
+    spark_options,
+    tables_option,
+    waiting,
+)
 from skerry.plain import visible
 
 if TYPE_CHECKING:
@@ -51,6 +58,7 @@ def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool
     output = current_output()
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {page.absolute().parent} for the page")
+    require_tables(tables)
     with choice.session(output, "skerry pipeline report", is_brief=is_little(tables)) as spark:
         from skerry.spark.report.findings import gather
         from skerry.spark.report.sizes import table_sizes

@@ -9,6 +9,7 @@ from skerry.cli.pipeline.sparks import (
     SparkChoice,
     is_little,
     recordings_option,
+    require_folder,
     spark_options,
     tables_option,
 )
@@ -55,6 +56,7 @@ def run(
       skerry pipeline run --recordings /shared/recordings --tables /shared/lake \\
           --master spark://spark-1:7077
     """
+    require_folder(tables)
     output = current_output()
     watch = Watch()
     with (

@@ -34,6 +34,8 @@ __all__ = [
     "held_back",
     "is_little",
     "recordings_option",
+    "require_folder",
+    "require_tables",
     "spark_options",
     "spoken_faults",
     "tables_option",
@@ -100,6 +102,25 @@ class SparkChoice:
                 raise _not_started(self.master, error, words) from error
 
 
+def require_tables(tables: str) -> None:
+    """PipelineError if there is no such folder: a slip in its name must not look like no rows."""
+    from skerry.spark.extras import require_spark
+
+    require_spark()
+    if _is_local(tables) and not _folder(tables).is_dir():
+        error = PipelineError(f"there is no folder {tables}")
+        error.hint = "`skerry pipeline run` makes tables of recordings"
+        raise error
+
+
+def require_folder(tables: str) -> None:
+    """PipelineError if tables cannot be made there, since it is something else."""
+    if _is_local(tables) and _folder(tables).exists() and not _folder(tables).is_dir():
+        error = PipelineError(f"{tables} is no folder")
+        error.hint = "name a folder for the tables; it is made if it is not there"
+        raise error
+
+
 def is_little(tables: str, recordings: str | None = None) -> bool:
     """Whether the tables are small, and what is recorded is not much: Spark will be done soon."""
     from skerry.spark.extras import require_spark
@@ -109,7 +130,7 @@ def is_little(tables: str, recordings: str | None = None) -> bool:
     from skerry.spark.jobs.stream import backlog
     from skerry.spark.store import Store
 
-    if "://" in tables.removeprefix("file://"):
+    if not _is_local(tables):
         # To list all files that are elsewhere takes longer than it can gain.
         return False
     if recordings is not None and backlog([recordings], {}) > FEW_ROWS:
@@ -267,6 +288,14 @@ def _not_started(master: str, error: Exception, words: Path) -> PipelineError:
     fault = PipelineError(f"cannot start Spark on {master}: {last or error}")
     fault.hint = "is the master right, and is there memory for it? see --master and --memory"
     return fault
+
+
+def _is_local(place: str) -> bool:
+    return "://" not in place.removeprefix("file://")
+
+
+def _folder(place: str) -> Path:
+    return Path(place.removeprefix("file://"))
 
 
 def _setting(text: str) -> tuple[str, str]:

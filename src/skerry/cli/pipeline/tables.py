@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.sparks import tables_option
+from skerry.cli.pipeline.sparks import require_tables, tables_option
 
 __all__ = ["tables"]
 
@@ -23,9 +23,7 @@ def tables(*, tables: str, as_json: bool) -> None:
       skerry pipeline tables --tables lake
       skerry pipeline tables --tables lake --json
     """
-    from skerry.spark.extras import require_spark
-
-    require_spark()
+    require_tables(tables)
     from skerry.spark.report.sizes import table_sizes
     from skerry.spark.report.words import bytes_text
 

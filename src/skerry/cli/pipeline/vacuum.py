@@ -9,7 +9,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
-from skerry.cli.pipeline.sparks import tables_option
+from skerry.cli.pipeline.sparks import require_tables, tables_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,9 +42,7 @@ def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> N
       skerry pipeline vacuum --tables lake --dry-run
       skerry pipeline vacuum --tables lake --older-than 24
     """
-    from skerry.spark.extras import require_spark
-
-    require_spark()
+    require_tables(tables)
     from skerry.spark.jobs.vacuum import vacuum as vacuum_tables
     from skerry.spark.lake import Lake
     from skerry.spark.report.words import bytes_text, count

@@ -8,7 +8,12 @@ from pathlib import Path
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.record.options import opened, row_progress, selection_options
+from skerry.cli.record.options import (
+    opened,
+    row_progress,
+    selection_options,
+    warn_of_absent,
+)
 
 __all__ = ["cut"]
 
@@ -42,6 +47,7 @@ def cut(
     """
     output = current_output()
     recordings = opened(folder)
+    warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.copying import cut_recording
 
     with row_progress(output, "cutting") as tell:

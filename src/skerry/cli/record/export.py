@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.record.options import opened, row_progress, selection_options
+from skerry.cli.record.options import (
+    opened,
+    row_progress,
+    selection_options,
+    warn_of_absent,
+)
 
 __all__ = ["export"]
 
@@ -55,6 +60,7 @@ def export(
     """
     output = current_output()
     recordings = opened(folder)
+    warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
 
     chosen: dict[str, Any] = {

@@ -13,6 +13,7 @@ import click
 
 from skerry.cli.groups import group_reach_options
 from skerry.cli.output import Output
+from skerry.cli.parameters import CheckedText, check_group, check_pattern
 from skerry.cli.progress import progress_bar
 from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
@@ -33,6 +34,7 @@ __all__ = [
     "selection_options",
     "shown_size",
     "shown_time",
+    "warn_of_absent",
 ]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -113,6 +115,7 @@ def selection_options(command: Command) -> Command:
         click.option(
             "--subjects",
             multiple=True,
+            type=CheckedText(check_pattern),
             metavar="PATTERN",
             help="Only what is under this pattern; several are fine.",
         ),
@@ -128,6 +131,7 @@ def group_options(command: Command) -> Command:
     options = (
         click.option(
             "--multicast",
+            type=CheckedText(check_group),
             metavar="GROUP",
             help="A multicast group, as 239.192.7.1:4711, instead of a node.",
         ),
@@ -177,6 +181,14 @@ def opened(*paths: str | Path) -> list[Recording]:
         missing.hint = "install skerry[recording]"
         raise missing from error
     return [recording for path in paths for recording in open_recordings(path)]
+
+
+def warn_of_absent(output: Output, recordings: list[Recording], types: tuple[str, ...]) -> None:
+    """Say which of the types that were asked for are in none of the recordings."""
+    there = {name for found in recordings for segment in found.segments() for name in segment.types}
+    for name in sorted(set(types) - there):
+        known = ", ".join(sorted(there - {""})) or "none"
+        output.warning(f"there is nothing of type {name}; the types there are: {known}")
 
 
 @contextmanager

@@ -15,7 +15,7 @@ import click
 
 from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
-from skerry.cli.parameters import FiniteFloat
+from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern
 from skerry.cli.record.options import (
     Age,
     Size,
@@ -50,7 +50,11 @@ _SHOW_S: Final = 0.5
     help="Record this type; several are fine. Without, and without --subjects: everything.",
 )
 @click.option(
-    "--subjects", multiple=True, metavar="PATTERN", help="Record what is under this pattern."
+    "--subjects",
+    multiple=True,
+    type=CheckedText(check_pattern),
+    metavar="PATTERN",
+    help="Record what is under this pattern.",
 )
 @click.option(
     "--space", metavar="NAME", help="Name of the space in the rows; `local` if not given."

@@ -2,6 +2,7 @@
 
 recording.json              identity; written once
 manifest.jsonl              what is sealed, dropped and repaired, in order
+manifest.jsonl.new          a shorter one that is being written
 <id>-<number>.arrow         sealed segments
 <id>-<number>.arrow.open    the one that is being written
 followers/                  a file of each who follows
@@ -56,7 +57,9 @@ _LOOKED_AT_NS: Final = 200_000_000
 _LOOK_AGAIN_S: Final = 0.01
 _NAME: Final = re.compile(r"([\w-]{1,40})-(\d{10})\.arrow(\.open)?")
 _IDENTITY_BYTES_MAX: Final = 65536
-_OUR_NAMES: Final = frozenset({"followers", "lost+found", "manifest.jsonl", _LOCK_NAME})
+_OUR_NAMES: Final = frozenset(
+    {"followers", "lost+found", "manifest.jsonl", "manifest.jsonl.new", _LOCK_NAME}
+)
 """What a folder may have before it is one of a recording; the root of a disk has `lost+found`."""
 
 

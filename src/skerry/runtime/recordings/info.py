@@ -90,7 +90,7 @@ def inspect_recording(
         time_max_ns=max((segment.time_max_ns for segment in filled), default=0),
         types=_types(segments),
         fingerprints=_fingerprints(segments),
-        dropped=dict(Counter(recording.dropped.values())),
+        dropped=_dropped(recording),
         repairs=recording.repairs[-RECORDING_FINDING_COUNT_MAX:],
         gaps=tuple(found.gaps),
         gap_count=found.gap_count,
@@ -125,6 +125,12 @@ class _Found:
             SenderInfo(node=node, sender=sender, source=source, rows=rows)
             for (node, sender, source), rows in most
         )
+
+
+def _dropped(recording: Recording) -> dict[str, int]:
+    counts = Counter(recording.forgotten.segments)
+    counts.update(recording.dropped.values())
+    return dict(counts)
 
 
 def _types(segments: Sequence[Segment]) -> dict[str, int]:

@@ -1,8 +1,9 @@
 """The manifest: one line of JSON for each thing that happened to the segments of a recording.
 
-Its lines are never changed, so the number of lines is a place in the recording that stays valid:
-who follows remembers it. A line is written under a lock and only counts with its end; what a crash
-left of one is cut off by the next who writes.
+The number of a line never changes, so it is a place in the recording that stays valid: who follows
+remembers it. A line is written under a lock and only counts with its end; what a crash left of one
+is cut off by the next who writes. Lines about what is long gone are left out now and then: another
+file, with the rest of them, takes the place of the old one.
 """
 
 from __future__ import annotations
@@ -10,30 +11,23 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import Segment
-from skerry.recording.segment_lines import segment_from_plain, segment_to_plain
+from skerry.recording.segment_lines import segment_to_plain
+from skerry.runtime.recordings.folders import sync_folder
+from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair
+from skerry.runtime.recordings.manifest_shortening import plan_shortening, write_shortened
 
-__all__ = ["MANIFEST_NAME", "Manifest", "Repair"]
+__all__ = ["MANIFEST_NAME", "Forgotten", "Manifest", "Repair"]
 
 MANIFEST_NAME: Final = "manifest.jsonl"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repair:
-    """What was lost when a segment was found torn or damaged, and mended as far as possible."""
-
-    name: str
-    kept_batches: int
-    kept_rows: int
-    lost_bytes: int
-    """Behind the last whole batch."""
+_NEW_NAME: Final = MANIFEST_NAME + ".new"
+"""A shorter one that is being written, or that a crash left."""
 
 
 class Manifest:
@@ -45,59 +39,88 @@ class Manifest:
 
     def __init__(self, folder: Path, *, has_batches: bool = True) -> None:
         self.path = folder / MANIFEST_NAME
-        self.line_count = 0
-        self.segments: dict[str, Segment] = {}
-        """Those that are there, in the order of their lines."""
-        self.dropped: dict[str, str] = {}
-        """Why segments are gone, by name."""
-        self.gone: dict[str, Segment] = {}
-        """What their lines said of them but for the batches."""
-        self.repairs: list[Repair] = []
-        self.unreadable: list[int] = []
-        """Lines that say nothing, counted from 0."""
-        self.last: Segment | None = None
-        """The one of the last line about one that is there, with its batches in any case."""
         self._folder = folder
-        self._has_batches = has_batches
-        self._offset = 0
+        self._lines = Lines(folder, has_batches=has_batches)
         self._file: IO[bytes] | None = None
+        self._held = ExitStack()
+        """Files that are locked."""
+
+    @property
+    def line_count(self) -> int:
+        """One more than the number of the last line."""
+        return self._lines.count
+
+    @property
+    def segments(self) -> dict[str, Segment]:
+        """Those that are there, in the order of their lines."""
+        return self._lines.segments
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """Why segments are gone, by name; of those that are not forgotten."""
+        return self._lines.dropped
+
+    @property
+    def gone(self) -> dict[str, Segment]:
+        """What their lines said of them but for the batches."""
+        return self._lines.gone
+
+    @property
+    def forgotten(self) -> Forgotten:
+        """What is not known one by one any more."""
+        return self._lines.forgotten
+
+    @property
+    def repairs(self) -> list[Repair]:
+        """What crashes have taken."""
+        return self._lines.repairs
+
+    @property
+    def unreadable(self) -> list[int]:
+        """Lines that say nothing, counted from 0."""
+        return self._lines.unreadable
+
+    @property
+    def last(self) -> Segment | None:
+        """The one of the last line about one that is there, with its batches in any case."""
+        return self._lines.last
 
     def refresh(self) -> None:
-        """Read the lines that were added."""
-        if self.is_cut:
+        """Read the lines that were added; all of them, where another file took its place."""
+        try:
+            with self.path.open("rb") as file:
+                lines = self._lines if self._lines.is_of(file) else self._lines.fresh()
+                lines.read(file)
+        except FileNotFoundError:
+            lines = self._lines.fresh()
+        if lines.count < self._lines.count:
             error = RecordingError(f"{self.path} became shorter; it was changed by hand")
             error.hint = "begin to read anew"
             raise error
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                self._read(file)
-        except FileNotFoundError:
-            return
+        self._lines = lines
 
     @property
-    def is_cut(self) -> bool:
-        """Whether lines that were read are not there any more."""
+    def is_changed(self) -> bool:
+        """Whether the file is not the one that was read any more, or has less than was read."""
         try:
-            return self.path.stat().st_size < self._offset
+            with self.path.open("rb") as file:
+                return not self._lines.is_of(file)
         except FileNotFoundError:
-            return self._offset > 0
+            return self._lines.offset > 0
 
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only one who adds lines, and know all that are there."""
-        import fcntl  # not everywhere
-
-        with self.path.open("a+b") as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            if self.is_cut:
+        with ExitStack() as held:
+            file = _lock(self.path, held)
+            if not self._lines.is_of(file):
                 # Who writes must go on: what there is becomes known as in any other folder.
-                self._forget()
-            self.refresh()
+                self._lines = self._lines.fresh()
+            self._lines.read(file)
             # Behind the last whole line is what a crash left of one.
-            if os.fstat(file.fileno()).st_size > self._offset:
-                os.ftruncate(file.fileno(), self._offset)
-            self._file = file
+            if os.fstat(file.fileno()).st_size > self._lines.offset:
+                os.ftruncate(file.fileno(), self._lines.offset)
+            self._file, self._held = file, held
             try:
                 yield
             finally:
@@ -116,6 +139,36 @@ class Manifest:
         """A segment was mended; under the lock."""
         self._add({"repaired": asdict(repair)}, sync=sync)
 
+    def shorten(self, *, kept: int) -> None:
+        """Forget all but the newest dropped segments and repairs; under the lock.
+
+        OSError where that fails; the manifest is as it was then.
+        """
+        assert self._file is not None, "the manifest is not locked"
+        plan = plan_shortening(self._lines, self._folder, kept=kept)
+        self.remove_left_over()
+        with ExitStack() as held:
+            path = self.path.with_name(_NEW_NAME)
+            try:
+                # Locked before anybody can see it: there is no moment for others to add lines.
+                file = _lock(path, held)
+                os.fchmod(file.fileno(), os.fstat(self._file.fileno()).st_mode & 0o777)
+                offsets = write_shortened(self._file, file, self._lines, plan)
+                # Whatever may be lost of a recording in a power cut, all lines are too much.
+                os.fsync(file.fileno())
+                path.rename(self.path)
+            except OSError:
+                path.unlink(missing_ok=True)
+                raise
+            plan.apply(self._lines, file, offsets)
+            self._file = file
+            self._held.push(held.pop_all())
+        sync_folder(self._folder)
+
+    def remove_left_over(self) -> None:
+        """Remove a shorter manifest that was not finished; for who is the only one to write."""
+        self.path.with_name(_NEW_NAME).unlink(missing_ok=True)
+
     def _add(self, event: dict[str, Any], *, sync: bool) -> None:
         assert self._file is not None, "the manifest is not locked"
         line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
@@ -127,64 +180,27 @@ class Manifest:
             if sync:
                 os.fsync(handle)
         except OSError:
-            os.ftruncate(handle, self._offset)
+            os.ftruncate(handle, self._lines.offset)
             raise
-        self._offset += len(line)
-        self._take(line)
-
-    def _forget(self) -> None:
-        self.line_count = self._offset = 0
-        self.segments.clear()
-        self.dropped.clear()
-        self.gone.clear()
-        self.repairs.clear()
-        self.unreadable.clear()
-        self.last = None
-
-    def _read(self, file: IO[bytes]) -> None:
-        while line := file.readline(RECORDING_LINE_BYTES_MAX + 1):
-            if not line.endswith(b"\n"):
-                if len(line) <= RECORDING_LINE_BYTES_MAX:
-                    return  # it is being written, or was when somebody died
-                line = _rest_of_line(file, line)
-            self._offset = file.tell()
-            self._take(line)
-
-    def _take(self, line: bytes) -> None:
-        number = self.line_count
-        self.line_count += 1
-        try:
-            self._understand(json.loads(line), number)
-        except (RecordingError, ValueError, KeyError, TypeError):
-            # A segment of which its line does not tell any more is found again, like one that
-            # was copied into the folder.
-            self.unreadable.append(number)
-
-    def _understand(self, event: dict[str, Any], number: int) -> None:
-        if "sealed" in event:
-            segment = segment_from_plain(event["sealed"], folder=self._folder, line=number)
-            self.last = segment
-            self.segments[segment.name] = segment if self._has_batches else _brief(segment)
-            self.dropped.pop(segment.name, None)
-            self.gone.pop(segment.name, None)
-        elif "dropped" in event:
-            name = event["dropped"]["name"]
-            self.dropped[name] = str(event["dropped"]["reason"])
-            was = self.segments.pop(name, None)
-            if was is not None and self._has_batches:
-                self.gone[name] = _brief(was)
-        elif "repaired" in event:
-            self.repairs.append(Repair(**event["repaired"]))
-        else:
-            raise ValueError(event)
+        self._lines.add(line)
 
 
-def _brief(segment: Segment) -> Segment:
-    return replace(segment, batches=(), types={}, fingerprints={})
+def _lock(path: Path, held: ExitStack) -> IO[bytes]:
+    """Open a file, which is made if need be, and be the only one who has it locked."""
+    import fcntl  # not everywhere
+
+    while True:
+        with ExitStack() as opened:
+            file = opened.enter_context(path.open("a+b"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+            # Another file may have taken its place while this one was waited for.
+            if _is_at(path, file):
+                held.push(opened.pop_all())
+                return file
 
 
-def _rest_of_line(file: IO[bytes], line: bytes) -> bytes:
-    """Go to the end of a line that is too long to be one, and take nothing of it."""
-    while line and not line.endswith(b"\n"):
-        line = file.readline(RECORDING_LINE_BYTES_MAX)
-    return b""
+def _is_at(path: Path, file: IO[bytes]) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False

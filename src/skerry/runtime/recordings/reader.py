@@ -31,7 +31,7 @@ from skerry.runtime.recordings.folders import (
     read_identity,
 )
 from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.manifest import Manifest, Repair
+from skerry.runtime.recordings.manifest import Forgotten, Manifest, Repair
 from skerry.runtime.recordings.repairs import adopt_strays, index_file, stray_names
 from skerry.runtime.recordings.segment_files import map_file, read_open
 from skerry.schema.model import StructType
@@ -80,7 +80,7 @@ class Recording:
 
     @property
     def line_count(self) -> int:
-        """Lines of the manifest at the last look: how far the recording has come."""
+        """One more than the last line of the manifest at the last look: how far it has come."""
         return self._manifest.line_count
 
     @property
@@ -90,12 +90,23 @@ class Recording:
 
     @property
     def dropped(self) -> dict[str, str]:
-        """Segments that are gone by intention, and why: age or size."""
+        """Segments that are gone by intention, and why: age or size; those not forgotten."""
         return dict(self._manifest.dropped)
+
+    @property
+    def forgotten(self) -> Forgotten:
+        """What the manifest does not tell one by one any more."""
+        return self._manifest.forgotten
 
     def dropped_between(self, first: int, stop: int) -> list[Segment]:
         """Dropped segments whose lines are from the first up to the stop, without batches."""
         return [s for s in self._manifest.gone.values() if first <= s.line < stop]
+
+    def forgotten_between(self, first: int, stop: int) -> Forgotten | None:
+        """All that is forgotten, if some of its rows may be from the first up to the stop."""
+        forgotten = self._manifest.forgotten
+        is_reached = first <= forgotten.last_line and forgotten.first_line < stop
+        return forgotten if is_reached and forgotten.rows else None
 
     @property
     def unreadable_lines(self) -> tuple[int, ...]:
@@ -153,12 +164,18 @@ class Recording:
                     if path.exists():
                         raise
         self._manifest.refresh()
-        return None if sealed in self._manifest.dropped else memoryview(b"")
+        return None if self._is_dropped(replace(segment, name=sealed)) else memoryview(b"")
 
     def types(self, segment: Segment) -> dict[int, StructType]:
         """Structs that the segment describes, by fingerprint."""
         data = self.data(segment)
         return {} if data is None else types_in(segment, data)
+
+    def _is_dropped(self, segment: Segment) -> bool:
+        if segment.name in self._manifest.dropped:
+            return True
+        is_known = segment.name in self._manifest.segments
+        return not is_known and segment.line <= self._manifest.forgotten.last_line
 
     def _look_for_strays(self) -> None:
         changed_ns = self.folder.stat().st_mtime_ns

@@ -50,7 +50,8 @@ def adopt_strays(folder: Path, manifest: Manifest) -> list[Segment]:
         return [
             manifest.add_sealed(segment, sync=True)
             for segment in found
-            if segment.name not in manifest.segments
+            # Another may have given it a line meanwhile, and it may even be dropped again.
+            if segment.name not in manifest.segments and segment.path.exists()
         ]
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
+from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 
 __all__ = ["drop_segments", "due_segments", "remove_dropped"]
+
+log = logging.getLogger(__name__)
 
 
 def due_segments(
@@ -51,6 +55,7 @@ def drop_segments(
             manifest.add_dropped(segment.name, reason, sync=is_synced)
         for segment, _ in due:
             (folder / segment.name).unlink(missing_ok=True)
+        _shorten_if_due(manifest)
     return [segment.name for segment, _ in due]
 
 
@@ -58,3 +63,20 @@ def remove_dropped(folder: Path, manifest: Manifest) -> None:
     """Remove what a crash left of segments that were just being dropped."""
     for name in manifest.dropped:
         (folder / name).unlink(missing_ok=True)
+
+
+def _shorten_if_due(manifest: Manifest) -> None:
+    """Let the manifest forget old ones, before it has more of them than of those that are there.
+
+    So each line is copied a few times at the most, however many stay.
+    """
+    if len(manifest.dropped) <= max(2 * RECORDING_DROPPED_KEPT, len(manifest.segments)):
+        return
+    try:
+        manifest.shorten(kept=RECORDING_DROPPED_KEPT)
+    except OSError as error:
+        # It only stays longer than it should be, until it works when the next one is dropped.
+        log.warning(
+            "cannot shorten the manifest",
+            extra={"path": str(manifest.path), "reason": error.strerror or str(error)},
+        )

@@ -55,7 +55,7 @@ class VerifyReport:
     segment_count: int
     batch_count: int
     row_count: int
-    """Rows that can be read."""
+    """Batches and rows that can be read."""
     byte_count: int
     lost_row_count: int
     findings: tuple[Finding, ...]
@@ -75,6 +75,10 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     segments = recording.segments()
     for line in recording.unreadable_lines:
         found.fault(f"line {line + 1} of the manifest says nothing that can be understood")
+    if count := recording.forgotten.unreadable:
+        found.fault(f"{count} lines that the manifest had before said nothing, either")
+    if count := recording.forgotten.repairs:
+        found.note(f"crashes left {count} segments open of which the manifest tells no more")
     for repair in recording.repairs:
         found.note(
             f"a crash left it open; {repair.kept_batches} batches with {repair.kept_rows} rows"
@@ -93,7 +97,7 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     _check_open(recording, found)
     return VerifyReport(
         segment_count=len(segments),
-        batch_count=sum(len(segment.batches) for segment in segments),
+        batch_count=found.batch_count,
         row_count=found.row_count,
         byte_count=total,
         lost_row_count=found.lost_row_count,
@@ -108,6 +112,7 @@ class _Findings:
         self.items: list[Finding] = []
         self.count = 0
         self.fault_count = 0
+        self.batch_count = 0
         self.row_count = 0
         self.lost_row_count = 0
 
@@ -216,6 +221,7 @@ class _Check:
         except RecordingError as error:
             self._found.fault(str(error), segment=name, batch=index, rows=batch.rows)
             return
+        self._found.batch_count += 1
         self._found.row_count += rows.num_rows
         content = batch_of_rows(rows, offset=batch.offset, size=batch.size, crc=batch.crc)
         if content.batch != batch:

@@ -85,6 +85,7 @@ class RecordingWriter:
                 stack.enter_context(writer_lock(folder))
                 self.identity = create_identity(folder, space=space)
                 self._manifest = Manifest(folder, has_batches=False)
+                self._manifest.remove_left_over()
                 self.repairs: tuple[Repair, ...] = tuple(repair_open(folder, self._manifest))
                 """Segments that a crash had left, and what was lost with it."""
                 self.ending: Ending | None = ending_of(folder, self._manifest, self.identity.id)
@@ -200,7 +201,7 @@ class RecordingWriter:
             return
         sync = self._is_durable
         try:
-            if self._has_strays or self._manifest.is_cut:
+            if self._has_strays or self._manifest.is_changed:
                 adopt_strays(self.folder, self._manifest)
             with self._manifest.locked():
                 sealed = segment.seal(sync=sync)
@@ -350,7 +351,10 @@ class RecordingWriter:
     def _first_free_number(self) -> int:
         names = {*sealed_names(self.folder), *open_names(self.folder)}
         names |= self._manifest.segments.keys() | self._manifest.dropped.keys()
-        return 1 + max((segment_number(self.identity.id, name) for name in names), default=0)
+        numbers = [segment_number(self.identity.id, name) for name in names]
+        # Names of segments that are forgotten are not given again either.
+        numbers.append(self._manifest.forgotten.numbers.get(self.identity.id[:8], 0))
+        return 1 + max(numbers)
 
     def _failure(self, verb: str, error: OSError) -> RecordingError:
         failure = RecordingError(f"cannot {verb} {self.folder}: {error.strerror or error}")

@@ -38,6 +38,43 @@ def test_settings_are_checked_before_anything_starts(
     assert words in done.err
 
 
+AT = ("--at", "2026-11-15T14:00Z")
+SPAN = ("--from", "2026-11-15T14:00Z", "--to", "2026-11-15T15:00Z")
+ASKING = {
+    "asof": AT,
+    "between": ("--type", "Vessel", *SPAN),
+    "compact": (),
+    "diff": ("--type", "Vessel", *SPAN),
+    "report": (),
+    "tables": (),
+    "vacuum": (),
+}
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_a_folder_that_is_not_there_is_said_and_not_made(
+    run: Run, tmp_path: Path, command: str
+) -> None:
+    (tmp_path / "file").touch()
+    for name in ("lkae", "file"):
+        place = tmp_path / name
+        for text in (str(place), f"file://{place}"):
+            done = run("pipeline", command, "--tables", text, *ASKING[command])
+            assert (done.code, done.out) == (1, "")
+            assert f"there is no folder {text}" in done.err
+            assert "skerry pipeline run" in done.err
+    assert [file.name for file in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("command", ["run", "follow"])
+def test_tables_are_not_made_in_a_file(run: Run, tmp_path: Path, command: str) -> None:
+    place = tmp_path / "file"
+    place.touch()
+    done = run("pipeline", command, "--recordings", tmp_path, "--tables", place)
+    assert done.code == 1
+    assert f"{place} is no folder" in done.err
+
+
 def test_words_of_programs_go_to_a_file_and_ours_to_people(
     capfd: pytest.CaptureFixture[str],
 ) -> None:

@@ -27,6 +27,6 @@ def test_tables_are_listed_with_their_sizes(run: Run, lake: Path) -> None:
 
 
 def test_empty_folder_says_how_to_make_tables(run: Run, tmp_path: Path) -> None:
-    done = run("pipeline", "tables", "--tables", tmp_path / "none")
+    done = run("pipeline", "tables", "--tables", tmp_path)
     assert (done.code, done.out) == (0, "")
     assert "skerry pipeline run" in done.err

@@ -44,3 +44,17 @@ def test_what_is_no_moment_is_refused(run: Run, recording: Path) -> None:
     done = run("record", "cut", recording, "x", "--from", "yesterday")
     assert done.code == 2
     assert "yesterday" in done.err
+
+
+def test_a_type_that_is_not_there_is_told(run: Run, recording: Path, clean_place: Path) -> None:
+    done = run("record", "cut", recording, clean_place / "part", "--types", "Vesel")
+    assert done.code == 0
+    assert "nothing of type Vesel; the types there are: " in done.err
+    assert "Vessel" in done.err
+
+
+def test_what_is_no_pattern_is_refused(run: Run, recording: Path, clean_place: Path) -> None:
+    done = run("record", "cut", recording, clean_place / "part", "--subjects", "Vessel/1")
+    assert done.code == 2
+    assert "--subjects" in done.err
+    assert not (clean_place / "part").exists()

@@ -76,6 +76,18 @@ def test_it_needs_a_folder_or_a_command(run: Run) -> None:
     assert "--to DIR" in done.err
 
 
+@pytest.mark.parametrize(
+    ("option", "value"), [("--subjects", "bad"), ("--subjects", "/.../x"), ("--multicast", "x:y")]
+)
+def test_a_value_that_cannot_be_used_is_refused(
+    run: Run, clean_place: Path, option: str, value: str
+) -> None:
+    done = run("record", "--to", clean_place / "new", option, value)
+    assert done.code == 2
+    assert option in done.err
+    assert not (clean_place / "new").exists()
+
+
 def test_a_group_of_bytes_has_no_types(run: Run) -> None:
     done = run("record", "--to", "rec", "--multicast", "239.1.1.1:4711", "--types", "Vessel")
     assert done.code == 2

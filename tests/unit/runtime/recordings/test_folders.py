@@ -117,7 +117,13 @@ def test_strange_folder_is_not_made_a_recording(tmp_path: Path) -> None:
 
 
 def test_folder_with_segments_of_others_may_become_a_recording(tmp_path: Path) -> None:
-    for name in ("01234567-0000000001.arrow", ".hidden", "recorder.lock", "manifest.jsonl"):
+    for name in (
+        "01234567-0000000001.arrow",
+        ".hidden",
+        "recorder.lock",
+        "manifest.jsonl",
+        "manifest.jsonl.new",
+    ):
         (tmp_path / name).touch()
     (tmp_path / "lost+found").mkdir()
     create_identity(tmp_path, space="fleet")

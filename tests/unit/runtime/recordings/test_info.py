@@ -12,6 +12,7 @@ from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.info import SenderInfo, inspect_recording
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.writer import RecordingWriter
 
@@ -92,3 +93,20 @@ def test_what_crashes_and_retention_took_is_told(
     info = inspect_recording(Recording(tmp_path))
     assert [repair.lost_bytes for repair in info.repairs] == [11]
     assert info.dropped == {"size": 1}
+
+
+def test_segments_that_the_manifest_forgot_are_counted(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    recording = recorded(
+        tmp_path, [update_of(n) for n in range(5)], rows_per_batch=1, batches_per_segment=1
+    )
+    manifest = Manifest(tmp_path)
+    with manifest.locked():
+        for segment, reason in zip(recording.segments()[:3], ("age", "size", "age"), strict=True):
+            manifest.add_dropped(segment.name, reason, sync=False)
+            segment.path.unlink()
+        manifest.shorten(kept=1)
+    info = inspect_recording(Recording(tmp_path))
+    assert info.dropped == {"age": 2, "size": 1}
+    assert info.segment_count == 2

@@ -1,13 +1,18 @@
-"""The manifest: lines that count when they are whole, and are never changed."""
+"""The manifest: lines that count when they are whole, and whose numbers never change."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
 import sys
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -15,6 +20,7 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_COUNT_MAX, RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import Batch, Segment
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
+from skerry.runtime.recordings.manifest_lines import Lines
 
 
 def make_segment(number: int, *, batch_count: int = 2) -> Segment:
@@ -52,6 +58,18 @@ def add_segments(folder: Path, first: int, stop: int) -> None:
     for number in range(first, stop):
         with manifest.locked():
             manifest.add_sealed(make_segment(number), sync=False)
+
+
+def churn(folder: Path, first: int, stop: int) -> None:
+    """Add segments, drop each when the next is there, and forget those, again and again."""
+    manifest = Manifest(folder, has_batches=False)
+    for number in range(first, stop):
+        with manifest.locked():
+            manifest.add_sealed(make_segment(number), sync=False)
+            if number > first:
+                manifest.add_dropped(make_segment(number - 1).name, "age", sync=False)
+            if number % 5 == 0:
+                manifest.shorten(kept=2)
 
 
 def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
@@ -144,23 +162,32 @@ def test_writer_keeps_no_batches(tmp_path: Path) -> None:
     assert segment.byte_count == make_segment(0).byte_count
 
 
-@pytest.mark.slow
-def test_several_add_lines_without_disturbing_each_other(tmp_path: Path) -> None:
+@contextmanager
+def several(folder: Path, *work: tuple[str, int, int]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Functions of this file, each in a process of its own; all are done at the end."""
     program = (
-        "import runpy, sys; from pathlib import Path; _, here, folder, first, stop = sys.argv\n"
-        "runpy.run_path(here)['add_segments'](Path(folder), int(first), int(stop))"
+        "import runpy, sys; from pathlib import Path; _, here, name, folder, *span = sys.argv\n"
+        "runpy.run_path(here)[name](Path(folder), *map(int, span))"
     )
-    numbers = [(str(100 * n), str(100 * n + 50)) for n in range(3)]
     writers = [
-        subprocess.Popen([sys.executable, "-c", program, __file__, tmp_path, *span])
-        for span in numbers
+        subprocess.Popen(
+            [sys.executable, "-c", program, __file__, name, folder, str(first), str(stop)]
+        )
+        for name, first, stop in work
     ]
     try:
-        assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+        yield writers
+        assert [writer.wait(60) for writer in writers] == [0] * len(work)
     finally:
         for writer in writers:
             writer.kill()
             writer.wait()
+
+
+@pytest.mark.slow
+def test_several_add_lines_without_disturbing_each_other(tmp_path: Path) -> None:
+    with several(tmp_path, *(("add_segments", 100 * n, 100 * n + 50) for n in range(3))):
+        pass
     reader = Manifest(tmp_path)
     reader.refresh()
     assert (len(reader.segments), reader.unreadable) == (150, [])
@@ -171,7 +198,8 @@ def test_line_of_the_largest_segment_is_read_and_a_longer_one_is_not(tmp_path: P
     manifest = Manifest(tmp_path)
     with manifest.locked():
         manifest.add_sealed(make_segment(1, batch_count=RECORDING_BATCH_COUNT_MAX), sync=False)
-    assert (tmp_path / MANIFEST_NAME).stat().st_size < RECORDING_LINE_BYTES_MAX
+    # There is room for the number that it has in a manifest that was shortened.
+    assert (tmp_path / MANIFEST_NAME).stat().st_size < RECORDING_LINE_BYTES_MAX - 32
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
         file.write(b" " * (RECORDING_LINE_BYTES_MAX + 5) + b"{}\n")
     add_segments(tmp_path, 2, 3)
@@ -185,9 +213,9 @@ def test_who_writes_goes_on_with_a_manifest_that_was_removed(tmp_path: Path) -> 
     manifest = Manifest(tmp_path, has_batches=False)
     with manifest.locked():
         manifest.add_sealed(make_segment(1), sync=False)
-    states = [manifest.is_cut]
+    states = [manifest.is_changed]
     (tmp_path / MANIFEST_NAME).unlink()
-    states.append(manifest.is_cut)
+    states.append(manifest.is_changed)
     assert states == [False, True]
     with manifest.locked():
         assert (manifest.line_count, manifest.segments, manifest.last) == (0, {}, None)
@@ -205,3 +233,180 @@ def test_last_segment_is_known_with_its_batches(tmp_path: Path) -> None:
     assert manifest.last is not None
     assert manifest.last.name == "01234567-0000000002.arrow"
     assert len(manifest.last.batches) == 2
+
+
+@pytest.mark.slow
+def test_lines_are_not_lost_where_several_add_and_shorten(tmp_path: Path) -> None:
+    reader = Manifest(tmp_path)
+    counts = [0]
+    work = (("churn", 0, 200), ("churn", 1000, 1200), ("add_segments", 2000, 2100))
+    with several(tmp_path, *work) as writers:
+        # Whoever reads meanwhile only sees numbers grow, and nothing that cannot be understood.
+        while any(writer.poll() is None for writer in writers):
+            reader.refresh()
+            counts.append(reader.line_count)
+            assert reader.unreadable == []
+    assert counts == sorted(counts)
+    reader.refresh()
+    assert reader.line_count == 2 * 399 + 100
+    names = [make_segment(n).name for n in (199, 1199, *range(2000, 2100))]
+    assert sorted(reader.segments) == names
+    gone = Counter(reader.forgotten.segments) + Counter(reader.dropped.values())
+    assert gone == {"age": 2 * 199}
+    # Each line is where it says that it is.
+    lines = [segment.line for segment in reader.segments.values()]
+    assert lines == sorted(set(lines))
+
+
+def test_who_waits_for_the_lock_of_a_file_that_was_replaced_locks_the_other(
+    tmp_path: Path,
+) -> None:
+    add_segments(tmp_path, 0, 2)
+    writer = Manifest(tmp_path)
+    waiting = threading.Thread(target=add_segments, args=(tmp_path, 2, 3))
+    with writer.locked():
+        waiting.start()
+        # It may wait for the old file by now, or for the new one; all is well in any case.
+        writer.add_dropped(make_segment(0).name, "age", sync=False)
+        writer.shorten(kept=0)
+        writer.add_sealed(make_segment(5), sync=False)
+    waiting.join(60)
+    assert not waiting.is_alive()
+    reader = Manifest(tmp_path)
+    reader.refresh()
+    assert {s.name: s.line for s in reader.segments.values()} == {
+        make_segment(1).name: 1,
+        make_segment(5).name: 3,
+        make_segment(2).name: 4,
+    }
+
+
+def test_lock_of_a_file_that_is_another_one_by_now_is_not_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    add_segments(tmp_path, 0, 2)
+    path = tmp_path / MANIFEST_NAME
+    flock, locked = fcntl.flock, []
+
+    def replace_first(file: IO[bytes], kind: int) -> None:
+        flock(file, kind)
+        locked.append(os.fstat(file.fileno()).st_ino)
+        if len(locked) == 1:
+            other = path.with_name("other")
+            other.write_bytes(path.read_bytes())
+            other.rename(path)
+        elif len(locked) == 2:
+            path.unlink()
+
+    monkeypatch.setattr(fcntl, "flock", replace_first)
+    manifest = Manifest(tmp_path)
+    with manifest.locked():
+        manifest.add_sealed(make_segment(2), sync=False)
+    assert len(locked) == 3
+    assert locked[-1] == path.stat().st_ino
+    assert list(manifest.segments) == [make_segment(2).name]
+
+
+def test_reader_goes_on_when_another_file_took_its_place(tmp_path: Path) -> None:
+    add_segments(tmp_path, 0, 4)
+    writer, reader, late = Manifest(tmp_path), Manifest(tmp_path), Manifest(tmp_path)
+    reader.refresh()
+    with writer.locked():
+        for number in (0, 1):
+            writer.add_dropped(make_segment(number).name, "age", sync=False)
+        with late.path.open("rb") as old:
+            writer.shorten(kept=1)
+            # Half way through the old file one still reads what was there.
+            lines = Lines(tmp_path, has_batches=True)
+            lines.read(old)
+            assert (lines.count, len(lines.dropped)) == (6, 2)
+    late.refresh()
+    reader.refresh()
+    for manifest in (reader, late, writer):
+        assert manifest.line_count == 6
+        assert [segment.line for segment in manifest.segments.values()] == [2, 3]
+        assert list(manifest.dropped) == [make_segment(1).name]
+        assert manifest.forgotten.segments == {"age": 1}
+        assert not manifest.is_changed
+    with writer.locked():
+        writer.add_sealed(make_segment(4), sync=False)
+    assert not writer.is_changed
+    reader.refresh()
+    assert [segment.line for segment in reader.segments.values()] == [2, 3, 6]
+
+
+def test_other_file_with_fewer_lines_is_an_error_and_stays_one(tmp_path: Path) -> None:
+    add_segments(tmp_path, 0, 1)
+    path = tmp_path / MANIFEST_NAME
+    path.rename(tmp_path / "short")
+    add_segments(tmp_path, 0, 3)
+    reader = Manifest(tmp_path)
+    reader.refresh()
+    path.rename(tmp_path / "long")
+    (tmp_path / "short").rename(path)
+    for _ in range(2):
+        assert reader.is_changed
+        with pytest.raises(RecordingError, match="shorter"):
+            reader.refresh()
+    assert len(reader.segments) == 3
+    (tmp_path / "long").rename(path)
+    reader.refresh()
+    assert len(reader.segments) == 3
+
+
+def test_shorter_manifest_that_finds_no_room_leaves_the_old_one(
+    tmp_path: Path, file_size_limit: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    add_segments(tmp_path, 0, 3)
+    path = tmp_path / MANIFEST_NAME
+    manifest = Manifest(tmp_path)
+    with manifest.locked():
+        manifest.add_dropped(make_segment(0).name, "age", sync=False)
+        before = path.read_bytes()
+        with file_size_limit(300), pytest.raises(OSError, match="too large"):
+            manifest.shorten(kept=0)
+        assert path.read_bytes() == before
+        assert [p.name for p in tmp_path.iterdir()] == [MANIFEST_NAME]
+        assert list(manifest.dropped) == [make_segment(0).name]
+        manifest.add_sealed(make_segment(3), sync=False)
+    reader = Manifest(tmp_path)
+    reader.refresh()
+    assert (reader.line_count, reader.unreadable, len(reader.segments)) == (5, [], 3)
+
+
+def test_shorter_manifest_may_be_read_by_whom_the_old_one_could(tmp_path: Path) -> None:
+    add_segments(tmp_path, 0, 1)
+    manifest = Manifest(tmp_path)
+    for mode in (0o640, 0o666):
+        manifest.path.chmod(mode)
+        with manifest.locked():
+            manifest.shorten(kept=0)
+        assert manifest.path.stat().st_mode & 0o777 == mode
+
+
+def test_what_a_crash_left_of_a_shorter_manifest_is_neither_read_nor_added_to(
+    tmp_path: Path,
+) -> None:
+    add_segments(tmp_path, 0, 2)
+    left_over = tmp_path / f"{MANIFEST_NAME}.new"
+    left_over.write_bytes(b'{"shortened": {}}\n{"line": 99}\n')
+    manifest = Manifest(tmp_path)
+    manifest.refresh()
+    assert manifest.line_count == 2
+    with manifest.locked():
+        manifest.shorten(kept=0)
+    assert not left_over.exists()
+    again = Manifest(tmp_path)
+    again.refresh()
+    assert (again.line_count, len(again.segments)) == (2, 2)
+
+
+def test_who_shortened_a_manifest_need_not_read_it_again(tmp_path: Path) -> None:
+    manifest = Manifest(tmp_path)
+    # With few lines, and with many.
+    for number in range(5):
+        with manifest.locked():
+            manifest.shorten(kept=0)
+            manifest.add_sealed(make_segment(number, batch_count=0), sync=False)
+        assert not manifest.is_changed
+        assert manifest.line_count == number + 1

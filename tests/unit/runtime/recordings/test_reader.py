@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import pytest
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
+from skerry.runtime.recordings import repairs
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import (
@@ -303,3 +305,79 @@ def test_duckdb_reads_a_segment(recording: Recording) -> None:
             ("StructDescriptorData", 1, 0),
             ("Vessel", 20, 20),
         ]
+
+
+def forget(recording: Recording, *segments: Segment, kept: int = 0) -> None:
+    """Drop segments, and all that tells of them but the newest."""
+    manifest = Manifest(recording.folder)
+    with manifest.locked():
+        for segment in segments:
+            manifest.add_dropped(segment.name, "age", sync=False)
+            segment.path.unlink()
+        manifest.shorten(kept=kept)
+
+
+def test_segment_that_was_dropped_and_forgotten_since_it_was_listed_has_nothing(
+    recording: Recording,
+) -> None:
+    first, second = recording.segments()
+    forget(recording, first)
+    assert recording.data(first) is None
+    assert list(recording.batches(first)) == []
+    assert (recording.dropped, recording.forgotten.segments) == ({}, {"age": 1})
+    assert recording.segments() == [second]
+    # Also where it was listed while it was being written.
+    being_written = replace(first, name=f"{first.name}.open")
+    assert recording.data(being_written) is None
+
+
+def test_segment_that_is_gone_among_forgotten_ones_is_damaged(recording: Recording) -> None:
+    first, second = recording.segments()
+    forget(recording, second)
+    first.path.unlink()
+    assert recording.data(first) == memoryview(b"")
+
+
+def test_range_that_reaches_into_what_is_forgotten_is_known(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    updates = [update_of(number) for number in range(60)]
+    recording = recorded(tmp_path, updates, rows_per_batch=10, batches_per_segment=1)
+    segments = recording.segments()
+    forget(recording, *segments[1:5], kept=1)
+    recording.segments()
+    forgotten = recording.forgotten
+    assert (forgotten.first_line, forgotten.last_line) == (1, 3)
+    assert forgotten.rows == sum(segment.rows for segment in segments[1:4])
+    reached = [(0, 1), (0, 2), (1, 2), (3, 9), (4, 9)]
+    found = [recording.forgotten_between(*span) is forgotten for span in reached]
+    assert found == [False, True, True, True, False]
+    assert [gone.line for gone in recording.dropped_between(0, 9)] == [4]
+    assert recording.line_count == 10
+
+
+def test_nothing_is_forgotten_unless_rows_are(recording: Recording) -> None:
+    assert recording.forgotten_between(0, 99) is None
+    forget(recording)
+    recording.segments()
+    assert recording.forgotten.times == 1
+    assert recording.forgotten_between(0, 99) is None
+
+
+def test_dropped_segment_is_not_adopted_by_who_found_it_before(
+    recording: Recording, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, _ = recording.segments()
+    other = recording.folder / "76543210-0000000001.arrow"
+    other.write_bytes(first.path.read_bytes())
+    index_file = repairs.index_file
+
+    def index_late(folder: Path, name: str, *, line: int = -1) -> Segment | None:
+        found = index_file(folder, name, line=line)
+        # Meanwhile another one adopted it, and retention took it.
+        other.unlink()
+        return found
+
+    monkeypatch.setattr(repairs, "index_file", index_late)
+    assert repairs.adopt_strays(recording.folder, Manifest(recording.folder)) == []
+    assert len(recording.segments()) == 2

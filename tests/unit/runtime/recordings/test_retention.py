@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skerry.codec.envelope import Update
+from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings import retention
+from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.retention import drop_segments, due_segments, remove_dropped
@@ -94,3 +97,96 @@ def test_newest_segment_stays_whatever_its_age_and_size(recording: Recording) ->
         due = due_segments(segments, config, now_ns=2**62)
         assert [segment for segment, _ in due] == segments[:-1]
     assert due_segments([], RecordingConfig(keep_bytes=1), now_ns=0) == []
+
+
+def seal(manifest: Manifest, segment: Segment) -> None:
+    with manifest.locked():
+        manifest.add_sealed(segment, sync=False)
+
+
+def numbered(segment: Segment, number: int) -> Segment:
+    return replace(segment, name=f"01234567-{number:010d}.arrow")
+
+
+@pytest.mark.slow
+def test_manifest_does_not_grow_without_end(recording: Recording, tmp_path: Path) -> None:
+    segment = recording.segments()[0]
+    config = RecordingConfig(keep_bytes=5 * segment.byte_count, durability=Durability.NONE)
+    manifest = Manifest(tmp_path, has_batches=False)
+    line_counts = []
+    for number in range(10_000):
+        seal(manifest, numbered(segment, number))
+        drop_segments(tmp_path, manifest, config, now_ns=0)
+        if number % 500 == 0:
+            line_counts.append(manifest.path.read_bytes().count(b"\n"))
+    # Two lines of each segment that is dropped, one of each that is there, and the sums.
+    assert max(line_counts) <= 2 * 2 * RECORDING_DROPPED_KEPT + 5 + 1
+    assert len(manifest.dropped) <= 2 * RECORDING_DROPPED_KEPT
+    reader = Manifest(tmp_path)
+    reader.refresh()
+    assert reader.line_count == 10_000 + 9_995
+    assert list(reader.segments) == [numbered(segment, n).name for n in range(9_995, 10_000)]
+    assert reader.forgotten.segments["size"] + len(reader.dropped) == 9_995
+    assert list(reader.dropped)[-1] == numbered(segment, 9_994).name
+    assert len(reader.dropped) >= RECORDING_DROPPED_KEPT
+
+
+def test_manifest_is_shortened_when_it_knows_twice_as_many_as_are_kept(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 3)
+    segment = recording.segments()[0]
+    manifest = Manifest(tmp_path, has_batches=False)
+    counts = []
+    for number in range(10):
+        seal(manifest, numbered(segment, number))
+        drop_segments(tmp_path, manifest, RecordingConfig(keep_bytes=1), now_ns=0)
+        counts.append(len(manifest.dropped))
+    assert counts == [0, 1, 2, 3, 4, 5, 6, 3, 4, 5]
+
+
+def test_manifest_of_many_segments_is_not_copied_for_each_few_that_go(
+    recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 1)
+    segment = recording.segments()[0]
+    config = RecordingConfig(keep_bytes=10 * segment.byte_count)
+    manifest = Manifest(tmp_path, has_batches=False)
+    times = []
+    for number in range(10 + 22):
+        seal(manifest, numbered(segment, number))
+        drop_segments(tmp_path, manifest, config, now_ns=0)
+        times.append(manifest.forgotten.times)
+    # When more are dropped than are there.
+    assert [times.index(count) for count in (1, 2)] == [10 + 10, 10 + 20]
+
+
+def test_manifest_that_cannot_be_shortened_stays_until_it_can(
+    recording: Recording,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    segment = recording.segments()[0]
+    config = RecordingConfig(keep_bytes=4 * segment.byte_count)
+    manifest = Manifest(tmp_path, has_batches=False)
+    for number in range(8):
+        seal(manifest, numbered(segment, number))
+        drop_segments(tmp_path, manifest, config, now_ns=0)
+    monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 1)
+    seal(manifest, numbered(segment, 8))
+    # Nothing can be written where the shorter one has to be.
+    manifest.path.with_name("manifest.jsonl.new").mkdir()
+    gone = drop_segments(tmp_path, manifest, config, now_ns=0)
+    assert gone == [numbered(segment, 4).name]
+    (told,) = caplog.records
+    assert (told.levelname, told.message) == ("WARNING", "cannot shorten the manifest")
+    assert (len(manifest.dropped), manifest.forgotten.times) == (5, 0)
+    manifest.path.with_name("manifest.jsonl.new").rmdir()
+    seal(manifest, numbered(segment, 9))
+    drop_segments(tmp_path, manifest, config, now_ns=0)
+    assert (len(manifest.dropped), manifest.forgotten.times) == (1, 1)
+    assert len(caplog.records) == 1
+    reader = Manifest(tmp_path)
+    reader.refresh()
+    assert [s.line for s in reader.segments.values()] == [8, 10, 12, 14]

@@ -13,7 +13,7 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -172,3 +172,19 @@ def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> No
     report = verify_recording(Recording(recording.folder))
     assert len(report.findings) == RECORDING_FINDING_COUNT_MAX
     assert report.finding_count == report.fault_count == RECORDING_FINDING_COUNT_MAX + 5
+
+
+def test_what_a_shortened_manifest_could_not_say_is_still_told(recording: Recording) -> None:
+    repair = Repair(name="x", kept_batches=1, kept_rows=1, lost_bytes=1)
+    manifest = Manifest(recording.folder)
+    with manifest.path.open("ab") as file:
+        file.write(b"nothing\n")
+    with manifest.locked():
+        manifest.add_repaired(repair, sync=False)
+        manifest.add_repaired(repair, sync=False)
+        manifest.shorten(kept=1)
+    report = verify_recording(Recording(recording.folder))
+    assert report.fault_count == 1
+    told = [str(finding) for finding in report.findings]
+    assert any("1 lines that the manifest had" in text for text in told)
+    assert any("crashes left 1 segments open" in text for text in told)

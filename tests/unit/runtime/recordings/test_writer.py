@@ -22,9 +22,11 @@ from skerry.recording.gaps import Gap, gap_of
 from skerry.recording.rows import Rows
 from skerry.recording.updates import updates_of
 from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings import retention
 from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.followers import touch_follower
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -626,3 +628,63 @@ def test_odd_objects_are_recorded_like_all_others(tmp_path: Path, update_of: Upd
         for update in odd:
             writer.append(update)
     assert rows_of(tmp_path) == odd
+
+
+# -- manifests that forget
+
+
+@pytest.mark.slow
+def test_who_follows_a_manifest_that_is_shortened_sees_each_segment_once(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 2)
+    seen: list[int] = []
+    with open_writer(tmp_path, keep_bytes=15_000) as writer:
+        place, recording = 0, Recording(tmp_path)
+        for number in range(1, 41):
+            writer.append(update_of(number))
+            writer.seal()
+            if number % 2 == 0:
+                for segment in recording.segments():
+                    if segment.line >= place:
+                        place = segment.line + 1
+                        for _, rows in recording.batches(segment):
+                            seen += [p for p in rows.column("position").to_pylist() if p]
+        assert writer.dropped_count == 40 - len(recording.segments())
+    assert seen == list(range(1, 41))
+    forgotten = recording.forgotten
+    assert forgotten.times > 5
+    assert forgotten.segments["size"] + len(recording.dropped) == writer.dropped_count
+
+
+def test_numbers_of_forgotten_segments_are_not_given_again(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(1))
+    (segment,) = Recording(tmp_path).segments()
+    manifest = Manifest(tmp_path)
+    with manifest.locked():
+        manifest.add_dropped(segment.name, "age", sync=False)
+        segment.path.unlink()
+        manifest.shorten(kept=0)
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(2))
+    (again,) = Recording(tmp_path).segments()
+    assert segment.name.endswith("-0000000001.arrow")
+    assert again.name.endswith("-0000000002.arrow")
+    assert again.line == 2
+
+
+def test_half_a_shorter_manifest_is_removed_by_the_next_writer(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    with open_writer(tmp_path) as writer:
+        writer.append(update_of(1))
+    left_over = tmp_path / "manifest.jsonl.new"
+    left_over.write_bytes(b'{"shortened":{"ti')
+    assert positions(tmp_path) == [1]
+    assert left_over.exists()
+    open_writer(tmp_path).close()
+    assert not left_over.exists()
+    assert positions(tmp_path) == [1]
