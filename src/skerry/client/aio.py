@@ -11,13 +11,15 @@ from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client import container
-from skerry.client.event_queue import OnSlow
+from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event
 from skerry.client.face import SpaceFace
+from skerry.client.inbox import Inbox
 from skerry.client.opening import Opener, default_endpoint
 from skerry.client.session import Session
 from skerry.client.space import SpaceConfig
 from skerry.client.subscription import SubscriptionBase
+from skerry.errors import LocalProtocolError
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
@@ -117,24 +119,31 @@ async def open_session(
     return session
 
 
-class Subscription(SubscriptionBase[T], Generic[T]):
-    """Somebody who is told of events, until `close`. Without a callback: iterate over it."""
+class _Inbox(Inbox[T]):
+    def __init__(self, queue: EventQueue[T]) -> None:
+        super().__init__(queue)
+        self.arrived = asyncio.Event()
 
-    def __init__(
-        self,
-        session: Session,
-        what: type[Struct] | str,
-        callback: Callable[[Event[T]], object] | None,
-        *,
-        on_slow: OnSlow,
-    ) -> None:
-        super().__init__(session, what, callback, on_slow=on_slow)
-        self._arrived = asyncio.Event()
+    def put(self, event: Event[T]) -> None:
+        self.queue.put(event)
+        self.arrived.set()
+
+    def wake(self) -> None:
+        self.arrived.set()
+
+
+class Subscription(SubscriptionBase[T], Generic[T]):
+    """Somebody who is told of events, until `close`. Without a callback: iterate over it.
+
+    One that is iterated over ends also when nobody holds it any more.
+    """
+
+    _inbox: _Inbox[T]
 
     def close(self) -> None:
         """Tell nothing more; who iterates comes to the end."""
         self.end()
-        self._arrived.set()
+        self._inbox.wake()
 
     def __aiter__(self) -> Self:
         self._check_iterable()
@@ -147,15 +156,11 @@ class Subscription(SubscriptionBase[T], Generic[T]):
                 return event
             if self._is_over():
                 raise StopAsyncIteration
-            self._arrived.clear()
-            await self._arrived.wait()
+            self._inbox.arrived.clear()
+            await self._inbox.arrived.wait()
 
-    def _put(self, event: Event[T]) -> None:
-        self._queue.put(event)
-        self._arrived.set()
-
-    def _wake(self) -> None:
-        self._arrived.set()
+    def _make_inbox(self, queue: EventQueue[T]) -> _Inbox[T]:
+        return _Inbox(queue)
 
 
 Container: TypeAlias = container.Container[S, Subscription[S]]
@@ -185,11 +190,18 @@ class Space(SpaceFace):
 
     # -- publishing
 
+    def _publish_first(
+        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
+    ) -> bool:
+        self._check_loop()
+        return super()._publish_first(what, data, only, subject)
+
     def _carry_soon(self) -> None:
         self._session.carry_soon()
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Wait until at most half of what may wait to be sent does."""
+        self._check_loop()
         await self._session.drain(timeout)
 
     async def flush(self, *, timeout: float | None = 10.0) -> None:
@@ -198,6 +210,7 @@ class Space(SpaceFace):
         Refused when the node did not permit some of it. Disconnected when the connection was lost
         while some of it was under way: it may have arrived or not.
         """
+        self._check_loop()
         await self._session.flush(timeout)
 
     # -- subscribing
@@ -236,6 +249,7 @@ class Space(SpaceFace):
         `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
         selects objects and `fields` their fields. Without a callback, iterate over what you get.
         """
+        self._check_loop()
         subscription: Subscription[Any] = Subscription(
             self._session, what, callback, on_slow=on_slow
         )
@@ -269,6 +283,7 @@ class Space(SpaceFace):
         timeout: float | None = 10.0,
     ) -> Container[Any]:
         """The current objects of a type, live; complete when this returns."""
+        self._check_loop()
         session = self._session
         interest, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
 
@@ -286,17 +301,34 @@ class Space(SpaceFace):
 
     async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
         """Ask the node for its types, or for those with these names; gives all that are known."""
+        self._check_loop()
         await self._session.request_types(names, timeout)
         return self.types
 
     async def wait_closed(self) -> str:
         """Wait until the space is closed, by us or for good; gives the reason."""
+        self._check_loop()
         return await self._session.wait_over()
 
     async def close(self) -> None:
         """Say goodbye and end the connection."""
+        self._check_loop()
         self._is_closed = True
         await self._session.close()
+
+    def _check_loop(self) -> None:
+        """LocalProtocolError inside another loop than that of the space.
+
+        Outside of any, nothing runs that could be disturbed.
+        """
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if running is not self._session.loop:
+            error = LocalProtocolError("this space belongs to another loop")
+            error.hint = "connect on each loop, or use a blocking space, which any thread may use"
+            raise error
 
 
 def _path(value: str | Path | None) -> Path | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from skerry.client.events import CREATE, REMOVE, UPDATE, Event
@@ -26,10 +27,14 @@ class EventQueue(Generic[T]):
     subject. Where there are more objects than the bound, conflating ends, too.
     """
 
-    def __init__(self, *, count_max: int, on_slow: OnSlow) -> None:
+    def __init__(
+        self, *, count_max: int, on_slow: OnSlow, failed: Callable[[], object] | None = None
+    ) -> None:
+        """`failed` is called when there will be no more events than those that wait."""
         assert count_max > 0
         self._count_max = count_max
         self._on_slow = on_slow
+        self._failed = failed
         self._events: deque[Event[T]] = deque()
         # Ordered, as the first of a plain dict takes the longer to find the more went before it.
         self._by_object: OrderedDict[tuple[str, bytes | str], Event[T]] | None = None
@@ -65,6 +70,8 @@ class EventQueue(Generic[T]):
     def _fail(self, why: str) -> None:
         self.failure = SlowConsumer(f"a subscription did not keep up: {why}")
         self.failure.hint = 'take events faster, or subscribe with on_slow="conflate"'
+        if self._failed is not None:
+            self._failed()
 
     def _conflate_all(self) -> None:
         events, self._events = self._events, deque()

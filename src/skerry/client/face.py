@@ -9,6 +9,7 @@ from typing import Any
 from skerry.client.publishing import Publishing
 from skerry.client.session import Session
 from skerry.client.states import Refusal, SpaceState, StateChanged
+from skerry.client.subscription import check_callback
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
 from skerry.schema.registry import Conflict
@@ -36,9 +37,15 @@ class SpaceFace(Publishing):
     ) -> bool:
         """What is published for the first time, or in an unusual way."""
         if not isinstance(what, str):
+            if data is not None:
+                raise LocalProtocolError("bytes are published under a subject, not with an object")
             return self._core.publish(what, time(), only, subject)
         if data is None:
             raise LocalProtocolError(f"there are no bytes to publish under {what:.60}")
+        if subject:
+            raise LocalProtocolError(f"bytes have one subject, not {what:.60} and {subject!s:.60}")
+        if only is not None:
+            raise LocalProtocolError(f"`only` names fields, and the bytes of {what:.60} have none")
         return self._core.publish_bytes(what, data, time())
 
     def _carry_soon(self) -> None:
@@ -74,8 +81,10 @@ class SpaceFace(Publishing):
 
     def on_state(self, callback: Callable[[StateChanged], object]) -> None:
         """Be told when the connection is lost, is back, or ends for good."""
+        check_callback(callback)
         self._session.state_listeners.append(callback)
 
     def on_refused(self, callback: Callable[[Refusal], object]) -> None:
         """Be told when the node does not permit something."""
+        check_callback(callback)
         self._session.refusal_listeners.append(callback)

@@ -26,7 +26,14 @@ from skerry.protocol.access.filters import uses_like
 from skerry.protocol.patterns import PatternHandle
 from skerry.schema.model import StructType
 
-__all__ = ["LEAVE_MARK", "SERVICES", "Interest", "Interests", "refuse_condition"]
+__all__ = [
+    "LEAVE_MARK",
+    "SERVICES",
+    "Interest",
+    "Interests",
+    "refuse_condition",
+    "refuse_container",
+]
 
 SERVICES = frozenset(
     {"DotsCacheInfo", "DotsEcho", "EnumDescriptorData", "SkerryRefusal", "StructDescriptorData"}
@@ -459,6 +466,15 @@ class Interests:
 
 def refuse_condition(what: str) -> LocalProtocolError:
     """A condition on something that is no type."""
-    error = LocalProtocolError(f"a condition needs a type, and {what} is none that is known here")
+    return _no_type("a condition", what)
+
+
+def refuse_container(what: str) -> LocalProtocolError:
+    """A container of something that is no type."""
+    return _no_type("a container", what)
+
+
+def _no_type(who: str, what: str) -> LocalProtocolError:
+    error = LocalProtocolError(f"{who} needs a type, and {what:.80} is none that is known here")
     error.hint = "name a class, or ask the node for its types first with `request_types`"
     return error

@@ -196,6 +196,11 @@ class SendBuffer:
         """Bytes that wait, here and in what was taken but not written yet."""
         return self.waiting.size
 
+    def renew_lock(self, lock: Any) -> None:
+        """Another lock, after a fork: who held the old one is in the other process."""
+        self._lock = lock
+        self.waiting.lock = lock
+
     def add(self, frame: bytes, type_: Any, name: str) -> bool:
         """One more frame; whether whoever writes must be told. WouldBlock when there is no room."""
         lock = self._lock

@@ -119,9 +119,13 @@ class Session:
         if self._timer is not None:
             self._timer.cancel()
 
-    def abandon(self, reason: str) -> None:
-        """Use it no more, and leave its streams to whom they belong: another process."""
+    def abandon(self, reason: str, lock: Any = None) -> None:
+        """Use it no more, and leave its streams to whom they belong: another process.
+
+        The lock takes the place of the one that a thread of that process may hold for ever.
+        """
         self.core.failure = reason
+        self.core.buffer.renew_lock(lock)
 
     # -- what both kinds of space do
 
@@ -134,7 +138,8 @@ class Session:
         timeout: float | None,
     ) -> tuple[Interest, Shape]:
         """Keep the current objects of a type here; all of them are when this returns."""
-        if isinstance(what, str) and self.core.types.class_named(what) is None:
+        is_pattern = isinstance(what, str) and what.startswith("/")
+        if isinstance(what, str) and not is_pattern and self.core.types.class_named(what) is None:
             await self.request_types([what], timeout)
         interest, shape = self.core.hold(what, monotonic_ns(), where=where, fields=fields)
         self.carry()

@@ -14,7 +14,7 @@ from skerry.client.event_queue import OnSlow
 from skerry.client.events import BYTES_NAME, Shape
 from skerry.client.flushes import Flush
 from skerry.client.intake import Target
-from skerry.client.interests import Interest, refuse_condition
+from skerry.client.interests import Interest, refuse_condition, refuse_container
 from skerry.client.sending import raw_payload
 from skerry.client.settings import SpaceConfig, SpaceStatistics
 from skerry.client.states import SpaceState
@@ -171,11 +171,12 @@ class SpaceCore(Uplink):
     ) -> tuple[Interest, Shape]:
         """Keep the current objects of a type here, until `release`."""
         self._check_open()
-        interest, shape = self._interest(what, where, fields)
+        shape = self._shape(what)
         if shape is None:
-            raise refuse_condition(str(what))
+            raise refuse_container(str(what))
         if not shape.is_cached:
             raise LocalProtocolError(f"{shape.name} is not cached: it has no current objects")
+        interest, _ = self._interest(what, where, fields)
         is_new = not interest.is_used
         interest.holder_count += 1
         if is_new:
@@ -246,27 +247,33 @@ class SpaceCore(Uplink):
         self, what: type[Struct] | str, where: str | None, fields: Iterable[str] | None
     ) -> tuple[Interest, Shape | None]:
         has_condition = where is not None or fields is not None
-        if isinstance(what, str) and what.startswith("/"):
-            pattern = check_pattern(what)
+        shape = self._shape(what)
+        if shape is None:
+            assert isinstance(what, str)
+            is_pattern = what.startswith("/")
             if has_condition:
-                raise refuse_condition(f"the pattern {what}")
-            if self._has_subjects is False:
+                raise refuse_condition(f"the pattern {what}" if is_pattern else what)
+            if is_pattern and self._has_subjects is False:
                 raise _no_subjects(self.server_name)
-            return self.interests.of_group(pattern), None
+            return self.interests.of_group(check_pattern(what) if is_pattern else what), None
+        if not has_condition:
+            return self.interests.of_group(shape.name), shape
+        _check_condition(where, fields)
+        filter_ = make_filter(shape.cls.descriptor, where, fields)
+        return self.interests.of_condition(shape, filter_), shape
+
+    def _shape(self, what: type[Struct] | str) -> Shape | None:
+        """How objects of a type are received; None for a pattern, or a type not known yet."""
         if isinstance(what, str):
+            if what.startswith("/"):
+                check_pattern(what)
+                return None
             shape = self.types.main_shape(what)
-            if shape is None and has_condition:
-                raise refuse_condition(what)
         else:
             shape = self.types.shape(what)
-        if shape is None:
-            return self.interests.of_group(str(what)), None
-        if shape.cls.descriptor.flags.substruct_only:
+        if shape is not None and shape.cls.descriptor.flags.substruct_only:
             raise LocalProtocolError(f"{shape.name} is only for use inside other structs")
-        if has_condition:
-            filter_ = make_filter(shape.cls.descriptor, where, fields)
-            return self.interests.of_condition(shape, filter_), shape
-        return self.interests.of_group(shape.name), shape
+        return shape
 
     def _check_open(self) -> None:
         if self.failure is not None:
@@ -277,6 +284,17 @@ class SpaceCore(Uplink):
         if self._has_subjects is False:
             raise _no_subjects(self.server_name)
         self._uses_subjects = True
+
+
+def _check_condition(where: object, fields: object) -> None:
+    if where is not None and not isinstance(where, str):
+        error = LocalProtocolError(f"`where` is a text, got {type(where).__name__}")
+        error.hint = "write a condition such as where=\"lat > 50 and name like 'M%'\""
+        raise error
+    if isinstance(fields, str | bytes) or not isinstance(fields, Iterable | None):
+        error = LocalProtocolError(f"`fields` are names, got {type(fields).__name__}")
+        error.hint = "write a list of names such as fields=['lat', 'lon']"
+        raise error
 
 
 def _ignore(_event: object) -> None:

@@ -2,28 +2,41 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event, Shape
-from skerry.client.intake import Target
+from skerry.client.inbox import Inbox, Place
 from skerry.client.interests import Interest
 from skerry.client.session import Session
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
-from skerry.runtime.clock import monotonic_ns
 
-__all__ = ["ON_SLOW", "SubscriptionBase"]
+__all__ = ["ON_SLOW", "SubscriptionBase", "check_callback"]
 
 T = TypeVar("T")
 
 ON_SLOW = ("disconnect", "conflate")
 
 
+def check_callback(callback: object) -> None:
+    """LocalProtocolError for what cannot be called back."""
+    if not callable(callback):
+        raise LocalProtocolError(f"a callback is a function, not {type(callback).__name__}")
+    # Of an object, the method that is called in its place tells.
+    if any(inspect.iscoroutinefunction(part) for part in (callback, type(callback).__call__)):
+        error = LocalProtocolError("a callback is called and not awaited: it cannot be `async`")
+        error.hint = "iterate with `async for`, or let a plain function start a task"
+        raise error
+
+
 class SubscriptionBase(Generic[T]):
     """Somebody who is told of events: by a callback, or by iterating."""
+
+    _place: Place | None = None
 
     def __init__(
         self,
@@ -35,15 +48,25 @@ class SubscriptionBase(Generic[T]):
     ) -> None:
         if on_slow not in ON_SLOW:
             raise LocalProtocolError(f"on_slow is {on_slow!r:.40}; it is one of {ON_SLOW}")
+        if callback is not None:
+            check_callback(callback)
         self._session = session
         self._what = what
-        self._on_slow: OnSlow = on_slow
         self._callback = callback
+        self._place = place = Place(session, on_slow)
         self._queue: EventQueue[T] = EventQueue(
-            count_max=session.core.config.queue_count_max, on_slow=on_slow
+            count_max=session.core.config.queue_count_max,
+            on_slow=on_slow,
+            failed=place.end_soon,
         )
-        self._place: tuple[Interest, Target] | None = None
+        self._inbox = self._make_inbox(self._queue)
         self._is_closed = False
+
+    def __del__(self) -> None:
+        # With a callback it goes on without us. Who iterates is gone for good.
+        place = self._place
+        if place is not None and self._callback is None and place.is_open:
+            place.end_soon()
 
     def __enter__(self) -> Self:
         return self
@@ -62,43 +85,27 @@ class SubscriptionBase(Generic[T]):
 
     def open(self, where: str | None = None, fields: Any = None) -> None:
         """Ask the space for it; on its loop."""
-        self._place = self._session.core.subscribe(
-            self._what,
-            self._callback or self._put,
-            monotonic_ns(),
-            where=where,
-            fields=fields,
-            on_slow=self._on_slow,
+        assert self._place is not None
+        inbox = self._inbox
+        self._place.open(
+            self._what, self._callback or inbox.put, inbox.wake, where=where, fields=fields
         )
-        self._session.wakers.add(self._wake)
-        self._session.carry()
 
     def open_beside(self, interest: Interest, shape: Shape) -> None:
         """Join those who share an interest already; on the loop."""
-        target = self._session.core.subscribe_beside(
-            interest, self._callback or self._put, shape, monotonic_ns(), on_slow=self._on_slow
-        )
-        self._place = interest, target
-        self._session.wakers.add(self._wake)
-        self._session.carry()
+        assert self._place is not None
+        inbox = self._inbox
+        self._place.open_beside(interest, shape, self._callback or inbox.put, inbox.wake)
 
     def end(self) -> None:
         """Tell nothing more; on the loop."""
+        assert self._place is not None
         self._is_closed = True
-        self._session.wakers.discard(self._wake)
-        place, self._place = self._place, None
-        if place is not None:
-            core = self._session.core
-            core.unsubscribe(*place, monotonic_ns(), on_slow=self._on_slow)
-            self._session.carry()
+        self._place.end()
 
-    def _put(self, event: Event[T]) -> None:
-        """One more event for who iterates."""
-        raise NotImplementedError
-
-    def _wake(self) -> None:
-        """There is something new for who iterates, be it the end."""
-        raise NotImplementedError
+    def _make_inbox(self, queue: EventQueue[T]) -> Inbox[T]:
+        """Where events wait for who iterates."""
+        return Inbox(queue)
 
     def _is_over(self) -> bool:
         """Whether no event will come any more."""

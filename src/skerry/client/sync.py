@@ -7,21 +7,22 @@ through the loop: a frame is put where the loop finds it, and the loop is woken 
 
 from __future__ import annotations
 
-import os
 import threading
 import warnings
-import weakref
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client import container
 from skerry.client.aio import Types, open_session
-from skerry.client.event_queue import OnSlow
+from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event
 from skerry.client.face import SpaceFace
+from skerry.client.inbox import Inbox
 from skerry.client.loop_thread import LoopThread
+from skerry.client.open_spaces import OpenSpace
 from skerry.client.session import Session
 from skerry.client.subscription import SubscriptionBase
 from skerry.errors import Disconnected
@@ -84,8 +85,28 @@ def connect(
     return Space(session, thread)
 
 
+class _Inbox(Inbox[T]):
+    def __init__(self, queue: EventQueue[T]) -> None:
+        super().__init__(queue)
+        self.arrived = threading.Condition()
+
+    def put(self, event: Event[T]) -> None:
+        with self.arrived:
+            self.queue.put(event)
+            self.arrived.notify()
+
+    def wake(self) -> None:
+        with self.arrived:
+            self.arrived.notify_all()
+
+
 class Subscription(SubscriptionBase[T], Generic[T]):
-    """Somebody who is told of events, until `close`. Without a callback: iterate over it."""
+    """Somebody who is told of events, until `close`. Without a callback: iterate over it.
+
+    One that is iterated over ends also when nobody holds it any more.
+    """
+
+    _inbox: _Inbox[T]
 
     def __init__(
         self,
@@ -98,18 +119,21 @@ class Subscription(SubscriptionBase[T], Generic[T]):
     ) -> None:
         super().__init__(session, what, callback, on_slow=on_slow)
         self._thread = thread
-        self._arrived = threading.Condition()
+        self._arrived = self._inbox.arrived
 
     def close(self) -> None:
         """Tell nothing more; who iterates comes to the end."""
-        if self._thread.is_running:
-            self._thread.call(self.end)
+        _call_or_leave(self._thread, self.end)
         self._is_closed = True
-        self._wake()
+        if not self._thread.is_forked:
+            self._inbox.wake()
 
     def get(self, timeout: float | None = None) -> Event[T] | None:
         """The next event; None when there will be none, or none came in time."""
         self._check_iterable()
+        if self._thread.is_forked:
+            # What waits is for the other process, and so may be a thread that holds the lock.
+            return None
         with self._arrived:
             while True:
                 event = self._next()
@@ -129,14 +153,8 @@ class Subscription(SubscriptionBase[T], Generic[T]):
             raise StopIteration
         return event
 
-    def _put(self, event: Event[T]) -> None:
-        with self._arrived:
-            self._queue.put(event)
-            self._arrived.notify()
-
-    def _wake(self) -> None:
-        with self._arrived:
-            self._arrived.notify_all()
+    def _make_inbox(self, queue: EventQueue[T]) -> _Inbox[T]:
+        return _Inbox(queue)
 
 
 Container: TypeAlias = container.Container[S, Subscription[S]]
@@ -148,7 +166,7 @@ class Space(SpaceFace):
     def __init__(self, session: Session, thread: LoopThread) -> None:
         super().__init__(session)
         self._thread = thread
-        _SPACES.add(self)
+        self._open = OpenSpace(session, thread)
 
     def __enter__(self) -> Self:
         return self
@@ -162,9 +180,8 @@ class Space(SpaceFace):
         self.close()
 
     def __del__(self) -> None:
-        if self._thread.is_running:
+        if self._open.leave():
             warnings.warn("a space was not closed", ResourceWarning, stacklevel=2, source=self)
-            self._thread.abandon(self._session.close)
 
     # -- publishing
 
@@ -270,8 +287,7 @@ class Space(SpaceFace):
             return made
 
         def release() -> None:
-            if thread.is_running:
-                thread.call(lambda: session.release(interest))
+            _call_or_leave(thread, lambda: session.release(interest))
 
         return container.Container(interest, shape, events=events, release=release)
 
@@ -284,26 +300,17 @@ class Space(SpaceFace):
 
     def wait_closed(self) -> str:
         """Wait until the space is closed, by us or for good; gives the reason."""
-        if not self._thread.is_running:
+        try:
+            return self._thread.run(self._session.wait_over())
+        except Disconnected:
             return self._core.failure or ""
-        return self._thread.run(self._session.wait_over())
 
     def close(self) -> None:
-        """Say goodbye and end the connection."""
-        if self._thread.is_running:
-            self._thread.run(self._session.close())
-            self._thread.end()
+        """Say goodbye and end the connection. Who comes second waits for the first."""
+        self._open.close()
 
 
-_SPACES: weakref.WeakSet[Space] = weakref.WeakSet()
-
-
-def _forget_spaces() -> None:
-    """After a fork the threads of all spaces are in the other process."""
-    for space in list(_SPACES):
-        session = space._session  # noqa: SLF001 - the class is of this module
-        session.abandon("the space belongs to the process that this one was forked from")
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_spaces)
+def _call_or_leave(thread: LoopThread, work: Callable[[], object]) -> None:
+    """Do something there, of which nothing is left to do when the space is closed meanwhile."""
+    with suppress(Disconnected):
+        thread.call(work)

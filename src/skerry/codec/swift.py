@@ -154,6 +154,7 @@ class Waiting:
     def __init__(self, bytes_max: int, lock: Any, bytes_head: bytes) -> None:
         self.frames = Frames()
         self.lock = lock
+        """Another one takes its place in a forked process, where nobody would ever give it free."""
         self.plans: dict[Any, Any] = {}
         """By class, what has its template; filled by others."""
         self.subjects: dict[str, bytes] = {}
@@ -251,10 +252,11 @@ class Outlet:
         Or send bytes under a subject. WouldBlock when too much waits to be sent.
         """
         is_due = -1
-        if data is not None:
-            is_due = self._waiting.put_bytes(what, data, self._clock())
-        elif only is None and not subject:
-            is_due = self._waiting.put_object(what, self._clock())
+        if only is None and not subject:
+            if data is None:
+                is_due = self._waiting.put_object(what, self._clock())
+            else:
+                is_due = self._waiting.put_bytes(what, data, self._clock())
         if is_due < 0:
             is_due = self._first(what, data, only, subject)
         if is_due:

@@ -1042,7 +1042,8 @@ cdef class Waiting:
     """Frames that wait to be sent, up to a bound, and the shortest way to put one there."""
 
     cdef readonly Frames frames
-    cdef readonly object lock
+    # Another one takes its place in a forked process, where nobody would ever give it free.
+    cdef public object lock
     # By class, what has its template; filled by others.
     cdef readonly dict plans
     cdef dict templates
@@ -1178,7 +1179,7 @@ cdef class Outlet:
         Or send bytes under a subject. WouldBlock when too much waits to be sent.
         """
         cdef int is_due = -1
-        if data is not None or (only is None and not subject):
+        if only is None and not subject:
             is_due = self.waiting.put(what, data, self.clock())
         if is_due < 0:
             is_due = self.first(what, data, only, subject)

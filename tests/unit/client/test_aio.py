@@ -133,6 +133,47 @@ def test_slow_iteration_is_told(node: str) -> None:
     run(talk())
 
 
+def test_who_leaves_a_loop_leaves_nothing_behind(node: str) -> None:
+    async def talk() -> None:
+        async with await aio.connect(node) as space:
+            space.publish(Vessel(mmsi=1))
+            for _ in range(3):
+                async for event in space.subscribe(Vessel):
+                    assert event.object.mmsi == 1
+                    break
+                await space.flush()
+                assert space._core.intake.routes["Vessel"].targets == []
+                assert not space._session.wakers
+
+    run(talk())
+
+
+def test_space_belongs_to_one_loop(node: str) -> None:
+    async def misuse(space: Any) -> None:
+        for use in (
+            space.flush,
+            space.drain,
+            space.request_types,
+            space.wait_closed,
+            space.close,
+            lambda: space.container(Vessel),
+        ):
+            with pytest.raises(LocalProtocolError, match="belongs to another loop") as caught:
+                await use()
+            assert caught.value.hint is not None
+        for act in (space.publish, space.subscribe):
+            with pytest.raises(LocalProtocolError, match="belongs to another loop"):
+                act(Vessel(mmsi=1) if act == space.publish else Vessel)
+
+    async def talk() -> None:
+        async with await aio.connect(node) as space:
+            await asyncio.to_thread(lambda: run(misuse(space)))
+            space.publish(Vessel(mmsi=1))
+            await space.flush()
+
+    run(talk())
+
+
 def test_container_is_live(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:

@@ -41,6 +41,23 @@ def test_full_queue_ends_and_says_what_to_do() -> None:
     assert [event.object.text for event in taken(queue)] == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("on_slow", ["disconnect", "conflate"])
+def test_failure_is_told_once(on_slow: OnSlow) -> None:
+    stage = Stage()
+    events = stage.hear(stage.space(), Vessel)
+    stage.publish(stage.spaces[0], *(Vessel(mmsi=number) for number in range(5)))
+    told: list[str] = []
+    queue: EventQueue[Any] = EventQueue(
+        count_max=3, on_slow=on_slow, failed=lambda: told.append("failed")
+    )
+    for event in events[:3]:
+        queue.put(event)
+    assert told == []
+    for event in events[3:]:
+        queue.put(event)
+    assert told == ["failed"]
+
+
 def test_usual_bound_is_reached() -> None:
     stage = Stage()
     core = stage.space()

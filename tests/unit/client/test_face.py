@@ -26,6 +26,10 @@ def test_twins_have_the_same_names() -> None:
     assert signature(aio.connect).parameters == signature(sync.connect).parameters
 
 
+async def never(_event: object) -> None:
+    """What cannot be a callback."""
+
+
 def use(space: SpaceFace) -> None:
     """What a program does without waiting."""
     for callback in (space.on_state, space.on_refused):
@@ -38,6 +42,27 @@ def use(space: SpaceFace) -> None:
     with pytest.raises(LocalProtocolError, match="no bytes to publish under /a"):
         faulty: Any = space
         faulty.publish("/a")
+    for _ in range(2):
+        # The second time there is a shorter way.
+        with pytest.raises(LocalProtocolError, match="bytes have one subject, not /a and /b"):
+            faulty.publish("/a", b"x", subject="/b")
+        with pytest.raises(LocalProtocolError, match="`only` names fields, and the bytes of /a"):
+            faulty.publish("/a", b"x", only=["name"])
+        with pytest.raises(LocalProtocolError, match="bytes are published under a subject"):
+            faulty.publish(Vessel(mmsi=1), b"x")
+        faulty.publish("/a", b"x")
+    for listen in (space.on_state, space.on_refused, lambda c: faulty.subscribe(Vessel, c)):
+        with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
+            listen(never)
+        assert caught.value.hint is not None
+        with pytest.raises(LocalProtocolError, match="a callback is a function, not int"):
+            listen(5)  # type: ignore[arg-type]
+    for where in (5, b"lat > 1"):
+        with pytest.raises(LocalProtocolError, match=r"`where` is a text, got (int|bytes)"):
+            faulty.subscribe(Vessel, where=where)
+    for fields in (5, "lat", b"lat"):
+        with pytest.raises(LocalProtocolError, match=r"`fields` are names, got (int|str|bytes)"):
+            faulty.subscribe(Vessel, fields=fields)
     with pytest.raises(LocalProtocolError, match="Shout is not cached"):
         space.remove(Shout())
     space.publish(Vessel(mmsi=1))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.interests import refuse_condition
+from skerry.client.interests import refuse_condition, refuse_container
 from skerry.client.space import SpaceCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
@@ -99,9 +99,10 @@ def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
 
 
 def test_refusal_says_what_to_do() -> None:
-    error = refuse_condition("Foo")
-    assert "Foo" in str(error)
-    assert error.hint is not None
+    for refuse, who in ((refuse_condition, "a condition"), (refuse_container, "a container")):
+        error = refuse("Foo")
+        assert f"{who} needs a type, and Foo is none" in str(error)
+        assert error.hint is not None
 
 
 def test_left_question_does_not_take_anothers_answer() -> None:

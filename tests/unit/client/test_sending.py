@@ -183,3 +183,15 @@ def test_subjects_of_the_short_way_are_not_kept_without_end() -> None:
     assert waiting.put_bytes("/one/more", b"", 1.0) >= 0
     buffer.forget_subjects()
     assert waiting.put_bytes("/one/more", b"", 1.0) == -1
+
+
+def test_another_lock_takes_the_place_of_one_that_is_never_given_free() -> None:
+    held, lock = threading.Lock(), threading.Lock()
+    buffer = SendBuffer(1000, held)
+    held.acquire()
+    buffer.renew_lock(lock)
+    assert buffer.waiting.lock is lock
+    assert buffer.add(b"frame", Vessel.descriptor, "Vessel")
+    assert buffer.waiting.put_object(Vessel(mmsi=1), 1.0) == -1
+    buffer.written(2)
+    assert buffer.waiting_bytes == 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Coroutine
 from typing import Any
 
@@ -118,7 +119,9 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
 def test_abandoned_space_is_of_no_use(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
-        session.abandon("it belongs to another process")
+        lock = threading.Lock()
+        session.abandon("it belongs to another process", lock)
+        assert session.core.buffer.waiting.lock is lock
         with pytest.raises(Disconnected, match="another process"):
             session.core.publish(Shout(text="x"), 1.0)
         await session.close()

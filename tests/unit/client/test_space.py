@@ -327,3 +327,20 @@ def test_old_framing_looks_as_old_programs_expect() -> None:
     ((header, payload),) = OldWire().feed(outgoing.take())
     assert (header.sent_time, int(header.sender)) == (12.5, 1)
     assert payload == Vessel(mmsi=1).encode()
+
+
+def test_container_of_what_is_no_type_is_refused_and_asks_for_nothing() -> None:
+    stage = Stage()
+    core = stage.space()
+    for what in ("Nope", "/Vessel/*"):
+        with pytest.raises(LocalProtocolError, match="a container needs a type") as caught:
+            core.hold(what, stage.now_ns)
+        assert what in str(caught.value)
+        assert caught.value.hint is not None
+    with pytest.raises(LocalProtocolError, match="not cached"):
+        core.hold(Shout, stage.now_ns)
+    assert core.take_transmits() == []
+    stage.cut(core)
+    stage.run(60)
+    assert core.state is SpaceState.CONNECTED
+    assert not {"Nope", "/Vessel/*", "Shout"} & set(core.interests._groups)

@@ -99,6 +99,41 @@ def test_slow_iteration_is_told(node: str) -> None:
             next(subscription)
 
 
+def test_who_leaves_a_loop_leaves_nothing_behind(node: str) -> None:
+    with connect(node) as space:
+        space.publish(Vessel(mmsi=1))
+        route_targets: list[int] = []
+        for _ in range(3):
+            for event in space.subscribe(Vessel):
+                assert event.object.mmsi == 1
+                break
+            # Behind what the loop was asked to do when the subscription went.
+            space.flush()
+            route = space._core.intake.routes["Vessel"]
+            route_targets.append(len(route.targets) + len(space._session.wakers))
+        assert route_targets == [0, 0, 0]
+
+
+def test_node_is_not_asked_on_for_who_did_not_keep_up(running_node: RunningNode) -> None:
+    with connect(running_node.place, queue_count_max=1) as space:
+        subscription = space.subscribe(Shout)
+        for text in "abc":
+            space.publish(Shout(text=text))
+        space.flush()
+        space.flush()
+        assert space._core.interests._groups.keys() == set()
+        assert next(subscription).object.text == "a"
+        with pytest.raises(SlowConsumer):
+            next(subscription)
+
+
+def test_type_that_nobody_knows_has_no_container(node: str) -> None:
+    with connect(node) as space:
+        for what in ("Nope", "/Vessel/*"):
+            with pytest.raises(LocalProtocolError, match="a container needs a type"):
+                space.container(what)
+
+
 def test_own_publish_comes_back_and_is_known_as_own(node: str) -> None:
     events: Events = queue.SimpleQueue()
     with connect(node) as space:

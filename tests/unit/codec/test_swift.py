@@ -560,8 +560,8 @@ class Plan:
         self.template = template
 
 
-def waiting_of(twin: Any, bytes_max: int = 1000) -> Any:
-    waiting = twin.Waiting(bytes_max, None, b"B")
+def waiting_of(twin: Any, bytes_max: int = 1000, lock: Any = None) -> Any:
+    waiting = twin.Waiting(bytes_max, lock, b"B")
     waiting.is_short = True
     waiting.plans[Tick] = Plan(template_of(twin, Tick))
     waiting.subjects["/a"] = b"R"
@@ -657,6 +657,16 @@ class Lock:
 
 
 @TWINS
+def test_another_lock_may_take_the_place_of_the_first(twin: Any) -> None:
+    first, second = Lock(), Lock()
+    waiting = waiting_of(twin, lock=first)
+    waiting.put_object(Tick(id=1), 2.5)
+    waiting.lock = second
+    waiting.put_object(Tick(id=2), 2.5)
+    assert (first.count, second.count) == (1, 1)
+
+
+@TWINS
 def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
     lock = Lock()
     log: list[Any] = []
@@ -677,14 +687,20 @@ def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
     outlet.publish(tick, subject="/s")
     outlet.publish("/a", b"x")
     outlet.publish("/b", b"x")
+    outlet.publish("/a", b"x", only=["venue"])
+    outlet.publish("/a", b"x", subject="/s")
+    outlet.publish(tick, b"x")
     assert log == [
         (tick, None, None, ""),
         "wake",
         (tick, None, ["venue"], ""),
         (tick, None, None, "/s"),
         ("/b", b"x", None, ""),
+        ("/a", b"x", ["venue"], ""),
+        ("/a", b"x", None, "/s"),
+        (tick, b"x", None, ""),
     ]
-    assert (waiting.added_count, lock.count) == (2, 4)
+    assert waiting.added_count == 2
     frames = twin.Frames()
     frames.add_object(template_of(twin, Tick), tick, 2.5)
     frames.add_bytes(b"B", 2.5, b"R", b"x")

@@ -1,0 +1,94 @@
+"""The blocking spaces of a process, as a fork and the end of the program have to find them.
+
+A program may end without closing its spaces: by its last line, by `sys.exit`, by an error. What it
+published is then sent all the same, and it is told: only who closes a space, or asks with `flush`,
+knows what became of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import warnings
+from contextlib import suppress
+from typing import Final
+
+from skerry.client.loop_thread import FORKED, LoopThread, wait_left
+from skerry.client.session import Session
+from skerry.errors import Disconnected
+
+__all__ = ["OpenSpace", "leave_all"]
+
+_LEAVING_S: Final = 3.0
+"""How long a program that ends waits for all of its spaces together. Each gives its node a second
+to read what was said. A node that is gone or does not read must not keep the program from ending.
+"""
+
+log = logging.getLogger(__name__)
+
+
+class OpenSpace:
+    """A session on a thread of its own, until it is closed or left."""
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        self._session = session
+        self._thread = thread
+        self._closing = threading.Lock()
+        _OPEN.add(self)
+
+    @property
+    def name(self) -> str:
+        """What the program calls itself."""
+        return self._session.core.config.name
+
+    def close(self) -> None:
+        """Say goodbye and end the connection. Who comes second waits for the first."""
+        if not self._thread.is_running:
+            return
+        self._thread.check_wait()
+        with self._closing:
+            # Who came second finds it closed.
+            with suppress(Disconnected):
+                self._thread.run(self._session.close())
+            self._thread.end()
+            _OPEN.discard(self)
+
+    def leave(self) -> bool:
+        """Begin to close, and do not wait for it; whether nobody had done so."""
+        _OPEN.discard(self)
+        if not self._thread.is_open or self._closing.locked():
+            return False
+        self._thread.abandon(self._session.close)
+        return True
+
+    def forked(self) -> None:
+        """This is another process: neither the thread nor the streams are ours."""
+        self._session.abandon(FORKED, threading.Lock())
+
+
+_OPEN: set[OpenSpace] = set()
+
+
+def leave_all() -> None:
+    """Close what is open, and wait for that, but not for long: the program ends."""
+    left = [space for space in list(_OPEN) if space.leave()]
+    for space in left:
+        log.warning("the space %s was not closed before the end of the program", space.name)
+    wait_left(_LEAVING_S)
+    for _ in left:
+        # As for a space that is let go, and last, since it is an error for who wants it to be.
+        warnings.warn("a space was not closed", ResourceWarning, stacklevel=1)
+
+
+def _fork_all() -> None:
+    while _OPEN:
+        _OPEN.pop().forked()
+
+
+# What a program registers later is called earlier, so that it may still close its spaces. By then
+# only threads are left that do not keep a program alive, and that of a space is one.
+atexit.register(leave_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork_all)
