@@ -115,10 +115,11 @@ class Pipeline:
 
     def run(self) -> Plan:
         ranges = all_ranges(self.recordings, self.seen)
-        plan = process_batch(
-            self.lake, [str(self.recordings)], ranges, query="test", batch=self.batch
-        )
-        maintain(self.lake, plan)
+        with self.lake.batch():
+            plan = process_batch(
+                self.lake, [str(self.recordings)], ranges, query="test", batch=self.batch
+            )
+            maintain(self.lake, plan)
         self.batch += 1
         self.seen |= {name: stop for name, _, stop in ranges}
         return plan

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 import skerry
 from skerry.apps.recorder import Recorder
@@ -18,6 +20,7 @@ from skerry.errors import PipelineError
 from skerry.objects.base import build
 from skerry.objects.classes import class_of
 from skerry.schema.model import Field, Kind, ScalarType, StructType
+from skerry.spark.delta import Table
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.run import run_all
@@ -46,6 +49,31 @@ def test_run_brings_in_what_is_new_and_ends(spark: Any, tmp_path: Path) -> None:
     updates = tables.frame("rates").where("type = 'Buoy'").selectExpr("sum(updates) n").first()
     assert updates is not None
     assert updates.n == 3
+
+
+@pytest.mark.slow
+def test_a_batch_reads_each_log_once_and_once_more_to_commit(
+    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logs grow with each batch; one that is read for each question to a table is soon all work."""
+    teller = Teller()
+    folder = record(tmp_path / "recordings", [teller.create(Buoy(id=1))], Buoy)
+    lake = Lake(spark, tmp_path / "lake", BARE)
+    assert run_all(lake, folder).row_count == 1
+    record(folder, [teller.update(Buoy(id=1, text="later"))], Buoy)
+    reads: Counter[str] = Counter()
+    read = Table.log
+
+    def counted(table: Table) -> DeltaTable | None:
+        reads[table.name] += 1
+        return read(table)
+
+    monkeypatch.setattr(Table, "log", counted)
+    assert run_all(lake, folder).row_count == 1
+    assert reads["latest/Buoy"] == reads["updates/Buoy"] == 2
+    assert reads["history/Buoy"] == 3, "it is new, and has to be read once it is there"
+    assert max(reads.values()) == 3
+    assert (tmp_path / "lake/_skerry/cleaned").exists(), "jobs keep in mind when they cleaned up"
 
 
 @pytest.mark.slow

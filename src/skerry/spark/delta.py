@@ -23,14 +23,21 @@ from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.few import FEW_BYTES, FEW_ROWS, in_one_task
 from skerry.spark.schema import no_rows, quoted, spark_schema
-from skerry.spark.store import Store, disk_error
+from skerry.spark.store import Store, disk_error, first_line
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-__all__ = ["Change", "Contents", "DataFile", "Table", "read_files"]
+__all__ = ["LOG_KEEP_S", "Change", "Contents", "DataFile", "Seen", "Table", "read_files"]
+
+LOG_KEEP_S: Final = 86_400
+"""How long entries of a log stay once a checkpoint has all they say.
+
+Each batch is one, and whoever opens the table lists them. Nothing here needs them any more: the
+numbers of batches and the times of removals are in the checkpoint.
+"""
 
 _NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
 _MEASURED: Final = (
@@ -52,6 +59,7 @@ _SNAPPY: Final = "snappy"
 _PLACE: Final = "_metadata.file_path"
 _PART: Final = "partition."
 _EXTREMES: Final = ("min.", "max.")
+_RETENTION: Final = "delta.logRetentionDuration"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +110,29 @@ class Contents:
         return replace(self, files=tuple(file for file in self.files if wanted(file)))
 
 
-class Table:
-    """One table, as its log stands when it is asked."""
+Seen = dict[str, "Contents | None"]
+"""What tables held, by name; None if there was no such table."""
 
-    def __init__(self, store: Store, name: str) -> None:
+
+class Table:
+    """One table, as its log stands when it is asked.
+
+    With `seen`, as it stood when somebody asked first, with what was committed here since. A commit
+    goes by the log as it is in either case.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        name: str,
+        *,
+        seen: Seen | None = None,
+        log_keep_s: int = LOG_KEEP_S,
+    ) -> None:
         self.store = store
         self.name = name
+        self._seen = seen
+        self._log_keep_s = log_keep_s
 
     def log(self) -> DeltaTable | None:
         """The log as it is now, or None if there is no such table."""
@@ -119,22 +144,21 @@ class Table:
         except TableNotFoundError:
             return None
         except DeltaError as error:
-            raise PipelineError(f"the log of table {self.name} cannot be read: {error}") from error
+            raise _unreadable(self.name, self.store, error) from error
 
     def exists(self) -> bool:
         """Whether anything was ever committed."""
-        return self.log() is not None
+        return (self.log() if self._seen is None else self.contents()) is not None
 
     def schema(self) -> pa.Schema | None:
         """Its columns, or None if there is no such table."""
-        log = self.log()
-        return None if log is None else pa.schema(log.schema().to_arrow())
+        contents = self.contents()
+        return None if contents is None else contents.schema
 
     def files(self, wanted: Callable[[DataFile], bool] | None = None) -> list[DataFile]:
         """Its files, or those that are wanted."""
-        log = self.log()
-        found = [] if log is None else _files_of(log)
-        return found if wanted is None else [file for file in found if wanted(file)]
+        contents = self.contents()
+        return [] if contents is None else list(contents.only(wanted).files)
 
     def frame(
         self,
@@ -153,15 +177,12 @@ class Table:
         return self.rows_of(spark, contents.only(wanted), has_place=has_place)
 
     def contents(self) -> Contents | None:
-        """What it holds now, or None if there is no such table."""
-        log = self.log()
-        if log is None:
-            return None
-        return Contents(
-            files=tuple(_files_of(log)),
-            schema=pa.schema(log.schema().to_arrow()),
-            divided_by=tuple(log.metadata().partition_columns),
-        )
+        """What it holds, or None if there is no such table."""
+        if self._seen is None:
+            return _contents_of(self.log())
+        if self.name not in self._seen:
+            self._seen[self.name] = _contents_of(self.log())
+        return self._seen[self.name]
 
     def rows_of(
         self, spark: SparkSession, contents: Contents, *, has_place: bool = False
@@ -216,16 +237,39 @@ class Table:
 
     def commit(self, change: Change, *, application: str, version: int) -> bool:
         """Enter a change into the log, unless it is there; says whether it was not."""
-        if self.version_of(application) >= version:
-            # The library itself would take the same batch twice.
-            return False
         log = self.log()
-        _commit(self.store, change, log, application, version)
+        known = None if log is None else log.transaction_version(application)
+        if known is not None and known >= version:
+            # The library itself would take the same batch twice.
+            self._forget()
+            return False
+        self._enter(change, log, application, version)
         return True
 
     def rewrite(self, change: Change) -> None:
         """Enter files that tell nothing new, such as the same rows in place of others."""
-        _commit(self.store, change, self.log(), None, 0)
+        self._enter(change, self.log(), None, 0)
+
+    def _enter(
+        self, change: Change, log: DeltaTable | None, application: str | None, version: int
+    ) -> None:
+        from deltalake.exceptions import DeltaError
+
+        self._forget()
+        try:
+            _commit(self.store, change, log, application, version, self._log_keep_s)
+        except (DeltaError, OSError) as error:
+            what = f"cannot commit to {change.table}"
+            raise disk_error(what, self.store.root, first_line(error)) from error
+        if self._seen is not None and log is not None:
+            # Only what is new is read of the log, which by now may be long.
+            log.update_incremental()
+            self._seen[self.name] = _contents_of(log)
+
+    def _forget(self) -> None:
+        """The next to ask reads the log anew."""
+        if self._seen is not None:
+            self._seen.pop(self.name, None)
 
     def _staged(self, place: str) -> list[DataFile]:
         import pyarrow.parquet as pq
@@ -324,10 +368,14 @@ def _decoded(text: str) -> str:
 
 
 def _commit(
-    store: Store, change: Change, log: DeltaTable | None, application: str | None, version: int
+    store: Store,
+    change: Change,
+    log: DeltaTable | None,
+    application: str | None,
+    version: int,
+    log_keep_s: int,
 ) -> None:
     from deltalake import CommitProperties, Schema, Transaction
-    from deltalake.exceptions import DeltaError
     from deltalake.transaction import AddAction, RemoveAction, create_table_with_add_actions
 
     now_ms = wall_ns() // 1_000_000
@@ -348,31 +396,32 @@ def _commit(
         app_transactions=[Transaction(application, version)] if application else None,
         max_commit_retries=0,
     )
-    try:
-        if log is None:
-            create_table_with_add_actions(
-                store.delta_path(change.table),
-                schema,
-                adds,
-                mode="error",
-                partition_by=list(change.divided_by),
-                commit_properties=properties,
-            )
-            return
-        removes = (
-            [] if change.is_replacing else _removes(log, change, RemoveAction, now_ms, is_data)
-        )
-        if not change.is_replacing:
-            _add_columns(log, schema)
-        log.create_write_transaction(
-            [*adds, *removes],
-            "overwrite" if change.is_replacing else "append",
+    settings = {_RETENTION: f"interval {log_keep_s} seconds"}
+    if log is None:
+        create_table_with_add_actions(
+            store.delta_path(change.table),
             schema,
+            adds,
+            mode="error",
             partition_by=list(change.divided_by),
+            configuration=settings,
             commit_properties=properties,
         )
-    except (DeltaError, OSError) as error:
-        raise disk_error(f"cannot commit to {change.table}", store.root, str(error)) from error
+        return
+    removes = [] if change.is_replacing else _removes(log, change, RemoveAction, now_ms, is_data)
+    if _RETENTION not in log.metadata().configuration:
+        # A table of before. One that somebody chose otherwise for stays as it is.
+        log.alter.set_table_properties(settings)
+        log.update_incremental()
+    if not change.is_replacing:
+        _add_columns(log, schema)
+    log.create_write_transaction(
+        [*adds, *removes],
+        "overwrite" if change.is_replacing else "append",
+        schema,
+        partition_by=list(change.divided_by),
+        commit_properties=properties,
+    )
 
 
 def _removes(
@@ -406,6 +455,16 @@ def _add_columns(log: DeltaTable, schema: Any) -> None:
     if new:
         log.alter.add_columns(new)
         log.update_incremental()
+
+
+def _contents_of(log: DeltaTable | None) -> Contents | None:
+    if log is None:
+        return None
+    return Contents(
+        files=tuple(_files_of(log)),
+        schema=pa.schema(log.schema().to_arrow()),
+        divided_by=tuple(log.metadata().partition_columns),
+    )
 
 
 def _files_of(log: DeltaTable) -> list[DataFile]:
@@ -487,6 +546,14 @@ def _parts(path: str) -> dict[str, str | None]:
 def _keep_microseconds(spark: SparkSession) -> None:
     # Spark's own way to write a timestamp is one that other readers guess at.
     spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+
+
+def _unreadable(name: str, store: Store, cause: Exception) -> PipelineError:
+    error = PipelineError(f"the log of table {name} cannot be read: {first_line(cause)}")
+    error.hint = (
+        f"restore {store.root}/{name}/_delta_log, or make the tables anew in another folder"
+    )
+    return error
 
 
 def _no_table(name: str, root: str) -> PipelineError:

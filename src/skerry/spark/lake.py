@@ -17,10 +17,10 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from skerry.errors import ConfigError, PipelineError
+from skerry.errors import ConfigError, PipelineError, SkerryError
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
-from skerry.spark.delta import Change, Contents, DataFile, Table
+from skerry.spark.delta import LOG_KEEP_S, Change, Contents, DataFile, Seen, Table
 from skerry.spark.few import FEW_ROWS
 from skerry.spark.schema import TypedSchema, no_rows, spark_schema
 from skerry.spark.schema_text import schema_from_text, schema_to_text
@@ -32,7 +32,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["Lake", "LakeConfig", "Plan", "TypeState", "delta_schema"]
+__all__ = ["KEEP_HOURS", "SAFE_HOURS", "Lake", "LakeConfig", "Plan", "TypeState", "delta_schema"]
+
+KEEP_HOURS: Final = 168.0
+"""A week: readers of old versions have ended by then, and so has every batch.
+
+It is also how long a log knows when a file was taken out of the table.
+"""
+SAFE_HOURS: Final = 1.0
+"""A batch takes less: younger files may be those of one that is being made."""
 
 _OWN: Final = "_skerry"
 _PLANS: Final = f"{_OWN}/plans"
@@ -55,6 +63,10 @@ class LakeConfig:
     """Files in one part of a table from which on they are put together."""
     few_rows: int = FEW_ROWS
     """Rows of all tables up to which a batch is computed in the way that suits few."""
+    log_keep_s: int = LOG_KEEP_S
+    """How long entries of the logs of tables stay; of tables that are made, or never had a rule."""
+    vacuum_hours: float | None = KEEP_HOURS
+    """Jobs delete files that no table has named for so long; None leaves it to `vacuum`."""
     derived: tuple[Derived, ...] = DERIVED
 
     def __post_init__(self) -> None:
@@ -63,6 +75,19 @@ class LakeConfig:
                 key="bucket_s",
                 origin="pipeline",
                 detail=f"{self.bucket_s} is no whole part of a day in minutes",
+            )
+        if self.log_keep_s < 0:
+            raise ConfigError(
+                key="log_keep_s",
+                origin="pipeline",
+                detail=f"entries of a log cannot stay for {self.log_keep_s} seconds",
+            )
+        if self.vacuum_hours is not None and self.vacuum_hours < SAFE_HOURS:
+            raise ConfigError(
+                key="vacuum_hours",
+                origin="pipeline",
+                detail=f"{self.vacuum_hours} is less than {SAFE_HOURS:g}: "
+                "files of a batch in the making look the same",
             )
 
     @property
@@ -114,6 +139,7 @@ class Lake:
         self.config = config if config is not None else LakeConfig()
         self.trace = trace if trace is not None else _unheard
         """Told of each step before it is done."""
+        self._seen: Seen | None = None
         self._carried_out = -1
         self._is_large = False
 
@@ -128,9 +154,24 @@ class Lake:
         with self.store.lock(f"{_OWN}/writer.lock"):
             yield
 
+    @contextmanager
+    def batch(self) -> Iterator[None]:
+        """Inside, the log of a table is read when the table is first asked for.
+
+        A batch asks for each table many times, and it alone writes.
+        """
+        if self._seen is not None:
+            yield
+            return
+        self._seen = {}
+        try:
+            yield
+        finally:
+            self._seen = None
+
     def table(self, name: str) -> Table:
         """A table by its name, such as `history/Vessel`."""
-        return Table(self.store, name)
+        return Table(self.store, name, seen=self._seen, log_keep_s=self.config.log_keep_s)
 
     def names(self) -> list[str]:
         """The tables there are."""
@@ -195,9 +236,12 @@ class Lake:
     def last_plan(self) -> Plan:
         """The plan that was written last; an empty one at the beginning."""
         for number in reversed(self._plan_numbers()):
-            text = self.store.read_text(f"{_PLANS}/{number:010}.json")
-            if text is not None:
-                return _plan_from_text(text)
+            try:
+                text = self.store.read_text(f"{_PLANS}/{number:010}.json")
+                if text is not None:
+                    return _plan_from_text(text)
+            except (ArithmeticError, LookupError, SkerryError, TypeError, ValueError) as error:
+                raise self._damaged_plan(number) from error
         return Plan()
 
     def write_plan(self, plan: Plan) -> None:
@@ -227,14 +271,45 @@ class Lake:
         return sorted(int(name[:10]) for name in names if name.endswith(".json"))
 
     def _application(self) -> str:
-        text = self.store.read_text(_IDENTITY)
-        if text is None:
-            text = json.dumps({"format": 1, "id": uuid4().hex})
-            self.store.write_text(_IDENTITY, text)
-        plain = json.loads(text)
-        if plain.get("format") != 1:
+        try:
+            text = self.store.read_text(_IDENTITY)
+            if text is None:
+                text = json.dumps({"format": 1, "id": uuid4().hex})
+                self.store.write_text(_IDENTITY, text)
+            plain = json.loads(text)
+            is_known = plain["format"] == 1
+            number = plain["id"] if is_known else ""
+        except (LookupError, TypeError, ValueError) as error:
+            fault = PipelineError(f"{self.store.root}/{_IDENTITY} is damaged")
+            fault.hint = (
+                'it is {"format": 1, "id": ID}; ID stands after skerry- in the entries "txn" '
+                "of the log of any table"
+            )
+            raise fault from error
+        if not is_known:
             raise PipelineError(f"{self.store.root} was written by a newer skerry")
-        return f"skerry-{plain['id']}"
+        return f"skerry-{number}"
+
+    def _damaged_plan(self, number: int) -> PipelineError:
+        """What to say of a plan that cannot be read, and whether it can be done without.
+
+        Commits of a batch that another plan made again would not be made where the table has one
+        of this number, so the plan can go only if no table has.
+        """
+        error = PipelineError(f"{self.store.root}/{_PLANS}/{number:010}.json is damaged")
+        has_older = number == 0 or self._plan_numbers()[0] < number
+        begun = []
+        if has_older and any(file.path == _IDENTITY for file in self.store.listed(_OWN)):
+            application = self._application()
+            begun = [n for n in self.names() if self.table(n).version_of(application) >= number]
+        if has_older and not begun:
+            error.hint = "no table has anything of this batch: delete the file, and it is made anew"
+        else:
+            error.hint = (
+                f"{f'{begun[0]} has' if begun else 'tables may have'} a part of this batch, so it "
+                "cannot be made anew: restore the file, or make the tables anew in another folder"
+            )
+        return error
 
 
 def delta_schema(schema: pa.Schema) -> str:

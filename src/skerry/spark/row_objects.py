@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 from uuid import UUID
 
@@ -81,8 +81,7 @@ def _maker(type_: FieldType, column: FieldType) -> Callable[[Any], Any]:
     """How a value of a column becomes one of a field."""
     if isinstance(type_, VectorType):
         assert isinstance(column, VectorType)
-        element = _maker(type_.element, column.element)
-        return lambda items: [element(item) for item in items]
+        return _vector_maker(_maker(type_.element, column.element))
     if isinstance(type_, StructType):
         assert isinstance(column, StructType)
         return _struct_maker(type_, column)
@@ -91,6 +90,19 @@ def _maker(type_: FieldType, column: FieldType) -> Callable[[Any], Any]:
     if type_.kind in INTEGER_RANGES and type_.kind != Kind.PROPERTY_SET:
         return _integer
     return _MAKERS.get(type_.kind, lambda value: value)
+
+
+def _vector_maker(element: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def make(items: Sequence[Any]) -> list[Any]:
+        made = [element(item) for item in items if item is not None]
+        if len(made) != len(items):
+            # An element cannot be unset. Times that no calendar has are null in rows, too.
+            error = PipelineError("a list has a null, and each of its elements needs a value")
+            error.hint = "leave nulls out: array_compact(column)"
+            raise error
+        return made
+
+    return make
 
 
 def _struct_maker(type_: StructType, column: StructType) -> Callable[[Any], Any]:

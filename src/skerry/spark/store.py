@@ -19,7 +19,7 @@ from skerry.runtime.clock import wall_ns
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["Store", "StoredFile", "disk_error"]
+__all__ = ["Store", "StoredFile", "disk_error", "first_line"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,14 +125,18 @@ class Store:
         import fcntl
 
         path = Path(self.arrow_path(name))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("a+b") as file:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            opened = path.open("a+b")
+        except OSError as error:
+            raise _no_folder(self.root, error) from error
+        with opened as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                error = PipelineError(f"another job is writing to {self.root}")
-                error.hint = "wait for it or stop it; `pipeline follow` also compacts by itself"
-                raise error from None
+                busy = PipelineError(f"another job is writing to {self.root}")
+                busy.hint = "wait for it or stop it; `pipeline follow` also compacts by itself"
+                raise busy from None
             yield
 
 
@@ -140,6 +144,18 @@ def disk_error(what: str, place: str, detail: str) -> PipelineError:
     """What to say when something cannot be written."""
     error = PipelineError(f"{what} in {place}: {detail}")
     error.hint = "make room and start again; what was complete is there, the rest is done anew"
+    return error
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without what a library adds for its own authors."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _no_folder(place: str, cause: OSError) -> PipelineError:
+    reason = cause.strerror or str(cause)
+    error = PipelineError(f"cannot write tables in {place}: {reason} ({cause.filename})")
+    error.hint = "name a folder that this user may write to; it is made if it is not there"
     return error
 
 

@@ -1,8 +1,9 @@
 """Following recordings with Spark: which segments the next batch of a stream reads.
 
-An offset says for each recording how many lines of its manifest were read. Lines never change, so
-an offset means the same whenever it is asked for again, and a batch that is repeated after a crash
-reads the same rows. Only sealed segments are read, and nothing is ever deleted here.
+An offset says for each recording how many lines of its manifest were read. The number of
+a line never changes, also where earlier lines are left out, so an offset means the same whenever it
+is asked for again, and a batch that is repeated after a crash reads the same rows. Only sealed
+segments are read, and nothing is ever deleted here.
 """
 
 from __future__ import annotations

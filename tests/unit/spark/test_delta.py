@@ -6,11 +6,12 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable
+from deltalake import DeltaTable, Schema
 
 from skerry.errors import PipelineError
-from skerry.spark.delta import Change, DataFile, read_files
+from skerry.spark.delta import LOG_KEEP_S, Change, DataFile, Seen, Table, read_files
 from skerry.spark.lake import delta_schema
+from skerry.spark.store import Store
 from tests.unit.spark.deltas import SCHEMA, change, data_file, table_of
 
 
@@ -163,3 +164,119 @@ def test_a_log_that_cannot_be_read_is_told_with_its_table(tmp_path: Path) -> Non
     entry.write_text("nonsense")
     with pytest.raises(PipelineError, match="updates/T"):
         table.files()
+
+
+def test_what_is_wrong_with_a_log_is_said_in_one_line(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    table.commit(change("t", data_file(tmp_path, "t", "a.parquet", 1)), application="x", version=0)
+    (entry,) = (tmp_path / "t/_delta_log").glob("*.json")
+    entry.write_text("nonsense")
+    with pytest.raises(PipelineError, match=r"^the log of table t cannot be read: .+\Z") as caught:
+        table.files()
+    assert str(tmp_path / "t/_delta_log") in str(caught.value.hint)
+
+
+def settings_of(folder: Path) -> dict[str, str]:
+    return dict(DeltaTable(folder).metadata().configuration)
+
+
+RETENTION = "delta.logRetentionDuration"
+
+
+def test_entries_of_a_log_stay_for_a_day(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    table.commit(change("t", data_file(tmp_path, "t", "a.parquet", 1)), application="x", version=0)
+    assert LOG_KEEP_S == 86_400
+    assert settings_of(tmp_path / "t") == {RETENTION: "interval 86400 seconds"}
+
+
+def test_a_log_without_a_rule_for_its_entries_gets_one_and_another_rule_stays(
+    tmp_path: Path,
+) -> None:
+    for name in ("old", "own"):
+        file = data_file(tmp_path, name, "a.parquet", 1)
+        rule = {} if name == "old" else {RETENTION: "interval 3 days"}
+        DeltaTable.create(
+            tmp_path / name,
+            Schema.from_arrow(SCHEMA),
+            partition_by=["hour"],
+            configuration=rule,
+        )
+        table = table_of(tmp_path, name)
+        assert table.commit(change(name, file), application="x", version=0)
+        assert table.files() == [file]
+        assert table.version_of("x") == 0
+    assert settings_of(tmp_path / "old") == {RETENTION: "interval 86400 seconds"}
+    assert settings_of(tmp_path / "own") == {RETENTION: "interval 3 days"}
+
+
+def short_log(root: Path, commits: int) -> tuple[Table, list[DataFile]]:
+    """A table whose log is cut at each checkpoint, and its files, of which the last is in it."""
+    table = Table(Store(root), "t", log_keep_s=0)
+    files = [data_file(root, "t", f"{number}.parquet", number) for number in range(commits)]
+    for number, file in enumerate(files):
+        removed = (files[number - 1].path,) if number else ()
+        assert table.commit(change("t", file, removed=removed), application="x", version=number)
+    return table, files
+
+
+@pytest.mark.slow
+def test_a_log_that_was_cut_knows_its_batches_and_files(tmp_path: Path) -> None:
+    table, files = short_log(tmp_path, 220)
+    entries = sorted((tmp_path / "t/_delta_log").glob("*.json"))
+    assert len(entries) < 150, "those before a checkpoint were deleted"
+    assert table.version_of("x") == 219
+    assert not table.commit(change("t", files[3]), application="x", version=3)
+    assert table.files() == [files[-1]]
+
+
+@pytest.mark.slow
+def test_a_log_that_was_being_cut_when_its_writer_died_is_whole(tmp_path: Path) -> None:
+    table, files = short_log(tmp_path, 105)
+    folder = tmp_path / "t/_delta_log"
+    (checkpoint,) = folder.glob("*.checkpoint.parquet")
+    (folder / "_last_checkpoint").unlink()
+    last = int(checkpoint.name[:20])
+    for number in (0, 3, 50, last):
+        # Some of what the checkpoint has are gone, some are not, and one came to be in part.
+        (folder / f"{number:020}.json").unlink(missing_ok=True)
+    for number in (2, 49):
+        (folder / f"{number:020}.json").write_text("{}")
+    (folder / f"{last + 100:020}.checkpoint.parquet#1").write_bytes(b"half")
+    assert table.files() == [files[-1]]
+    assert table.version_of("x") == 104
+    more = data_file(tmp_path, "t", "more.parquet", 1)
+    assert table.commit(change("t", more), application="x", version=105)
+    assert {file.path for file in table.files()} == {files[-1].path, "more.parquet"}
+
+
+def test_what_was_seen_is_not_read_again_and_commits_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: Seen = {}
+    table = Table(Store(tmp_path), "t", seen=seen)
+    reads = []
+    read = Table.log
+
+    def counted(self: Table) -> DeltaTable | None:
+        reads.append(self.name)
+        return read(self)
+
+    monkeypatch.setattr(Table, "log", counted)
+    assert not table.exists()
+    assert (table.files(), table.schema(), table.contents()) == ([], None, None)
+    assert len(reads) == 1
+    first, second, third = (data_file(tmp_path, "t", f"{n}.parquet", n) for n in range(3))
+    table.commit(change("t", first), application="x", version=0)
+    assert table.files() == [first]
+    reads.clear()
+    table.commit(change("t", second, removed=(first.path,)), application="x", version=1)
+    assert table.files() == [second]
+    assert table.exists()
+    assert len(reads) == 1, "that of the commit"
+    # Who commits goes by the log as it is, whatever was seen.
+    table_of(tmp_path, "t").rewrite(change("t", third))
+    assert table.files() == [second]
+    assert not table.commit(change("t", first), application="x", version=1)
+    table.rewrite(change("t", removed=(second.path,)))
+    assert table.files() == [third]

@@ -7,7 +7,15 @@ import pytest
 
 import skerry
 from skerry.errors import ConfigError, PipelineError
-from skerry.spark.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
+from skerry.spark.lake import (
+    KEEP_HOURS,
+    SAFE_HOURS,
+    Lake,
+    LakeConfig,
+    Plan,
+    TypeState,
+    delta_schema,
+)
 from skerry.spark.schema import typed_schema
 from skerry.spark.transforms.order import Clock
 from tests.unit.spark.deltas import SCHEMA, change, data_file
@@ -101,3 +109,92 @@ def test_few_are_all_rows_of_all_tables_and_those_to_come(tmp_path: Path) -> Non
     assert lake.has_few(2)
     assert not lake.has_few(3)
     assert not lake.has_few(0), "tables grow, and are not looked at again"
+
+
+def damaged(root: Path, number: int) -> PipelineError:
+    """What is said of the plan of this number, once it is garbage."""
+    path = root / f"_skerry/plans/{number:010}.json"
+    path.write_bytes(b"\xff\xfe garbage")
+    with pytest.raises(PipelineError) as caught:
+        Lake(NO_SPARK, root).last_plan()
+    assert str(path) in str(caught.value)
+    return caught.value
+
+
+def test_a_damaged_plan_that_no_table_has_a_part_of_may_be_deleted(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    for number in range(2):
+        file = data_file(tmp_path, "links", f"{number}.parquet", 1)
+        plan = Plan(number=number, changes=(change("links", file),))
+        lake.write_plan(plan)
+        if number == 0:
+            assert "delete the file" in str(damaged(tmp_path, 0).hint)
+            lake.write_plan(plan)
+            lake.carry_out(plan)
+    assert "delete the file" in str(damaged(tmp_path, 1).hint)
+    (tmp_path / "_skerry/plans/0000000001.json").unlink()
+    assert lake.last_plan().number == 0
+
+
+def test_a_damaged_plan_that_was_begun_has_to_be_restored(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    work = change("links", data_file(tmp_path, "links", "a.parquet", 1))
+    for number in range(2):
+        plan = Plan(number=number, changes=(work,) if number == 0 else ())
+        lake.write_plan(plan)
+        lake.carry_out(plan)
+    (tmp_path / "_skerry/plans/0000000000.json").unlink()
+    # Nobody knows what the batches before it did.
+    assert "restore the file" in str(damaged(tmp_path, 1).hint)
+    (tmp_path / "_skerry/plans/0000000001.json").unlink()
+    hint = str(damaged(tmp_path, 0).hint)
+    assert "links has a part" in hint
+    assert "restore the file" in hint
+
+
+@pytest.mark.parametrize(
+    "text", ["garbage", "{}", "[]", "7", '{"types": [{"table": "T", "schema": "x"}]}']
+)
+def test_a_plan_that_says_something_else_is_damaged(tmp_path: Path, text: str) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    lake.store.write_text("_skerry/plans/0000000000.json", text)
+    with pytest.raises(PipelineError, match="is damaged"):
+        lake.last_plan()
+
+
+@pytest.mark.parametrize("data", [b"garbage", b"\xff", b"[]", b"{}", b'{"format": 1}'])
+def test_a_damaged_identity_is_said(tmp_path: Path, data: bytes) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    (tmp_path / "_skerry").mkdir()
+    (tmp_path / "_skerry/lake.json").write_bytes(data)
+    with pytest.raises(PipelineError, match=r"lake\.json is damaged") as caught:
+        lake.carry_out(Plan(number=0))
+    assert "txn" in str(caught.value.hint)
+
+
+def test_inside_of_a_batch_a_log_is_read_once(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path)
+    first, second = (data_file(tmp_path, "links", f"{n}.parquet", n) for n in range(2))
+    lake.table("links").rewrite(change("links", first))
+    with lake.batch():
+        assert lake.table("links").files() == [first]
+        Lake(NO_SPARK, tmp_path).table("links").rewrite(change("links", second))
+        with lake.batch():
+            assert lake.table("links").files() == [first]
+        assert lake.table("links").files() == [first], "the inner one has not ended it"
+    assert len(lake.table("links").files()) == 2
+
+
+def test_entries_of_logs_stay_as_long_as_is_said(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path, LakeConfig(log_keep_s=60))
+    lake.table("t").rewrite(change("t", data_file(tmp_path, "t", "a.parquet", 1)))
+    assert "interval 60 seconds" in (tmp_path / f"t/_delta_log/{0:020}.json").read_text()
+    with pytest.raises(ConfigError, match="-1 seconds"):
+        LakeConfig(log_keep_s=-1)
+
+
+def test_jobs_delete_no_file_that_may_be_of_a_batch(tmp_path: Path) -> None:
+    assert LakeConfig().vacuum_hours == KEEP_HOURS
+    assert LakeConfig(vacuum_hours=SAFE_HOURS).vacuum_hours == 1
+    with pytest.raises(ConfigError, match="less than 1"):
+        LakeConfig(vacuum_hours=0.9)

@@ -92,6 +92,13 @@ def test_a_value_that_does_not_fit_is_refused(row: dict[str, Any]) -> None:
         RowObjects(Alarm.descriptor, row).make(row)
 
 
+@pytest.mark.parametrize("way", [[None], [{"x": 1.0}, None]])
+def test_a_list_with_a_null_is_refused(way: list[Any]) -> None:
+    with pytest.raises(PipelineError, match="a list has a null") as caught:
+        RowObjects(Alarm.descriptor, ["way"]).make({"way": way})
+    assert "array_compact" in str(caught.value.hint)
+
+
 NAMES = ("a", "A", "a_", "A_", "key", "Key", "key_", "subject", "type", "unknown", "element", "lat")
 """Names that differ in case only, that become each other's columns, and that rows have."""
 
@@ -127,7 +134,12 @@ def test_what_was_decoded_can_be_published_again(obj: skerry.Struct) -> None:
     # Not all of it may be in columns: text that is no UTF-8, and times that no calendar has.
     told = dict(row.pop("unknown") or [])
     assert WHOLE not in told
-    again = RowObjects(struct, row).make(row)
+    try:
+        again = RowObjects(struct, row).make(row)
+    except PipelineError as error:
+        assert told, "only what is not in columns may be missing"
+        assert "a list has a null" in str(error)
+        return
     for field, value, came in zip(struct.fields, values(obj), values(again), strict=True):
         if field.tag not in told and not _has_time(field.type):
             assert plain(came) == plain(value)

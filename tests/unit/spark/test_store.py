@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.store import Store, StoredFile, disk_error
+from skerry.spark.store import Store, StoredFile, disk_error, first_line
 
 
 def test_one_place_has_a_name_for_each_library(tmp_path: Path) -> None:
@@ -61,3 +61,16 @@ def test_error_about_the_disk_says_what_to_do() -> None:
     error = disk_error("cannot write x", "/lake", "there is no room")
     assert str(error) == "cannot write x in /lake: there is no room"
     assert "start again" in str(error.hint)
+
+
+def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (Path("/proc/lake"), tmp_path / "file" / "lake"):
+        with pytest.raises(PipelineError, match=f"cannot write tables in {place}: ") as caught:
+            Store(place).lock("own/lock").__enter__()
+        assert "may write to" in str(caught.value.hint)
+
+
+def test_only_the_first_line_of_an_error_is_for_people() -> None:
+    assert first_line(ValueError("\nit broke\n  0: backtrace")) == "it broke"
+    assert first_line(ValueError()) == "ValueError"

@@ -12,6 +12,7 @@ from skerry.cli.pipeline.sparks import (
     require_folder,
     spark_options,
     tables_option,
+    vacuum_option,
 )
 from skerry.cli.pipeline.watching import (
     Watch,
@@ -38,6 +39,7 @@ __all__ = ["follow"]
     metavar="S",
     help="Seconds from one batch to the next.",
 )
+@vacuum_option
 @spark_options
 @metrics_option
 @json_option
@@ -46,6 +48,7 @@ def follow(
     recordings: str,
     tables: str,
     interval_s: float,
+    vacuum_hours: float | None,
     choice: SparkChoice,
     metrics: str | None,
     as_json: bool,
@@ -73,11 +76,11 @@ def follow(
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.follow import follow as follow_recordings
-        from skerry.spark.lake import Lake
+        from skerry.spark.lake import Lake, LakeConfig
 
         output.note(f"following {recordings}; Ctrl-C ends it")
         done = follow_recordings(
-            Lake(spark, tables, trace=watch.trace),
+            Lake(spark, tables, LakeConfig(vacuum_hours=vacuum_hours), trace=watch.trace),
             recordings,
             is_stopping=lambda: stop.is_requested,
             on_progress=show,

@@ -12,6 +12,7 @@ from skerry.cli.pipeline.sparks import (
     require_folder,
     spark_options,
     tables_option,
+    vacuum_option,
 )
 from skerry.cli.pipeline.watching import (
     Watch,
@@ -29,6 +30,7 @@ __all__ = ["run"]
 @click.command()
 @recordings_option
 @tables_option
+@vacuum_option
 @spark_options
 @metrics_option
 @click.option("--strict", is_flag=True, help="Fail when a segment that is read is damaged.")
@@ -37,6 +39,7 @@ def run(
     *,
     recordings: str,
     tables: str,
+    vacuum_hours: float | None,
     choice: SparkChoice,
     metrics: str | None,
     strict: bool,
@@ -70,9 +73,10 @@ def run(
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.run import run_all
-        from skerry.spark.lake import Lake
+        from skerry.spark.lake import Lake, LakeConfig
 
-        lake = Lake(spark, tables, trace=watch.trace)
+        config = LakeConfig(vacuum_hours=vacuum_hours)
+        lake = Lake(spark, tables, config, trace=watch.trace)
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:
         output.json_line(

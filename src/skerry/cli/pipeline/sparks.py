@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO, TypeVar
 import click
 
 from skerry.cli.output import Output
+from skerry.cli.parameters import FiniteFloat
 from skerry.errors import PipelineError
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ __all__ = [
     "spark_options",
     "spoken_faults",
     "tables_option",
+    "vacuum_option",
     "waiting",
 ]
 
@@ -48,6 +50,10 @@ _LAST_LINES: Final = 5
 _TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers of Spark that tell of each fault with all that led to it."""
 _OWN_ERROR: Final = re.compile(r"^(?:skerry\.errors\.|[\w.]*\.)?(\w+(?:Error|Exceeded)): (.+)$")
+_JVM_ERROR: Final = re.compile(
+    r'(?:Exception in thread "[^"]*" |Caused by: )(?:[\w.$]+(?:Exception|Error): )?(.+)'
+)
+"""How a JVM says what ended it; lines of where it was follow."""
 _MEMORY: Final = re.compile(r"\d+[kmgt]", re.IGNORECASE)
 
 
@@ -84,6 +90,8 @@ class SparkChoice:
                     spark.stop()
 
     def _started(self, output: Output, app_name: str, is_brief: bool) -> SparkSession:
+        from pyspark.errors import PySparkException
+
         from skerry.spark.session import session
 
         with elsewhere() as (words, people):
@@ -96,8 +104,11 @@ class SparkChoice:
                         conf=self.conf,
                         is_brief=is_brief,
                     )
-            except PipelineError:
-                raise
+            except PipelineError as error:
+                if not isinstance(error.__cause__, PySparkException):
+                    raise
+                # What the JVM said is in the file, where nobody sees it.
+                raise _not_started(self.master, error.__cause__, words) from error
             except Exception as error:
                 raise _not_started(self.master, error, words) from error
 
@@ -196,6 +207,20 @@ def recordings_option(command: Command) -> Command:
     )(command)
 
 
+def vacuum_option(command: Command) -> Command:
+    """Gives a command `--vacuum`, as its argument `vacuum_hours`: None leaves files alone."""
+    return click.option(
+        "--vacuum",
+        "vacuum_hours",
+        type=FiniteFloat(min=0),
+        default=168.0,
+        show_default=True,
+        metavar="HOURS",
+        callback=_checked_vacuum,
+        help="Once a day, delete files that have been in no table for so long; 0: never.",
+    )(command)
+
+
 @contextmanager
 def waiting(output: Output, what: str, stream: TextIO | None = None) -> Iterator[None]:
     """Tells people on a terminal what takes so long."""
@@ -283,9 +308,12 @@ def _fault(text: str) -> PipelineError:
 
 
 def _not_started(master: str, error: Exception, words: Path) -> PipelineError:
-    said = words.read_text(encoding="utf-8", errors="replace").splitlines()
-    last = "; ".join(line.strip() for line in said[-_LAST_LINES:] if line.strip())
-    fault = PipelineError(f"cannot start Spark on {master}: {last or error}")
+    text = words.read_text(encoding="utf-8", errors="replace")
+    said = [line.strip() for line in text.splitlines() if line.strip()]
+    causes = [match[1] for match in map(_JVM_ERROR.match, said) if match is not None]
+    last = causes[-1] if causes else "; ".join(said[-_LAST_LINES:])
+    reason = last or next(iter(str(error).splitlines()), type(error).__name__)
+    fault = PipelineError(f"cannot start Spark on {master}: {reason}")
     fault.hint = "is the master right, and is there memory for it? see --master and --memory"
     return fault
 
@@ -303,6 +331,14 @@ def _setting(text: str) -> tuple[str, str]:
     if not equals or not key.strip():
         raise click.UsageError(f"--conf takes KEY=VALUE, not {text!r}")
     return key.strip(), value
+
+
+def _checked_vacuum(
+    _context: click.Context, _option: click.Parameter, hours: float
+) -> float | None:
+    if 0 < hours < 1:
+        raise click.BadParameter("a batch may take an hour; write 1 or more, or 0 for never.")
+    return hours or None
 
 
 def _checked_memory(_context: click.Context, _option: click.Parameter, text: str) -> str:

@@ -115,11 +115,24 @@ def process_batch(
     `query` and `batch` say which batch it is: one that was planned before is not made again, but
     carried out to its end.
     """
-    last = lake.last_plan()
-    if last.number >= 0:
-        lake.carry_out(last)
-    if last.query == query and last.batch >= batch:
-        return last
+    with lake.batch():
+        last = lake.last_plan()
+        if last.number >= 0:
+            lake.carry_out(last)
+        if last.query == query and last.batch >= batch:
+            return last
+        return _processed(lake, last, paths, ranges, query=query, batch=batch)
+
+
+def _processed(
+    lake: Lake,
+    last: Plan,
+    paths: Sequence[str],
+    ranges: Sequence[Range],
+    *,
+    query: str,
+    batch: int,
+) -> Plan:
     options = read_options({"paths": json.dumps(paths), "range": json.dumps(ranges)})
     source = _Input(
         lake=lake, paths=tuple(paths), ranges=tuple(ranges), segments=tuple(segments(options))

@@ -1,29 +1,76 @@
-"""What keeps tables fast while they grow: snapshots of large ones, and no crowds of small files."""
+"""What keeps tables fast and no larger than they must be.
+
+Snapshots of large ones, no crowds of small files, and none for long that no table names.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Iterable
+from typing import Final
 
+from skerry.runtime.clock import wall_ns
 from skerry.spark.buckets import bucket_start_ns
 from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
 from skerry.spark.delta import Change, DataFile
 from skerry.spark.jobs.compact import compact_table
+from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
-__all__ = ["maintain", "make_snapshots"]
+__all__ = ["clean_up", "maintain", "make_snapshots"]
+
+_LOG = logging.getLogger(__name__)
+
+_CLEANED: Final = "_skerry/cleaned"
+"""When files were last deleted that no table names, ns since 1970."""
+_DAY_NS: Final = 86_400_000_000_000
 
 
 def maintain(lake: Lake, plan: Plan) -> None:
     """Do for the tables that a batch changed what is due."""
     tables = {change.table for change in plan.changes}
-    for table in sorted(tables):
-        kind, _, name = table.partition("/")
-        if kind == "history":
-            make_snapshots(lake, plan.types[name])
-        if _is_crowded(lake.table(table).files(), lake.config.compact_files):
-            compact_table(lake, table)
+    with lake.batch():
+        for table in sorted(tables):
+            kind, _, name = table.partition("/")
+            if kind == "history":
+                make_snapshots(lake, plan.types[name])
+            if _is_crowded(lake.table(table).files(), lake.config.compact_files):
+                compact_table(lake, table)
+
+
+def clean_up(lake: Lake) -> None:
+    """Once a day, delete files that no table has named for long; a failure is told, and no more.
+
+    Not inside of a batch: what is deleted goes by the logs as they are.
+    """
+    hours = lake.config.vacuum_hours
+    if hours is None:
+        return
+    now_ns = wall_ns()
+    last_ns = _cleaned_ns(lake)
+    if last_ns is not None and 0 <= now_ns - last_ns < _DAY_NS:
+        return
+    if last_ns is not None:
+        try:
+            done = vacuum(lake, hours)
+        except OSError as error:
+            _LOG.warning("files that no table names stay", extra={"detail": str(error)})
+        else:
+            _LOG.info("vacuum", extra={"files": done.file_count, "bytes": done.byte_count})
+    # Also when tables begin: by then there is nothing to delete.
+    lake.store.write_text(_CLEANED, str(now_ns))
+
+
+def _cleaned_ns(lake: Lake) -> int | None:
+    """When that was last done, or None if nobody has written it down yet."""
+    try:
+        text = lake.store.read_text(_CLEANED)
+        return None if text is None else int(text)
+    except ValueError:
+        # Damaged: to do it once more harms nothing.
+        return 0
 
 
 def make_snapshots(lake: Lake, state: TypeState) -> int:

@@ -16,7 +16,7 @@ from skerry.errors import PipelineError, SkerryError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.batch import process_batch
-from skerry.spark.jobs.maintenance import maintain
+from skerry.spark.jobs.maintenance import clean_up, maintain
 from skerry.spark.jobs.offset_log import offset_of, query_id, ranges_of
 from skerry.spark.lake import Lake, Plan
 from skerry.spark.planning import Recordings
@@ -185,8 +185,10 @@ class Stream:
         lake = self.lake
         ranges = ranges_of(lake.store, lake.checkpoint, batch)
         query = query_id(lake.store, lake.checkpoint)
-        plan = process_batch(lake, self.paths, ranges, query=query, batch=batch)
-        maintain(lake, plan)
+        with lake.batch():
+            plan = process_batch(lake, self.paths, ranges, query=query, batch=batch)
+            maintain(lake, plan)
+        clean_up(lake)
         self._seen |= {name: stop for name, _, stop in ranges}
         return plan
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Final
@@ -10,15 +11,13 @@ from urllib.parse import unquote
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.spark.lake import Lake
+from skerry.spark.lake import KEEP_HOURS, SAFE_HOURS, Lake
 
 __all__ = ["KEEP_HOURS", "Vacuumed", "vacuum"]
 
-KEEP_HOURS: Final = 168.0
-"""A week: readers of old versions have ended by then, and so has every batch."""
 _HOUR_NS: Final = 3_600_000_000_000
-_SAFE_HOURS: Final = 1.0
-"""A batch takes less: younger files may be those of one that is being made."""
+_CHECKPOINT: Final = re.compile(r"(\d{20})\.checkpoint\.parquet")
+_ENTRY: Final = re.compile(r"(\d{20})\.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +35,7 @@ def vacuum(lake: Lake, keep_hours: float = KEEP_HOURS, *, dry_run: bool = False)
     """
     if keep_hours < 0:
         raise PipelineError(f"cannot keep files for {keep_hours} hours")
-    is_alone = keep_hours < _SAFE_HOURS
+    is_alone = keep_hours < SAFE_HOURS
     with lake.writing() if is_alone else nullcontext():
         if is_alone:
             lake.carry_out(lake.last_plan())
@@ -82,13 +81,38 @@ def _vacuum_table(
 
 
 def _removals(lake: Lake, name: str) -> dict[str, int]:
-    """By file, when the log says that it was taken out of the table."""
+    """By file, when the log says that it was taken out of the table.
+
+    A checkpoint tells it of the last week, so what was logged before the last one is not read.
+    """
     removed: dict[str, int] = {}
-    for stored in lake.store.listed(f"{name}/_delta_log"):
-        if not stored.path.endswith(".json"):
-            continue
-        for line in (lake.store.read_text(stored.path) or "").splitlines():
-            action = json.loads(line).get("remove")
-            if action is not None:
-                removed[unquote(action["path"])] = action["deletionTimestamp"] * 1_000_000
+    stored = {
+        file.path.rpartition("/")[2]: file for file in lake.store.listed(f"{name}/_delta_log")
+    }
+    checkpoints = [found for found in map(_CHECKPOINT.fullmatch, stored) if found is not None]
+    last = max(checkpoints, key=lambda found: found[1], default=None)
+    if last is not None:
+        removed |= _removals_in(lake, stored[last[0]].path)
+    for entry in filter(None, map(_ENTRY.fullmatch, stored)):
+        if last is None or entry[1] > last[1]:
+            for line in (lake.store.read_text(stored[entry[0]].path) or "").splitlines():
+                action = json.loads(line).get("remove")
+                if action is not None:
+                    removed[unquote(action["path"])] = action["deletionTimestamp"] * 1_000_000
     return removed
+
+
+def _removals_in(lake: Lake, checkpoint: str) -> dict[str, int]:
+    """The same of all that a checkpoint knows."""
+    import pyarrow.parquet as pq
+
+    place = lake.store.arrow_path(checkpoint)
+    with pq.ParquetFile(place, filesystem=lake.store.files) as file:
+        rows = file.read(columns=["remove.path", "remove.deletionTimestamp"])
+    # Who has removed nothing may leave the column out.
+    actions = rows.column("remove").to_pylist() if "remove" in rows.column_names else []
+    return {
+        unquote(action["path"]): (action["deletionTimestamp"] or 0) * 1_000_000
+        for action in actions
+        if action is not None
+    }

@@ -10,10 +10,19 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
-from skerry.cli.pipeline.sparks import elsewhere, held_back, is_little, spoken_faults
+from skerry.cli.pipeline.sparks import (
+    _not_started,
+    elsewhere,
+    held_back,
+    is_little,
+    spoken_faults,
+    vacuum_option,
+)
 from skerry.errors import PipelineError
+from skerry.spark.lake import KEEP_HOURS
 
 Run = Callable[..., Any]
 
@@ -166,3 +175,59 @@ def test_only_the_main_thread_has_signals_to_hold_back() -> None:
     thread.start()
     thread.join()
     assert done == ["all of it"]
+
+
+@pytest.mark.slow
+def test_a_master_that_is_none_is_told_in_the_words_of_the_jvm(tmp_path: Path) -> None:
+    """In a process of its own: here a session may run, which would be used."""
+    (tmp_path / "lake").mkdir()
+    command = ("pipeline", "compact", "--tables", str(tmp_path / "lake"), "--master", "nonsense")
+    program = "import sys; from skerry.cli.main import main; sys.exit(main())"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *command],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "cannot start Spark on nonsense: Master must" in done.stderr
+    assert "--master" in done.stderr
+    assert "above" not in done.stderr
+
+
+def test_what_ended_a_jvm_is_told_apart_from_what_else_it_said(tmp_path: Path) -> None:
+    words = tmp_path / "words"
+    words.write_text(
+        'WARN Utils: odd\nException in thread "main" org.apache.X$YException: the first\n'
+        "\tat org.apache.X.y(X.scala:1)\nCaused by: java.io.IOException: the reason\n"
+        "\tat org.apache.X.y(X.scala:1)\n\t... 3 more\n"
+    )
+    told = _not_started("spark://h:1", ValueError("a\nb"), words)
+    assert str(told) == "cannot start Spark on spark://h:1: the reason"
+    words.write_text("Error occurred\n\nToo small maximum heap\n")
+    told = _not_started("local", ValueError("a\nb"), words)
+    assert str(told).endswith("local: Error occurred; Too small maximum heap")
+    words.write_text("")
+    assert str(_not_started("local", ValueError("a\nb"), words)).endswith("local: a")
+
+
+@pytest.mark.parametrize("command", ["run", "follow"])
+def test_files_of_a_batch_are_not_to_be_deleted(run: Run, tmp_path: Path, command: str) -> None:
+    place = ("--recordings", tmp_path, "--tables", tmp_path / "lake")
+    done = run("pipeline", command, *place, "--vacuum", "0.5")
+    assert done.code == 2
+    assert "0 for never" in done.err
+
+
+def test_no_hours_leave_files_alone() -> None:
+    seen = []
+
+    @click.command()
+    @vacuum_option
+    def command(vacuum_hours: float | None) -> None:
+        seen.append(vacuum_hours)
+
+    for arguments in ([], ["--vacuum", "0"], ["--vacuum", "1"]):
+        command.main(arguments, standalone_mode=False)
+    assert seen == [KEEP_HOURS, None, 1.0]

@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
-from skerry.spark.lake import Lake, Plan
+from skerry.spark.lake import Lake, LakeConfig, Plan
 from tests.unit.spark.deltas import change, data_file
 
 NO_SPARK: Any = None
@@ -63,3 +63,20 @@ def test_short_grace_needs_that_nobody_writes(tmp_path: Path) -> None:
         vacuum(lake, 2)
     with pytest.raises(PipelineError, match="-1 hours"):
         vacuum(lake, -1)
+
+
+@pytest.mark.slow
+def test_a_removal_is_known_after_the_log_was_cut(tmp_path: Path) -> None:
+    lake = Lake(NO_SPARK, tmp_path, LakeConfig(log_keep_s=0))
+    table = lake.table("t")
+    files = [data_file(tmp_path, "t", f"{number}.parquet", number) for number in range(203)]
+    for number, file in enumerate(files):
+        removed = (files[number - 1].path,) if number else ()
+        table.commit(change("t", file, removed=removed), application="x", version=number)
+    assert not (tmp_path / f"t/_delta_log/{1:020}.json").exists(), "the log was cut"
+    for path in (tmp_path / "t").glob("*.parquet"):
+        os.utime(path, (1, 1))
+    # All left the table just now: some by what the checkpoint tells, some by what came after it.
+    assert vacuum(lake, 1).file_count == 0
+    assert vacuum(lake, 0).file_count == len(files) - 1
+    assert table.files() == [files[-1]]
