@@ -60,13 +60,14 @@ async def run_node(
     tell: _Tell,
     environ: Mapping[str, str] | None = None,
     reread: _Reread | None = None,
-    ready: Callable[[list[str]], None] | None = None,
+    ready: Callable[[list[str], str | None], None] | None = None,
 ) -> None:
     """Run until SIGINT or SIGTERM. Without endpoints, at the usual places of this computer.
 
     A usual place that is taken is passed over with a word; a named one is ConnectFailed. As for
     hosts of DOTS, DOTS_ENDPOINT names places, too. `reread` gives the configuration as it is on
-    SIGHUP; `ready` is called with the places once clients can come in.
+    SIGHUP; `ready` is called once clients can come in, with the places, and with that of the pages
+    as HOST:PORT, which is None when there are none.
     """
     environ = os.environ if environ is None else environ
     stop = asyncio.Event()
@@ -75,12 +76,12 @@ async def run_node(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with _running(config, tell, environ) as (server, carrier, places):
+        async with _running(config, tell, environ) as (server, carrier, places, pages):
             renewal = _Renewal(config, server, reread)
             loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, renewal)
             tell(f"node {config.name} listens at {', '.join(places)}")
             if ready is not None:
-                ready(places)
+                ready(places, pages)
             if not config.admission.permission and any(map(_is_open, _named(config, environ))):
                 tell(
                     "programs of other computers may connect, and do nothing: there are no"
@@ -108,7 +109,7 @@ def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
 @asynccontextmanager
 async def _running(
     config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
-) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str]]]:
+) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str], str | None]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
         storage: NodeStorage | None = None
@@ -139,6 +140,7 @@ async def _running(
             log.info("objects restored", extra={"object_count": count})
         carriers: list[NodeCarrier] = []
         recorders: list[NodeRecorder] = []
+        pages_place: str | None = None
         if config.metrics != "off":
             pages = HealthServer(
                 node_pages(
@@ -148,7 +150,7 @@ async def _running(
                 )
             )
             ending.push_async_callback(pages.close)
-            await _serve_pages(pages, config.metrics, tell)
+            pages_place = await _serve_pages(pages, config.metrics, tell)
         ending.push_async_callback(server.close)
         ending.callback(_Pulse(core).stop)
         if config.recording.folder:
@@ -162,7 +164,8 @@ async def _running(
             ending.push_async_callback(carrier.close)
             carrier.start()
             tell(f"node {config.name} carries messages by {carrier.place}")
-        yield server, carrier, await _listen(server, _named(config, environ), tell, environ)
+        places = await _listen(server, _named(config, environ), tell, environ)
+        yield server, carrier, places, pages_place
 
 
 def _recorder(server: NodeServer, config: NodeConfig) -> NodeRecorder:
@@ -231,7 +234,8 @@ async def _listen(
     return places
 
 
-async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> None:
+async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> str | None:
+    """Where they are, with the port that was chosen; None when they were passed over."""
     host, port = split_place(place)
     try:
         url = await pages.listen(host, port)
@@ -239,8 +243,9 @@ async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> None:
         if place != METRICS_PLACE:
             raise
         tell(f"{error}; passed over")
-    else:
-        log.debug("metrics and health are served", extra={"url": url})
+        return None
+    log.debug("metrics and health are served", extra={"url": url})
+    return url.removeprefix("http://")
 
 
 _FROZEN_COUNT: Final = 50_000

@@ -120,9 +120,9 @@ def run(*, file: Path | None, **given: Any) -> None:
         def reread() -> NodeConfig:
             return reload_section(context, "node", NodeConfig, flags).value
 
-        def ready(places: list[str]) -> None:
-            row = {"name": config.name, "listen": places, "metrics": config.metrics}
-            output.json_line(row)
+        def ready(places: list[str], pages: str | None) -> None:
+            metrics = "off" if config.metrics == "off" else pages
+            output.json_line({"name": config.name, "listen": places, "metrics": metrics})
 
         run_loop(
             run_node(config, tell=tell, reread=reread, ready=ready if as_json else None),

@@ -16,7 +16,11 @@ from mypy_extensions import mypyc_attr
 from skerry.engine.admission import Origin
 from skerry.engine.node import NodeCore
 from skerry.errors import ConnectFailed
-from skerry.limits import STREAM_CHUNK_BYTES_MAX
+from skerry.limits import (
+    STREAM_CHUNK_BYTES_MAX,
+    TLS_HANDSHAKE_COUNT_MAX,
+    WEBSOCKET_WAITING_COUNT_MAX,
+)
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Event
 from skerry.runtime.clock import monotonic_ns
@@ -37,6 +41,9 @@ _WRITE_BYTES_LOW: Final = 64 * 1024
 system never waits for us, little since it can be neither conflated nor taken back."""
 _GATHERED_BYTES_MAX: Final = 64 * 1024
 """Input after which its effects are written at once, and not only when all had their turn."""
+_WAITING_SHARE: Final = 8
+"""Of the connections there is room for, the part that those may have at a door who are no clients
+yet."""
 
 log = logging.getLogger(__name__)
 
@@ -84,6 +91,8 @@ class NodeServer:
         """Whether anybody can come in."""
         self.buffer = memoryview(bytearray(STREAM_CHUNK_BYTES_MAX))
         """Into which all doors read: reading and using it are one step of the loop."""
+        self.turn = 0
+        """Counts turns of the loop in which something came."""
         self._tls = tls or TlsFiles()
         self._socket_mode = socket_mode
         self._socket_group = socket_group
@@ -92,7 +101,7 @@ class NodeServer:
         self._entrances: list[WebSocketEntrance] = []
         self._hear = hear
         self._carried = carried
-        self._lobby = Lobby()
+        self._lobby = Lobby(count_max=self._waiting_count_max(TLS_HANDSHAKE_COUNT_MAX))
         self._contexts: list[tuple[ssl.SSLContext, TlsFiles]] = []
         self._servers: list[asyncio.Server] = []
         self._files: list[SocketFile] = []
@@ -175,12 +184,12 @@ class NodeServer:
 
     def may_enter(self, transport: asyncio.Transport) -> bool:
         """Whether there is a file descriptor to spare for one more; if not, it is turned away."""
-        if self._connection_count_max is None or len(self._open) < self._connection_count_max:
+        if self._connection_count_max is None or self._open_count() < self._connection_count_max:
             return True
         # Above, the system would let nobody in, and a node could not even open its storage.
         log.warning(
             "a connection is turned away, as many are open as there is room for",
-            extra={"connection_count": len(self._open)},
+            extra={"connection_count": self._open_count()},
         )
         transport.abort()
         return False
@@ -273,6 +282,7 @@ class NodeServer:
             self._leaving[stream] = self._loop.call_later(_LAST_WORDS_S, stream.abort)
 
     def _end_gathering(self) -> None:
+        self.turn += 1
         self._is_gathering = False
         if self._gathered_bytes:
             self._send()
@@ -317,10 +327,24 @@ class NodeServer:
 
     def _websocket_door(self, endpoint: Endpoint) -> Callable[[], asyncio.BaseProtocol]:
         entrance = WebSocketEntrance(
-            self, self.core.registry, config=self._websocket, extensions=endpoint.extensions
+            self,
+            self.core.registry,
+            config=self._websocket,
+            extensions=endpoint.extensions,
+            waiting_count_max=self._waiting_count_max(WEBSOCKET_WAITING_COUNT_MAX),
         )
         self._entrances.append(entrance)
         return entrance.door
+
+    def _waiting_count_max(self, usual: int) -> int:
+        """How many may be at a door who are no clients yet, where descriptors may be few."""
+        if self._connection_count_max is None:
+            return usual
+        return min(usual, max(self._connection_count_max // _WAITING_SHARE, 1))
+
+    def _open_count(self) -> int:
+        waiting = sum(entrance.waiting_count for entrance in self._entrances)
+        return len(self._open) + waiting + self._lobby.waiting_count
 
     async def _serve(
         self,
@@ -355,6 +379,8 @@ class _Door(asyncio.BufferedProtocol):
         self._view = server.buffer
         self._address: Address | None = None
         self._stream: asyncio.Transport | None = None
+        self._full_turn = -1
+        """When a read last filled the buffer."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
@@ -381,6 +407,8 @@ class _Door(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         if self._address is not None:
             self._server.received(self._address, bytes(self._view[:nbytes]))
+            if nbytes == STREAM_CHUNK_BYTES_MAX:
+                self._end_turn()
 
     def pause_writing(self) -> None:
         # While it comes in it has no name yet; the greeting is far too short for this.
@@ -395,6 +423,25 @@ class _Door(asyncio.BufferedProtocol):
         if self._address is not None:
             assert self._stream is not None
             self._server.lost(self._address, self._stream)
+
+    def _end_turn(self) -> None:
+        """Let others have theirs, when the loop reads more than once in one of its turns.
+
+        That of uvloop does so up to 32 times as long as the buffer is filled. TLS reads into
+        a buffer of its own, and stops when too much is in it.
+        """
+        stream = self._stream
+        assert stream is not None
+        if self._full_turn != self._server.turn:
+            self._full_turn = self._server.turn
+        elif not self._endpoint.is_secure and not stream.is_closing():
+            stream.pause_reading()
+            asyncio.get_running_loop().call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        assert self._stream is not None
+        if not self._stream.is_closing():
+            self._stream.resume_reading()
 
 
 def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:

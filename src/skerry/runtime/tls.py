@@ -6,7 +6,6 @@ import asyncio
 import logging
 import socket
 import ssl
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import Any, Final
 
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+from skerry.runtime.waiting_room import WaitingRoom
 
 __all__ = [
     "HANDSHAKE_S_MAX",
@@ -108,7 +108,7 @@ class Lobby:
     """Those who came in and still shake hands: few at a time, and not for long.
 
     They count here and not among the clients. So whoever opens connections and says nothing takes
-    the places of this lobby, and of one address only some of them, but nothing from anybody else.
+    places of this lobby only, and of one address not all of them; and has to go when others come.
     """
 
     def __init__(
@@ -119,10 +119,16 @@ class Lobby:
         per_host_count_max: int = TLS_HANDSHAKE_PER_HOST_COUNT_MAX,
     ) -> None:
         self._handshake_s_max = handshake_s_max
-        self._count_max = count_max
-        self._per_host_count_max = per_host_count_max
-        self._hosts: Counter[str] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting: WaitingRoom[asyncio.Task[None]] = WaitingRoom(
+            count_max=count_max, per_host_count_max=per_host_count_max
+        )
+        self._accepting: set[asyncio.Task[None]] = set()
+        self._shaking: set[asyncio.Task[None]] = set()
+
+    @property
+    def waiting_count(self) -> int:
+        """How many shake hands."""
+        return len(self._waiting)
 
     def serve(
         self,
@@ -134,13 +140,16 @@ class Lobby:
 
         The socket belongs to the lobby from now on.
         """
-        self._start(self._accept(listening, context, door))
+        _start(self._accept(listening, context, door), self._accepting)
 
     async def close(self) -> None:
         """Let nobody in any more, and turn out whoever still shakes hands."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        # In this order, so that who was let in last has begun. To cancel it before would leave
+        # its socket open.
+        for tasks in (self._accepting, self._shaking):
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _accept(
         self,
@@ -160,12 +169,20 @@ class Lobby:
                     await asyncio.sleep(_ACCEPT_PAUSE_S)
                     continue
                 host = str(peer[0])
-                if self._is_full(host):
-                    log.warning("too many unfinished TLS handshakes", extra={"host": host})
-                    raw.close()
-                    continue
-                self._hosts[host] += 1
-                self._start(self._shake(raw, host, context, door))
+                self._enter(self._shake(raw, host, context, door), host)
+                # The next may be there already. All others have their turn first, also those who
+                # came before and need it to leave.
+                await asyncio.sleep(0)
+
+    def _enter(self, handshake: Coroutine[Any, Any, None], host: str) -> None:
+        task = _start(handshake, self._shaking)
+        oldest = self._waiting.enter(task, host)
+        task.add_done_callback(lambda done: self._waiting.leave(done, host))
+        if oldest is not None:
+            log.warning(
+                "too many unfinished TLS handshakes, the oldest is cut", extra={"host": host}
+            )
+            oldest.cancel()
 
     async def _shake(
         self,
@@ -184,20 +201,14 @@ class Lobby:
             )
         except (OSError, ssl.SSLError) as error:
             log.warning("TLS handshake failed", extra={"host": host, "reason": _reason(error)})
-        finally:
-            self._hosts[host] -= 1
-            if not self._hosts[host]:
-                del self._hosts[host]
 
-    def _is_full(self, host: str) -> bool:
-        return (
-            self._hosts.total() >= self._count_max or self._hosts[host] >= self._per_host_count_max
-        )
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+def _start(work: Coroutine[Any, Any, None], tasks: set[asyncio.Task[None]]) -> asyncio.Task[None]:
+    """Begin, and be among the tasks until it is over."""
+    task = asyncio.get_running_loop().create_task(work)
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    return task
 
 
 def _no_password() -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,6 +16,7 @@ from typing import Final, Protocol
 
 from websockets.exceptions import InvalidMessage
 from websockets.http11 import Request, Response
+from websockets.protocol import State
 from websockets.server import ServerProtocol
 
 from skerry.engine.origins import Origin
@@ -31,6 +31,8 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.runtime.sockets import tune
 from skerry.runtime.tls import common_name
+from skerry.runtime.turns import Turns
+from skerry.runtime.waiting_room import WaitingRoom
 from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault
 from skerry.runtime.websocket_carrier import CLOSE_S_MAX, LIBRARY_LOG, SUBPROTOCOL, Carrier
 from skerry.schema.model import NamedType
@@ -90,6 +92,7 @@ class WebSocketEntrance:
         config: WebSocketConfig | None = None,
         extensions: bool = True,
         message_bytes_max: int = FRAME_BYTES_MAX,
+        waiting_count_max: int = WEBSOCKET_WAITING_COUNT_MAX,
     ) -> None:
         self.node = node
         self.config = config or WebSocketConfig()
@@ -97,8 +100,14 @@ class WebSocketEntrance:
         self.message_bytes_max = message_bytes_max
         self._types = types
         self._own_names = _own_names()
-        self._waiting: set[_Door] = set()
-        self._hosts: Counter[str] = Counter()
+        self._waiting: WaitingRoom[_Door] = WaitingRoom(
+            count_max=waiting_count_max, per_host_count_max=WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        )
+
+    @property
+    def waiting_count(self) -> int:
+        """How many have not asked for a WebSocket yet."""
+        return len(self._waiting)
 
     def door(self) -> asyncio.Protocol:
         """For one arriving stream, plain or inside TLS; what asyncio calls a protocol factory."""
@@ -106,28 +115,21 @@ class WebSocketEntrance:
 
     def close(self) -> None:
         """Turn out whoever has no WebSocket yet. Clients are their node's to end."""
-        for door in list(self._waiting):
+        for door in self._waiting.guests():
             door.abort()
 
-    def arrived(self, door: _Door, host: str) -> bool:
-        """Somebody came and is no client yet; whether there is room."""
-        if (
-            len(self._waiting) >= WEBSOCKET_WAITING_COUNT_MAX
-            or self._hosts[host] >= WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
-        ):
-            log.warning("too many connections without a WebSocket", extra={"host": host})
-            return False
-        self._waiting.add(door)
-        self._hosts[host] += 1
-        return True
+    def arrived(self, door: _Door, host: str) -> None:
+        """Somebody came and is no client yet; where there are too many, the oldest has to go."""
+        oldest = self._waiting.enter(door, host)
+        if oldest is not None:
+            log.warning(
+                "too many connections without a WebSocket, the oldest is cut", extra={"host": host}
+            )
+            oldest.abort()
 
     def waits_no_more(self, door: _Door, host: str) -> None:
         """It became a client, or is gone."""
-        if door in self._waiting:
-            self._waiting.discard(door)
-            self._hosts[host] -= 1
-            if not self._hosts[host]:
-                del self._hosts[host]
+        self._waiting.leave(door, host)
 
     def wire(self) -> JsonWire:
         """The framing for one client."""
@@ -187,6 +189,12 @@ class _Door(Carrier):
         """Whether the request was read, or refused."""
         self._address: Address | None = None
         self._is_paused = False
+        """Whether the client does not take what is written."""
+        self._pong = b""
+        """The answer to the last ping that came meanwhile."""
+        self._turns = Turns(self._take, hold=self._hold)
+        self._is_gone = False
+        self._loss: Exception | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -197,14 +205,13 @@ class _Door(Carrier):
         self._host = str((transport.get_extra_info("peername") or ("",))[0])
         if not self._entrance.node.may_enter(self._transport):
             self._is_over = True
-        elif self._entrance.arrived(self, self._host):
-            self._set_alarm(self._entrance.config.handshake_s_max)
         else:
-            self.abort()
+            self._entrance.arrived(self, self._host)
+            self._set_alarm(self._entrance.config.handshake_s_max)
 
     def data_received(self, data: bytes) -> None:
         if self._head is None:
-            super().data_received(data)
+            self._turns.add(data)
             return
         # Only the request is given to the library at first. It would take what stands behind for
         # messages before it is known whether there is a WebSocket at all.
@@ -223,7 +230,21 @@ class _Door(Carrier):
             self._head = None
             super().data_received(head)
             if rest:
-                super().data_received(rest)
+                self._turns.add(rest)
+
+    def eof_received(self) -> None:
+        # Inside TLS the end is told at once. It counts when all is worked off that came before.
+        if not self._turns.is_waiting:
+            super().eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._turns.is_waiting and not self._is_over:
+            # What came before the end counts.
+            self._is_gone = True
+            self._loss = error
+            return
+        self._turns.drop()
+        super().connection_lost(error)
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -232,8 +253,43 @@ class _Door(Carrier):
 
     def resume_writing(self) -> None:
         self._is_paused = False
+        if self._pong and self._talk.state is State.OPEN:
+            self._transport.write(self._pong)
+        self._pong = b""
         if self._address is not None:
             self._entrance.node.resumed(self._address)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            super().data_received(data)
+        except Exception:
+            # Nobody knows how much of it was taken. The loop tells of the mistake.
+            self.abort()
+            if self._is_gone:
+                self._turns.drop()
+                super().connection_lost(self._loss)
+            raise
+
+    def _hold(self, is_held: bool) -> None:
+        """Let the rest wait with the system, which lets the client wait; or go on reading."""
+        if self._is_gone:
+            super().connection_lost(self._loss)
+        elif self._transport.is_closing():
+            return
+        elif is_held:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def _flush_answers(self) -> None:
+        if not self._is_paused or self._talk.state is not State.OPEN:
+            self._flush()
+            return
+        # Nothing but answers to pings. A client that sends them without an end and does not read
+        # would fill our memory, so it gets that to the last one (RFC 6455, 5.5.3).
+        pongs = self._talk.data_to_send()
+        if pongs:
+            self._pong = pongs[-1]
 
     def _reject_head(self, status: HTTPStatus, detail: str) -> None:
         self._head = None

@@ -89,7 +89,7 @@ class Carrier(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self._talk.receive_data(data)
         events = self._talk.events_received()
-        self._flush()
+        self._flush_answers()
         for event in events:
             if self._is_over:
                 return
@@ -132,6 +132,10 @@ class Carrier(asyncio.Protocol):
         """End it because of what the other end did."""
         self._is_over = True
         self._talk.fail(code, reason)
+        self._flush()
+
+    def _flush_answers(self) -> None:
+        """Send what the library answers by itself: to a ping, to a farewell, or to a fault."""
         self._flush()
 
     def _flush(self) -> None:

@@ -202,9 +202,27 @@ def test_usual_place_for_pages_that_is_taken_is_passed_over(
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{port_of(taken)}"
         monkeypatch.setattr(node, "METRICS_PLACE", place)
-        told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place)
+        ready: list[object] = []
+        run = {"ready": lambda _places, pages: ready.append(pages)}
+        told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
     assert told[0].endswith("; passed over")
     assert len(told) == 3
+    # What is there are the pages of somebody else.
+    assert ready == [None]
+
+
+def test_port_that_was_chosen_for_pages_is_told(tmp_path: Path) -> None:
+    ready: list[str] = []
+    seen: list[str] = []
+
+    def visit() -> None:
+        host, _, port = ready[0].rpartition(":")
+        assert host == "127.0.0.1"
+        seen.append(page(int(port), "/healthz")[0])
+
+    run = {"ready": lambda _places, pages: ready.append(pages)}
+    told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, run=run, metrics="127.0.0.1:0")
+    assert seen == ["HTTP/1.1 200 OK"]
 
 
 def test_node_without_persistent_objects_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -236,7 +254,7 @@ def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
     place = f"uds:{tmp_path}/node.sock"
     rule = PermissionRule(verbs=("publish",))
     other = NodeConfig(name="other", listen=(place,), admission=AdmissionConfig(permission=(rule,)))
-    ready: list[list[str]] = []
+    ready: list[tuple[list[str], str | None]] = []
 
     def visit() -> None:
         with skerry.connect(place) as space:
@@ -246,13 +264,13 @@ def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
                 space.container("DotsClient")
 
     with caplog.at_level(logging.INFO, "skerry"):
-        options = {"reread": lambda: other, "ready": ready.append}
+        options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
         told_by_node(tmp_path, place, visit=visit, run=options)
     words = [record.getMessage() for record in caplog.records]
     assert "admission read anew" in words
     (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
     assert vars(record)["keys"] == "node.name, node.metrics"
-    assert ready == [[place]]
+    assert ready == [([place], None)]
 
 
 def test_a_configuration_that_went_bad_leaves_the_one_in_use(

@@ -229,19 +229,29 @@ def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_where_it_listens_is_told_as_json_and_the_file_is_read_anew(tmp_path: Path) -> None:
+@pytest.mark.parametrize("metrics", ["off", "127.0.0.1:0"])
+def test_where_it_listens_is_told_as_json_and_the_file_is_read_anew(
+    metrics: str, tmp_path: Path
+) -> None:
     file = tmp_path / "skerry.toml"
     file.write_text(f'[node]\nlisten = ["uds:{tmp_path}/n.sock"]\n', encoding="utf-8")
     line = [sys.executable, "-m", "skerry", "node", "run", "--json", "--config", str(file)]
     pipe = subprocess.PIPE
-    options = ("--metrics", "off", "--storage", "none")
+    options = ("--metrics", metrics, "--storage", "none")
     with subprocess.Popen([*line, *options], stdout=pipe, stderr=pipe, text=True) as program:
         try:
             assert program.stdout is not None
             assert program.stderr is not None
             told = json.loads(program.stdout.readline())
             place = f"uds:{tmp_path}/n.sock"
-            assert told == {"name": "skerry", "listen": [place], "metrics": "off"}
+            pages = told.pop("metrics")
+            assert told == {"name": "skerry", "listen": [place]}
+            if metrics == "off":
+                assert pages == "off"
+            else:
+                host, _, port = pages.rpartition(":")
+                with socket.create_connection((host, int(port)), 20):
+                    pass
             file.write_text('[node]\nname = "x"\n', encoding="utf-8")
             program.send_signal(signal.SIGHUP)
             lines = (json.loads(line) for line in program.stderr)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
 import socket
 import ssl
 import stat
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -14,6 +16,8 @@ from typing import Any, TypeVar
 
 import pytest
 import trustme
+from websockets.frames import Frame as WebSocketFrame
+from websockets.frames import Opcode
 
 import skerry
 from skerry import aio
@@ -32,6 +36,7 @@ from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import NodeServer
 from skerry.runtime.tls import TlsFiles, client_context
+from skerry.runtime.websocket_client import open_websocket
 
 TYPES = skerry.define_types(
     """
@@ -758,6 +763,145 @@ def test_what_is_read_at_once_has_a_bound() -> None:
     asyncio.run(scene())
     assert max(heard) <= STREAM_CHUNK_BYTES_MAX
     assert sum(heard) > 4 * STREAM_CHUNK_BYTES_MAX
+
+
+FLOOD_COUNT = 4000
+FLOOD_TEXT = "x" * 900
+
+
+class Flood:
+    """A client that has much to say, by any door, and says it faster than the node can hear it."""
+
+    def __init__(self, transport: Any, data: bytes, end: Callable[[], Awaitable[None]]) -> None:
+        self._transport = transport
+        self._left = memoryview(data)
+        self._end = end
+
+    @classmethod
+    async def connect(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
+        if place.startswith("ws"):
+            return await cls._by_websocket(place, tls)
+        guest = await Guest.connect(place, tls=tls)
+        boat = TYPES.Boat(id=1, name=FLOOD_TEXT)
+        header = Header("Boat")
+        header.sent_time = 1.0
+        header.attributes = int(boat.attributes)
+        header.remove_obj = 0
+        for _ in range(FLOOD_COUNT):
+            guest.connection.send(header, boat.encode(), boat.descriptor, 0.0)
+
+        async def end() -> None:
+            await guest.settle()
+            await guest.leave()
+
+        return cls(guest.writer.transport, guest.connection.take_output(), end)
+
+    @classmethod
+    async def _by_websocket(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
+        stream = await open_websocket("localhost", parse_endpoint(place).port, ssl=tls)
+
+        def say(type_name: str, attributes: int, **plain: object) -> bytes:
+            text = json.dumps([{"typeName": type_name, "attributes": attributes}, plain])
+            return WebSocketFrame(Opcode.TEXT, text.encode()).serialize(mask=True)
+
+        async def hear(type_name: str) -> None:
+            while json.loads(await stream.read())[0]["typeName"] != type_name:
+                pass
+
+        async def end() -> None:
+            stream._transport.write(say("DotsEcho", 2, request=True))
+            await hear("DotsEcho")
+            stream.close()
+            await stream.wait_closed()
+
+        stream._transport.write(say("DotsMsgConnect", 6, clientName="flood", preloadCache=False))
+        await hear("DotsMsgConnectResponse")
+        return cls(stream._transport, say("Boat", 6, id=1, name=FLOOD_TEXT) * FLOOD_COUNT, end)
+
+    def push(self) -> None:
+        """Send as much as the system takes; inside TLS all of it, as much as it can be."""
+        if self._transport.get_extra_info("ssl_object") is not None:
+            self._transport.write(bytes(self._left))
+            self._left = memoryview(b"")
+        file = self._transport.get_extra_info("socket").fileno()
+        with suppress(BlockingIOError):
+            while self._left:
+                self._left = self._left[os.write(file, self._left) :]
+
+    async def end(self) -> None:
+        """Until the node has answered to what was said last."""
+        while self._left:
+            self.push()
+            await asyncio.sleep(0)
+        await self._end()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["tcp", "uds", "tls", "ws", "wss"])
+def test_flood_at_any_door_leaves_others_their_turn(
+    scheme: str, loop: LoopKind, papers: Papers, tmp_path: Path
+) -> None:
+    text = place_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
+    heard: list[tuple[Address, int]] = []
+    meanwhile: list[Callable[[], object]] = []
+
+    class Listening(NodeServer):
+        def received(self, address: Address, data: bytes) -> None:
+            heard.append((address, len(data)))
+            super().received(address, data)
+            for act in tuple(meanwhile):
+                act()
+
+    async def scene() -> None:
+        async with node(kind=Listening, tls=TlsFiles(cert=papers.own)) as server:
+            honest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            honest.publish(TYPES.Boat(id=2))
+            await honest.settle()
+            (address,) = server._streams
+            place = await server.listen(parse_endpoint(text))
+            tls = papers.client() if scheme in ("tls", "wss") else None
+            flood = await Flood.connect(place, tls)
+
+            def speak() -> None:
+                # Past the transport, which might wait with it.
+                os.write(honest.writer.get_extra_info("socket").fileno(), echo)
+                meanwhile.remove(speak)
+
+            honest.connection.send_message(internal_class("DotsEcho")(request=True), 0.0)
+            echo = honest.connection.take_output()
+            heard.clear()
+            meanwhile.extend([flood.push, speak])
+            flood.push()
+            await honest.hear_object("DotsEcho")
+            before = heard[: [who for who, _ in heard].index(address)]
+            # It spoke in the first turn, and is heard in the second. In each, uvloop reads twice.
+            share = 2 if scheme.startswith("ws") else 4
+            assert sum(size for _, size in before) <= share * STREAM_CHUNK_BYTES_MAX
+            # All of it arrives.
+            await asyncio.wait_for(flood.end(), PATIENCE_S)
+            meanwhile.clear()
+            size_min = FLOOD_COUNT * len(FLOOD_TEXT)
+            assert sum(size for who, size in heard if who != address) > size_min
+            await honest.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Papers) -> None:
+    async def scene() -> None:
+        async with node(tls=TlsFiles(cert=papers.own), connection_count_max=24) as server:
+            texts = (TCP, "tls://127.0.0.1:0", "ws://127.0.0.1:0")
+            places = [await server.listen(parse_endpoint(text)) for text in texts]
+            silent = [await Guest.reach(place) for place in places[1:] for _ in range(10)]
+            guests = [await Guest.connect(places[0]) for _ in range(18)]
+            # An eighth at each of two doors waits, and has its place.
+            late = await Guest.reach(places[0])
+            with suppress(ConnectionResetError):
+                assert await late.hear_end() == b""
+            for guest in (*silent, *guests, late):
+                guest.writer.transport.abort()
+
+    asyncio.run(scene())
 
 
 def test_connection_for_which_there_is_no_descriptor_is_turned_away(

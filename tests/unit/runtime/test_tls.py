@@ -6,10 +6,10 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trustme
@@ -17,6 +17,7 @@ import trustme
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
 from skerry.runtime import tls
+from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.tls import (
     Lobby,
     TlsFiles,
@@ -55,7 +56,8 @@ class Greeter(asyncio.Protocol):
     """Says the common name of who came, and what it heard."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # Not asserted: the transports of uvloop have all of its methods, but not its class.
+        transport = cast("asyncio.Transport", transport)
         self.transport = transport
         transport.write(f"hello {common_name(transport)};".encode())
 
@@ -100,6 +102,13 @@ async def is_turned_away(port: int) -> bool:
         return True
     finally:
         writer.transport.abort()
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so that nobody tells of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 def test_stream_inside_tls_is_handed_to_its_door(papers: Papers) -> None:
@@ -211,48 +220,96 @@ def test_silent_connection_is_cut_when_its_time_is_over(papers: Papers) -> None:
         lobby = Lobby(handshake_s_max=0.01)
         async with door(server_context(papers.issue("localhost")), lobby) as port:
             assert await is_turned_away(port)
-            assert lobby._hosts.total() == 0
+            await until(lambda: lobby.waiting_count == 0)
 
     asyncio.run(scene())
 
 
-def test_only_so_many_of_one_host_shake_hands_at_a_time(papers: Papers) -> None:
+async def reach(port: int, host: str = "127.0.0.1") -> socket.socket:
+    """Somebody who has begun to shake hands, and says no more."""
+    loop = asyncio.get_running_loop()
+    silent = socket.socket()
+    silent.setblocking(False)
+    silent.bind((host, 0))
+    await loop.sock_connect(silent, ("127.0.0.1", port))
+    await loop.sock_sendall(silent, b"\x16\x03\x01")
+    return silent
+
+
+async def is_cut(silent: socket.socket) -> bool:
+    try:
+        return await asyncio.get_running_loop().sock_recv(silent, 1) == b""
+    except ConnectionResetError:
+        return True
+
+
+LOOPS: list[LoopKind] = ["asyncio", "uvloop"]
+
+
+@pytest.fixture(params=LOOPS)
+def loop(request: pytest.FixtureRequest) -> LoopKind:
+    if request.param == "uvloop":
+        pytest.importorskip("uvloop")
+    kind: LoopKind = request.param
+    return kind
+
+
+def test_oldest_of_a_host_is_cut_when_too_many_shake_hands(papers: Papers, loop: LoopKind) -> None:
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), Lobby()) as port:
-            silent = [
-                await asyncio.open_connection("127.0.0.1", port)
-                for _ in range(TLS_HANDSHAKE_PER_HOST_COUNT_MAX)
-            ]
-            assert await is_turned_away(port)
-            silent[0][1].transport.abort()
-            trusting = client_context(TlsFiles(ca=papers.ca))
-            # Its place is free once the other end has noticed; until then one is turned away.
-            async with asyncio.timeout(PATIENCE_S):
-                while True:
-                    try:
-                        assert await visit(port, trusting) == b"hello ;"
-                        break
-                    except OSError:
-                        continue
-            for _, writer in silent:
-                writer.transport.abort()
+        lobby = Lobby(per_host_count_max=3)
+        async with door(server_context(papers.issue("localhost")), lobby) as port:
+            with ExitStack() as stack:
+                silent = [stack.enter_context(await reach(port)) for _ in range(5)]
+                async with asyncio.timeout(PATIENCE_S):
+                    assert await is_cut(silent[0])
+                    assert await is_cut(silent[1])
+                    assert lobby.waiting_count == 3
+                    trusting = client_context(TlsFiles(ca=papers.ca))
+                    assert await visit(port, trusting) == b"hello ;"
+                    assert await is_cut(silent[2])
+                    await until(lambda: lobby.waiting_count == 2)
+
+    run_loop(scene(), loop)
+
+
+def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -> None:
+    async def scene() -> None:
+        lobby = Lobby(count_max=4, per_host_count_max=3)
+        async with door(server_context(papers.issue("localhost")), lobby) as port:
+            with ExitStack() as stack:
+                hosts = ("127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.2", "127.0.1.3")
+                first, second, *_ = [stack.enter_context(await reach(port, host)) for host in hosts]
+                async with asyncio.timeout(PATIENCE_S):
+                    assert await is_cut(second)
+                assert lobby.waiting_count == 4
+                with pytest.raises(BlockingIOError):
+                    first.recv(1)
 
     asyncio.run(scene())
 
 
 @pytest.mark.slow
-def test_only_so_many_of_all_hosts_shake_hands_at_a_time(papers: Papers) -> None:
+def test_lobby_has_bounds_for_a_host_and_for_all() -> None:
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), Lobby()) as port:
-            silent = []
-            for number in range(TLS_HANDSHAKE_COUNT_MAX):
-                host = f"127.0.1.{1 + number // TLS_HANDSHAKE_PER_HOST_COUNT_MAX}"
-                silent.append(
-                    await asyncio.open_connection("127.0.0.1", port, local_addr=(host, 0))
-                )
-            assert await is_turned_away(port)
-            for _, writer in silent:
-                writer.transport.abort()
+        lobby = Lobby()
+        never = asyncio.Event()
+
+        def come(host: str) -> None:
+            lobby._enter(wait(), host)
+
+        async def wait() -> None:
+            await never.wait()
+
+        for _ in range(TLS_HANDSHAKE_PER_HOST_COUNT_MAX + 1):
+            come("192.0.2.1")
+        assert lobby.waiting_count == TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+        for number in range(TLS_HANDSHAKE_COUNT_MAX):
+            come(f"198.51.100.{number % 200}")
+        assert lobby.waiting_count == TLS_HANDSHAKE_COUNT_MAX
+        # All have begun.
+        await asyncio.sleep(0)
+        await lobby.close()
+        assert lobby.waiting_count == 0
 
     asyncio.run(scene())
 

@@ -21,6 +21,7 @@ import skerry
 from skerry.engine.node import NodeCore
 from skerry.engine.origins import Origin
 from skerry.limits import (
+    STREAM_CHUNK_BYTES_MAX,
     WEBSOCKET_HEAD_BYTES_MAX,
     WEBSOCKET_WAITING_COUNT_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
@@ -394,8 +395,7 @@ def test_silent_connection_is_cut_and_delays_nobody() -> None:
                 # Who is in is not cut.
                 await say(peer, "DotsEcho", 2, request=True)
                 await hear(peer, "DotsEcho")
-            assert not place.entrance._waiting
-            assert not place.entrance._hosts
+            assert place.entrance.waiting_count == 0
 
     asyncio.run(scene())
 
@@ -421,41 +421,231 @@ def test_request_has_a_bound() -> None:
     asyncio.run(scene())
 
 
-def test_those_who_wait_of_one_host_have_a_bound() -> None:
-    full = WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
-
+def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> None:
     async def scene() -> None:
-        async with harbour() as place, contextlib.AsyncExitStack() as stack:
+        async with (
+            harbour(waiting_count_max=3) as place,
+            contextlib.AsyncExitStack() as stack,
+        ):
             waiting = []
-            for _ in range(full):
+            for _ in range(5):
                 reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
                 stack.push_async_callback(hang_up, writer)
+                writer.write(b"GET")
                 waiting.append((reader, writer))
-            await until(lambda: len(place.entrance._waiting) == full)
-            assert await place.ask(greeting()) == b""
-            reader, writer = waiting[0]
-            writer.write(greeting())
-            await reader.readuntil(b"\r\n\r\n")
+            for reader, _ in waiting[:2]:
+                assert await ending(reader) == b""
+            assert place.entrance.waiting_count == 3
             async with place.dial() as peer:
                 await enter(peer, "ann")
+                assert await ending(waiting[2][0]) == b""
+                # Who is left may still ask, and who is in has no place among them.
+                reader, writer = waiting[3]
+                writer.write(greeting()[len(b"GET") :])
+                await reader.readuntil(b"\r\n\r\n")
+                assert place.entrance.waiting_count == 1
 
     asyncio.run(scene())
 
 
-def test_those_who_wait_have_a_bound() -> None:
+async def ending(reader: asyncio.StreamReader) -> bytes:
+    """What still comes until the stream ends, be it by a cut."""
+    try:
+        return await asyncio.wait_for(reader.read(), PATIENCE_S)
+    except ConnectionResetError:
+        return b""
+
+
+class Crowd(WebSocketEntrance):
+    """Counts who came, without a stream."""
+
+    cut_count = 0
+
+    def door(self) -> _Door:
+        crowd = self
+
+        class Silent(_Door):
+            def abort(self) -> None:
+                crowd.cut_count += 1
+
+        return Silent(self)
+
+
+def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
+    async def scene() -> None:
+        house = House()
+        entrance = Crowd(house, house.core.registry)
+        for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
+            entrance.arrived(entrance.door(), "192.0.2.1")
+        assert entrance.cut_count == 0
+        entrance.arrived(entrance.door(), "192.0.2.1")
+        assert entrance.cut_count == 1
+        assert entrance.waiting_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        while entrance.waiting_count < WEBSOCKET_WAITING_COUNT_MAX:
+            entrance.arrived(entrance.door(), f"198.51.100.{entrance.waiting_count % 200}")
+        assert entrance.cut_count == 1
+        entrance.arrived(entrance.door(), "203.0.113.1")
+        assert entrance.cut_count == 2
+        assert entrance.waiting_count == WEBSOCKET_WAITING_COUNT_MAX
+        assert len(entrance._waiting._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+
+    asyncio.run(scene())
+
+
+def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            doors = [_Door(place.entrance) for _ in range(WEBSOCKET_WAITING_COUNT_MAX + 1)]
-            last = doors.pop()
-            for number, door in enumerate(doors):
-                assert place.entrance.arrived(door, f"192.0.2.{number}")
-            assert not place.entrance.arrived(last, "198.51.100.1")
-            place.entrance.waits_no_more(doors[0], "192.0.2.0")
-            assert place.entrance.arrived(last, "198.51.100.1")
-            for number, door in enumerate(doors):
-                place.entrance.waits_no_more(door, f"192.0.2.{number}")
-            place.entrance.waits_no_more(last, "198.51.100.1")
-            assert not place.entrance._hosts
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            reader, writer = await pipe(door)
+            door.data_received(greeting())
+            door.pause_writing()
+            before = door.get_write_buffer_size()
+            ping = Frame(Opcode.PING, b"p" * 125).serialize(mask=True)
+            for _ in range(200):
+                door.data_received(ping * 100)
+                await asyncio.sleep(0)
+            await until(lambda: not door._turns.is_waiting)
+            assert door.get_write_buffer_size() == before
+            door.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
+            await until(lambda: not door._turns.is_waiting)
+            door.resume_writing()
+            heard = await asyncio.wait_for(reader.readuntil(b"last"), PATIENCE_S)
+            assert heard.endswith(b"\x8a\x04last")
+            assert b"ppp" not in heard
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def test_fault_of_a_client_that_does_not_read_is_told_all_the_same() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            reader, writer = await pipe(door)
+            door.data_received(greeting())
+            door.pause_writing()
+            # A frame of a client has a mask.
+            door.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
+            heard = await ending(reader)
+            assert b"\x88" in heard
+            assert b"incorrect masking" in heard
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def boats(count: int) -> bytes:
+    """Frames of so many messages."""
+    header = {"typeName": "Boat", "attributes": 6}
+    texts = [json.dumps([header, {"id": n, "name": "x" * 40}]).encode() for n in range(count)]
+    return b"".join(Frame(Opcode.TEXT, text).serialize(mask=True) for text in texts)
+
+
+async def let_in(place: Harbour, door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whose input is given to its door by hand, and that has described boats."""
+    async with place.dial() as peer:
+        await enter(peer, "ann")
+        await describe_boat(peer)
+        await say(peer, "DotsEcho", 2, request=True)
+        await hear(peer, "DotsEcho")
+    reader, writer = await pipe(door)
+    door.data_received(greeting())
+    text = SESSION[2]["text"].encode()
+    door.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
+    await asyncio.wait_for(reader.readuntil(b'"accepted": true'), PATIENCE_S)
+    return reader, writer
+
+
+def boat_count(place: Harbour) -> int:
+    return len(list(place.house.core.cache.objects("Boat")))
+
+
+def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            data = boats(2000)
+            assert len(data) > STREAM_CHUNK_BYTES_MAX
+            door.data_received(data)
+            assert 0 < boat_count(place) < 2000
+            assert not door._transport.is_reading(), "the client has to wait"
+            await until(lambda: boat_count(place) == 2000)
+            await until(door._transport.is_reading)
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def test_what_came_before_the_end_counts() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            assert boat_count(place) < 2000
+            door.eof_received()
+            door._transport.abort()
+            await until(lambda: door._is_gone)
+            assert place.house.told.count("lost") == told
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert place.house.core.statistics().accepted_count >= 2000
+            await hang_up(writer)
+
+    asyncio.run(scene())
+
+
+def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            door.abort()
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert not door._turns.is_waiting
+            assert boat_count(place) < 2000
+            await hang_up(writer)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_mistake_of_ours_ends_the_connection_and_is_told(
+    is_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        mistakes: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: mistakes.append(context.get("exception")))
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            mistake = RuntimeError("a mistake")
+            if is_gone:
+                door._transport.abort()
+                await until(lambda: door._is_gone)
+
+            def fail(_address: Address, _data: bytes) -> None:
+                raise mistake
+
+            monkeypatch.setattr(place.house, "received", fail)
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert mistakes == [mistake]
+            await hang_up(writer)
 
     asyncio.run(scene())
 
@@ -465,7 +655,7 @@ def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
         async with harbour() as place:
             place.house.is_full = True
             assert await place.ask(greeting()) == b""
-            assert not place.entrance._waiting
+            assert place.entrance.waiting_count == 0
 
     asyncio.run(scene())
 
@@ -474,7 +664,7 @@ def test_entrance_that_closes_turns_out_those_who_wait() -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial() as peer:
             waiting = asyncio.create_task(place.ask(b"GET"))
-            await until(lambda: bool(place.entrance._waiting))
+            await until(lambda: place.entrance.waiting_count == 1)
             place.entrance.close()
             assert await waiting == b""
             await enter(peer, "ann")
