@@ -50,6 +50,7 @@ HOT_MODULES = (
     "src/skerry/engine/hub.py",
     "src/skerry/engine/lane.py",
     "src/skerry/engine/node.py",
+    "src/skerry/engine/parts.py",
     "src/skerry/engine/predicate.py",
     "src/skerry/engine/query.py",
     "src/skerry/engine/replay.py",

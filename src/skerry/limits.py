@@ -118,6 +118,8 @@ __all__ = [
     "TAG_MIN",
     "TLS_HANDSHAKE_COUNT_MAX",
     "TLS_HANDSHAKE_PER_HOST_COUNT_MAX",
+    "TURN_NS_MAX",
+    "TURN_PIECE_BYTES",
     "TYPE_COUNT_MAX",
     "TYPE_DEPTH_MAX",
     "VECTOR_COUNT_MAX",
@@ -264,12 +266,13 @@ WEBSOCKET_HEAD_BYTES_MAX: Final = 65536
 """Request of a client that wants a WebSocket, kept until it is whole. Cookies make the largest part
 of it, and browsers stop at some kilobytes."""
 
-WEBSOCKET_WAITING_COUNT_MAX: Final = 256
+WEBSOCKET_WAITING_COUNT_MAX: Final = 2048
 """Connections that have not asked for a WebSocket yet. They are no clients, so no limit of clients
 counts them, and each keeps a file descriptor and part of a request."""
 
-WEBSOCKET_WAITING_PER_HOST_COUNT_MAX: Final = 32
-"""Of these from one address, so that one computer cannot take all the places."""
+WEBSOCKET_WAITING_PER_HOST_COUNT_MAX: Final = 1024
+"""Of these from one address, so that one computer cannot take all the places. Its clients come at
+once when a node restarts, a thousand of them in one turn of the loop."""
 
 # -- current objects
 
@@ -305,8 +308,8 @@ OWED_COUNT_MAX: Final = 10_000
 storage. An honest client waits for some answers before it asks on."""
 
 SELECT_SLICE_COUNT: Final = 2_000
-"""Cached objects on which the condition of a new view is tested before others have their turn:
-some milliseconds."""
+"""Cached objects that are examined for a client before others have their turn, whether they are in
+a new view or selected by a pattern: some milliseconds."""
 
 SET_ASIDE_BYTES_MAX: Final = 1024 * 1024
 """Descriptions that a client sent of types it may do nothing with, which are kept in case they are
@@ -355,12 +358,20 @@ STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
 """Bytes read from a client at once, after which the others have their turn: a fraction of a
 millisecond's work. More would leave the fast part of the memory, and cost more for each byte."""
 
-TLS_HANDSHAKE_COUNT_MAX: Final = 256
+TURN_NS_MAX: Final = 2_000_000
+"""Time that is spent on what one WebSocket brought before the others have their turn. Text costs
+fifty times what frames of bytes do, so the bytes read at once are no measure of it."""
+
+TURN_PIECE_BYTES: Final = 2048
+"""Bytes after which the clock is looked at: some ten messages, or a millisecond of tiny frames."""
+
+TLS_HANDSHAKE_COUNT_MAX: Final = 2048
 """Connections that have not agreed on keys yet. They are no clients, so no limit of clients counts
 them, and each keeps a file descriptor for as long as a handshake may take."""
 
-TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 32
-"""Of these from one address, so that one computer cannot take all the places."""
+TLS_HANDSHAKE_PER_HOST_COUNT_MAX: Final = 1024
+"""Of these from one address, so that one computer cannot take all the places. Its clients come at
+once when a node restarts."""
 
 # -- what is told about a node
 

@@ -91,8 +91,8 @@ class Shelf:
         where one was that is gone."""
         self.reader_count: i64 = 0
         """Who goes through them just now: until all are done, no place changes."""
-        self.own_subject_count: i64 = 0
-        """Objects that are not under their default subject."""
+        self.own_keys: set[bytes] = set()
+        """Of the objects that are not under their default subject, which are few."""
 
     def add(self, key: bytes, entry: Entry) -> None:
         """One more object."""
@@ -100,14 +100,14 @@ class Shelf:
         self.order.append(entry)
         self.objects[key] = entry
         if entry.subject:
-            self.own_subject_count += 1
+            self.own_keys.add(key)
 
-    def move(self, entry: Entry, subject: str) -> None:
+    def move(self, key: bytes, entry: Entry, subject: str) -> None:
         """Put an object under another subject."""
-        if entry.subject:
-            self.own_subject_count -= 1
         if subject:
-            self.own_subject_count += 1
+            self.own_keys.add(key)
+        else:
+            self.own_keys.discard(key)
         entry.subject = subject
 
     def take(self, key: bytes) -> Entry | None:
@@ -115,7 +115,7 @@ class Shelf:
         entry = self.objects.pop(key, None)
         if entry is not None:
             if entry.subject:
-                self.own_subject_count -= 1
+                self.own_keys.discard(key)
             self.order[entry.place] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
@@ -244,7 +244,7 @@ class Cache:
         known.payload = payload
         known.present = present
         if known.subject != subject:
-            shelf.move(known, subject)
+            shelf.move(key, known, subject)
         known.modified_ns = time_ns
         known.sent_ns = sent_ns
         known.position = position

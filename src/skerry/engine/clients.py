@@ -73,8 +73,10 @@ class Client:
         self.owed_bytes = 0
         self.groups: dict[str, None] = {}
         """Types and patterns that it joined, in order."""
-        self.views: dict[tuple[str, int], None] = {}
-        """Its filtered subscriptions: the type, and the number it gave."""
+        self.views: dict[tuple[str, int], int] = {}
+        """Its filtered subscriptions, by the type and the number it gave: the parts of each."""
+        self.waiting_count = 0
+        """Groups of them of which it is told later what is there: it may not know the objects."""
         self.interest_count = 0
         """How often it joined or left anything."""
         self.type_count = 0

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -63,6 +63,10 @@ class Lane(Outgoing):
         """What the objects that it made may take of the cache."""
         self.known_fields: dict[str, int] | None = None
         """Of types that the client has another definition of: the fields that are in both."""
+        self.look_count_max: i64 = SELECT_SLICE_COUNT
+        """Objects that may be examined for the client in one turn."""
+        self.looks: i64 = SELECT_SLICE_COUNT
+        """How many of them are left, before others have their turn."""
         self.is_paused: bool = False
         """Whether the transport has more than it likes already."""
         self.tally: Tally = Tally()
@@ -118,6 +122,10 @@ class Lane(Outgoing):
         """An update of another type than the one before it."""
         self.topic_name = type_name
         self.published[type_name] = None
+
+    def begin_turn(self) -> None:
+        """Others had their turn, and it is the client's again."""
+        self.looks = self.look_count_max
 
     def unlisted(self) -> None:
         """Whoever looks after the listed lanes has looked at this one."""

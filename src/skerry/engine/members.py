@@ -30,7 +30,9 @@ class Membership:
         """Which is under way."""
         self.replay_count = 0
         """Replays that are under way or still to come: a client may join again and again."""
-        self.teller = LaneTeller(client.lane, int(hub.node))
+        self.is_waiting = False
+        """Whether the first of them is still to come."""
+        self.teller = LaneTeller(client.lane, int(hub.node), client.connection.describe)
 
 
 class Voice:
@@ -103,10 +105,13 @@ class Listener(Ear):
         lane = client.lane
         topic.tally.due += 1
         lane.tally.due += 1
-        if self._is_taken_up(news):
+        holding = self._holding(news)
+        if holding and self._can_wait(news, holding):
             topic.tally.conflated += 1
             lane.tally.conflated += 1
             return
+        if not self._is_known(news, holding) and news.entry is not None:
+            news = _whole(news, news.entry)
         voice = client.voice
         assert voice is not None
         if client.slots.has(voice, news) or (self._is_conflating and is_behind(client)):
@@ -128,28 +133,31 @@ class Listener(Ear):
         client.connection.describe(topic.type, news.header.server_sent_time)
         client.lane.deliver(_frame(client.lane, news), topic.tally)
 
-    def _is_taken_up(self, news: News) -> bool:
+    def _holding(self, news: News) -> list[Replay]:
+        """The replays that are to tell of the object when its turn comes, or to examine it."""
+        replays = [member.active_replay for member in self._memberships]
+        topic, key, entry = news.topic, news.key(), news.entry or news.gone
+        return [r for r in replays if r is not None and r.holds(topic, key, entry)]
+
+    def _can_wait(self, news: News, holding: list[Replay]) -> bool:
         """Whether the client hears of it by replays alone, when the turn of the object comes.
 
         Where it also hears of it by a group that does not replay the object, it does not wait: it
-        may leave the others before. Replays then tell of the object first, as it may not know it.
+        may leave the others before. What the update clears is not among what a replay tells, so it
+        has to say that itself to a client that knows the object from before it joined again.
         """
-        replays = [member.active_replay for member in self._memberships]
-        topic, key, entry = news.topic, news.key(), news.entry or news.gone
-        holding = [r for r in replays if r is not None and r.holds(topic, key, entry)]
-        if not holding:
-            return False
-        was = news.gone
-        if was is None:
-            # What the update clears is not among what a replay tells, so it has to say that itself
-            # to a client that knows the object from before it joined again.
-            if len(holding) == len(replays) and not _clears(news):
-                return True
-            was = news.entry
-        assert was is not None
+        is_there, is_alone = news.gone is None, len(holding) == len(self._memberships)
+        return is_there and is_alone and not _clears(news)
+
+    def _is_known(self, news: News, holding: list[Replay]) -> bool:
+        """Whether the client knows the object. Replays tell of it first, as far as they can."""
+        is_known = self._client.waiting_count == 0
         for replay in holding:
-            replay.tell_now(topic, key, was, news.header.server_sent_time)
-        return False
+            was = news.gone or news.entry
+            assert was is not None
+            time_s = news.header.server_sent_time
+            is_known = replay.tell_now(news.topic, news.key(), was, time_s) and is_known
+        return is_known
 
 
 class Bystander(Ear):
@@ -166,7 +174,8 @@ class Bystander(Ear):
     def hear(self, news: News) -> None:
         """Tell the object now if it is one of those."""
         replay = self._member.active_replay
-        if replay is None or not replay.holds(news.topic, news.key(), news.entry or news.gone):
+        entry = news.entry or news.gone
+        if replay is None or not replay.has_found(news.topic, news.key(), entry):
             return
         was = news.gone
         if was is None:
@@ -175,8 +184,9 @@ class Bystander(Ear):
             present = split(news.topic.plan, news.before, 0).present
             was = news.entry.with_payload(news.before, present)
             was.subject = ""
-        replay.tell_now(news.topic, news.key(), was, news.header.server_sent_time)
-        if news.gone is not None:
+        time_s = news.header.server_sent_time
+        is_told = replay.tell_now(news.topic, news.key(), was, time_s)
+        if is_told and news.gone is not None:
             # What was just told must not seem to be there.
             lane = self._member.client.lane
             news.topic.tally.due += 1
@@ -211,6 +221,15 @@ def _frame(lane: Lane, news: News) -> bytes:
     header.attributes &= mask
     payload = cut(plan, split(plan, news.payload, 0), header.attributes)
     return bytes(News(news.topic, header, payload, news.subject).frame(lane))
+
+
+def _whole(news: News, entry: Entry) -> News:
+    """The same update with all there is of its object, for who may not know it yet."""
+    header = copy_header(news.header)
+    header.attributes |= entry.present
+    whole = News(news.topic, header, entry.payload, news.subject)
+    whole.entry = entry
+    return whole
 
 
 def _departure(news: News) -> News:

@@ -62,6 +62,9 @@ class ClientLimits:
     """Bytes that wait for clients of one address: a hundred that do not read are a fault there."""
     view_count_max: int = 1_000
     """Filtered subscriptions of one client: each is tested against every update of its type."""
+    view_part_count_max: int = 10_000
+    """Comparisons in the conditions of all of these: so many take a millisecond for each update.
+    Ten for each of so many subscriptions, and programs have some dozens of a few each."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

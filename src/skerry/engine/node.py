@@ -172,6 +172,7 @@ class NodeCore(Outbox):
         self._received_bytes += len(data)
         if client.connection.is_over:
             return
+        client.lane.begin_turn()
         self._arrivals.take(client, data, now_ns)
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
@@ -196,6 +197,7 @@ class NodeCore(Outbox):
         client.lane.is_paused = False
         client.note_waiting(0)
         client.lane.relist()
+        client.lane.begin_turn()
         self._continue(client, now_ns)
 
     def advance(self, now_ns: int) -> None:
@@ -204,6 +206,7 @@ class NodeCore(Outbox):
         self._sweeps.advance(self.wall_ns(now_ns))
         for client in list(self._busy.values()):
             if not client.lane.is_paused:
+                client.lane.begin_turn()
                 self._continue(client, now_ns)
         self._services.release_echoes(now_ns)
         self._cut_silent(now_ns)
@@ -574,7 +577,9 @@ class NodeCore(Outbox):
         lane, now_s = client.lane, self.wall_s(now_ns)
         bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
         client.slots.drain(bytes_max, now_s)
-        while client.agenda and lane.size < bytes_max and client.agenda[0].step(now_s):
+        while client.agenda and lane.size < bytes_max and lane.looks > 0:
+            if not client.agenda[0].step(now_s):
+                break
             client.agenda.popleft()
         if client.is_present and (client.agenda or client.slots):
             self._busy[client.client_id] = client

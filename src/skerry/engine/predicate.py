@@ -164,6 +164,7 @@ class Predicate:
         self.first: Step = first
         self.mask: int = 0
         """Property set of the fields that it reads."""
+        self.step_count: int = len(steps)
         self._slots: list[int] = [-1] * TAG_COUNT
         slot_count = 0
         for step in steps:

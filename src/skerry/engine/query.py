@@ -47,6 +47,8 @@ class Query:
         self.mask: int = mask
         """Property set of the wanted fields, the key included."""
         self._is_whole: bool = mask == int(plan.mask)
+        self.part_count: int = 1 if predicate is None else predicate.step_count
+        """Comparisons in its condition; 1 if it has none."""
         read = 0 if predicate is None else predicate.mask
         self._relevant: int = (mask | read) & ~int(plan.key_mask)
 

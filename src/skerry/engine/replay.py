@@ -5,27 +5,42 @@ everybody else has a turn between two of them. The count down on each object is 
 meanwhile and was not told yet is told in its new state when its turn comes, and what is removed
 meanwhile is told just before its removal.
 
+Where it is not known which objects are to be told, they are all examined first, in slices too. As
+nothing is counted yet then, an object that cannot wait is told whole with what happened to it.
+
 Compiled, since a client that starts is told everything there is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.lane import Lane
+from skerry.engine.parts import Choice, Listed, Part, Picked, Whole
 from skerry.engine.topics import Topic, frame_for, replay_header
-from skerry.limits import REPLAY_SLICE_BYTES, REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
+from skerry.limits import REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
-__all__ = ["LaneTeller", "Replay", "Teller"]
+__all__ = ["LaneTeller", "Replay", "Teller", "Wanted"]
+
+Wanted = tuple[Topic, list[bytes] | Choice | None]
+"""Objects of a topic: by their keys, by a choice among them, or all there are."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
 class Teller:
     """Puts cached objects on the lane of a client."""
+
+    def __init__(self, lane: Lane) -> None:
+        self.lane: Lane = lane
+
+    def announce(self, topic: Topic, now_s: float) -> None:
+        """Describe the type of objects that were found, and are told from now on."""
+        raise NotImplementedError
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
         """Tell an object, of which so many follow; gives the bytes that took."""
@@ -35,14 +50,18 @@ class Teller:
 class LaneTeller(Teller):
     """Tells objects whole, to a client that knows their type."""
 
-    def __init__(self, lane: Lane, node: int) -> None:
-        super().__init__()
-        self._lane: Lane = lane
+    def __init__(self, lane: Lane, node: int, describe: Callable[[Any, float], None]) -> None:
+        super().__init__(lane)
         self._node: i64 = node
+        self._describe: Callable[[Any, float], None] = describe
+
+    def announce(self, topic: Topic, now_s: float) -> None:
+        """Describe the type of objects that were found, and are told from now on."""
+        self._describe(topic.type, now_s)
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
         """Tell an object, of which so many follow; gives the bytes that took."""
-        lane = self._lane
+        lane = self.lane
         header = replay_header(topic, entry, left, now_s, self._node)
         payload = entry.payload
         if lane.known_fields is not None:
@@ -59,50 +78,76 @@ class Replay:
     """Objects of some topics that a client has still to be told, counted down over all of them."""
 
     def __init__(
-        self,
-        teller: Teller,
-        wanted: Sequence[tuple[Topic, list[bytes] | None]],
-        finish: Callable[[float], None],
+        self, teller: Teller, wanted: Sequence[Wanted], finish: Callable[[float], None]
     ) -> None:
-        """Of each topic the objects with these keys or, where there are none given, all."""
         self._teller: Teller = teller
         self._finish: Callable[[float], None] = finish
-        self._parts: list[_Part] = []
-        self._by_name: dict[str, _Part] = {}
+        self._parts: list[Part] = []
+        self._by_name: dict[str, Part] = {}
+        self._unexamined: list[Picked] = []
         self._index: i64 = 0
         self.left: int = 0
-        """Objects that are still to be told."""
+        """Objects that are still to be told; not known as long as some are to be examined."""
         self.is_cancelled: bool = False
-        for topic, keys in wanted:
-            part: _Part = _Shelf(topic) if keys is None else _Listed(topic, keys)
+        for topic, which in wanted:
+            part = self._make_part(topic, which)
             self._parts.append(part)
             self._by_name[topic.name] = part
-            self.left += part.count()
+        self._unexamined.reverse()
+        if not self._unexamined:
+            self._count()
 
     @property
     def topics(self) -> list[Topic]:
         """Whose objects are told."""
         return [part.topic for part in self._parts]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is known that there is nothing to be told."""
+        return self.left == 0 and not self._unexamined
+
+    def tells_of(self, topic: Topic) -> bool:
+        """Whether objects of this topic are told, as far as there are any."""
+        return topic.name in self._by_name
+
     def holds(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is still to be told; `entry` is as it is, or was if it is gone."""
+        """Whether an object is still to be told, or to be examined whether it is.
+
+        `entry` is as it is, or was if it is gone.
+        """
         part = self._by_name.get(topic.name)
         return part is not None and part.holds(key, entry)
 
-    def tell_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> None:
-        """Tell an object before its turn."""
+    def has_found(self, topic: Topic, key: bytes, entry: Entry | None) -> bool:
+        """Whether an object is known to be one of those that are still to be told."""
+        part = self._by_name.get(topic.name)
+        return part is not None and part.has_found(key, entry)
+
+    def tell_now(self, topic: Topic, key: bytes, entry: Entry, now_s: float) -> bool:
+        """Tell an object before its turn, if it is known how many there are; whether it was told.
+
+        Where it was not, it is none of those any more: who hears of the object hears it whole.
+        """
         self._by_name[topic.name].skip(key, entry)
+        if self._unexamined:
+            return False
         self.left -= 1
         self._teller.tell(topic, entry, self.left, now_s)
+        return True
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
         """Do not tell some of the objects after all."""
         for part in self._parts:
-            self.left -= part.leave_out(is_unwanted)
+            count = part.leave_out(is_unwanted)
+            if not self._unexamined:
+                self.left -= count
 
     def step(self, now_s: float) -> bool:
-        """Tell the next slice; whether that was the last."""
+        """Examine or tell the next slice; whether that was the last."""
         if not self.is_cancelled:
+            if not self._examine_slice(now_s):
+                return False
             self._tell_slice(now_s)
             if self.left:
                 return False
@@ -116,7 +161,37 @@ class Replay:
         self.is_cancelled = True
         # It may stay on the agenda for a while, behind others.
         self.left = 0
+        self._unexamined.clear()
         self._close()
+
+    def _make_part(self, topic: Topic, which: list[bytes] | Choice | None) -> Part:
+        if which is None:
+            return Whole(topic)
+        if isinstance(which, Choice):
+            picked = Picked(topic, which)
+            self._unexamined.append(picked)
+            return picked
+        return Listed(topic, which)
+
+    def _count(self) -> None:
+        for part in self._parts:
+            self.left += part.count()
+
+    def _examine_slice(self, now_s: float) -> bool:
+        """Find out what is to be told; whether that is known now."""
+        if not self._unexamined:
+            return True
+        lane = self._teller.lane
+        while self._unexamined:
+            part = self._unexamined[-1]
+            lane.looks -= part.examine(lane.looks)
+            if not part.is_examined():
+                return False
+            if part.count():
+                self._teller.announce(part.topic, now_s)
+            self._unexamined.pop()
+        self._count()
+        return True
 
     def _tell_slice(self, now_s: float) -> None:
         size: i64 = 0
@@ -138,140 +213,3 @@ class Replay:
     def _close(self) -> None:
         for part in self._parts:
             part.close()
-
-
-class _Part:
-    """The objects of one topic in a replay."""
-
-    def __init__(self, topic: Topic) -> None:
-        self.topic: Topic = topic
-
-    def count(self) -> int:
-        """How many there are to tell at first."""
-        raise NotImplementedError
-
-    def holds(self, key: bytes, entry: Entry | None) -> bool:
-        """Whether an object is still to be told."""
-        raise NotImplementedError
-
-    def skip(self, key: bytes, entry: Entry) -> None:
-        """Pass over an object when its turn comes: it is told now."""
-        raise NotImplementedError
-
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        """Pass over some of those that are still to be told; gives how many these are."""
-        raise NotImplementedError
-
-    def is_over(self) -> bool:
-        """Whether every object had its turn."""
-        raise NotImplementedError
-
-    def advance(self) -> Entry | None:
-        """The next in turn; nothing if that is not there, or not to be told."""
-        raise NotImplementedError
-
-    def close(self) -> None:
-        """Hold on to nothing any more; also of one that is closed."""
-        raise NotImplementedError
-
-
-class _Listed(_Part):
-    """Objects that were listed by their keys when the replay began."""
-
-    def __init__(self, topic: Topic, keys: list[bytes]) -> None:
-        super().__init__(topic)
-        if len(keys) <= REPLAY_SORTED_COUNT_MAX:
-            # The order of the keys, as long as putting them in order does not hold others up.
-            keys.sort()
-        self._keys: list[bytes] = keys
-        self._at: i64 = 0
-        self._pending: dict[bytes, None] = dict.fromkeys(keys)
-
-    def count(self) -> int:
-        return len(self._pending)
-
-    def holds(self, key: bytes, entry: Entry | None) -> bool:
-        return key in self._pending
-
-    def skip(self, key: bytes, entry: Entry) -> None:
-        del self._pending[key]
-
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.shelf.objects
-        unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
-        for key in unwanted:
-            del pending[key]
-        return len(unwanted)
-
-    def is_over(self) -> bool:
-        return self._at >= len(self._keys)
-
-    def advance(self) -> Entry | None:
-        key = self._keys[self._at]
-        self._at += 1
-        if key not in self._pending:
-            return None
-        del self._pending[key]
-        return self.topic.shelf.objects[key]
-
-    def close(self) -> None:
-        self._keys.clear()
-        self._pending.clear()
-
-
-class _Shelf(_Part):
-    """All objects of a topic, in the order in which they were made.
-
-    It begins without a look at any of them, so their number does not matter to others.
-    """
-
-    def __init__(self, topic: Topic) -> None:
-        super().__init__(topic)
-        shelf = topic.shelf
-        self._at: i64 = 0
-        self._stop: i64 = len(shelf.order)
-        self._early: set[int] = set()
-        """Places of objects that were told before their turn, or are not to be told."""
-        self._count: int = len(shelf.objects)
-        self._is_reading: bool = True
-        shelf.reader_count += 1
-
-    def count(self) -> int:
-        return self._count
-
-    def holds(self, key: bytes, entry: Entry | None) -> bool:
-        if entry is None or not self._is_reading:
-            return False
-        # One that was made meanwhile stands behind all of these.
-        return self._at <= entry.place < self._stop and int(entry.place) not in self._early
-
-    def skip(self, key: bytes, entry: Entry) -> None:
-        self._early.add(int(entry.place))
-
-    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        if not self._is_reading:
-            return 0
-        count = 0
-        for entry in self.topic.shelf.order[self._at : self._stop]:
-            if entry is None or int(entry.place) in self._early:
-                continue
-            if is_unwanted(self.topic, entry):
-                self._early.add(int(entry.place))
-                count += 1
-        return count
-
-    def is_over(self) -> bool:
-        return self._at >= self._stop
-
-    def advance(self) -> Entry | None:
-        entry = self.topic.shelf.order[self._at]
-        self._at += 1
-        if entry is None or (self._early and int(entry.place) in self._early):
-            return None
-        return entry
-
-    def close(self) -> None:
-        if self._is_reading:
-            self._is_reading = False
-            self.topic.shelf.reader_count -= 1
-            self._early.clear()

@@ -120,6 +120,8 @@ class Routing(Router):
             del self._groups[group][client.client_id]
             if not self._groups[group]:
                 del self._groups[group]
+        if member.is_waiting:
+            self.wait(member, is_over=True)
         if member.active_replay is not None:
             member.active_replay.cancel()
             self.replay_ended(member)
@@ -148,6 +150,17 @@ class Routing(Router):
         for topic in member.active_replay.topics:
             topic.forget_routes()
 
+    def wait(self, member: Membership, *, is_over: bool = False) -> None:
+        """Until its turn comes to be told what is there, a member hears of all objects whole."""
+        assert self._hub is not None
+        assert member.is_waiting == is_over
+        member.is_waiting = not is_over
+        member.client.waiting_count += -1 if is_over else 1
+        # An object may come from where it was to be told of to where the client hears of it.
+        for topic in self._hub.topics.values():
+            if topic.is_cached:
+                topic.forget_routes()
+
     def replay_ended(self, member: Membership) -> None:
         """A member was told all, or does not want it any more."""
         replay, member.active_replay = member.active_replay, None
@@ -161,7 +174,7 @@ class Routing(Router):
         self.remove_view(view.client, view.topic.name, view.number)
         at = (view.client.client_id, view.number)
         self._views.setdefault(view.topic.name, {})[at] = view
-        view.client.views[view.topic.name, view.number] = None
+        view.client.views[view.topic.name, view.number] = view.part_count
         view.client.interest_count += 1
         view.topic.forget_routes()
 
@@ -349,7 +362,7 @@ def _is_partial(pattern: str, own: str) -> bool:
 
 def _tells_of(member: Membership, topic: Topic) -> bool:
     replay = member.active_replay
-    return replay is not None and any(told is topic for told in replay.topics)
+    return replay is not None and replay.tells_of(topic)
 
 
 def _check(subject: str, topic: Topic) -> None:
@@ -377,7 +390,9 @@ def _may_join(client: Client, type_name: str) -> bool:
 def _is_simple(memberships: list[Membership], topic: Topic) -> bool:
     """Whether a frame on the lane is all it takes."""
     client = memberships[0].client
-    if any(member.active_replay is not None for member in memberships):
+    if any(_tells_of(member, topic) for member in memberships):
+        return False
+    if topic.is_cached and client.waiting_count:
         return False
     if all(member.is_conflating for member in memberships):
         return False

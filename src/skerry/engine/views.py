@@ -7,20 +7,24 @@ appears with all its fields; one that ceases to, or is removed, goes by a remove
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
-from skerry.codec.pieces import cut, split
+from skerry.codec.pieces import canonical_key, cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
 from skerry.engine.members import is_behind
+from skerry.engine.parts import Walk
 from skerry.engine.query import Query
 from skerry.engine.replay import Replay, Teller
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
-from skerry.limits import SELECT_SLICE_COUNT
 from skerry.protocol.access.header import Header, copy_header
 
 __all__ = ["Selection", "View"]
+
+_PARTS_PER_LOOK: Final = 8
+"""Parts of a condition that take as long to try as it takes to come to an object."""
 
 
 class View(Ear):
@@ -45,8 +49,8 @@ class View(Ear):
         self.active_replay: Replay | None = None
         self.is_closed = False
         """Whether the client does not want it any more."""
-        self._is_selecting = False
-        """Whether it is being found out what is in it, of which the client hears afterwards."""
+        self._walk: Walk | None = None
+        """By which it is found out what is in it; the client hears of that afterwards."""
         self._is_replacing = is_replacing
         """Whether the client may know objects of it by one of the same number before it."""
         self._hub = hub
@@ -56,27 +60,42 @@ class View(Ear):
         self._inside: set[bytes] = set()
         """Keys of the objects that the client sees."""
 
-    def begin_selection(self) -> list[bytes]:
-        """From now on the view only notes what is in it; gives the keys that are to be examined."""
-        self._is_selecting = True
-        return list(self.topic.shelf.objects)
+    @property
+    def part_count(self) -> int:
+        """Of how many parts its condition is."""
+        return self._query.part_count
 
-    def examine(self, keys: list[bytes]) -> None:
-        """See which of these objects are in the view, as far as they are still there."""
-        objects = self.topic.shelf.objects
-        for key in keys:
-            entry = objects.get(key)
+    def begin_selection(self) -> None:
+        """From now on the view only notes what is in it, until all objects were examined."""
+        self._walk = Walk(self.topic.shelf)
+
+    def examine_slice(self) -> list[bytes] | None:
+        """See which of the next objects are in the view, as many as its client may look at.
+
+        When all were examined it gives the keys of those in it: the view is to tell of them now.
+        """
+        walk, lane, plan = self._walk, self.client.lane, self.topic.plan
+        assert walk is not None
+        cost = 1 + self.part_count // _PARTS_PER_LOOK
+        while not walk.is_over():
+            if lane.looks <= 0:
+                return None
+            lane.looks -= cost
+            entry = walk.advance()
             if entry is not None and self._is_wanted(entry):
-                self._inside.add(key)
-
-    def end_selection(self) -> list[bytes]:
-        """The keys of all objects that are in the view, which is to tell of them now."""
-        self._is_selecting = False
+                self._inside.add(canonical_key(plan, split(plan, entry.payload, 0)))
+        self._end_selection()
         return list(self._inside)
+
+    def _end_selection(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+            self._walk = None
 
     def close(self) -> None:
         """The client does not want it any more."""
         self.is_closed = True
+        self._end_selection()
         if self.active_replay is not None:
             self.active_replay.cancel()
 
@@ -88,7 +107,7 @@ class View(Ear):
             if entry is None or self._may_see(entry.subject):
                 continue
             is_told = replay is None or not replay.holds(self.topic, key, entry)
-            if self._is_selecting or not is_told:
+            if self._walk is not None or not is_told:
                 self._inside.discard(key)
         if replay is not None:
             replay.leave_out(lambda _, entry: not self._may_see(entry.subject))
@@ -102,7 +121,7 @@ class View(Ear):
             self._hear_message(news)
             return
         key, now_s = news.key(), news.header.server_sent_time
-        if self._is_selecting:
+        if self._walk is not None:
             self._note(news, key, now_s)
             return
         # Before anything else, since a replay must know of each object that it is still to tell.
@@ -254,8 +273,7 @@ class Selection:
     def __init__(self, view: View, finish: Callable[[float], None]) -> None:
         self._view = view
         self._finish = finish
-        self._keys = view.begin_selection()
-        self._at = 0
+        view.begin_selection()
         self._replay: Replay | None = None
 
     def step(self, now_s: float) -> bool:
@@ -266,13 +284,11 @@ class Selection:
                 # Told all the same: who counts the answers must not miss one.
                 self._finish(now_s)
                 return True
-            start, self._at = self._at, self._at + SELECT_SLICE_COUNT
-            view.examine(self._keys[start : self._at])
-            if self._at < len(self._keys):
+            keys = view.examine_slice()
+            if keys is None:
                 return False
-            self._keys.clear()
-            wanted = [(view.topic, view.end_selection())]
-            self._replay = view.active_replay = Replay(view.teller, wanted, self._end)
+            self._replay = Replay(view.teller, [(view.topic, keys)], self._end)
+            view.active_replay = self._replay
         return self._replay.step(now_s)
 
     def _end(self, now_s: float) -> None:
@@ -284,7 +300,7 @@ class _ViewTeller(Teller):
     """Tells the objects that are in a view."""
 
     def __init__(self, view: View) -> None:
-        super().__init__()
+        super().__init__(view.client.lane)
         self._view = view
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:

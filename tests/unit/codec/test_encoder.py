@@ -240,6 +240,16 @@ def test_equal_types_of_another_origin_serve_as_well(same: Same, types: TypeSet)
     assert one(same, types, "inners", [twins.Inner()]) == "81a0"
 
 
+@pytest.mark.parametrize("value", ["", " = 0", " = 7", " = -1"])
+def test_an_element_travels_by_its_tag_whatever_its_value(same: Same, value: str) -> None:
+    made = define_types(
+        f"enum State {{ 1: on = 5, 9: off{value} }} struct Lamp {{ 1: [key] State state; }}"
+    )
+    lamp = made.Lamp(state=made.State.off)
+    assert encoded(same, lamp).hex() == "a10109"
+    assert made.Lamp.decode(bytes.fromhex("a10109")) == lamp
+
+
 def test_types_of_equal_names_alone_do_not_serve(same: Same, types: TypeSet) -> None:
     others = define_types(
         "enum Color { 1: red, 2: verde, 3: blue } struct Inner { 1: bool flag; 2: string label; }"

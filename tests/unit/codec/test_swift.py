@@ -623,8 +623,8 @@ def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
     rests = [frame[14:15] for frame in frames_in(waiting.take())]
     assert rests == [b"R", b"R", b"S", b"R"]
     waiting.forget_subjects()
-    for subject in ("/a", "/b", None, ()):
-        assert waiting.put_bytes(subject, b"x", 2.5) == -1, "it is asked for again"
+    for forgotten in ("/a", "/b", None, ()):
+        assert waiting.put_bytes(forgotten, b"x", 2.5) == -1, "it is asked for again"
 
 
 def frames_in(data: bytes) -> list[bytes]:

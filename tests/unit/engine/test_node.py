@@ -828,7 +828,7 @@ def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
     make_harbour: Callable[..., Harbour],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("skerry.engine.services.REPLAY_SORTED_COUNT_MAX", listed_count_max)
+    monkeypatch.setattr("skerry.engine.joining.REPLAY_SORTED_COUNT_MAX", listed_count_max)
     harbour = make_harbour()
     seer, maker = harbour.guest("seer"), harbour.guest("maker")
     for number in range(6):
@@ -901,11 +901,11 @@ def test_what_waits_for_a_slow_client_is_not_told_when_it_is_hidden_meanwhile(
 
 
 def test_what_was_found_for_a_view_is_not_told_when_it_is_hidden_meanwhile(
-    make_harbour: Callable[..., Harbour], monkeypatch: pytest.MonkeyPatch
+    make_harbour: Callable[..., Harbour],
 ) -> None:
-    monkeypatch.setattr("skerry.engine.views.SELECT_SLICE_COUNT", 2)
     harbour = make_harbour()
     seer, maker = harbour.guest("seer"), harbour.guest("maker")
+    harbour.node._by_id[seer.client_id].lane.look_count_max = 2
     for number in range(6):
         maker.post(Boat(id=number), subject=f"/hidden/{number}")
     maker.publish(Boat(id=6))

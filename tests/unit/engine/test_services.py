@@ -18,14 +18,12 @@ from skerry.engine.admission import (
 )
 from skerry.engine.persistence import Journal
 from skerry.errors import LocalProtocolError
-from skerry.limits import SET_ASIDE_BYTES_MAX
-from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 
 if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Guest, Harbour
+    from tests.unit.engine.conftest import Harbour
 
 TYPES = skerry.define_types(
     """
@@ -38,8 +36,6 @@ TYPES = skerry.define_types(
     """
 )
 Boat, Car, Log, Shout = TYPES.Boat, TYPES.Car, TYPES.Log, TYPES.Shout
-JOIN = internal_class("DotsMemberEvent")["join"]
-KILL = internal_class("DotsMemberEvent")["kill"]
 Rule: Any = internal_class("DotsAuthentication")
 Network: Any = internal_class("DotsNetwork")
 Policy: Any = internal_class("DotsAuthenticationPolicy")
@@ -49,160 +45,6 @@ ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
 def admission(*rules: PermissionRule, **limits: Any) -> Admission:
     config = AdmissionConfig(permission=rules, limits=ClientLimits(**limits))
     return Admission(config, rng=Random(1))
-
-
-# -- joining and leaving
-
-
-def test_a_join_twice_is_answered_twice_and_heard_once(harbour: Harbour) -> None:
-    guest, maker = harbour.guest(), harbour.guest("maker")
-    maker.publish(Boat(id=1))
-    guest.join("Boat")
-    guest.join("Boat")
-    assert guest.counts_down("Boat") == [0, 0]
-    assert len(guest.messages("DotsCacheInfo")) == 2
-    guest.forget()
-    maker.publish(Boat(id=2))
-    assert [boat.id for boat in guest.objects(Boat)] == [2]
-
-
-def test_a_type_may_be_joined_before_anybody_knows_it(harbour: Harbour) -> None:
-    guest, maker = harbour.guest(), harbour.guest("maker")
-    guest.join("Boat")
-    assert guest.heard == []
-    maker.publish(Boat(id=1))
-    assert [boat.id for boat in guest.objects(Boat)] == [1]
-
-
-def test_to_kill_means_nothing(harbour: Harbour) -> None:
-    guest, maker = harbour.guest(), harbour.guest("maker")
-    guest.join("Boat")
-    guest.send("DotsMember", groupName="Boat", event=KILL)
-    maker.publish(Boat(id=1))
-    assert not guest.is_cut
-    assert [boat.id for boat in guest.objects(Boat)] == [1]
-
-
-@pytest.mark.parametrize("fields", [{}, {"groupName": "Boat"}, {"event": JOIN}])
-def test_a_member_without_group_or_event_is_cut(fields: dict[str, Any], harbour: Harbour) -> None:
-    guest, other = harbour.guest(), harbour.guest("other")
-    guest.send("DotsMember", **fields)
-    assert guest.is_cut
-    assert guest.fault == "DotsMember: without groupName or event"
-    assert not other.is_cut
-
-
-def test_joins_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=admission(join_count_max=2))
-    guest, plain = harbour.guest(), harbour.plain()
-    for each in (guest, plain):
-        each.join("Boat")
-        each.join("/boats/*")
-        each.join("Boat")
-        assert not each.is_cut
-        each.join("Car")
-    assert guest.refusals() == [("subscribe", "Car: 2 groups joined already")]
-    assert plain.is_cut
-    assert plain.fault == "subscribe: Car: 2 groups joined already"
-    guest.leave("Boat")
-    guest.join("Car")
-    assert len(guest.refusals()) == 1
-    harbour.check()
-
-
-def test_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=admission(view_count_max=2))
-    guest = harbour.guest()
-    guest.describe(Boat)
-    guest.open_view(Boat, 1, where="id > 1")
-    guest.open_view(Boat, 2, where="id > 2")
-    guest.open_view(Boat, 2, where="id > 3")
-    assert guest.refusals() == []
-    guest.open_view(Boat, 3, where="id > 3")
-    assert guest.refusals() == [("subscribe", "Boat: 2 filtered subscriptions already")]
-    guest.leave("Boat", subscription_id=1)
-    guest.open_view(Boat, 3, where="id > 3")
-    assert len(guest.refusals()) == 1
-    harbour.check()
-
-
-# -- describing
-
-
-def test_described_types_are_bounded_and_the_same_again_costs_nothing(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=admission(type_count_max=2))
-    guest, plain = harbour.guest(), harbour.plain()
-    for each in (guest, plain):
-        each.describe(Car)
-        each.describe(Log)
-        again = describe(Car.descriptor)
-        each.connection.send_message(again, 0.0)
-        harbour.pump()
-        assert not each.is_cut
-        each.describe(Shout)
-    assert guest.refusals() == [("describe", "2 types described already")]
-    assert plain.is_cut
-    harbour.check()
-
-
-def test_who_follows_descriptions_hears_of_new_types_twice(harbour: Harbour) -> None:
-    follower, maker = harbour.guest("follower"), harbour.guest("maker")
-    for group in ("StructDescriptorData", "EnumDescriptorData"):
-        follower.join(group)
-    maker.describe(Boat)
-    told = []
-    for item in follower.heard:
-        name = internal_class(item.header.type_name).decode(item.payload).name
-        told.append((name, int(item.header.sender)))
-    one = maker.client_id
-    assert told == [
-        ("Kind", -1),
-        ("Kind", one),
-        ("Place", -1),
-        ("Place", one),
-        ("Boat", -1),
-        ("Boat", one),
-    ]
-
-
-def describe_raw(guest: Guest, **fields: Any) -> None:
-    guest.send("StructDescriptorData", **fields)
-
-
-def test_a_description_with_an_unknown_part_harms_only_its_sender(harbour: Harbour) -> None:
-    guest, other = harbour.guest(), harbour.guest("other")
-    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Nowhere")
-    describe_raw(guest, name="Thing", properties=[part])
-    assert guest.is_cut
-    assert "Nowhere" in guest.fault
-    assert "Thing" not in harbour.node.registry
-    assert not other.is_cut
-
-
-def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour) -> None:
-    guest, maker = harbour.guest(), harbour.guest("maker")
-    maker.describe(Boat)
-    maker.describe(Car)
-    maker.describe(Shout)
-
-    def described() -> list[str]:
-        names = ("StructDescriptorData", "EnumDescriptorData")
-        items = [item for item in guest.heard if item.header.type_name in names]
-        found = [internal_class(i.header.type_name).decode(i.payload).name for i in items]
-        assert guest.messages("DotsCacheInfo")[-1].endDescriptorRequest is True
-        guest.forget()
-        return found
-
-    guest.send("DotsDescriptorRequest", whitelist=["Car", "Boat"], blacklist=["Boat"])
-    assert described() == ["Car"]
-    guest.send("DotsDescriptorRequest", whitelist=["Boat"])
-    assert described() == ["Kind", "Place", "Boat"]
-    guest.send("DotsDescriptorRequest", whitelist=[])
-    assert described() == ["Shout"]
-    guest.send("DotsDescriptorRequest")
-    assert described() == []
 
 
 # -- echo
@@ -437,76 +279,6 @@ def test_an_object_without_its_key_is_a_fault_whoever_sends_it(guarded: Harbour)
     assert low.fault == "Boat: the key is not complete"
 
 
-def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:
-    squatter = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
-    stranger, guest = harbour.guest("stranger", origin=ELSEWHERE), harbour.guest()
-    stranger.describe(squatter)
-    assert "Boat" not in harbour.node.registry
-    guest.publish(Boat(id=1))
-    assert guest.refusals() == []
-    assert harbour.node.registry["Boat"] == Boat.descriptor
-    assert harbour.node.statistics().conflict_count == 0
-    stranger.publish(squatter(id="x"))
-    assert stranger.refusals() == [("publish", "Boat: not permitted")]
-
-
-def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour) -> None:
-    low, high = guarded.guest("low"), guarded.guest("high")
-    high.publish(Boat(id=1), Car(id=1), Log(id=1))
-    low.send("DotsDescriptorRequest")
-    described = [message.name for message in low.messages("StructDescriptorData")]
-    assert described == ["Place", "Boat", "Car"]
-
-
-def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour) -> None:
-    low, watcher = guarded.guest("low"), guarded.guest("high")
-    watcher.join("StructDescriptorData")
-    low.connection.describe(Boat.descriptor, 0.0)
-    low.connection.describe(Log.descriptor, 0.0)
-    guarded.pump()
-    registry = guarded.node.registry
-    assert [name in registry for name in ("Kind", "Place", "Boat", "Log")] == [True] * 3 + [False]
-    names = {message.name for message in watcher.messages("StructDescriptorData")}
-    assert names == {"Place", "Boat"}
-    low.publish(Boat(id=1, place=TYPES.Place(lat=1.0, kind=TYPES.Kind.cargo)))
-    assert low.refusals() == []
-    assert len(guarded.cached(Boat)) == 1
-
-
-def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    harbour = make_harbour(admission=admission(*RULES))
-    low, high = harbour.guest("low"), harbour.guest("high")
-    describe_struct, field = (
-        internal_class("StructDescriptorData"),
-        internal_class("StructPropertyData"),
-    )
-    for number in range(900):
-        used = f"P{number - 1}" if number else "bool"
-        part = field(name="x", tag=1, isKey=False, type=used)
-        low.connection.send_message(describe_struct(name=f"P{number}", properties=[part]), 0.0)
-    part = field(name="x", tag=1, isKey=False, type="vector<P899>")
-    low.send("StructDescriptorData", name="Boat", properties=[part])
-    assert low.is_cut
-    assert "deep" in low.fault
-    assert not high.is_cut
-
-
-def test_descriptions_that_are_set_aside_are_bounded(guarded: Harbour) -> None:
-    low, plain = guarded.guest("low"), guarded.plain("plain")
-    field = internal_class("StructPropertyData")
-    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 4), tag=1, isKey=True, type="bool")
-    for guest in (low, plain):
-        for number in range(3):
-            guest.send("StructDescriptorData", name=f"T{number}", properties=[long])
-        assert not guest.is_cut
-        assert guest.refusals() == []
-        guest.send("StructDescriptorData", name="T3", properties=[long])
-    assert low.refusals() == [("describe", "T3: not permitted")]
-    assert plain.is_cut
-
-
 def test_everybody_may_say_of_itself_that_it_runs(guarded: Harbour) -> None:
     low = guarded.guest("low")
     client = internal_class("DotsClient")
@@ -635,62 +407,6 @@ def test_a_node_without_random_numbers_takes_no_rule_with_a_secret(harbour: Harb
     assert harbour.cached(Rule) == [rule(accept=True)]
 
 
-def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
-    watcher, plain = harbour.guest("watcher"), harbour.plain("watching")
-    for guest in (watcher, plain):
-        guest.join("SkerryConflict")
-    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
-    harbour.guest("first").describe(Boat)
-    harbour.guest("second").describe(other)
-    harbour.guest("third").describe(other)
-    late = harbour.guest("late")
-    late.join("SkerryConflict")
-    for guest in (watcher, late):
-        told = guest.messages("SkerryConflict")[-1]
-        assert told.typeName == "Boat"
-        assert "(first)" in told.known
-        assert "(third)" in told.offered
-        assert told.difference == (
-            "only in one of them: field 2: string name and field 2: int32 name"
-        )
-    # Other hosts' programs do not know the type, and are not described it.
-    plain.join("SkerryConflict")
-    plain.join("/...")
-    assert plain.messages("SkerryConflict") == []
-
-
-def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(extensions=False)
-    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
-    harbour.plain("first").describe(Boat)
-    harbour.plain("second").describe(other)
-    assert harbour.node.statistics().conflict_count == 1
-    assert harbour.node.cache.count("SkerryConflict") == 0
-
-
-@pytest.mark.parametrize(
-    ("pattern", "found"),
-    [
-        ("/Berth/7/*", [(7, "a"), (7, "b")]),
-        ("/Berth/*/b", [(7, "b"), (8, "b")]),
-        ("/Berth/7/b", [(7, "b")]),
-        ("/*/8/...", [(8, "b")]),
-        ("/Berth/07/b", []),
-        ("/Berth/7/b/...", []),
-        ("/away/*", [(9, "a")]),
-    ],
-)
-def test_a_pattern_finds_what_it_selects_of_a_type(
-    pattern: str, found: list[tuple[int, str]], harbour: Harbour
-) -> None:
-    cls = skerry.define_types("struct Berth { 1: [key] uint32 pier; 2: [key] string name; }").Berth
-    maker, guest = harbour.guest("maker"), harbour.guest("guest")
-    maker.publish(*(cls(pier=pier, name=name) for pier, name in [(7, "a"), (7, "b"), (8, "b")]))
-    maker.publish(cls(pier=9, name="a"), subject="/away/a")
-    guest.join(pattern)
-    assert [(berth.pier, berth.name) for berth in guest.objects(cls)] == found
-
-
 @pytest.mark.parametrize("is_remove", [False, True])
 def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
     reader, forger = harbour.guest("reader"), harbour.guest("forger")
@@ -723,34 +439,6 @@ def test_what_a_node_says_of_itself_nobody_else_says(
     forger.publish(internal_class(name)(**fields))
     assert forger.is_cut
     assert "only a node says this" in forger.fault
-
-
-def test_a_description_that_is_set_aside_again_takes_the_place_of_the_former(
-    guarded: Harbour,
-) -> None:
-    low = guarded.guest("low")
-    field = internal_class("StructPropertyData")
-    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 2), tag=1, isKey=True, type="bool")
-    for _ in range(3):
-        low.send("StructDescriptorData", name="T0", properties=[long])
-    assert low.refusals() == []
-    low.send("StructDescriptorData", name="T1", properties=[long])
-    assert low.refusals() == [("describe", "T1: not permitted")]
-
-
-def test_a_description_that_is_refused_is_not_counted(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=admission(*RULES, type_count_max=2))
-    low = harbour.guest("low")
-    field = internal_class("StructPropertyData")
-    long = field(name="x" * SET_ASIDE_BYTES_MAX, tag=1, isKey=True, type="bool")
-    for _ in range(3):
-        low.send("StructDescriptorData", name="T0", properties=[long])
-    assert low.refusals() == [("describe", "T0: not permitted")] * 3
-    low.forget()
-    for number in range(3):
-        low.send("StructDescriptorData", name=f"T{number}", properties=[])
-    assert low.refusals() == [("describe", "2 types described already")]
-    harbour.check()
 
 
 def test_what_is_for_the_node_comes_under_no_subject_where_a_client_may_not_publish(

@@ -69,6 +69,18 @@ def test_an_object_enters_whole_changes_and_leaves_by_its_key(maker: Guest, read
     assert item.header.sender == maker.client_id
 
 
+def test_an_update_that_does_not_carry_the_tested_property_stays_in_the_view(
+    maker: Guest, reader: Guest
+) -> None:
+    maker.publish(Boat(id=1, name="a", speed=11), Boat(id=2, name="a", speed=9))
+    for name in ("b", "c"):
+        maker.publish(Boat(id=1, name=name), Boat(id=2, name=name))
+    assert told(reader) == [(1, 0b1110, 0), (1, 0b110, 0), (1, 0b110, 0)]
+    assert list(reader.sees(Boat, 5).values()) == [Boat(id=1, name="c", speed=11)]
+    maker.publish(Boat(id=1, name="d"), only=["name", "speed"])
+    assert told(reader)[3:] == [(1, 0b10, 1)], "one that clears it does not"
+
+
 def test_an_object_that_is_removed_leaves(maker: Guest, reader: Guest) -> None:
     maker.publish(Boat(id=1, speed=11))
     maker.remove(Boat(id=1))

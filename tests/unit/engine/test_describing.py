@@ -1,0 +1,279 @@
+"""What clients say and ask about types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import skerry
+from skerry.engine.admission import (
+    Admission,
+    AdmissionConfig,
+    ClientLimits,
+    Origin,
+    PermissionRule,
+)
+from skerry.limits import SET_ASIDE_BYTES_MAX
+from skerry.objects.descriptors import describe
+from skerry.objects.internal import internal_class
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    enum Kind { 1: cargo, 2: tanker }
+    struct Place [substruct_only] { 1: float64 lat; 2: Kind kind; }
+    struct Boat { 1: [key] uint32 id; 2: string name; 3: Place place; }
+    struct Car { 1: [key] uint32 id; }
+    struct Log [persistent] { 1: [key] uint32 id; 2: string text; }
+    struct Shout [cached=false] { 1: string text; }
+    """
+)
+Boat, Car, Log, Shout = TYPES.Boat, TYPES.Car, TYPES.Log, TYPES.Shout
+Rule: Any = internal_class("DotsAuthentication")
+Network: Any = internal_class("DotsNetwork")
+Policy: Any = internal_class("DotsAuthenticationPolicy")
+ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
+
+
+def admission(*rules: PermissionRule, **limits: Any) -> Admission:
+    config = AdmissionConfig(permission=rules, limits=ClientLimits(**limits))
+    return Admission(config, rng=Random(1))
+
+
+RULES = (
+    PermissionRule(verbs=("publish", "remove"), subjects=("Boat", "/mine/..."), client="low"),
+    PermissionRule(verbs=("subscribe",), subjects=("Boat", "Car"), client="low"),
+    PermissionRule(verbs=("all",), client="high*"),
+)
+
+
+@pytest.fixture
+def guarded(make_harbour: Callable[..., Harbour]) -> Any:
+    harbour = make_harbour(admission=admission(*RULES))
+    yield harbour
+    harbour.check()
+
+
+def test_described_types_are_bounded_and_the_same_again_costs_nothing(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=admission(type_count_max=2))
+    guest, plain = harbour.guest(), harbour.plain()
+    for each in (guest, plain):
+        each.describe(Car)
+        each.describe(Log)
+        again = describe(Car.descriptor)
+        each.connection.send_message(again, 0.0)
+        harbour.pump()
+        assert not each.is_cut
+        each.describe(Shout)
+    assert guest.refusals() == [("describe", "2 types described already")]
+    assert plain.is_cut
+    harbour.check()
+
+
+def test_who_follows_descriptions_hears_of_new_types_twice(harbour: Harbour) -> None:
+    follower, maker = harbour.guest("follower"), harbour.guest("maker")
+    for group in ("StructDescriptorData", "EnumDescriptorData"):
+        follower.join(group)
+    maker.describe(Boat)
+    told = []
+    for item in follower.heard:
+        name = internal_class(item.header.type_name).decode(item.payload).name
+        told.append((name, int(item.header.sender)))
+    one = maker.client_id
+    assert told == [
+        ("Kind", -1),
+        ("Kind", one),
+        ("Place", -1),
+        ("Place", one),
+        ("Boat", -1),
+        ("Boat", one),
+    ]
+
+
+def describe_raw(guest: Guest, **fields: Any) -> None:
+    guest.send("StructDescriptorData", **fields)
+
+
+def test_a_description_with_an_unknown_part_harms_only_its_sender(harbour: Harbour) -> None:
+    guest, other = harbour.guest(), harbour.guest("other")
+    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Nowhere")
+    describe_raw(guest, name="Thing", properties=[part])
+    assert guest.is_cut
+    assert "Nowhere" in guest.fault
+    assert "Thing" not in harbour.node.registry
+    assert not other.is_cut
+
+
+def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour) -> None:
+    guest, maker = harbour.guest(), harbour.guest("maker")
+    maker.describe(Boat)
+    maker.describe(Car)
+    maker.describe(Shout)
+
+    def described() -> list[str]:
+        names = ("StructDescriptorData", "EnumDescriptorData")
+        items = [item for item in guest.heard if item.header.type_name in names]
+        found = [internal_class(i.header.type_name).decode(i.payload).name for i in items]
+        assert guest.messages("DotsCacheInfo")[-1].endDescriptorRequest is True
+        guest.forget()
+        return found
+
+    guest.send("DotsDescriptorRequest", whitelist=["Car", "Boat"], blacklist=["Boat"])
+    assert described() == ["Car"]
+    guest.send("DotsDescriptorRequest", whitelist=["Boat"])
+    assert described() == ["Kind", "Place", "Boat"]
+    guest.send("DotsDescriptorRequest", whitelist=[])
+    assert described() == ["Shout"]
+    guest.send("DotsDescriptorRequest")
+    assert described() == []
+
+
+def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:
+    squatter = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
+    stranger, guest = harbour.guest("stranger", origin=ELSEWHERE), harbour.guest()
+    stranger.describe(squatter)
+    assert "Boat" not in harbour.node.registry
+    guest.publish(Boat(id=1))
+    assert guest.refusals() == []
+    assert harbour.node.registry["Boat"] == Boat.descriptor
+    assert harbour.node.statistics().conflict_count == 0
+    stranger.publish(squatter(id="x"))
+    assert stranger.refusals() == [("publish", "Boat: not permitted")]
+
+
+def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour) -> None:
+    low, high = guarded.guest("low"), guarded.guest("high")
+    high.publish(Boat(id=1), Car(id=1), Log(id=1))
+    low.send("DotsDescriptorRequest")
+    described = [message.name for message in low.messages("StructDescriptorData")]
+    assert described == ["Place", "Boat", "Car"]
+
+
+def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour) -> None:
+    low, watcher = guarded.guest("low"), guarded.guest("high")
+    watcher.join("StructDescriptorData")
+    low.connection.describe(Boat.descriptor, 0.0)
+    low.connection.describe(Log.descriptor, 0.0)
+    guarded.pump()
+    registry = guarded.node.registry
+    assert [name in registry for name in ("Kind", "Place", "Boat", "Log")] == [True] * 3 + [False]
+    names = {message.name for message in watcher.messages("StructDescriptorData")}
+    assert names == {"Place", "Boat"}
+    low.publish(Boat(id=1, place=TYPES.Place(lat=1.0, kind=TYPES.Kind.cargo)))
+    assert low.refusals() == []
+    assert len(guarded.cached(Boat)) == 1
+
+
+def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=admission(*RULES))
+    low, high = harbour.guest("low"), harbour.guest("high")
+    describe_struct, field = (
+        internal_class("StructDescriptorData"),
+        internal_class("StructPropertyData"),
+    )
+    for number in range(900):
+        used = f"P{number - 1}" if number else "bool"
+        part = field(name="x", tag=1, isKey=False, type=used)
+        low.connection.send_message(describe_struct(name=f"P{number}", properties=[part]), 0.0)
+    part = field(name="x", tag=1, isKey=False, type="vector<P899>")
+    low.send("StructDescriptorData", name="Boat", properties=[part])
+    assert low.is_cut
+    assert "deep" in low.fault
+    assert not high.is_cut
+
+
+def test_descriptions_that_are_set_aside_are_bounded(guarded: Harbour) -> None:
+    low, plain = guarded.guest("low"), guarded.plain("plain")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 4), tag=1, isKey=True, type="bool")
+    for guest in (low, plain):
+        for number in range(3):
+            guest.send("StructDescriptorData", name=f"T{number}", properties=[long])
+        assert not guest.is_cut
+        assert guest.refusals() == []
+        guest.send("StructDescriptorData", name="T3", properties=[long])
+    assert low.refusals() == [("describe", "T3: not permitted")]
+    assert plain.is_cut
+
+
+def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
+    watcher, plain = harbour.guest("watcher"), harbour.plain("watching")
+    for guest in (watcher, plain):
+        guest.join("SkerryConflict")
+    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
+    harbour.guest("first").describe(Boat)
+    harbour.guest("second").describe(other)
+    harbour.guest("third").describe(other)
+    late = harbour.guest("late")
+    late.join("SkerryConflict")
+    for guest in (watcher, late):
+        told = guest.messages("SkerryConflict")[-1]
+        assert told.typeName == "Boat"
+        assert "(first)" in told.known
+        assert "(third)" in told.offered
+        assert told.difference == (
+            "only in one of them: field 2: string name and field 2: int32 name"
+        )
+    # Other hosts' programs do not know the type, and are not described it.
+    plain.join("SkerryConflict")
+    plain.join("/...")
+    assert plain.messages("SkerryConflict") == []
+
+
+def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(extensions=False)
+    other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
+    harbour.plain("first").describe(Boat)
+    harbour.plain("second").describe(other)
+    assert harbour.node.statistics().conflict_count == 1
+    assert harbour.node.cache.count("SkerryConflict") == 0
+
+
+def test_a_description_that_is_set_aside_again_takes_the_place_of_the_former(
+    guarded: Harbour,
+) -> None:
+    low = guarded.guest("low")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 2), tag=1, isKey=True, type="bool")
+    for _ in range(3):
+        low.send("StructDescriptorData", name="T0", properties=[long])
+    assert low.refusals() == []
+    low.send("StructDescriptorData", name="T1", properties=[long])
+    assert low.refusals() == [("describe", "T1: not permitted")]
+
+
+def test_a_description_that_is_refused_is_not_counted(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=admission(*RULES, type_count_max=2))
+    low = harbour.guest("low")
+    field = internal_class("StructPropertyData")
+    long = field(name="x" * SET_ASIDE_BYTES_MAX, tag=1, isKey=True, type="bool")
+    for _ in range(3):
+        low.send("StructDescriptorData", name="T0", properties=[long])
+    assert low.refusals() == [("describe", "T0: not permitted")] * 3
+    low.forget()
+    for number in range(3):
+        low.send("StructDescriptorData", name=f"T{number}", properties=[])
+    assert low.refusals() == [("describe", "2 types described already")]
+    harbour.check()
+
+
+def test_values_of_elements_are_described_as_they_were_written(harbour: Harbour) -> None:
+    made = skerry.define_types(
+        "enum State { 1: on = 5, 9: off = 0, 10: lost = -1 } struct Lamp { 1: [key] State state; }"
+    )
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    reader.join("Lamp")
+    maker.publish(made.Lamp(state=made.State.off))
+    (state,) = reader.messages("EnumDescriptorData")
+    told = [(each.tag, each.name, each.enum_value) for each in state.elements]
+    assert told == [(1, "on", 5), (9, "off", 0), (10, "lost", -1)]
+    assert reader.objects(made.Lamp) == [made.Lamp(state=made.State.off)]
