@@ -320,8 +320,9 @@ SWEEP_SLICE_COUNT: Final = 500
 milliseconds."""
 
 REPLAY_SORTED_COUNT_MAX: Final = 10_000
-"""Objects of a type that are told or cleared in the order of their keys. Sorting a million keys
-would hold everybody up for a second, and nobody may rely on the order."""
+"""Objects that are told or cleared in the order of their keys: of a type, or of all types that
+a pattern selects. Sorting a million keys would hold everybody up for a second, and nobody may rely
+on the order."""
 
 SHELF_HOLE_COUNT_MAX: Final = 1024
 """Places of objects that are gone, besides as many as there are objects, before the others move up:

@@ -54,6 +54,8 @@ def run(minutes: float) -> dict[str, Any]:
             violations += [f"seed {seed}: {fault}" for fault in found]
             kills += deaths
             trials += 1
+            if trials % 10 == 0:
+                print(f"  {trials} trials, {kills} kills, {len(violations)} faults", flush=True)
     finally:
         spark.stop()
     return {
