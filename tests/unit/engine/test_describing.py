@@ -34,9 +34,6 @@ TYPES = skerry.define_types(
     """
 )
 Boat, Car, Log, Shout = TYPES.Boat, TYPES.Car, TYPES.Log, TYPES.Shout
-Rule: Any = internal_class("DotsAuthentication")
-Network: Any = internal_class("DotsNetwork")
-Policy: Any = internal_class("DotsAuthenticationPolicy")
 ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
 
 
