@@ -11,6 +11,7 @@ __all__ = [
     "CARRIER_CONFLICT_COUNT_MAX",
     "CARRIER_SUBJECT_COUNT_MAX",
     "CARRIER_WAITING_BYTES_MAX",
+    "CLAIM_COUNT_MAX",
     "CLIENT_NAME_CHAR_COUNT_MAX",
     "CONFIG_BYTES_MAX",
     "CONFIG_TABLE_COUNT_MAX",
@@ -43,6 +44,7 @@ __all__ = [
     "GROUP_COUNT_MAX",
     "GROUP_KEY_COUNT_MAX",
     "GUESS_WORK_MAX",
+    "HANDLER_NAME_BYTES_MAX",
     "HEADER_BYTES_MAX",
     "HOUSEHOLD_COUNT_MAX",
     "HTTP_CONNECTION_COUNT_MAX",
@@ -86,6 +88,9 @@ __all__ = [
     "RENAME_WORK_MAX",
     "REPLAY_SLICE_BYTES",
     "REPLAY_SORTED_COUNT_MAX",
+    "REQUEST_COUNT_MAX",
+    "REQUEST_TIMEOUT_S_MAX",
+    "REQUEST_WINDOW_COUNT",
     "RIGHTS_COUNT_MAX",
     "RIGHTS_MEMO_COUNT_MAX",
     "ROUTE_MEMO_COUNT_MAX",
@@ -302,6 +307,25 @@ CONFLATED_COUNT_MAX: Final = 1_000_000
 
 REPLAY_SLICE_BYTES: Final = 64 * 1024
 """Bytes of cached objects that a client is told before others have their turn: a millisecond."""
+
+CLAIM_COUNT_MAX: Final = 4096
+"""Claims of one client to objects and requests. When it is gone all of them go in one turn, some
+ten milliseconds; who owns more owns all objects of a type."""
+
+HANDLER_NAME_BYTES_MAX: Final = 200
+"""Name under which a program answers requests. It is a level of a subject, in which each byte may
+take three characters, and people read it."""
+
+REQUEST_COUNT_MAX: Final = 1000
+"""Requests of one client without an answer. Who asks faster than others answer is told so, before
+the waiting takes longer than anybody waits."""
+
+REQUEST_TIMEOUT_S_MAX: Final = 3600.0
+"""How long a client may wait for an answer. What takes longer is published when it is done."""
+
+REQUEST_WINDOW_COUNT: Final = 10
+"""Requests that are given to a program before it has answered the first of them. The rest waits at
+the node, from where it can go to another when that one is gone."""
 
 OWED_COUNT_MAX: Final = 10_000
 """Questions of one client, such as echoes, that wait for their answer behind a replay or for the

@@ -30,7 +30,7 @@ def fuzz() -> Any:
 
 @pytest.mark.parametrize("seed", range(6))
 def test_strangers_harm_nobody(fuzz: Any, seed: int) -> None:
-    assert fuzz.run_seed(seed, fuzz.read_sessions(fuzz.GOLDEN)) is None
+    assert fuzz.run_seed(seed, fuzz.all_sessions()) is None
 
 
 class Stumbles(NodeCore):
@@ -68,6 +68,6 @@ class Garbles(NodeCore):
     [(Stumbles, "ValueError came out"), (Drops, "reports"), (Garbles, "Error came out")],
 )
 def test_a_node_that_is_harmed_is_found(fuzz: Any, kind: type[NodeCore], words: str) -> None:
-    sessions = fuzz.read_sessions(fuzz.GOLDEN)
+    sessions = fuzz.all_sessions()
     faults = [fuzz.run_seed(seed, sessions, core_class=kind) for seed in range(5)]
     assert any(fault is not None and words in fault for fault in faults), faults

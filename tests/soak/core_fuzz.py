@@ -23,6 +23,7 @@ from skerry.engine.node import NodeCore
 from skerry.protocol.access.json import JsonWire, cut_messages
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
+from skerry.testing.our_sessions import our_sessions
 from skerry.testing.sessions import Session, mutated_session, read_sessions
 
 MINUTES = 2.0
@@ -46,7 +47,7 @@ def run(minutes: float) -> dict[str, Any]:
     """Seeds until the time is over."""
     stop_s = time.monotonic() + minutes * 60
     first_seed = time.time_ns() % 1_000_000_000
-    sessions = read_sessions(GOLDEN)
+    sessions = all_sessions()
     violations: list[str] = []
     seeds = 0
     while seeds == 0 or (time.monotonic() < stop_s and len(violations) < VIOLATIONS_MAX):
@@ -59,6 +60,11 @@ def run(minutes: float) -> dict[str, Any]:
         "inputs": seeds * CASES_PER_SEED,
         "violations": violations,
     }
+
+
+def all_sessions() -> list[Session]:
+    """What is changed by chance."""
+    return [*read_sessions(GOLDEN), *our_sessions()]
 
 
 def run_seed(

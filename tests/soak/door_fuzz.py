@@ -27,6 +27,7 @@ import trustme
 
 from skerry import aio, define_types
 from skerry.errors import SkerryError
+from skerry.testing.our_sessions import our_sessions
 from skerry.testing.sessions import Session, mutated_bytes, mutated_session, read_sessions
 
 MINUTES = 10.0
@@ -246,7 +247,8 @@ async def _check_flush(publisher: aio.Space, report: Report) -> None:
 
 def _doors(places: list[str], pages: int, trust: ssl.SSLContext) -> list[Door]:
     # One session makes rules about who may connect, which would keep everybody out.
-    sessions = [s for s in read_sessions(GOLDEN) if s.name != "auth-configure-rules"]
+    captured = [s for s in read_sessions(GOLDEN) if s.name != "auth-configure-rules"]
+    sessions = [*captured, *our_sessions()]
     by_framing = {
         framing: [session for session in sessions if session.framing == framing]
         for framing in ("v1", "v2", "json")

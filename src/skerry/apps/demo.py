@@ -351,18 +351,18 @@ class Tour:
         number = program.said("ready")[-1]["client_id"]
         with NodeWatch(space) as watch:
             watch.wait_ledger(_LEDGER_S_MAX)
-            clients = watch.picture(time()).clients
+            clients = watch.snapshot(time()).clients
         return next((client.ledger for client in clients if client.id == number), None)
 
     def _check_ledger(self, space: Space) -> None:
         with NodeWatch(space) as watch:
             has_ledger = watch.wait_ledger(_LEDGER_S_MAX)
-            picture = watch.picture(time())
-        due = sum(line.ledger.due for line in picture.types)
+            snapshot = watch.snapshot(time())
+        due = sum(line.ledger.due for line in snapshot.types)
         self._check(
             "the ledger explains what became of every update",
-            has_ledger and picture.unexplained == 0,
-            f"{due} due, {picture.unexplained} unexplained",
+            has_ledger and snapshot.unexplained == 0,
+            f"{due} due, {snapshot.unexplained} unexplained",
         )
 
     def _check(self, promise: str, holds: bool, facts: str) -> None:

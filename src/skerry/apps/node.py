@@ -120,6 +120,7 @@ async def _running(
             journal = await storage.open(rng)
         core = NodeCore(
             name=config.name,
+            system=config.system or "local",
             wall_offset_ns=wall_ns() - monotonic_ns(),
             admission=Admission(config.admission, rng=rng),
             journal=journal,

@@ -16,7 +16,7 @@ from skerry.client.events import Event
 from skerry.client.sync import Space
 from skerry.errors import RequestTimedOut
 
-__all__ = ["ClientLine", "Counts", "NodePicture", "NodeWatch", "Rates", "TypeLine"]
+__all__ = ["ClientLine", "Counts", "NodeSnapshot", "NodeWatch", "Rates", "TypeLine"]
 
 _OLD_S: Final = 3.5
 """A ledger row that was not told for so long is of somebody who is gone: it is told each second."""
@@ -71,7 +71,7 @@ class TypeLine:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodePicture:
+class NodeSnapshot:
     """A node at one instant. Without a ledger there are no types, and `unexplained` is None."""
 
     node: str
@@ -169,12 +169,12 @@ class NodeWatch:
             return False
         return True
 
-    def picture(self, now_s: float) -> NodePicture:
+    def snapshot(self, now_s: float) -> NodeSnapshot:
         """All of it at one instant; `now_s` is wall time."""
         clients = _current(self._clients)
         ledger = self._rows(now_s)
         names = {number: _label(client) for number, client in clients.items()}
-        return NodePicture(
+        return NodeSnapshot(
             node=self._space.node_name,
             state=str(self._space.state),
             **self._node_facts(now_s),

@@ -70,6 +70,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     ),
     "get": LazyCommand(target="skerry.cli.get:get", summary="Show the current objects of a type."),
     "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
+    "picture": LazyCommand(
+        target="skerry.cli.picture:picture", summary="Show the nodes of the system."
+    ),
     "pipeline": LazyCommand(
         target="skerry.cli.pipeline:pipeline",
         summary="Make tables of recordings, and ask them about any time.",

@@ -20,14 +20,14 @@ from skerry.plain import visible
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from skerry.apps.top import ClientLine, Counts, NodePicture, TypeLine
+    from skerry.apps.top import ClientLine, Counts, NodeSnapshot, TypeLine
 
 __all__ = ["top"]
 
 _LOOK_S: Final = 0.1
 """How soon a request to stop is seen."""
 _LEDGER_S_MAX: Final = 2.5
-"""How long the first picture waits for a ledger, which a node tells each second."""
+"""How long the first snapshot waits for a ledger, which a node tells each second."""
 _WIDE: Final = 130
 """Columns of a terminal in which the whole ledger has room."""
 _LEDGER_COLUMNS: Final = (
@@ -50,7 +50,7 @@ _LEDGER_COLUMNS: Final = (
     default=1.0,
     show_default=True,
     metavar="S",
-    help="Seconds from one picture to the next.",
+    help="Seconds from one snapshot to the next.",
 )
 @click.option("--count", type=click.IntRange(min=1), metavar="N", help="End after so many.")
 @node_options
@@ -77,7 +77,7 @@ def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bo
         with _screen(output, as_json=as_json) as show:
             left = count
             while not stop.is_requested and left != 0:
-                show(watch.picture(time()))
+                show(watch.snapshot(time()))
                 left = None if left is None else left - 1
                 if left != 0:
                     _pause(interval_s, stop)
@@ -90,19 +90,19 @@ def _pause(seconds: float, stop: Stop) -> None:
 
 
 @contextmanager
-def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodePicture], None]]:
-    """How pictures are shown: as JSON, live on a terminal, or as lines."""
+def _screen(output: Output, *, as_json: bool) -> Iterator[Callable[[NodeSnapshot], None]]:
+    """How snapshots are shown: as JSON, live on a terminal, or as lines."""
     if as_json:
-        yield lambda picture: output.json_line(_rounded(dataclasses.asdict(picture)))
+        yield lambda snapshot: output.json_line(_rounded(dataclasses.asdict(snapshot)))
     elif not sys.stdout.isatty():
-        yield lambda picture: _print_lines(output, picture)
+        yield lambda snapshot: _print_lines(output, snapshot)
     else:
         from rich.live import Live
 
         console = output.console(sys.stdout)
         with Live(console=console, auto_refresh=False, screen=True) as live:
-            yield lambda picture: live.update(
-                _rendered(picture, height=console.size.height, width=console.size.width),
+            yield lambda snapshot: live.update(
+                _rendered(snapshot, height=console.size.height, width=console.size.width),
                 refresh=True,
             )
 
@@ -116,9 +116,9 @@ def _rounded(value: Any) -> Any:
     return [_rounded(inner) for inner in value] if isinstance(value, list | tuple) else value
 
 
-def _present(picture: NodePicture) -> list[ClientLine]:
+def _present(snapshot: NodeSnapshot) -> list[ClientLine]:
     """Those who are there. A node speaks of the others for as long as objects of them are left."""
-    return [client for client in picture.clients if client.state != "closed"]
+    return [client for client in snapshot.clients if client.state != "closed"]
 
 
 def _is_used(line: TypeLine) -> bool:
@@ -129,24 +129,24 @@ def _is_used(line: TypeLine) -> bool:
 # -- lines
 
 
-def _print_lines(output: Output, picture: NodePicture) -> None:
-    output.line(f"node {_headline(picture)}")
-    for client in _present(picture):
+def _print_lines(output: Output, snapshot: NodeSnapshot) -> None:
+    output.line(f"node {_headline(snapshot)}")
+    for client in _present(snapshot):
         output.line(f"client {client.id} {_client_text(client)}")
-    for type_ in filter(_is_used, picture.types):
+    for type_ in filter(_is_used, snapshot.types):
         output.line(f"type {_type_text(type_)}")
 
 
-def _headline(picture: NodePicture) -> str:
+def _headline(snapshot: NodeSnapshot) -> str:
     facts = [
-        picture.node,
-        picture.state,
-        f"up {_duration(picture.uptime_s)}",
-        f"{_number(picture.object_count)} objects",
-        f"{picture.received_per_s:.0f} in/s",
-        f"{picture.sent_per_s:.0f} out/s",
-        f"{_size(picture.memory_bytes_max)} at most",
-        f"unexplained {_number(picture.unexplained)}",
+        snapshot.node,
+        snapshot.state,
+        f"up {_duration(snapshot.uptime_s)}",
+        f"{_number(snapshot.object_count)} objects",
+        f"{snapshot.received_per_s:.0f} in/s",
+        f"{snapshot.sent_per_s:.0f} out/s",
+        f"{_size(snapshot.memory_bytes_max)} at most",
+        f"unexplained {_number(snapshot.unexplained)}",
     ]
     return visible(", ".join(facts))
 
@@ -184,20 +184,21 @@ def _ledger_words(ledger: Counts | None) -> list[str]:
 # -- a terminal
 
 
-def _rendered(picture: NodePicture, *, height: int, width: int) -> RenderableType:
+def _rendered(snapshot: NodeSnapshot, *, height: int, width: int) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 
-    is_well = picture.unexplained in (0, None) and picture.state == "connected"
-    head = Text(_headline(picture), style="bold" if is_well else "bold red", overflow="ellipsis")
+    is_well = snapshot.unexplained in (0, None) and snapshot.state == "connected"
+    head = Text(_headline(snapshot), style="bold" if is_well else "bold red", overflow="ellipsis")
     # Each table has a title, a head and three lines; the types come first, they are what it is for.
     room = max(height - 14, 4)
     types = sorted(
-        filter(_is_used, picture.types),
+        filter(_is_used, snapshot.types),
         key=lambda line: (-line.in_per_s - line.out_per_s, line.name),
     )
-    type_count = min(len(types), max(room // 2, room - len(picture.clients)))
-    clients = sorted(_present(picture), key=lambda line: (-line.in_per_s - line.out_per_s, line.id))
+    type_count = min(len(types), max(room // 2, room - len(snapshot.clients)))
+    present = _present(snapshot)
+    clients = sorted(present, key=lambda line: (-line.in_per_s - line.out_per_s, line.id))
     shown_types, shown_clients = types[:type_count], clients[: room - type_count]
     counts = _ledger_columns([*shown_types, *shown_clients], width)
     return Group(

@@ -14,7 +14,14 @@ from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.services import Services
 from skerry.engine.types import Types
-from skerry.errors import CodecError, DecodeError, LimitExceeded, ProtocolError, SchemaError
+from skerry.errors import (
+    CodecError,
+    DecodeError,
+    LimitExceeded,
+    ProtocolError,
+    Refused,
+    SchemaError,
+)
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import Arrival, Broken, Ended
 from skerry.protocol.access.header import Header, read_header
@@ -72,7 +79,7 @@ class Arrivals:
         at the first that does."""
         try:
             return self._hub.take_frames(lane, cutter, now_s, wall_ns)
-        except (CodecError, LimitExceeded, ProtocolError, SchemaError):
+        except (CodecError, LimitExceeded, ProtocolError, Refused, SchemaError):
             # Taken again by who called, where the fault is told. One of the frame itself is not.
             if not cutter.buffer:
                 raise
@@ -132,6 +139,8 @@ class Arrivals:
             self._node.take(client, topic, header, payload, now_ns)
         except LimitExceeded as error:
             self._node.refuse(client, _verb(header), f"{name}: {error}", now_ns)
+        except Refused as error:
+            self._node.refuse(client, _verb(header), str(error), now_ns)
         except (CodecError, ProtocolError, SchemaError) as error:
             self._node.drop(client, now_ns, str(error))
 

@@ -17,7 +17,8 @@ from skerry.codec.swift import Frames
 from skerry.engine.cache import Cache, Entry
 from skerry.engine.lane import Lane
 from skerry.engine.stencils import TIME_S_MAX, Stencil
-from skerry.engine.topics import Keeper, News, Route, Router, Topic
+from skerry.engine.topics import Keeper, News, Owners, Route, Router, Topic
+from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header, read_header
@@ -159,6 +160,9 @@ class Hub:
             known = topic.shelf.objects.get(key)
             if known is not None and known.subject != stencil.subject:
                 return False
+            owners = topic.owners
+            if owners is not None and not _may_change(owners, key, lane):
+                return False
             self._store(lane, topic, key, pieces, stencil, sent_time, wall_ns)
         self.position += 1
         topic.accepted += 1
@@ -216,7 +220,8 @@ class Hub:
     ) -> str | None:
         """An object from a client; says what is wrong with it, if anything is.
 
-        A fault is told before anything happened, so asking again gives the same answer.
+        A fault is told before anything happened, so asking again gives the same answer. And so is
+        that the object belongs to somebody else, by Refused.
         """
         plan = topic.plan
         pieces = split(plan, payload, 0)
@@ -229,6 +234,12 @@ class Hub:
             return "sentTime is no time"
         if header.remove_obj == 1 and not topic.is_cached:
             return "it is not cached: nothing to remove"
+        owners = topic.owners
+        if owners is not None:
+            key = canonical_key(plan, pieces)
+            if not _may_change(owners, key, lane):
+                subject = default_subject(plan, pieces)
+                raise Refused(f"{subject}: it is owned by client {owners.of(key)}")
         named = header.attributes | plan.key_mask
         if pieces.present & ~named or not pieces.is_canonical:
             # Only what was spoken of goes on, in the one form.
@@ -409,3 +420,9 @@ def _clients_on(route: Route) -> set[int]:
     for ear in route.ears:
         found.add(int(ear.client_id))
     return found
+
+
+def _may_change(owners: Owners, key: bytes, lane: Lane) -> bool:
+    """Whether an object is a client's own, or nobody's."""
+    owner = owners.of(key)
+    return owner == 0 or owner == lane.client_id

@@ -24,6 +24,7 @@ __all__ = [
     "ClientRow",
     "LedgerRow",
     "NodeStatistics",
+    "RequestCounts",
     "TypeRow",
     "client_row",
     "ledger_object",
@@ -87,6 +88,25 @@ class TypeRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCounts:
+    """What became of all requests: asked = ended + abandoned + open."""
+
+    asked: int = 0
+    ended: Mapping[str, int] = field(default_factory=dict)
+    """Those that were answered, by outcome."""
+    abandoned: int = 0
+    """Those whose asker went before."""
+    open: int = 0
+    late: int = 0
+    """Answers to requests that were over."""
+
+    @property
+    def unexplained(self) -> int:
+        """Requests that nobody can account for: 0."""
+        return self.asked - sum(self.ended.values()) - self.abandoned - self.open
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class NodeStatistics(Statistics):
     """A node at one instant."""
 
@@ -107,6 +127,9 @@ class NodeStatistics(Statistics):
     storage_waiting_count: int
     storage_trouble: str
     """Why the last attempt to store failed; empty when it did not."""
+    held_count: int = 0
+    """What is some client's alone: objects, types, and names under which requests are answered."""
+    requests: RequestCounts = field(default_factory=RequestCounts)
     refusals: Mapping[str, int] = field(default_factory=dict)
     """What was not permitted, by what was asked for."""
     ends: Mapping[str, int] = field(default_factory=dict)
@@ -116,9 +139,10 @@ class NodeStatistics(Statistics):
 
     @property
     def unexplained(self) -> int:
-        """Updates that nobody can account for: 0."""
+        """Updates and requests that nobody can account for: 0."""
         ledgers = [row.ledger for row in self.clients] + [row.ledger for row in self.types]
-        return sum(abs(ledger.unexplained) for ledger in ledgers)
+        rest = sum(abs(ledger.unexplained) for ledger in ledgers)
+        return rest + abs(self.requests.unexplained)
 
 
 def ledger_object(row: ClientRow | TypeRow) -> Struct:

@@ -8,7 +8,9 @@ from typing import Final
 from skerry.limits import (
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
+    CLAIM_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
+    REQUEST_COUNT_MAX,
     STREAM_WAITING_BYTES_MAX,
 )
 
@@ -65,6 +67,11 @@ class ClientLimits:
     view_part_count_max: int = 10_000
     """Comparisons in the conditions of all of these: so many take a millisecond for each update.
     Ten for each of so many subscriptions, and programs have some dozens of a few each."""
+
+    claim_count_max: int = CLAIM_COUNT_MAX
+    """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""
+    request_count_max: int = REQUEST_COUNT_MAX
+    """Requests of one client that have no answer yet. So many bytes of them as may wait for it."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

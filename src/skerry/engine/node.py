@@ -12,7 +12,7 @@ replay of many objects goes on piece by piece each time the node is advanced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -27,6 +27,7 @@ from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
 from skerry.engine.persistence import Journal, StoredObject, StoredType
+from skerry.engine.picture import lone_picture
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
@@ -67,6 +68,7 @@ class NodeCore(Outbox):
         self,
         *,
         name: str = "skerry",
+        system: str = "local",
         wall_offset_ns: int = 0,
         node_id: int = 0,
         admission: Admission | None = None,
@@ -76,6 +78,7 @@ class NodeCore(Outbox):
     ) -> None:
         super().__init__()
         self.name = name
+        self.system = system
         self.journal = journal
         self.cache = cache or Cache()
         self.cache.spare(NODE_CLIENT)
@@ -104,6 +107,7 @@ class NodeCore(Outbox):
         self._sent = [0, 0]
         self._refusals: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
+        self._picture_count = 0
 
     @property
     def now_ns(self) -> int:
@@ -208,7 +212,7 @@ class NodeCore(Outbox):
             if not client.lane.is_paused:
                 client.lane.begin_turn()
                 self._continue(client, now_ns)
-        self._services.release_echoes(now_ns)
+        self._services.advance(now_ns)
         self._cut_silent(now_ns)
         self._roster.advance(now_ns, self._by_id.values(), self._status, self._ledger)
 
@@ -216,7 +220,7 @@ class NodeCore(Outbox):
         """When to call `advance`; at once while a replay or a removal could go on."""
         if self._sweeps or any(not client.lane.is_paused for client in self._busy.values()):
             return self._now_ns
-        due = [self._roster.deadline_ns()]
+        due = [self._roster.deadline_ns(), self._services.deadline_ns()]
         if self._waiting:
             due.append(self._handshake_due_ns(next(iter(self._waiting.values()))))
         return min((ns for ns in due if ns is not None), default=None)
@@ -259,6 +263,8 @@ class NodeCore(Outbox):
             conflict_count=len(self._types.registry.conflicts),
             storage_waiting_count=0 if journal is None else journal.waiting_count,
             storage_trouble="" if journal is None else journal.trouble,
+            held_count=self._services.held_count,
+            requests=self._services.request_counts,
             refusals=dict(self._refusals),
             ends=dict(self._ends),
             clients=tuple(client_row(client) for client in self._clients.values()),
@@ -281,6 +287,22 @@ class NodeCore(Outbox):
         """What the node uses of its computer: fields of DotsResourceUsage."""
         self._roster.usage = usage
 
+    def tell_picture(self, now_ns: int, *, endpoints: Sequence[str]) -> None:
+        """Publish the picture of the system, which is this node alone, and where it listens."""
+        if not self._extensions:
+            return
+        self._note_time(now_ns)
+        self._picture_count += 1
+        picture = lone_picture(
+            system=self.system,
+            node_id=int(self._hub.node),
+            name=self.name,
+            endpoints=endpoints,
+            started_s=seconds_of_ns(self._started_ns or 0),
+            sequence=self._picture_count,
+        )
+        self.say(picture, now_ns)
+
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
         """Somebody set the wall clock."""
         self._wall_offset_ns = wall_offset_ns
@@ -302,7 +324,7 @@ class NodeCore(Outbox):
         for topic in self._hub.topics.values():
             topic.forget_routes()
         for client in let_in:
-            lost = client.forbidden_interest()
+            lost = client.forbidden_interest() or self._services.forbidden_claim(client)
             if lost is not None:
                 self.drop(client, now_ns, f"{lost}: not permitted any more", reason="refused")
             else:
@@ -352,6 +374,13 @@ class NodeCore(Outbox):
         payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
         pieces = split(topic.plan, payload, 0)
         self._hub.accept(None, topic, header, pieces, subject, self.wall_ns(now_ns))
+
+    def is_heard(self, type_name: str, subject: str) -> bool:
+        """Whether anybody would hear of an object of a type under a subject."""
+        topic = self._types.topic(type_name)
+        assert topic is not None
+        route = topic.routes.get(subject) or self._routing.resolve(topic, subject)
+        return bool(route.lanes or route.ears)
 
     def sweep(
         self, topic: Topic, keys: Iterable[bytes], now_ns: int, finish: Callable[[], None]
@@ -417,11 +446,7 @@ class NodeCore(Outbox):
 
         `join` is the DotsMember that is refused, if it is one: the client waits for its answer.
         """
-        self._refusals[what] += 1
-        client.refused_count += 1
-        self._events.append(
-            ClientRefused(client_id=client.client_id, name=client.name, what=what, detail=reason)
-        )
+        self.count_refusal(client, what, reason)
         if client.lane.has_subjects:
             refusal = internal_class("SkerryRefusal")(what=what, reason=reason)
             if join is not None:
@@ -430,6 +455,14 @@ class NodeCore(Outbox):
             client.connection.send_message(refusal, self.wall_s(now_ns))
         else:
             self.drop(client, now_ns, f"{what}: {reason}", reason="refused")
+
+    def count_refusal(self, client: Client, what: str, reason: str) -> None:
+        """Note that a client does not get what it asked for, of which it is told by an answer."""
+        self._refusals[what] += 1
+        client.refused_count += 1
+        self._events.append(
+            ClientRefused(client_id=client.client_id, name=client.name, what=what, detail=reason)
+        )
 
     def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None:
         """End a connection from here, saying why where the client listens for that."""
@@ -555,7 +588,7 @@ class NodeCore(Outbox):
             table.pop(client.client_id, None)
         del self._clients[client.address]
         self._admission.left(client.origin)
-        self._services.forget(client)
+        self._services.forget(client, now_ns)
         self._clean_up(client, now_ns)
         self.cache.left(client.client_id)
         self._roster.note_activity(now_ns)

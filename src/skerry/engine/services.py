@@ -1,7 +1,8 @@
 """What clients ask of the node itself: to clear, to echo, to change who may come in.
 
 And whether they may: what is not permitted is refused here, before anything of it happens. What
-they say of groups is for `engine.joining`, and of types for `engine.describing`.
+they say of groups is for `engine.joining`, of types for `engine.describing`, of requests for
+`engine.requests`, and of what is to be theirs alone for `engine.ownership`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from skerry.engine.clients import Client, Countdown
 from skerry.engine.describing import Describing, settle_subject
 from skerry.engine.hub import Hub
 from skerry.engine.joining import Joining
+from skerry.engine.ledger import RequestCounts
+from skerry.engine.requests import Requests
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
@@ -48,6 +51,8 @@ class Services:
         """Answers that wait until what was published before them is stored."""
         self._joining = Joining(node, hub, routing, types)
         self._describing = Describing(node, hub, routing, types)
+        self._requests = Requests(node, types)
+        self._ownership = self._requests.ownership
         self._services: dict[str, _Service] = {
             "DotsAuthentication": self._set_rule,
             "DotsAuthenticationPolicy": self._set_rule,
@@ -59,11 +64,18 @@ class Services:
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
             "EnumDescriptorData": self._describing.take,
+            "SkerryCall": self._only_ours,
+            "SkerryClaim": self._only_theirs(self._ownership.take),
+            "SkerryClaimed": self._only_ours,
             "SkerryConflict": self._only_ours,
+            "SkerryHolder": self._only_ours,
             "SkerryLedger": self._only_ours,
             "SkerryLink": self._only_ours,
             "SkerryLoss": self._only_ours,
+            "SkerryPicture": self._only_ours,
             "SkerryRefusal": self._only_ours,
+            "SkerryRequest": self._only_theirs(self._requests.ask),
+            "SkerryResponse": self._only_theirs(self._requests.answer),
             "StructDescriptorData": self._describing.take,
         }
         assert set(self._services) == SPECIAL_TYPES
@@ -126,8 +138,23 @@ class Services:
         known = topic.shelf.objects.get(canonical_key(plan, pieces))
         return known is None or not known.subject or rights.allows(verb, known.subject)
 
-    def release_echoes(self, now_ns: int) -> None:
-        """Answer what waited for the storage, as far as that has come."""
+    @property
+    def request_counts(self) -> RequestCounts:
+        """What became of all requests."""
+        return self._requests.counts
+
+    @property
+    def held_count(self) -> int:
+        """How many things are some client's alone."""
+        return self._ownership.held_count
+
+    def deadline_ns(self) -> int | None:
+        """When to call `advance`; for the storage whoever drives it does."""
+        return self._requests.deadline_ns()
+
+    def advance(self, now_ns: int) -> None:
+        """Answer what nobody else will any more, and what waited for the storage."""
+        self._requests.advance(now_ns)
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
             _, _, reply = self._echoes.popleft()
@@ -137,9 +164,14 @@ class Services:
         """A client has other rights."""
         self._describing.renew(client, now_ns)
 
-    def forget(self, client: Client) -> None:
+    def forbidden_claim(self, client: Client) -> str | None:
+        """Something that a client holds and may not any more."""
+        return self._ownership.forbidden(client)
+
+    def forget(self, client: Client, now_ns: int) -> None:
         """A client is gone."""
         self._describing.forget(client)
+        self._requests.forget(client, now_ns)
         if any(waiting is client for _, waiting, _ in self._echoes):
             self._echoes = deque(item for item in self._echoes if item[1] is not client)
 
@@ -178,6 +210,10 @@ class Services:
         for name in message.typeNames:
             if not rights.allows_group("clear", name):
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
+                return
+            known = self._types.topic(name)
+            if known is not None and not self._ownership.is_free_for(known, client):
+                self._node.refuse(client, "clear", f"{name}: some of it is owned", now_ns)
                 return
         # What is told when all are gone is what the client said, with its right to say it now.
         told = Countdown(
@@ -231,6 +267,19 @@ class Services:
         self, client: Client, topic: Topic, _header: Header, _payload: bytes, now_ns: int
     ) -> None:
         self._node.drop(client, now_ns, f"{topic.name}: only a node says this")
+
+    def _only_theirs(self, service: _Service) -> _Service:
+        """What only clients say that know our additions."""
+
+        def serve(
+            client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+        ) -> None:
+            if client.lane.has_subjects:
+                service(client, topic, header, payload, now_ns)
+            else:
+                self._node.drop(client, now_ns, f"{topic.name}: without `extensions`")
+
+        return serve
 
 
 def _clearable(client: Client, topic: Topic) -> list[bytes]:

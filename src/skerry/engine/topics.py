@@ -23,6 +23,7 @@ __all__ = [
     "Ear",
     "Keeper",
     "News",
+    "Owners",
     "Route",
     "Router",
     "Sweep",
@@ -62,6 +63,8 @@ class Topic:
         """Whether somebody asked for a part of the default subjects only."""
         self.sweep: Sweep | None = None
         """What is left to do of the removal of many of its objects."""
+        self.owners: Owners | None = None
+        """Whose its objects are, if any are somebody's."""
         self.tally: Tally = Tally()
         self.accepted: i64 = 0
         self.generation: i64 = 0
@@ -72,6 +75,21 @@ class Topic:
         self.generation += 1
         self.route = None
         self.routes.clear()
+
+
+class Owners:
+    """Whose the objects of a topic are, as far as they are anybody's alone."""
+
+    def __init__(self) -> None:
+        self.of_all: i64 = 0
+        """The client that owns all of them; 0 if there is none."""
+        self.by_key: dict[bytes, int] = {}
+        """Those that own single ones, which goes before."""
+
+    def of(self, key: bytes) -> i64:
+        """The client that owns an object; 0 if nobody does."""
+        owner = self.by_key.get(key)
+        return self.of_all if owner is None else owner
 
 
 class Route:

@@ -43,11 +43,18 @@ SPECIAL_TYPES: Final = frozenset(
         "DotsEcho",
         "DotsMember",
         "EnumDescriptorData",
+        "SkerryCall",
+        "SkerryClaim",
+        "SkerryClaimed",
         "SkerryConflict",
+        "SkerryHolder",
         "SkerryLedger",
         "SkerryLink",
         "SkerryLoss",
+        "SkerryPicture",
         "SkerryRefusal",
+        "SkerryRequest",
+        "SkerryResponse",
         "StructDescriptorData",
     }
 )

@@ -39,6 +39,10 @@ METRICS: Final[Mapping[str, str]] = {
     "skerry_accepted_updates_total": "Updates that were accepted from clients.",
     "skerry_refusals_total": "What clients asked for and were not permitted, by what it was.",
     "skerry_disconnects_total": "Connections that ended, by reason.",
+    "skerry_claims_held": "Objects, types and handlers that are some client's alone.",
+    "skerry_requests_total": "Requests of clients that are over, by outcome.",
+    "skerry_requests_open": "Requests of clients that have no answer yet.",
+    "skerry_requests_late_total": "Answers that came when nobody waited for them any more.",
     "skerry_queued_bytes": "Bytes that wait for clients to take them.",
     "skerry_queued_bytes_max": "Bytes that wait for the client for whom most wait.",
     "skerry_storage_is_failing": "1 while the last attempt to store objects failed, else 0.",
@@ -100,6 +104,7 @@ class NodeCollector(Collector):
         for name, label_name, counts in (
             ("skerry_refusals_total", "what", now.refusals),
             ("skerry_disconnects_total", "reason", now.ends),
+            ("skerry_requests_total", "outcome", _request_ends(now)),
         ):
             sums: dict[tuple[str, ...], float] = {}
             busiest = sorted(counts, key=lambda reason: -counts[reason])
@@ -163,6 +168,12 @@ def _values(row: TypeRow) -> Iterator[tuple[str, tuple[str, ...], float]]:
         yield "skerry_ledger_updates_total", (outcome,), getattr(row.ledger, outcome)
 
 
+def _request_ends(now: NodeStatistics) -> dict[str, int]:
+    """What became of requests, of those included whose client was gone by then."""
+    abandoned = {"abandoned": now.requests.abandoned} if now.requests.abandoned else {}
+    return {**now.requests.ended, **abandoned}
+
+
 def _totals(now: NodeStatistics) -> Iterator[Metric]:
     doors: dict[tuple[str, ...], float] = {}
     for client in now.clients:
@@ -180,6 +191,9 @@ def _totals(now: NodeStatistics) -> Iterator[Metric]:
         ("skerry_sent_messages_total", now.sent_count),
         ("skerry_sent_bytes_total", now.sent_bytes),
         ("skerry_accepted_updates_total", now.accepted_count),
+        ("skerry_claims_held", now.held_count),
+        ("skerry_requests_open", now.requests.open),
+        ("skerry_requests_late_total", now.requests.late),
         ("skerry_queued_bytes", sum(queued)),
         ("skerry_queued_bytes_max", max(queued, default=0)),
         ("skerry_storage_is_failing", int(bool(now.storage_trouble))),

@@ -103,6 +103,8 @@ class NodeServer:
         self._carried = carried
         self._lobby = Lobby(count_max=self._waiting_count_max(TLS_HANDSHAKE_COUNT_MAX))
         self._contexts: list[tuple[ssl.SSLContext, TlsFiles]] = []
+        self._places: list[str] = []
+        """Where it listens."""
         self._servers: list[asyncio.Server] = []
         self._files: list[SocketFile] = []
         self._streams: dict[Address, Stream] = {}
@@ -127,6 +129,13 @@ class NodeServer:
 
         ConnectFailed when somebody else has it, ConfigError when its certificates are of no use.
         """
+        place = await self._begin(endpoint)
+        self._places.append(place)
+        self.core.tell_picture(monotonic_ns(), endpoints=self._places)
+        self._carry()
+        return place
+
+    async def _begin(self, endpoint: Endpoint) -> str:
         door = self._door(endpoint)
         context = self._context(endpoint) if endpoint.is_secure else None
         try:

@@ -427,6 +427,119 @@ struct SkerryLink [internal, cached=false] {
     11: duration roundTripTime;     //< how long an answer took, on average
 }
 
+/// Addition: what a client wants of a claim.
+enum SkerryClaimEvent {
+    1: claim,                       //< it is the client's from now on, whoever had it
+    2: standby,                     //< the client's when nobody has it, now or later
+    3: release                      //< the client's no more
+}
+
+/// Addition: how a claim stands.
+enum SkerryClaimState {
+    1: held,
+    2: standby,                     //< somebody else holds it
+    3: lost,                        //< somebody else has taken it, and the claim is over
+    4: refused                      //< it cannot be, and the claim is over
+}
+
+/// Addition: a client wants to be the one who answers requests, or the one who changes objects.
+struct SkerryClaim [internal, cached=false] {
+    1: uint32 number;               //< of the client's choice
+    2: SkerryClaimEvent event;
+    3: string typeName;
+    4: string handler;              //< name under which it answers requests; absent for objects
+    5: bytes object;                //< an object with nothing but its key; absent for all of them
+}
+
+/// Addition: how a claim stands now, told to its client on each change.
+struct SkerryClaimed [internal, cached=false] {
+    1: uint32 number;
+    2: SkerryClaimState state;
+    3: string reason;               //< why it was lost or refused
+}
+
+/// Addition: what a claim is for.
+enum SkerryClaimKind {
+    1: requests,
+    2: objects
+}
+
+/// Addition: who holds what can be claimed, told to all.
+struct SkerryHolder [internal] {
+    1: [key] SkerryClaimKind kind;
+    2: [key] string subject;        //< of the handler, of the object, or of the type
+    3: string typeName;
+    4: uint32 client;
+    5: uint32 standbys;             //< how many wait for it
+}
+
+/// Addition: a question to whoever answers those of its type under a name.
+struct SkerryRequest [internal, cached=false] {
+    1: uint64 number;               //< of who sends this: the client that asks, then the node
+    2: string typeName;
+    3: string handler;              //< absent for the one without a name
+    4: bytes object;
+    5: duration timeout;            //< after which nobody waits for the answer
+    6: uint32 client;               //< who asks, as the node tells it
+}
+
+/// Addition: how a request ended.
+enum SkerryOutcome {
+    1: answered,
+    2: failed,                      //< its handler could not answer
+    3: not_registered,              //< nobody answers such requests
+    4: timed_out,                   //< it may have been carried out, or not
+    5: refused,                     //< it is not permitted
+    6: overflow                     //< too many of this client wait for their answers
+}
+
+/// Addition: the one answer to a request.
+struct SkerryResponse [internal, cached=false] {
+    1: uint64 number;               //< of the request, as who gets this knows it
+    2: SkerryOutcome outcome;
+    3: string typeName;             //< of the object; absent for an answer without one
+    4: bytes object;
+    5: string reason;               //< of any other outcome
+}
+
+/// Addition: a request and what came of it, told to those who joined this when it is over.
+struct SkerryCall [internal, cached=false] {
+    1: uint64 number;               //< by which the node knows it
+    2: string typeName;
+    3: string handler;
+    4: uint32 client;               //< who asked
+    5: uint32 servedBy;             //< whom it was given to, if anybody
+    6: timepoint asked;
+    7: duration took;
+    8: SkerryOutcome outcome;
+    9: bytes object;
+    10: string answerType;
+    11: bytes answer;
+    12: string reason;
+}
+
+/// Addition: a node of the system.
+struct SkerryNode [internal, substruct_only] {
+    1: int64 id;                    //< new at each start
+    2: string name;
+    3: string kind;                 //< full, or light
+    4: vector<string> endpoints;    //< where it listens
+    5: bool isDead;
+    6: uint32 generation;           //< how often it came back
+    7: timepoint started;
+}
+
+/// Addition: the nodes of the system, as the one that was elected sees them.
+struct SkerryPicture [internal] {
+    1: string system;
+    2: int64 elected;               //< the node that made it
+    3: int64 election;              //< by which it was elected
+    4: uint64 sequence;             //< rises by one with each change
+    5: bool isDetached;
+    6: vector<SkerryNode> nodes;
+    7: uint64 digest;               //< equal for equal nodes, whoever tells of them
+}
+
 /// Addition: what became of the updates of a type, or of those that were due to a client. A node
 /// tells all of it every second to those who joined it.
 struct SkerryLedger [internal, cached=false] {

@@ -57,9 +57,9 @@ def test_counters_that_begin_anew_give_no_negative_rate() -> None:
 
 def test_clients_are_shown_with_name_and_state(live_node: Any) -> None:
     with skerry.connect(live_node.place, name="watcher") as space:
-        picture = NodeWatch(space).picture(time())
-    assert (picture.node, picture.state) == ("harbour", "connected")
-    (client,) = picture.clients
+        snapshot = NodeWatch(space).snapshot(time())
+    assert (snapshot.node, snapshot.state) == ("harbour", "connected")
+    (client,) = snapshot.clients
     assert (client.name, client.state) == ("watcher", "connected")
 
 
@@ -82,13 +82,13 @@ def test_ledger_gives_types_with_their_publishers_and_the_rest(live_node: Any) -
             watch._note_ledger(told(row, sent_s=sent_s, heard_s=now_s))
         own = ledger("client", str(fleet.client_id), due=2, delivered=2, queuedBytes=7)
         watch._note_ledger(told(own, sent_s=2.0, heard_s=now_s))
-        picture = watch.picture(now_s)
-        vessel = next(line for line in picture.types if line.name == "Vessel")
+        snapshot = watch.snapshot(now_s)
+        vessel = next(line for line in snapshot.types if line.name == "Vessel")
         assert (vessel.object_count, vessel.in_per_s) == (3, 5.0)
         assert vessel.publishers == (f"fleet ({fleet.client_id})",)
         assert vessel.ledger == Counts(accepted=15, due=9, delivered=4, unexplained=5)
-        assert picture.unexplained == 5
-        line = next(line for line in picture.clients if line.id == fleet.client_id)
+        assert snapshot.unexplained == 5
+        line = next(line for line in snapshot.clients if line.id == fleet.client_id)
         assert (line.queued_bytes, line.ledger) == (7, Counts(due=2, delivered=2))
 
 
@@ -97,7 +97,7 @@ def test_ledger_of_who_is_gone_is_forgotten(live_node: Any) -> None:
         watch = NodeWatch(space)
         row = ledger("type", "Gone", due=1)
         watch._note_ledger(told(row, sent_s=1.0, heard_s=time() - 60))
-        assert "Gone" not in [line.name for line in watch.picture(time()).types]
+        assert "Gone" not in [line.name for line in watch.snapshot(time()).types]
 
 
 def test_statistics_serve_where_there_is_no_ledger(live_node: Any) -> None:
@@ -111,10 +111,10 @@ def test_statistics_serve_where_there_is_no_ledger(live_node: Any) -> None:
                 sent=statistics(packages=2 * count),
             )
             watch._note_statistics(told(row, sent_s=sent_s, heard_s=time()))
-        (line,) = watch.picture(time()).clients
+        (line,) = watch.snapshot(time()).clients
         assert (line.in_per_s, line.out_per_s) == (5.0, 10.0)
         watch._note_statistics(told(row, sent_s=4.0, heard_s=time(), operation="remove"))
-        (line,) = watch.picture(time()).clients
+        (line,) = watch.snapshot(time()).clients
         assert (line.in_per_s, line.out_per_s) == (0.0, 0.0)
 
 
@@ -125,17 +125,17 @@ def test_node_tells_its_own_status(live_node: Any) -> None:
         assert watch.wait_ledger(10.0)
         with space.subscribe("DotsDaemonStatus") as heard:
             assert heard.get(10) is not None
-        picture = watch.picture(time())
-    assert picture.uptime_s is not None
-    assert picture.object_count is not None
-    assert picture.unexplained == 0
+        snapshot = watch.snapshot(time())
+    assert snapshot.uptime_s is not None
+    assert snapshot.object_count is not None
+    assert snapshot.unexplained == 0
 
 
 def test_node_that_tells_no_ledger_is_not_waited_for(live_node: Any) -> None:
     with skerry.connect(f"{live_node.place}?extensions=off") as space:
         watch = NodeWatch(space)
         assert not watch.wait_ledger(0.01)
-        assert watch.picture(time()).unexplained is None
+        assert watch.snapshot(time()).unexplained is None
 
 
 def test_what_goes_while_it_is_looked_at_is_left_out() -> None:
@@ -149,5 +149,5 @@ def test_what_goes_while_it_is_looked_at_is_left_out() -> None:
 def test_closed_watch_hears_no_more(live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         with NodeWatch(space) as watch:
-            assert len(watch.picture(time()).clients) == 1
-        assert watch.picture(time()).clients == ()
+            assert len(watch.snapshot(time()).clients) == 1
+        assert watch.snapshot(time()).clients == ()

@@ -15,12 +15,12 @@ import pytest
 from rich.console import Console
 
 import skerry
-from skerry.apps.top import ClientLine, Counts, NodePicture, TypeLine
+from skerry.apps.top import ClientLine, Counts, NodeSnapshot, TypeLine
 from skerry.cli import top as module
 
 Run = Callable[..., Any]
 
-PICTURE = NodePicture(
+PICTURE = NodeSnapshot(
     node="harbour",
     state="connected",
     uptime_s=93_784.0,
@@ -141,14 +141,14 @@ def test_on_a_terminal_a_signal_ends_it(
     ours, theirs = pty.openpty()
     shown_count = 0
 
-    def picture(*_arguments: Any) -> NodePicture:
+    def snapshot(*_arguments: Any) -> NodeSnapshot:
         nonlocal shown_count
         shown_count += 1
         if shown_count == 2:
             os.kill(os.getpid(), signal.SIGTERM)
         return PICTURE
 
-    monkeypatch.setattr("skerry.apps.top.NodeWatch.picture", picture)
+    monkeypatch.setattr("skerry.apps.top.NodeWatch.snapshot", snapshot)
     monkeypatch.setattr("skerry.apps.top.NodeWatch.wait_ledger", lambda *_: True)
     monkeypatch.setenv("TERM", "xterm")
     with os.fdopen(ours, "rb", buffering=0) as screen, os.fdopen(theirs, "w") as terminal:

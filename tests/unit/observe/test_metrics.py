@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from skerry.engine.ledger import ClientRow, LedgerRow, NodeStatistics, TypeRow
+from skerry.engine.ledger import ClientRow, LedgerRow, NodeStatistics, RequestCounts, TypeRow
 from skerry.engine.node import NodeCore
 from skerry.limits import METRIC_TYPE_COUNT_MAX
 from skerry.observe.group_metrics import GROUP_METRICS
@@ -139,6 +140,24 @@ def test_ends_and_refusals_are_told_by_reason() -> None:
     samples = scrape(statistics(ends={"slow": 2}, refusals={"publish": 3}))
     assert samples["skerry_disconnects_total", (("reason", "slow"),)] == 2
     assert samples["skerry_refusals_total", (("what", "publish"),)] == 3
+
+
+def test_requests_are_told_by_what_became_of_them() -> None:
+    counts = RequestCounts(
+        asked=10, ended={"answered": 4, "failed": 1}, abandoned=2, open=3, late=5
+    )
+    samples = scrape(replace(statistics(), requests=counts, held_count=6))
+    for outcome, count in (("answered", 4), ("failed", 1), ("abandoned", 2)):
+        assert samples["skerry_requests_total", (("outcome", outcome),)] == count
+    assert samples["skerry_requests_open", ()] == 3
+    assert samples["skerry_requests_late_total", ()] == 5
+    assert samples["skerry_claims_held", ()] == 6
+    assert samples["skerry_ledger_unexplained", ()] == 0
+
+
+def test_a_request_that_nobody_can_account_for_is_unexplained() -> None:
+    now = replace(statistics(), requests=RequestCounts(asked=2, open=1))
+    assert scrape(now)["skerry_ledger_unexplained", ()] == 1
 
 
 def test_only_the_busiest_types_have_metrics_of_their_own() -> None:

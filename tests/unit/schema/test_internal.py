@@ -32,13 +32,15 @@ KEYS = {
     "DotsContinuousRecorderStatus": ["recorderId"],
     "DotsRecordHeader": ["name"],
     "SkerryConflict": ["typeName"],
+    "SkerryHolder": ["kind", "subject"],
     "SkerryLedger": ["kind", "name"],
     "SkerryLink": ["sender", "receiver"],
 }
 CACHED = {
     *("DotsClient", "DotsStatistics", "DotsCacheStatus", "DotsResourceUsage", "DotsDaemonStatus"),
     *("DotsClientStatistics", "DotsNetwork", "DotsAuthentication", "DotsAuthenticationPolicy"),
-    *("DotsContinuousRecorderStatus", "SkerryConflict"),
+    *("DotsContinuousRecorderStatus", "SkerryConflict", "SkerryHolder", "SkerryNode"),
+    "SkerryPicture",
 }
 ENUMS = {
     "DotsConnectionState": {

@@ -60,7 +60,7 @@ def _rows(space: Space, types: Mapping[str, Any], *, with_counts: bool) -> list[
     if with_counts:
         watch = NodeWatch(space)
         watch.wait_ledger(_LEDGER_S_MAX)
-        lines = {line.name: line for line in watch.picture(time()).types}
+        lines = {line.name: line for line in watch.snapshot(time()).types}
     conflicts = _conflicts(known, types)
     rows = []
     for name, cls in sorted(known.items()):
