@@ -20,8 +20,11 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     __version__: str
 
+    from skerry.client.claims import ClaimState
     from skerry.client.events import Event
+    from skerry.client.holdings import Ownership, Service
     from skerry.client.info import ObjectInfo
+    from skerry.client.picture import Picture, PictureNode
     from skerry.client.states import Refusal, SpaceState, StateChanged
     from skerry.client.sync import Container, Space, Subscription, connect
     from skerry.codec.envelope import Update
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
         FilterError,
         LimitExceeded,
         LocalProtocolError,
+        NotRegistered,
         ProtocolError,
         Refused,
         RemoteProtocolError,
@@ -81,6 +85,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AccessError",
     "AnyObject",
+    "ClaimState",
     "CodecError",
     "ConfigError",
     "ConnectFailed",
@@ -94,7 +99,11 @@ __all__ = [
     "FilterError",
     "LimitExceeded",
     "LocalProtocolError",
+    "NotRegistered",
     "ObjectInfo",
+    "Ownership",
+    "Picture",
+    "PictureNode",
     "PropertySet",
     "ProtocolError",
     "Ref",
@@ -107,6 +116,7 @@ __all__ = [
     "SchemaError",
     "SchemaMismatchError",
     "SchemaSyntaxError",
+    "Service",
     "SkerryError",
     "SlowConsumer",
     "Space",
@@ -158,6 +168,7 @@ __all__ = [
 _HOMES: Final = {
     "AccessError": ("skerry.errors", "AccessError"),
     "AnyObject": ("skerry.codec.values", "AnyObject"),
+    "ClaimState": ("skerry.client.claims", "ClaimState"),
     "CodecError": ("skerry.errors", "CodecError"),
     "ConfigError": ("skerry.errors", "ConfigError"),
     "ConnectFailed": ("skerry.errors", "ConnectFailed"),
@@ -171,7 +182,11 @@ _HOMES: Final = {
     "FilterError": ("skerry.errors", "FilterError"),
     "LimitExceeded": ("skerry.errors", "LimitExceeded"),
     "LocalProtocolError": ("skerry.errors", "LocalProtocolError"),
+    "NotRegistered": ("skerry.errors", "NotRegistered"),
     "ObjectInfo": ("skerry.client.info", "ObjectInfo"),
+    "Ownership": ("skerry.client.holdings", "Ownership"),
+    "Picture": ("skerry.client.picture", "Picture"),
+    "PictureNode": ("skerry.client.picture", "PictureNode"),
     "PropertySet": ("skerry.codec.values", "PropertySet"),
     "ProtocolError": ("skerry.errors", "ProtocolError"),
     "Ref": ("skerry.codec.values", "Ref"),
@@ -184,6 +199,7 @@ _HOMES: Final = {
     "SchemaError": ("skerry.errors", "SchemaError"),
     "SchemaMismatchError": ("skerry.errors", "SchemaMismatchError"),
     "SchemaSyntaxError": ("skerry.errors", "SchemaSyntaxError"),
+    "Service": ("skerry.client.holdings", "Service"),
     "SkerryError": ("skerry.errors", "SkerryError"),
     "SlowConsumer": ("skerry.errors", "SlowConsumer"),
     "Space": ("skerry.client.sync", "Space"),

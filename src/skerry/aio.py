@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from skerry.client.aio import Container, Space, Subscription, connect
+from skerry.client.aio import Container, Picture, Space, Subscription, connect
 from skerry.client.distributor import aio as distributor
 from skerry.runtime.loops import run_loop
 
-__all__ = ["Container", "Space", "Subscription", "connect", "distributor", "run"]
+__all__ = ["Container", "Picture", "Space", "Subscription", "connect", "distributor", "run"]
 
 T = TypeVar("T")
 

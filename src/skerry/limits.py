@@ -88,7 +88,9 @@ __all__ = [
     "RENAME_WORK_MAX",
     "REPLAY_SLICE_BYTES",
     "REPLAY_SORTED_COUNT_MAX",
+    "REQUEST_BYTES_MAX",
     "REQUEST_COUNT_MAX",
+    "REQUEST_REASON_CHAR_COUNT_MAX",
     "REQUEST_TIMEOUT_S_MAX",
     "REQUEST_WINDOW_COUNT",
     "RIGHTS_COUNT_MAX",
@@ -315,6 +317,12 @@ ten milliseconds; who owns more owns all objects of a type."""
 HANDLER_NAME_BYTES_MAX: Final = 200
 """Name under which a program answers requests. It is a level of a subject, in which each byte may
 take three characters, and people read it."""
+
+REQUEST_BYTES_MAX: Final = PAYLOAD_BYTES_MAX - 4096
+"""Object of a request or of an answer, encoded: names, numbers and a reason travel with it."""
+
+REQUEST_REASON_CHAR_COUNT_MAX: Final = 900
+"""What is told of a request that failed: a sentence or a line of a log, but no page of one."""
 
 REQUEST_COUNT_MAX: Final = 1000
 """Requests of one client without an answer. Who asks faster than others answer is told so, before

@@ -18,10 +18,10 @@ from typing import Any, Final
 import skerry
 from skerry.apps.demo_history import History, missing_extra
 from skerry.apps.demo_stage import Program, Stage
-from skerry.apps.fleet import Alarm, Vessel, Voyage, close_pairs
+from skerry.apps.fleet import Alarm, BearingRequest, Vessel, Voyage, close_pairs
 from skerry.apps.top import NodeWatch
 from skerry.client.sync import Space
-from skerry.errors import ConnectFailed, StartFailed, StopTimedOut
+from skerry.errors import ConnectFailed, Refused, RequestError, StartFailed, StopTimedOut
 from skerry.runtime.clock import wall_ns
 
 __all__ = ["ACT_COUNT", "Act", "Check", "Tour"]
@@ -39,7 +39,7 @@ _SOCKET_CHARS_MAX: Final = 100
 """Longer paths of Unix sockets do not fit what the system has for them."""
 _PROGRAMS: Final = ("-m", "skerry.apps.demo_programs")
 _FIRST: Final = {"north": 265_000_000, "south": 266_000_000}
-ACT_COUNT: Final = 8
+ACT_COUNT: Final = 9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,6 +125,11 @@ class Tour:
             )
             self._lose_program(space)
             yield Act(
+                title="questions",
+                why="one pilot answers, another stands by; and a vessel is its fleet's alone",
+            )
+            self._ask_pilots(space)
+            yield Act(
                 title="kill -9 for the node",
                 why="what was confirmed is on disk, and programs connect again by themselves",
             )
@@ -165,8 +170,7 @@ class Tour:
         for name in _FIRST:
             self._fleets[name] = self._start_fleet(name)
         for program, name in (("lookout", "lookout"), ("slow", "north")):
-            words = (*_PROGRAMS, program, "--node", self._endpoint, "--name", name)
-            self._others[program] = self._stage.start(program, *words)
+            self._others[program] = self._start_other(program, name)
         for started in (*self._fleets.values(), *self._others.values()):
             started.wait_said("ready")
             self._tell(f"{started.name}: process {started.number} is ready")
@@ -219,6 +223,51 @@ class Tour:
         )
         self._sail_until(0.6)
 
+    def _ask_pilots(self, space: Space) -> None:
+        pilots = []
+        for name in ("Ada", "Bo"):
+            # One after the other: who comes first answers.
+            pilots.append(self._start_other("pilot", name))
+            pilots[-1].wait_said("ready")
+            self._tell(f"{name}: process {pilots[-1].number} is ready")
+        first = self._ask(space)
+        pilots[0].kill()
+        self._tell(f"{pilots[0].name}: process {pilots[0].number} is killed")
+        second = self._ask(space)
+        self._others["pilot"] = pilots[1]
+        self._check(
+            "questions are answered, also when who answered them is killed",
+            (first, second) == ("Ada", "Bo"),
+            f"by {first}, then by {second}",
+        )
+        vessel = Vessel(mmsi=_FIRST["north"], name="stolen")
+        space.publish(vessel)
+        try:
+            space.flush()
+            answer = "nothing"
+        except Refused as error:
+            answer = str(error)
+        self._tell(f"to somebody who takes a vessel of another, the node says: {answer}")
+        names = {found.name for found in space.container(Vessel).values()}
+        self._check(
+            "nobody else can change what a program owns",
+            "owned" in answer and vessel.name not in names,
+            f"{vessel.mmsi} is what it was",
+        )
+
+    def _ask(self, space: Space) -> str | None:
+        """Who answers a question now; the first may meet the end of who was to answer it."""
+        question = BearingRequest(lat=57.7, lon=11.8, to_lat=57.6, to_lon=11.3)
+        for attempt in range(2):
+            try:
+                answer = space.request(question, to="pilot", timeout=_WAIT_S_MAX)
+            except RequestError as error:
+                self._tell(f"question {attempt + 1}: {error}")
+            else:
+                self._tell(f"{answer.pilot}: course {answer.course:.0f}, {answer.miles:.1f} miles")
+                return str(answer.pilot)
+        return None
+
     def _lose_node(self, space: Space) -> None:
         assert self._node is not None
         for fleet in self._fleets.values():
@@ -261,9 +310,9 @@ class Tour:
             frozen[name] = fleet.wait_said("frozen")
         places = _places(*(line["places"] for line in frozen.values()))
         reports = {}
-        for name, program in self._others.items():
-            program.tell("report")
-            reports[name] = program.wait_said("report")
+        for name in ("lookout", "slow"):
+            self._others[name].tell("report")
+            reports[name] = self._others[name].wait_said("report")
         space.flush()
         self._settled = wall_ns(), places
         seen = {key: (v.lat, v.lon) for key, v in space.container(Vessel).items()}
@@ -338,6 +387,10 @@ class Tour:
         words = ("fleet", "--node", self._endpoint, "--name", name, "--count", str(self._count))
         chance = ("--first", str(_FIRST[name]), "--seed", str(self._seed + _FIRST[name]))
         return self._stage.start(name, *_PROGRAMS, *words, *chance)
+
+    def _start_other(self, program: str, name: str) -> Program:
+        words = (*_PROGRAMS, program, "--node", self._endpoint, "--name", name)
+        return self._stage.start(name if program == "pilot" else program, *words)
 
     def _count_event(self, event: Any) -> None:
         self._events[event.operation] += 1

@@ -20,7 +20,7 @@ from time import sleep, time
 from typing import Any, Final
 
 import skerry
-from skerry.apps.fleet import Fleet, Radar, Vessel
+from skerry.apps.fleet import BearingRequest, Fleet, Radar, Vessel, bearing
 from skerry.apps.lookout import Lookout
 from skerry.client.states import SpaceState, StateChanged
 from skerry.client.sync import Space
@@ -121,6 +121,8 @@ def _run_fleet(space: Space, line: _Line, given: argparse.Namespace) -> None:
     last_s, confirmed_s = time(), 0.0
     is_sailing = True
     fleet.step(now_s=last_s, elapsed_s=0.0)
+    # Nobody else is to tell where they are.
+    space.own(Vessel, keys=fleet.vessels)
     _say("ready")
     while (order := line.order(_STEP_S)) != _END:
         if line.was_away():
@@ -215,6 +217,23 @@ def _run_lookout(space: Space, line: _Line, _given: argparse.Namespace) -> None:
             )
 
 
+# -- a pilot
+
+
+def _run_pilot(space: Space, line: _Line, given: argparse.Namespace) -> None:
+    """Answers questions, or stands by until whoever does is gone."""
+    space.serve(
+        BearingRequest,
+        lambda question: bearing(question, given.name),
+        name="pilot",
+        standby=True,
+        on_change=lambda service: _say("claim", state=str(service.state)),
+    )
+    _say("ready")
+    while line.order(_STEP_S) != _END:
+        pass
+
+
 # -- somebody slow
 
 
@@ -247,6 +266,7 @@ def _looked_at(event: Any, number: int) -> int:
 _PROGRAMS: Final[dict[str, Callable[[Space, _Line, argparse.Namespace], None]]] = {
     "fleet": _run_fleet,
     "lookout": _run_lookout,
+    "pilot": _run_pilot,
     "slow": _run_slow,
 }
 

@@ -14,12 +14,15 @@ import skerry
 
 __all__ = [
     "Alarm",
+    "Bearing",
+    "BearingRequest",
     "Fleet",
     "Publisher",
     "Radar",
     "Vessel",
     "VesselKind",
     "Voyage",
+    "bearing",
     "close_pairs",
 ]
 
@@ -73,6 +76,25 @@ class Radar(skerry.Struct):
     site: str | None = skerry.key(1)
     number: skerry.uint32 | None = skerry.field(2)
     picture: bytes | None = skerry.field(3)
+
+
+@skerry.struct(cached=False)
+class BearingRequest(skerry.Struct):
+    """A question to a pilot: how does one get from here to there?"""
+
+    lat: float | None = skerry.field(1, documentation="degrees north")
+    lon: float | None = skerry.field(2, documentation="degrees east")
+    to_lat: float | None = skerry.field(3)
+    to_lon: float | None = skerry.field(4)
+
+
+@skerry.struct(cached=False)
+class Bearing(skerry.Struct):
+    """The answer of a pilot."""
+
+    pilot: str | None = skerry.field(1, documentation="who answered")
+    course: skerry.float32 | None = skerry.field(2, documentation="degrees from north")
+    miles: skerry.float32 | None = skerry.field(3)
 
 
 class Publisher(Protocol):
@@ -206,6 +228,20 @@ def close_pairs(
             if miles < _CLOSE_MILES:
                 found[first, second] = miles
     return found
+
+
+def bearing(question: BearingRequest, pilot: str) -> Bearing:
+    """What a pilot answers: the course and how far it is."""
+    assert question.to_lat is not None
+    assert question.to_lon is not None
+    lat, lon = question.lat or 0.0, question.lon or 0.0
+    north = question.to_lat - lat
+    east = (question.to_lon - lon) * math.cos(math.radians(question.to_lat))
+    return Bearing(
+        pilot=pilot,
+        course=math.degrees(math.atan2(east, north)) % 360,
+        miles=_miles(lat, lon, question.to_lat, question.to_lon),
+    )
 
 
 def _moved(lat: float, lon: float, course: float, miles: float) -> tuple[float, float]:

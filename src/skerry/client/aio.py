@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client import container
+from skerry.client import container, holdings, picture
 from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event
 from skerry.client.face import SpaceFace
+from skerry.client.holdings import Ownership, Service
 from skerry.client.inbox import Inbox
 from skerry.client.opening import Opener, default_endpoint
 from skerry.client.session import Session
@@ -26,7 +28,16 @@ from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import parse_endpoint
 
-__all__ = ["Container", "Space", "Subscription", "Types", "connect", "open_session"]
+__all__ = [
+    "Answer",
+    "Container",
+    "Picture",
+    "Space",
+    "Subscription",
+    "Types",
+    "connect",
+    "open_session",
+]
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
@@ -165,6 +176,17 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
+Answer: TypeAlias = Struct | Awaitable[Struct | None] | Future[Any] | None
+"""What a handler gives: an object, or nothing, or what will be one of them."""
+
+
+class Picture(picture.Picture):
+    """The nodes of the system, as the one that was elected sees them; empty until it is known."""
+
+    async def wait(self, timeout: float | None = 10.0) -> None:
+        """Until the node has told it; Refused when it does not."""
+        await self._feed.wait(timeout)
+
 
 class Space(SpaceFace):
     """One space of typed objects, shared with all clients of its node."""
@@ -172,6 +194,7 @@ class Space(SpaceFace):
     def __init__(self, session: Session) -> None:
         super().__init__(session)
         self._is_closed = False
+        self._picture: Picture | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -297,6 +320,83 @@ class Space(SpaceFace):
 
         return container.Container(interest, shape, events=events, release=release)
 
+    # -- other programs
+
+    async def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
+        """Ask the program that answers such requests under a name; gives its answer, or None.
+
+        It is asked behind everything published before. NotRegistered when nobody answers them,
+        RequestTimedOut when nobody did in time, RequestError when it failed, Refused when it is not
+        permitted, WouldBlock when too many wait. Disconnected when the connection was lost
+        meanwhile: as after a timeout, it may have been carried out or not.
+        """
+        self._check_loop()
+        return await self._session.request(obj, to, timeout)
+
+    async def serve(
+        self,
+        cls: type[S],
+        handler: Callable[[S], Answer],
+        *,
+        name: str = "",
+        standby: bool = False,
+        on_change: Callable[[Service], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Service:
+        """Answer requests of a type, under a name; from now on, or with `standby` when nobody else
+        does.
+
+        The handler gets the object and returns the answer, an object or None. It may be `async`:
+        then several requests are under way at a time. When it fails, so does the request.
+        `on_change` is called when the claim stands otherwise than before.
+        """
+        self._check_loop()
+        return await holdings.serve(
+            self._session,
+            cls,
+            handler,
+            name=name,
+            standby=standby,
+            on_change=on_change,
+            timeout=timeout,
+            may_await=True,
+            do=_do,
+        )
+
+    async def own(
+        self,
+        cls: type[Struct],
+        keys: Iterable[Any] | None = None,
+        *,
+        standby: bool = False,
+        on_change: Callable[[Ownership], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Ownership:
+        """Be the only one who changes the objects with these keys, or all of a type; from now on,
+        or with `standby` when nobody else is.
+
+        Refused when the node does not permit it for all of them.
+        """
+        self._check_loop()
+        return await holdings.own(
+            self._session,
+            cls,
+            keys,
+            standby=standby,
+            on_change=on_change,
+            timeout=timeout,
+            do=_do,
+        )
+
+    @property
+    def picture(self) -> Picture:
+        """The nodes of the system, live. It is empty until the node has told of them, for which
+        `await space.picture.wait()` waits."""
+        if self._picture is None:
+            self._check_loop()
+            self._picture = Picture(picture.PictureFeed(self._session), _do)
+        return self._picture
+
     # -- the node
 
     async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
@@ -329,6 +429,11 @@ class Space(SpaceFace):
             error = LocalProtocolError("this space belongs to another loop")
             error.hint = "connect on each loop, or use a blocking space, which any thread may use"
             raise error
+
+
+def _do(work: Callable[[], None]) -> None:
+    """Here everything is done where it is asked for."""
+    work()
 
 
 def _path(value: str | Path | None) -> Path | None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from skerry.client.calls import call_of, give_back
+from skerry.client.claims import Claims
 from skerry.client.flushes import Flushes
 from skerry.client.interests import LEAVE_MARK, Interests
 from skerry.client.known_types import KnownTypes
+from skerry.client.requests import Requests
 from skerry.client.states import Refusal, TypeConflict
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
@@ -38,12 +41,21 @@ class TypesRequest:
 class Answers:
     """Gives each answer to who waits for it."""
 
-    def __init__(self, types: KnownTypes, interests: Interests, flushes: Flushes) -> None:
-        self.requests: list[TypesRequest] = []
+    def __init__(
+        self,
+        types: KnownTypes,
+        interests: Interests,
+        flushes: Flushes,
+        claims: Claims,
+        requests: Requests,
+    ) -> None:
+        self.types_requests: list[TypesRequest] = []
         """Those without an answer, oldest first."""
         self._types = types
         self._interests = interests
         self._flushes = flushes
+        self._claims = claims
+        self._requests = requests
 
     def take(
         self, connection: ClientConnection, name: str, message: Any, now_s: float
@@ -53,6 +65,12 @@ class Answers:
             self._echo(message, now_s)
         elif name == "DotsCacheInfo":
             self._cache_info(message, now_s)
+        elif name == "SkerryResponse":
+            self._requests.answered(message)
+        elif name == "SkerryRequest":
+            self._request(connection, message, now_s)
+        elif name == "SkerryClaimed":
+            self._claims.stands(message)
         elif name == "SkerryRefusal":
             return [self._refusal(message)]
         else:
@@ -70,8 +88,17 @@ class Answers:
     def _cache_info(self, message: Any, now_s: float) -> None:
         if message.endTransmission:
             self._interests.told_all(message.typeName or "", now_s)
-        if message.endDescriptorRequest and self.requests:
-            self.requests.pop(0).is_done = True
+        if message.endDescriptorRequest and self.types_requests:
+            self.types_requests.pop(0).is_done = True
+
+    def _request(self, connection: ClientConnection, message: Any, now_s: float) -> None:
+        call = call_of(connection, message)
+        claim = self._claims.server(call.type_name, call.handler)
+        if claim is None or claim.take is None:
+            # Given to us just before the node heard that we answer no more.
+            give_back(call, now_s)
+        else:
+            claim.take(call)
 
     def _refusal(self, message: Any) -> Event:
         refusal = Refusal(what=message.what or "", reason=message.reason or "")

@@ -8,8 +8,8 @@ from typing import Any, Generic, TypeVar
 from skerry.client.events import Entry, Shape
 from skerry.client.info import ObjectInfo
 from skerry.client.interests import Interest
-from skerry.errors import EncodeError
-from skerry.objects.base import Struct, build, codec_of, key_of
+from skerry.client.keys import Keys
+from skerry.objects.base import Struct
 
 __all__ = ["Container"]
 
@@ -39,7 +39,7 @@ class Container(Mapping[Any, S], Generic[S, Events]):
         self._interest = interest
         self._shape = shape
         self._objects = interest.route.store.objects
-        self._keys = [field for field in shape.plan.fields if field.is_key]
+        self._keys = Keys(shape)
         self._make_events = events
         self._release = release
         self._events: Events | None = None
@@ -96,35 +96,16 @@ class Container(Mapping[Any, S], Generic[S, Events]):
         return f"<{len(self)} objects of {self._shape.name}>"
 
     def _entry(self, key: Any) -> Entry:
-        found = self._objects.get(self._canonical(key))
+        found = self._objects.get(self._keys.canonical(key))
         if found is None:
             raise KeyError(key)
         return found
-
-    def _canonical(self, key: Any) -> bytes:
-        if isinstance(key, Struct):
-            return key_of(key) if key.descriptor.name == self._shape.name else b""
-        values = (key,) if len(self._keys) == 1 else key
-        if not isinstance(values, tuple) or len(values) != len(self._keys):
-            return b""
-        given = dict(zip((field.name for field in self._keys), values, strict=True))
-        cls = self._shape.cls
-        obj = build(cls, [given.get(field.name) for field in self._shape.plan.fields])
-        try:
-            return codec_of(cls).encode_key(obj)
-        except EncodeError:
-            # No key of this type, so there is no such object.
-            return b""
 
     def snapshot(self) -> list[tuple[Any, S]]:
         """Keys and objects that are here now: they come and go while somebody iterates."""
         decode = self._shape.decode
         objects = [decode(entry.payload) for entry in list(self._objects.values())]
-        return [(self._key_of(obj), obj) for obj in objects]
-
-    def _key_of(self, obj: Any) -> Any:
-        values = tuple(_hashable(getattr(obj, field.attribute)) for field in self._keys)
-        return values[0] if len(values) == 1 else values
+        return [(self._keys.value_of(obj), obj) for obj in objects]
 
 
 class _Values(ValuesView[S]):
@@ -139,7 +120,3 @@ class _Items(ItemsView[Any, S]):
 
     def __iter__(self) -> Iterator[tuple[Any, S]]:
         return iter(self._mapping.snapshot())
-
-
-def _hashable(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value

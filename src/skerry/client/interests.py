@@ -27,6 +27,7 @@ from skerry.protocol.patterns import PatternHandle
 from skerry.schema.model import StructType
 
 __all__ = [
+    "DIRECT",
     "LEAVE_MARK",
     "SERVICES",
     "Interest",
@@ -35,9 +36,16 @@ __all__ = [
     "refuse_container",
 ]
 
-SERVICES = frozenset(
-    {"DotsCacheInfo", "DotsEcho", "EnumDescriptorData", "SkerryRefusal", "StructDescriptorData"}
-)
+DIRECT = frozenset({"SkerryClaimed", "SkerryRequest", "SkerryResponse"})
+"""Types that the node sends to one client because of what that did, and never to a group."""
+
+SERVICES = DIRECT | {
+    "DotsCacheInfo",
+    "DotsEcho",
+    "EnumDescriptorData",
+    "SkerryRefusal",
+    "StructDescriptorData",
+}
 """Types that the space itself looks at."""
 
 

@@ -11,15 +11,17 @@ import logging
 import os
 import random
 import ssl
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, Final
 
 from skerry.client.events import Shape
 from skerry.client.interests import Interest
 from skerry.client.opening import Opener
+from skerry.client.requests import timed_out
 from skerry.client.space import SpaceConfig, SpaceCore
 from skerry.client.states import (
     CallbackFailed,
+    ClaimsChanged,
     Refusal,
     SpaceState,
     StateChanged,
@@ -64,6 +66,8 @@ class Session:
         self.refusal_listeners: list[Callable[[Refusal], object]] = []
         self.wakers: set[Callable[[], None]] = set()
         """Called when there will be no more events."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Handlers that were not done at once."""
         self._opener = opener
         self._opening: asyncio.Task[None] | None = None
         self._line: _Line | None = None
@@ -118,6 +122,10 @@ class Session:
                 await line.is_gone
         if self._timer is not None:
             self._timer.cancel()
+        # They were cancelled as the space ended; one of them may be who closes it.
+        tasks = self._tasks - {asyncio.current_task()}
+        if tasks:
+            await asyncio.wait(tasks, timeout=_LAST_WORDS_S)
 
     def abandon(self, reason: str, lock: Any = None) -> None:
         """Use it no more, and leave its streams to whom they belong: another process.
@@ -179,6 +187,23 @@ class Session:
         if flush.error is not None:
             raise flush.error
 
+    async def request(self, obj: Struct, to: str, timeout: float) -> Struct | None:
+        """Ask another program, and wait for its answer."""
+        request = self.core.request(obj, monotonic_ns(), to=to, timeout_s=timeout)
+        answered = self.loop.create_future()
+        request.wake = lambda: None if answered.done() else answered.set_result(None)
+        self.carry()
+        try:
+            if not request.is_done:
+                await asyncio.wait_for(answered, timeout)
+        except TimeoutError:
+            raise timed_out(request) from None
+        finally:
+            self.core.forget_request(request)
+        if request.error is not None:
+            raise request.error
+        return request.answer
+
     async def drain(self, timeout: float | None) -> None:
         """Until at most half of what may wait to be sent does."""
         limit = self.core.config.send_bytes_max // 2
@@ -188,6 +213,12 @@ class Session:
         """Until the space is closed, by us or for good; gives the reason."""
         await self.wait(lambda: self.core.failure is not None, None, "the end")
         return self.core.failure or ""
+
+    def begin_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Let something go on until it is done, or the space ends."""
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     # -- waiting
 
@@ -352,16 +383,27 @@ class Session:
             log.error(
                 "objects of %s cannot be read, and are left out: %s", event.name, event.detail
             )
+        elif isinstance(event, ClaimsChanged):
+            for told in event.told:
+                told()
         elif isinstance(event, Refusal):
-            self._call(self.refusal_listeners, event)
+            self.call_back(self.refusal_listeners, event)
         else:
             assert isinstance(event, StateChanged)
-            self._call(self.state_listeners, event)
+            self.call_back(self.state_listeners, event)
             if event.state is SpaceState.CLOSED:
-                for waker in list(self.wakers):
-                    waker()
+                self._end_waiting()
 
-    def _call(self, listeners: list[Any], event: object) -> None:
+    def _end_waiting(self) -> None:
+        for waker in list(self.wakers):
+            waker()
+        current = asyncio.current_task(self.loop)
+        for task in self._tasks:
+            if task is not current:
+                task.cancel()
+
+    def call_back(self, listeners: list[Any], event: object) -> None:
+        """Call some back; the failure of one is told, and harms nobody else."""
         for listener in list(listeners):
             try:
                 listener(event)

@@ -12,13 +12,13 @@ from typing import Any
 from skerry.client.answers import TypesRequest
 from skerry.client.event_queue import OnSlow
 from skerry.client.events import BYTES_NAME, Shape
+from skerry.client.exchange import Exchange
 from skerry.client.flushes import Flush
 from skerry.client.intake import Target
 from skerry.client.interests import Interest, refuse_condition, refuse_container
 from skerry.client.sending import raw_payload
 from skerry.client.settings import SpaceConfig, SpaceStatistics
 from skerry.client.states import SpaceState
-from skerry.client.uplink import Uplink
 from skerry.errors import Disconnected, LocalProtocolError
 from skerry.objects.base import Struct, selection
 from skerry.objects.internal import internal_class
@@ -29,7 +29,7 @@ from skerry.protocol.patterns import check_pattern, check_subject
 __all__ = ["SpaceConfig", "SpaceCore", "SpaceStatistics"]
 
 
-class SpaceCore(Uplink):
+class SpaceCore(Exchange):
     """One space of the node at an address.
 
     With a lock, objects may be published from any thread; everything else comes from one.
@@ -208,7 +208,7 @@ class SpaceCore(Uplink):
     def request_types(self, names: Iterable[str], now_ns: int) -> TypesRequest:
         """Ask the node for its types, or for those with these names."""
         self._check_open()
-        return self._request(sorted(names), self._wall_s(now_ns))
+        return self._ask_types(sorted(names), self._wall_s(now_ns))
 
     def close(self, now_ns: int, *, reason: str = "the space is closed") -> None:
         """Say goodbye and end for good."""
@@ -232,11 +232,11 @@ class SpaceCore(Uplink):
                 interest.holder_count += 1
                 self.interests.ask(interest, now_s)
         if self.state is SpaceState.CONNECTED:
-            self._request([name], now_s)
+            self._ask_types([name], now_s)
 
-    def _request(self, names: list[str], now_s: float) -> TypesRequest:
+    def _ask_types(self, names: list[str], now_s: float) -> TypesRequest:
         request = TypesRequest(names)
-        self._answers.requests.append(request)
+        self._answers.types_requests.append(request)
         if self.state is SpaceState.CONNECTED:
             assert self._connection is not None
             self._say_first()
@@ -274,10 +274,6 @@ class SpaceCore(Uplink):
         if shape is not None and shape.cls.descriptor.flags.substruct_only:
             raise LocalProtocolError(f"{shape.name} is only for use inside other structs")
         return shape
-
-    def _check_open(self) -> None:
-        if self.failure is not None:
-            raise Disconnected(self.failure)
 
     def _check_publish_subject(self, subject: str) -> None:
         check_subject(subject)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from skerry.protocol.machine import Event
 
 __all__ = [
     "CallbackFailed",
+    "ClaimsChanged",
     "Refusal",
     "SpaceState",
     "StateChanged",
@@ -73,6 +75,14 @@ class CallbackFailed(Event):
     """A callback of the program raised an error."""
 
     error: BaseException
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimsChanged(Event):
+    """Claims stand otherwise, because the connection does."""
+
+    told: tuple[Callable[[], object], ...]
+    """Those who are to be called."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,26 +10,29 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
-from skerry.client import container
+from skerry.client import container, holdings
 from skerry.client.aio import Types, open_session
 from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event
 from skerry.client.face import SpaceFace
+from skerry.client.holdings import Ownership, Service
 from skerry.client.inbox import Inbox
 from skerry.client.loop_thread import LoopThread
 from skerry.client.open_spaces import OpenSpace
+from skerry.client.picture import Picture, PictureFeed
 from skerry.client.session import Session
 from skerry.client.subscription import SubscriptionBase
 from skerry.errors import Disconnected
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 
-__all__ = ["Container", "Space", "Subscription", "connect"]
+__all__ = ["Answer", "Container", "Space", "Subscription", "connect"]
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
@@ -159,6 +162,9 @@ class Subscription(SubscriptionBase[T], Generic[T]):
 
 Container: TypeAlias = container.Container[S, Subscription[S]]
 
+Answer: TypeAlias = Struct | Future[Any] | None
+"""What a handler gives: an object, or nothing, or what will be one of them."""
+
 
 class Space(SpaceFace):
     """One space of typed objects, shared with all clients of its node. For any thread."""
@@ -167,6 +173,8 @@ class Space(SpaceFace):
         super().__init__(session)
         self._thread = thread
         self._open = OpenSpace(session, thread)
+        self._feed: PictureFeed | None = None
+        self._picture: Picture | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -290,6 +298,93 @@ class Space(SpaceFace):
             _call_or_leave(thread, lambda: session.release(interest))
 
         return container.Container(interest, shape, events=events, release=release)
+
+    # -- other programs
+
+    def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
+        """Ask the program that answers such requests under a name; gives its answer, or None.
+
+        It is asked behind everything published before. NotRegistered when nobody answers them,
+        RequestTimedOut when nobody did in time, RequestError when it failed, Refused when it is not
+        permitted, WouldBlock when too many wait. Disconnected when the connection was lost
+        meanwhile: as after a timeout, it may have been carried out or not.
+        """
+        return self._thread.run(self._session.request(obj, to, timeout))
+
+    def serve(
+        self,
+        cls: type[S],
+        handler: Callable[[S], Answer],
+        *,
+        name: str = "",
+        standby: bool = False,
+        on_change: Callable[[Service], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Service:
+        """Answer requests of a type, under a name; from now on, or with `standby` when nobody else
+        does.
+
+        The handler gets the object and returns the answer, an object or None. It is called like a
+        callback. What takes long it gives to an executor, and returns the future. When it fails,
+        so does the request. `on_change` is called when the claim stands otherwise than before.
+        """
+        thread = self._thread
+        return thread.run(
+            holdings.serve(
+                self._session,
+                cls,
+                handler,
+                name=name,
+                standby=standby,
+                on_change=on_change,
+                timeout=timeout,
+                may_await=False,
+                do=lambda work: _call_or_leave(thread, work),
+            )
+        )
+
+    def own(
+        self,
+        cls: type[Struct],
+        keys: Iterable[Any] | None = None,
+        *,
+        standby: bool = False,
+        on_change: Callable[[Ownership], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Ownership:
+        """Be the only one who changes the objects with these keys, or all of a type; from now on,
+        or with `standby` when nobody else is.
+
+        Refused when the node does not permit it for all of them.
+        """
+        thread = self._thread
+        return thread.run(
+            holdings.own(
+                self._session,
+                cls,
+                keys,
+                standby=standby,
+                on_change=on_change,
+                timeout=timeout,
+                do=lambda work: _call_or_leave(thread, work),
+            )
+        )
+
+    @property
+    def picture(self) -> Picture:
+        """The nodes of the system, live. The first look waits until the node has told of them."""
+        found = self._picture
+        if found is None or not found.is_known:
+            found = self._thread.run(self._look())
+        return found
+
+    async def _look(self) -> Picture:
+        """On the loop, so that several threads share one."""
+        if self._feed is None or self._picture is None:
+            self._feed = PictureFeed(self._session)
+            self._picture = Picture(self._feed, self._thread.call)
+        await self._feed.wait(10.0)
+        return self._picture
 
     # -- the node
 

@@ -1,7 +1,7 @@
 """The way of a space to its node: the stream, the handshake, and coming back when it is lost.
 
 On each new connection the node is asked again for everything: what the program wants to hear of,
-its types, and the flushes that wait.
+what it claims, its types, and the flushes that wait.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from skerry.client.answers import FLUSH_MARK, Answers
+from skerry.client.claims import Claims
 from skerry.client.flushes import Flushes
 from skerry.client.intake import Intake
-from skerry.client.interests import SERVICES, Interests
+from skerry.client.interests import DIRECT, SERVICES, Interests
 from skerry.client.known_types import KnownTypes
 from skerry.client.liveness import Liveness, Sign
 from skerry.client.reading import Misread, read
+from skerry.client.requests import Requests
 from skerry.client.sending import SendBuffer
 from skerry.client.settings import SpaceConfig, SpaceStatistics
 from skerry.client.states import (
     CallbackFailed,
+    ClaimsChanged,
     SpaceState,
     StateChanged,
     Unreadable,
@@ -107,7 +110,11 @@ class Uplink(Outbox):
         self._wall_offset_ns = wall_offset_ns
         self._moved_bytes = 0
         self._flushes = Flushes()
-        self._answers = Answers(self.types, self.interests, self._flushes)
+        self._claims = Claims()
+        self._requests = Requests(self.types, self.config.send_bytes_max)
+        self._answers = Answers(
+            self.types, self.interests, self._flushes, self._claims, self._requests
+        )
         self._connection: ClientConnection | None = None
         self._has_stream = False
         self._is_paused = False
@@ -256,6 +263,7 @@ class Uplink(Outbox):
         elif isinstance(item, Accepted):
             self._accepted(connection, item, now_ns, now_s)
         elif isinstance(item, Connected):
+            self._claims.connected(connection, now_s)
             self.interests.told_everything(now_s)
             self._connected(now_ns, now_s)
         elif isinstance(item, Rejected):
@@ -275,6 +283,9 @@ class Uplink(Outbox):
         if not has_subjects and (self._uses_subjects or self.interests.has_patterns()):
             self._refuse("subjects are in use here, and the node knows only types")
             return
+        if not has_subjects and (len(self._claims) or len(self._requests)):
+            self._refuse("claims or requests are in use here, and the node knows only types")
+            return
         self._has_subjects = has_subjects
         self.buffer.forget_subjects()
         self.client_id = item.client_id
@@ -287,6 +298,7 @@ class Uplink(Outbox):
         if item.has_preload:
             connection.finish_joins(now_s)
         else:
+            self._claims.connected(connection, now_s)
             self._connected(now_ns, now_s)
 
     def _connected(self, now_ns: int, now_s: float) -> None:
@@ -295,8 +307,9 @@ class Uplink(Outbox):
         self._connected_count += 1
         self._change(SpaceState.CONNECTED)
         self._move()
-        for request in self._answers.requests:
+        for request in self._answers.types_requests:
             request.send(self._connection, now_s)
+        self._requests.connected(self._connection, now_ns, now_s)
         for flush in self._flushes.waiting():
             self._send_echo(flush.number, now_ns)
 
@@ -331,7 +344,7 @@ class Uplink(Outbox):
             if name in SERVICES:
                 message = decode_message(header, payload)
                 self._events += self._answers.take(connection, name, message, now_s)
-            if route is not None and header.subscription_id < 0:
+            if route is not None and header.subscription_id < 0 and name not in DIRECT:
                 self.intake.deliver(route, header, payload)
         except (CodecError, SchemaError) as error:
             self._broken(Broken(message=name, detail=str(error)), now_ns)
@@ -355,6 +368,7 @@ class Uplink(Outbox):
     def _lost(self, why: str, now_ns: int) -> None:
         self._forget_connection()
         unconfirmed_count = self._flushes.lost(self.buffer.moved_count, why)
+        self._requests.lost(why)
         if self.state is SpaceState.CONNECTING and not self.config.is_patient:
             self._over(why)
             return
@@ -365,6 +379,7 @@ class Uplink(Outbox):
         self._connect_ns = now_ns + delay_ns
         if self.state is SpaceState.CONNECTED:
             self._change(SpaceState.DISCONNECTED, why, unconfirmed_count)
+        self._tell_claims(self._claims.disconnected())
 
     def _over(self, why: str) -> None:
         """There will be no other connection."""
@@ -373,7 +388,9 @@ class Uplink(Outbox):
         self.failure = why
         self.intake.is_stopped = True
         self._flushes.end(Disconnected(why))
+        self._requests.end(why)
         self._change(SpaceState.CLOSED, why)
+        self._tell_claims(self._claims.end())
 
     def _forget_connection(self) -> None:
         self._connection = None
@@ -435,6 +452,10 @@ class Uplink(Outbox):
         self._events.append(
             StateChanged(state=state, reason=reason, unconfirmed_count=unconfirmed_count)
         )
+
+    def _tell_claims(self, told: tuple[Callable[[], object], ...]) -> None:
+        if told:
+            self._events.append(ClaimsChanged(told=told))
 
     def _collect_failures(self) -> None:
         failures, self.intake.failures = self.intake.failures, []

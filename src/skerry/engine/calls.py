@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from skerry.engine.clients import Client
 from skerry.engine.topics import Topic
+from skerry.limits import REQUEST_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 
@@ -92,7 +93,12 @@ def response_message(number: int, outcome: str, reason: str, answer: Answer | No
 def call_message(
     call: Call, outcome: str, reason: str, answer: Answer | None, *, asked_s: float, took_s: float
 ) -> Struct:
-    """What those are told who follow the requests of others."""
+    """What those are told who follow the requests of others.
+
+    Objects that are too large together for one message are left out.
+    """
+    size = len(call.data) + (0 if answer is None else len(answer[1]))
+    fits = size <= REQUEST_BYTES_MAX
     told: Struct = internal_class("SkerryCall")(
         number=call.number,
         typeName=call.topic.name,
@@ -102,9 +108,9 @@ def call_message(
         asked=asked_s,
         took=took_s,
         outcome=internal_class("SkerryOutcome")[outcome],
-        object=call.data,
+        object=call.data if fits else None,
         answerType=None if answer is None else answer[0].name,
-        answer=None if answer is None else answer[1],
+        answer=answer[1] if answer is not None and fits else None,
         reason=reason or None,
     )
     return told

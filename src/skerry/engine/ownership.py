@@ -215,7 +215,8 @@ class Ownership:
         name, handler = message.typeName or "", message.handler
         topic = self._types.topic(name)
         if topic is None:
-            return f"{name:.60}: there is no such type"
+            why = "not permitted" if name in client.set_aside else "there is no such type"
+            return f"{name:.60}: {why}"
         if topic.type.flags.internal or topic.type.flags.substruct_only:
             return f"{name}: its objects are nobody's"
         if handler is not None:
@@ -232,6 +233,9 @@ class Ownership:
             if topic.plan.key_mask & ~pieces.present:
                 return f"{name}: the key is not complete"
             key, subject = canonical_key(topic.plan, pieces), default_subject(topic.plan, pieces)
+            if not topic.plan.key_mask:
+                # There is only this one, under the subject of the type: it is all of them.
+                key = None
         known = self._places.get((name, handler, key))
         return known or Place(topic=topic, handler=handler, key=key, subject=subject)
 

@@ -27,7 +27,12 @@ from skerry.engine.ownership import Ownership, Place, handler_subject
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.errors import DecodeError
-from skerry.limits import REQUEST_TIMEOUT_S_MAX, REQUEST_WINDOW_COUNT
+from skerry.limits import (
+    REQUEST_BYTES_MAX,
+    REQUEST_REASON_CHAR_COUNT_MAX,
+    REQUEST_TIMEOUT_S_MAX,
+    REQUEST_WINDOW_COUNT,
+)
 from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import Header
 from skerry.protocol.deadlines import Deadlines
@@ -79,10 +84,8 @@ class Requests:
     def advance(self, now_ns: int) -> None:
         """Answer those for which the time is over."""
         for call, _ in self._due.take_due(now_ns):
-            why = "no answer in time"
-            if call.window is not None and not call.window.client.is_present:
-                why = "its handler is gone"
-            self._end(call, "timed_out", now_ns, why)
+            is_gone = call.window is not None and not call.window.client.is_present
+            self._end(call, "timed_out", now_ns, "its handler is gone" if is_gone else "")
 
     # -- who asks
 
@@ -107,7 +110,7 @@ class Requests:
             self._node.count_refusal(client, "request", f"{subject}: not permitted")
             self._refuse(client, message, "refused", f"{subject}: not permitted", now_ns)
             return
-        data = normalize(what.plan, message.object)
+        data = _whole(what, message.object)
         limits = client.limits
         if (
             len(mine) >= limits.request_count_max
@@ -169,7 +172,10 @@ class Requests:
 
     def _take_answer(self, client: Client, call: Call, message: Any, now_ns: int) -> None:
         if message.outcome.label != "answered":
-            self._end(call, "failed", now_ns, message.reason or "it failed")
+            reason = (message.reason or "it failed")[:REQUEST_REASON_CHAR_COUNT_MAX]
+            # Who has just ceased to answer gives back what came too late for it.
+            is_back = message.outcome.label == "not_registered"
+            self._end(call, "not_registered" if is_back else "failed", now_ns, reason)
             return
         if (message.typeName is None) != (message.object is None):
             self._end(call, "failed", now_ns, "an answer with half an object")
@@ -182,7 +188,7 @@ class Requests:
                 self._end(call, "failed", now_ns, f"nobody has described {message.typeName:.60}")
                 return
             try:
-                answer = (what, normalize(what.plan, message.object))
+                answer = (what, _whole(what, message.object))
             except DecodeError as error:
                 self._end(call, "failed", now_ns, f"an answer that is none: {error}")
                 raise
@@ -327,6 +333,15 @@ def _fault(message: Any) -> str | None:
     if message.timeout is None or not 0 < message.timeout <= REQUEST_TIMEOUT_S_MAX:
         return f"its timeout is not between 0 and {REQUEST_TIMEOUT_S_MAX:g} s"
     return None
+
+
+def _whole(what: Topic, data: bytes) -> bytes:
+    """The object of a request or of an answer in its one form; DecodeError if it is none."""
+    found = normalize(what.plan, data)
+    if len(found) > REQUEST_BYTES_MAX:
+        detail = f"{len(found)} bytes, the limit for requests and answers is {REQUEST_BYTES_MAX}"
+        raise DecodeError(type_name=what.name, detail=detail)
+    return found
 
 
 def _may_ask(client: Client, subject: str) -> bool:

@@ -34,7 +34,7 @@ def test_every_promise_is_made_and_holds() -> None:
         acts = [act.title for act in played.acts()]
     assert len(acts) == ACT_COUNT
     assert [check for check in played.checks if not check.holds] == []
-    assert len(played.checks) == 10
+    assert len(played.checks) == 12
     assert any("is killed" in line for line in told)
 
 

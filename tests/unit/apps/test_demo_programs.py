@@ -10,7 +10,8 @@ import pytest
 import skerry
 from skerry.apps.demo_programs import PICTURE_BYTES, main
 from skerry.apps.demo_stage import Program, Stage
-from skerry.apps.fleet import Alarm, Radar, Vessel, Voyage
+from skerry.apps.fleet import Alarm, BearingRequest, Radar, Vessel, Voyage
+from skerry.errors import Refused
 
 pytestmark = pytest.mark.slow
 
@@ -72,6 +73,28 @@ def test_lookout_raises_alarms_for_what_it_is_told(stage: Stage, live_node: Any)
         assert report["raised_count"] == 1
         assert list(space.container(Alarm)) == [(1, 2)]
         assert lookout.wait_end() == 0
+
+
+def test_pilots_answer_one_after_the_other(stage: Stage, live_node: Any) -> None:
+    question = BearingRequest(lat=57.0, lon=11.0, to_lat=58.0, to_lon=11.0)
+    with skerry.connect(live_node.place) as space:
+        first = started(stage, live_node, "pilot", "Ada")
+        second = started(stage, live_node, "pilot", "Bo")
+        answer = space.request(question, to="pilot")
+        assert (answer.pilot, answer.course, answer.miles) == ("Ada", 0.0, 60.0)
+        assert first.wait_end() == 0
+        second.wait_said("claim", lambda line: line["state"] == "held")
+        assert space.request(question, to="pilot").pilot == "Bo"
+        assert second.wait_end() == 0
+
+
+def test_vessels_are_their_fleets_alone(stage: Stage, live_node: Any) -> None:
+    started(stage, live_node, "fleet", "north", "--count", "3", "--first", "265000000")
+    with skerry.connect(live_node.place) as space:
+        space.publish(Vessel(mmsi=265_000_000, name="stolen"))
+        with pytest.raises(Refused, match="owned"):
+            space.flush()
+        assert "stolen" not in {vessel.name for vessel in space.container(Vessel).values()}
 
 
 def test_slow_one_skips_to_the_last_picture(stage: Stage, live_node: Any) -> None:

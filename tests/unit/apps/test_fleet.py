@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from random import Random
 
-from skerry.apps.fleet import Fleet, Vessel, Voyage, close_pairs
+import pytest
+
+from skerry.apps.fleet import BearingRequest, Fleet, Vessel, Voyage, bearing, close_pairs
 from skerry.engine.local import LocalSpace
 
 
@@ -58,3 +60,14 @@ def test_pairs_are_close_within_half_a_mile() -> None:
     places = {1: (57.0, 11.0), 2: (57.0 + 0.4 / 60, 11.0), 3: (57.0 + 1.0 / 60, 11.0)}
     assert list(close_pairs(places)) == [(1, 2)]
     assert close_pairs({}) == {}
+
+
+@pytest.mark.parametrize(
+    ("to_lat", "to_lon", "course", "miles"),
+    [(58.0, 11.0, 0, 60), (57.0, 12.0, 90, 32.7), (56.0, 11.0, 180, 60), (57.0, 10.0, 270, 32.7)],
+)
+def test_a_pilot_knows_the_way(to_lat: float, to_lon: float, course: float, miles: float) -> None:
+    found = bearing(BearingRequest(lat=57.0, lon=11.0, to_lat=to_lat, to_lon=to_lon), "Ada")
+    assert found.pilot == "Ada"
+    assert found.course == pytest.approx(course, abs=0.01)
+    assert found.miles == pytest.approx(miles, abs=0.1)

@@ -8,7 +8,7 @@ from typing import Any
 import skerry
 from skerry.client.events import Event
 from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import StateChanged
+from skerry.client.states import SpaceState, StateChanged
 from skerry.engine.node import NodeCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import Connection
@@ -23,12 +23,16 @@ struct Pair { 3: [key] uint32 first; 2: [key] string second; 1: bool on; }
 struct Only { 1: string text; }
 struct Part [substruct_only] { 1: bool on; }
 struct Shout [cached=false] { 1: string text; }
+struct Ask [cached=false] { 1: string text; }
+struct Say [cached=false] { 1: string text; 2: uint32 count; }
 """)
 Vessel: Any = TYPES.Vessel
 Pair: Any = TYPES.Pair
 Only: Any = TYPES.Only
 Part: Any = TYPES.Part
 Shout: Any = TYPES.Shout
+Ask: Any = TYPES.Ask
+Say: Any = TYPES.Say
 
 
 class Stage:
@@ -191,3 +195,74 @@ def alone(**config: Any) -> SpaceCore:
     assert core.take_transmits() == [Connect(destination=NODE)]
     core.stream_opened(NODE, SECOND)
     return core
+
+
+def met(**config: Any) -> SpaceCore:
+    """A space that was let in by a node of our own kind, which is played by hand."""
+    core = alone(**config)
+    greet(core)
+    core.take_events()
+    core.take_transmits()
+    return core
+
+
+def greet(core: SpaceCore) -> None:
+    """A node of our own kind lets a space in."""
+    capabilities = internal_class("DotsServerCapabilities")(filteredSubscriptions=True, skerry=1)
+    greeted(core, hello={"capabilities": capabilities}, accepted=True, preload=False)
+
+
+def meet_again(core: SpaceCore) -> None:
+    """The stream of a space broke, if it has one; there is another, on which it is let in."""
+    if core.state is SpaceState.CONNECTED:
+        core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    core.advance(60 * SECOND)
+    core.take_transmits()
+    core.stream_opened(NODE, SECOND)
+    greet(core)
+
+
+def said(core: SpaceCore, name: str = "") -> list[Any]:
+    """What a space has to say now: names of types, or the messages of one of them."""
+    data = b"".join(transmit.data for transmit in core.take_transmits())
+    arrived = Wire().feed(data) if data else []
+    if not name:
+        return [header.type_name for header, _ in arrived]
+    return [
+        internal_class(name).decode(payload)
+        for header, payload in arrived
+        if header.type_name == name
+    ]
+
+
+def hears(core: SpaceCore, name: str, **fields: Any) -> None:
+    """A space is told a message of an internal type by the node that is played by hand."""
+    peer = Connection(Wire())
+    peer.send_message(internal_class(name)(**fields), 1.0)
+    core.receive(peer.take_output(), NODE, SECOND)
+
+
+def claimed(core: SpaceCore, number: int, state: str, reason: str | None = None) -> None:
+    """The node tells how a claim stands."""
+    states = internal_class("SkerryClaimState")
+    hears(core, "SkerryClaimed", number=number, state=states[state], reason=reason)
+
+
+def asked(core: SpaceCore, number: int, obj: Any, handler: str | None = None) -> None:
+    """The node gives a request to a space."""
+    hears(
+        core,
+        "SkerryRequest",
+        number=number,
+        typeName=obj.descriptor.name,
+        handler=handler,
+        object=obj.encode(),
+        timeout=5.0,
+        client=9,
+    )
+
+
+def responded(core: SpaceCore, number: int, outcome: str, **fields: Any) -> None:
+    """The node answers a request of a space."""
+    outcomes = internal_class("SkerryOutcome")
+    hears(core, "SkerryResponse", number=number, outcome=outcomes[outcome], **fields)

@@ -157,6 +157,10 @@ def test_space_belongs_to_one_loop(node: str) -> None:
             space.wait_closed,
             space.close,
             lambda: space.container(Vessel),
+            lambda: space.request(Shout()),
+            lambda: space.serve(Shout, print),
+            lambda: space.own(Vessel),
+            lambda: space.picture.wait(1.0),
         ):
             with pytest.raises(LocalProtocolError, match="belongs to another loop") as caught:
                 await use()

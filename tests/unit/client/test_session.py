@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Coroutine
@@ -112,6 +113,52 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
         await session.wait(lambda: len(texts) == 3, 10, "the last word")
         assert texts == ["once", "again 1", "again 2"]
         await session.close()
+
+    run(talk())
+
+
+def test_task_goes_on_until_it_is_done_or_the_space_ends(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        ended: list[str] = []
+
+        async def work(name: str, until: asyncio.Event) -> None:
+            try:
+                await until.wait()
+                ended.append(f"{name} done")
+            except asyncio.CancelledError:
+                ended.append(f"{name} cancelled")
+                raise
+
+        now, never = asyncio.Event(), asyncio.Event()
+        now.set()
+        session.begin_task(work("first", now))
+        session.begin_task(work("second", never))
+        await session.flush(10.0)
+        assert ended == ["first done"]
+        await session.close()
+        assert ended == ["first done", "second cancelled"]
+
+    run(talk())
+
+
+@pytest.mark.slow
+def test_task_that_does_not_end_does_not_keep_a_space_open(node: str) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        over = asyncio.Event()
+
+        async def insist() -> None:
+            while not over.is_set():
+                with contextlib.suppress(asyncio.CancelledError):
+                    await over.wait()
+
+        session.begin_task(insist())
+        await asyncio.sleep(0)
+        await session.close()
+        assert session.core.state is SpaceState.CLOSED
+        over.set()
+        await asyncio.sleep(0)
 
     run(talk())
 

@@ -25,6 +25,7 @@ TYPES = skerry.define_types(
     struct Shout [cached=false] { 1: string text; }
     struct Part [substruct_only] { 1: string text; }
     struct Ask [cached=false] { 1: string text; }
+    struct Weather { 1: string text; }
     """
 )
 Boat, Buoy, Shout, Part, Ask = TYPES.Boat, TYPES.Buoy, TYPES.Shout, TYPES.Part, TYPES.Ask
@@ -373,6 +374,19 @@ def test_the_owner_of_one_object_goes_before_that_of_all(harbour: Harbour) -> No
     one.vanish()
     all_.publish(Boat(id=7, name="all"))
     assert harbour.cached(Boat)[0].name == "all"
+
+
+def test_the_only_object_of_a_type_is_all_of_it(harbour: Harbour) -> None:
+    former, owner = harbour.guest("former"), harbour.guest("owner")
+    claim(former, TYPES.Weather)
+    claim(owner, TYPES.Weather())
+    assert told(former) == [(1, "held"), (1, "lost")]
+    assert holders(harbour) == {"/Weather": (owner.client_id, 0)}
+    former.publish(TYPES.Weather(text="rain"))
+    owner.publish(TYPES.Weather(text="sun"))
+    assert harbour.cached(TYPES.Weather) == [TYPES.Weather(text="sun")]
+    owner.goodbye()
+    assert holders(harbour) == {}
 
 
 def test_objects_are_everybodys_again_when_nobody_owns_them(harbour: Harbour) -> None:

@@ -11,7 +11,9 @@ import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, PermissionRule
 from skerry.limits import (
     HANDLER_NAME_BYTES_MAX,
+    REQUEST_BYTES_MAX,
     REQUEST_COUNT_MAX,
+    REQUEST_REASON_CHAR_COUNT_MAX,
     REQUEST_TIMEOUT_S_MAX,
     REQUEST_WINDOW_COUNT,
 )
@@ -138,9 +140,53 @@ def test_a_handler_can_say_that_it_failed(harbour: Harbour) -> None:
     one, two = given(server)
     server.send("SkerryResponse", number=one.number, outcome=OUTCOMES["failed"], reason="no chart")
     # What only the node can know is not believed of it.
-    server.send("SkerryResponse", number=two.number, outcome=OUTCOMES["not_registered"])
+    server.send("SkerryResponse", number=two.number, outcome=OUTCOMES["timed_out"])
     assert outcomes(asker) == [(1, "failed"), (2, "failed")]
     assert [m.reason for m in asker.messages("SkerryResponse")] == ["no chart", "it failed"]
+
+
+def test_a_handler_that_has_just_ceased_to_answer_gives_a_request_back(harbour: Harbour) -> None:
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask(asker)
+    release(server)
+    number = given(server)[0].number
+    server.send("SkerryResponse", number=number, outcome=OUTCOMES["not_registered"], reason="late")
+    assert outcomes(asker) == [(1, "not_registered")]
+    assert asker.messages("SkerryResponse")[0].reason == "late"
+
+
+def test_a_reason_has_a_bound(harbour: Harbour) -> None:
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask(asker)
+    number, reason = given(server)[0].number, "x" * (REQUEST_REASON_CHAR_COUNT_MAX + 1)
+    server.send("SkerryResponse", number=number, outcome=OUTCOMES["failed"], reason=reason)
+    assert asker.messages("SkerryResponse")[0].reason == reason[:-1]
+
+
+def test_the_objects_of_requests_and_answers_have_a_bound(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = ClientLimits(waiting_bytes_max=3 * REQUEST_BYTES_MAX)
+    harbour = make_harbour(admission=Admission(AdmissionConfig(limits=limits)))
+    server, asker, watcher = (harbour.guest(name) for name in ("server", "asker", "watcher"))
+    watcher.join("SkerryCall")
+    serve(server)
+    most = "x" * (REQUEST_BYTES_MAX - 7)
+    ask(asker, 1, text=most)
+    answer(server, given(server)[0].number, most)
+    assert outcomes(asker) == [(1, "answered")]
+    (call,) = watcher.messages("SkerryCall")
+    assert (call.object, call.answer, call.answerType) == (None, None, "Answer")
+    ask(asker, 2)
+    answer(server, given(server)[1].number, most + "x")
+    assert outcomes(asker)[1:] == [(2, "failed")]
+    assert server.is_cut
+    ask(asker, 3, text=most + "x")
+    assert asker.is_cut
+    assert not watcher.is_cut
+    harbour.check()
 
 
 def test_no_answer_in_time_is_told_and_a_late_one_is_dropped(harbour: Harbour) -> None:
