@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from skerry import build_info
+from tests.object_store import ObjectStore, started
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,11 +38,37 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         pytest.exit(f"this should be the {wanted} build, and it is {build_info.mode()}", 1)
 
 
-# -- Spark, and recordings for it
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Whoever needs the object store may be the one for whom it is started."""
+    for item in items:
+        if "object_store" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.slow)
+
+
+# -- Spark, recordings for it, and an object store that these may lie in
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def object_store() -> Iterator[ObjectStore]:
+    """The one object store of a run."""
+    with started() as store:
+        yield store
+
+
+@pytest.fixture
+def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """The URI of a bucket with nothing in it, which this process has the credentials for."""
+    from skerry.runtime.recordings.places import file_system
+
+    for name, value in object_store.environment.items():
+        monkeypatch.setenv(name, value)
+    file_system.cache_clear()
+    yield f"s3://{object_store.new_bucket()}"
+    file_system.cache_clear()
+
+
+@pytest.fixture(scope="session")
+def spark(object_store: ObjectStore) -> Iterator[SparkSession]:
     """The one Spark of a run: two cores, little memory; commands find it and leave it running."""
     from skerry.spark.session import session
 
@@ -52,7 +79,11 @@ def spark() -> Iterator[SparkSession]:
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.shuffle.partitions": "2",
     }
-    spark = session("local[2]", app_name="tests", memory="1g", conf=quick)
+    with pytest.MonkeyPatch.context() as patched:
+        # The processes of Spark get to the object store by what they are started with.
+        for name, value in object_store.environment.items():
+            patched.setenv(name, value)
+        spark = session("local[2]", app_name="tests", memory="1g", conf=quick)
     yield spark
     spark.stop()
 

@@ -36,6 +36,11 @@ def blocking() -> None:
         space.on_state(changed)
         space.on_refused(lambda refusal: print(refusal.what))
         space.flush(timeout=1.0)
+        assert_type(space.serve(Alarm, lambda alarm: alarm, name="a"), skerry.Service)
+        assert_type(space.own(Vessel, keys=[1, (2,)], standby=True), skerry.Ownership)
+        assert_type(space.request(Alarm(), to="a", timeout=2.0), Any)
+        assert_type(space.picture, skerry.Picture)
+        assert_type(space.picture.nodes, tuple[skerry.PictureNode, ...])
 
 
 def heard(event: skerry.Event[Alarm]) -> None:

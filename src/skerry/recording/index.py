@@ -62,7 +62,8 @@ class Batch:
 class Segment:
     """One segment of a recording, as its manifest tells it."""
 
-    folder: Path
+    folder: Path | str
+    """Of this computer, or the URI of a place that is elsewhere."""
     name: str
     """Of its file, in the folder."""
     line: int
@@ -79,8 +80,14 @@ class Segment:
 
     @property
     def path(self) -> Path:
-        """Its file."""
+        """Its file, of one on this computer."""
+        assert isinstance(self.folder, Path), f"{self.folder} is elsewhere"
         return self.folder / self.name
+
+    @property
+    def place(self) -> str:
+        """Its file, wherever it is."""
+        return f"{self.folder}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +168,7 @@ def damaged_content(offset: int, stop: int) -> Content:
 
 
 def segment_of(
-    contents: Sequence[Content], *, folder: Path, name: str, line: int, byte_count: int
+    contents: Sequence[Content], *, folder: Path | str, name: str, line: int, byte_count: int
 ) -> Segment:
     """The segment that has these batches."""
     types: Counter[str] = Counter()

@@ -47,7 +47,7 @@ def segment_to_plain(segment: Segment) -> dict[str, Any]:
     }
 
 
-def segment_from_plain(plain: Any, *, folder: Path, line: int) -> Segment:
+def segment_from_plain(plain: Any, *, folder: Path | str, line: int) -> Segment:
     """The segment that such JSON tells of; RecordingError where it does not."""
     try:
         return _segment_from_plain(plain, folder=folder, line=line)
@@ -55,7 +55,7 @@ def segment_from_plain(plain: Any, *, folder: Path, line: int) -> Segment:
         raise RecordingError(f"line {line + 1} of a manifest does not tell of a segment") from error
 
 
-def _segment_from_plain(plain: Any, *, folder: Path, line: int) -> Segment:
+def _segment_from_plain(plain: Any, *, folder: Path | str, line: int) -> Segment:
     columns = plain["batches"]
     names = [_text(name) for name in plain["batch_types"]]
     described = set(columns["has_descriptors"])

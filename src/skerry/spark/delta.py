@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.places import first_line, told
 from skerry.spark.few import FEW_BYTES, FEW_ROWS, in_one_task
 from skerry.spark.schema import no_rows, quoted, spark_schema
-from skerry.spark.store import Store, disk_error, first_line
+from skerry.spark.store import Store, disk_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -140,7 +141,10 @@ class Table:
         from deltalake.exceptions import DeltaError, TableNotFoundError
 
         try:
-            return DeltaTable(self.store.delta_path(self.name))
+            with told("cannot read", f"{self.store.root}/{self.name}", PipelineError):
+                return DeltaTable(
+                    self.store.delta_path(self.name), storage_options=self.store.delta_options()
+                )
         except TableNotFoundError:
             return None
         except DeltaError as error:
@@ -405,6 +409,7 @@ def _commit(
             mode="error",
             partition_by=list(change.divided_by),
             configuration=settings,
+            storage_options=store.delta_options(),
             commit_properties=properties,
         )
         return

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skerry.errors import PipelineError
+from skerry.runtime.recordings.places import place_of
 from skerry.runtime.typefiles import load_types
 from skerry.schema.model import StructType
 from skerry.spark.instants import instant_ns
@@ -60,7 +61,7 @@ class ReadOptions:
     """What is to be read."""
 
     paths: tuple[str, ...]
-    """Each a recording, or a folder of recordings."""
+    """Each a recording, or a folder of recordings; of this computer, or a URI."""
     type_name: str | None = None
     """The type whose rows are wanted, with their fields as columns; None for rows as recorded."""
     columns: tuple[str, ...] | None = None
@@ -173,9 +174,9 @@ def _paths(given: Mapping[str, str]) -> tuple[str, ...]:
         error = PipelineError("no folder of recordings was named")
         error.hint = 'name one: spark.read.format("skerry").load("recordings/")'
         raise error
+    places = map(place_of, paths)
     # Whole, since executors may stand elsewhere.
-    plain = (path.removeprefix("file://").removeprefix("file:") for path in paths)
-    return tuple(str(Path(path).absolute()) for path in plain)
+    return tuple(str(p.absolute() if isinstance(p, Path) else p) for p in places)
 
 
 def _names(text: str | None) -> tuple[str, ...] | None:

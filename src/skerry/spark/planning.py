@@ -14,6 +14,7 @@ from skerry.errors import PipelineError
 from skerry.recording.index import NO_CRC, Batch, Segment
 from skerry.recording.plain_rows import time_text
 from skerry.runtime.recordings.folders import find_recordings
+from skerry.runtime.recordings.places import Place, place_of
 from skerry.runtime.recordings.reader import Recording, read_types
 from skerry.schema.model import StructType
 from skerry.spark.options import ReadOptions
@@ -99,22 +100,34 @@ class Recordings:
 
     def __init__(self, paths: Iterable[str]) -> None:
         self._paths = tuple(paths)
-        self._known: dict[Path, Recording] = {}
+        self._known: dict[Path | Place, Recording] = {}
 
     def all(self) -> list[Recording]:
         """All there are now, each once, though several paths may lead to it."""
         found: dict[str, Recording] = {}
         for path in self._paths:
-            for folder in find_recordings(Path(path)):
-                recording = self._known.get(folder)
+            for place in find_recordings(place_of(path)):
+                recording = self._known.get(place)
                 if recording is None:
-                    recording = self._known[folder] = Recording(folder)
+                    recording = self._known[place] = Recording(place)
                 found.setdefault(recording.id, recording)
         return list(found.values())
 
     def folders(self) -> list[Path]:
-        """Folders of the recordings that were found so far."""
-        return [*self._known]
+        """Folders of this computer of the recordings that were found so far."""
+        return [place for place in self._known if isinstance(place, Path)]
+
+    def arrived(self) -> Iterator[tuple[Recording, Segment]]:
+        """The segments in the manifests, of each up to the first that is not there yet."""
+        for recording in self.all():
+            for segment in recording.arrived():
+                yield recording, segment
+
+    def absent(self) -> Iterator[tuple[Recording, list[Segment]]]:
+        """Of the recordings that were found so far, those that miss segments, and which."""
+        for recording in self._known.values():
+            if missing := recording.absent():
+                yield recording, missing
 
     def sealed(self) -> Iterator[tuple[Recording, Segment]]:
         """The segments in the manifests, whose place there is final."""
@@ -180,7 +193,7 @@ def _told(recording: Recording, first: int, stop: int) -> str:
     since = time_text(min(time_ns for time_ns, _ in times))
     until = time_text(max(time_ns for _, time_ns in times))
     return (
-        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.folder} from {since}"
+        f"{'up to ' if forgotten is not None else ''}{rows} rows of {recording.place} from {since}"
         f" to {until} were dropped for their {' and '.join(sorted(reasons))} before they were read"
     )
 

@@ -13,9 +13,8 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import GAP
 from skerry.errors import PipelineError
 from skerry.recording.format import block_at
-from skerry.recording.index import Batch
-from skerry.runtime.recordings.reader import read_batch
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
 from skerry.spark.decode import decode_payloads
 from skerry.spark.planning import Run, Wanted
@@ -52,13 +51,12 @@ class Shape:
 def read_runs(runs: Iterable[Run], shape: Shape) -> Iterator[pa.RecordBatch]:
     """The rows of batches, in their order."""
     for run in runs:
-        data = map_file(run.segment.path)
-        for index in range(run.first, run.stop):
-            noted = run.segment.batches[index]
-            if not shape.wanted.has_batch(noted):
-                continue
-            batch = read_batch(data, noted, space=run.space)
-            if shape.is_strict and _is_damaged(batch, data, noted):
+        batches = run.segment.batches
+        wanted = [i for i in range(run.first, run.stop) if shape.wanted.has_batch(batches[i])]
+        blocks = read_blocks(run.segment, (batches[index] for index in wanted))
+        for index, (noted, block) in zip(wanted, blocks, strict=True):
+            batch = read_block(block, noted, space=run.space)
+            if shape.is_strict and _is_damaged(batch, block):
                 raise _damage(run, index)
             yield from rows_of(batch, shape, (run.recording, run.segment.name, index))
 
@@ -172,14 +170,14 @@ def _plain(column: pa.Array, type_: pa.DataType) -> pa.Array:
     return column if column.type == type_ else column.cast(type_)
 
 
-def _is_damaged(batch: pa.RecordBatch, data: memoryview, noted: Batch) -> bool:
+def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
     """Whether the batch only stands for one that is damaged."""
     # A gap may also have been recorded as such.
     is_gap = batch.num_rows == 1 and batch.column("operation")[0].as_py() == GAP
-    return is_gap and block_at(data[: noted.stop], noted.offset) is None
+    return is_gap and block_at(block, 0) is None
 
 
 def _damage(run: Run, index: int) -> PipelineError:
-    error = PipelineError(f"batch {index} of {run.segment.path} is damaged")
+    error = PipelineError(f"batch {index} of {run.segment.place} is damaged")
     error.hint = "read it without the option strict; what is missing becomes a gap row"
     return error

@@ -7,6 +7,7 @@ files of the pipeline itself are written whole or not at all.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,11 +16,12 @@ from typing import TYPE_CHECKING
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.places import Place, place_of, told
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["Store", "StoredFile", "disk_error", "first_line"]
+__all__ = ["Store", "StoredFile", "disk_error"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,47 +38,75 @@ class Store:
     """One folder of tables."""
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        from pyarrow.fs import FileSystem, LocalFileSystem
+        from pyarrow.fs import LocalFileSystem
 
-        text = os.fspath(root).removeprefix("file://").rstrip("/") or "/"
-        self.is_local = "://" not in text
+        place = place_of(os.fspath(root))
+        self.place = place if isinstance(place, Place) else None
+        """Where it is, if that is not this computer."""
         self.files: FileSystem
-        if self.is_local:
-            self.root = str(Path(text).absolute())
-            self.files, self._base = LocalFileSystem(), self.root
+        if isinstance(place, Place):
+            self.root = place.uri
+            # Spark knows stores of Amazon's kind by another name than all others.
+            self._spark_root = re.sub("^s3://", "s3a://", self.root)
+            self._delta_root = re.sub("^s3a://", "s3://", self.root)
+            with told("cannot use", place, PipelineError):
+                self.files, self._base = place.files, place.path
         else:
-            self.root = text
-            self.files, self._base = FileSystem.from_uri(text.replace("s3a://", "s3://", 1))
+            self.root = self._delta_root = str(place.absolute())
+            self._spark_root = f"file://{self.root}"
+            self.files, self._base = LocalFileSystem(), self.root
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this computer."""
+        return self.place is None
 
     def spark_path(self, name: str) -> str:
         """What Spark calls it."""
-        return f"{'file://' if self.is_local else ''}{self.root}/{name}"
+        return f"{self._spark_root}/{name}"
 
     def delta_path(self, name: str) -> str:
         """What the Delta library calls it."""
-        return f"{self.root.replace('s3a://', 's3://', 1)}/{name}"
+        return f"{self._delta_root}/{name}"
+
+    def delta_options(self) -> dict[str, str]:
+        """What the Delta library has to be told besides."""
+        endpoint = os.environ.get("AWS_ENDPOINT_URL", "")
+        # It takes nothing that is not encrypted unless it is told so.
+        return {"allow_http": "true"} if endpoint.startswith("http://") else {}
 
     def arrow_path(self, name: str) -> str:
         """What Arrow calls it."""
         return f"{self._base}/{name}"
 
+    def require(self) -> bool:
+        """Whether there is anything yet; PipelineError if the place can never have any."""
+        if self.place is None:
+            return Path(self.root).is_dir()
+        try:
+            with told("cannot use", self.place, PipelineError):
+                self.place.folders()
+        except FileNotFoundError:
+            return False
+        return True
+
     def read_text(self, name: str) -> str | None:
         """What a file says, or None if there is none."""
         try:
-            with self.files.open_input_stream(self.arrow_path(name)) as stream:
+            with self._told(), self.files.open_input_stream(self.arrow_path(name)) as stream:
                 return bytes(stream.read()).decode()
         except FileNotFoundError:
             return None
 
     def write_text(self, name: str, text: str) -> None:
         """Write a file, whole or not at all; PipelineError if that fails."""
-        path = self.arrow_path(name)
+        if self.place is not None:
+            # A store shows a file when it has all of it.
+            with told("cannot write", self.place / name, PipelineError):
+                (self.place / name).write(text.encode())
+            return
         try:
-            if self.is_local:
-                _write_whole(Path(path), text.encode())
-                return
-            with self.files.open_output_stream(path) as stream:
-                stream.write(text.encode())
+            _write_whole(Path(self.arrow_path(name)), text.encode())
         except OSError as error:
             raise disk_error(f"cannot write {name}", self.root, str(error)) from error
 
@@ -86,11 +116,13 @@ class Store:
 
         selector = FileSelector(self.arrow_path(name), allow_not_found=True, recursive=True)
         skip = len(self._base) + 1
+        with self._told():
+            infos = self.files.get_file_info(selector)
         found = [
             StoredFile(
                 path=info.path[skip:], byte_count=info.size, changed_ns=info.mtime_ns or wall_ns()
             )
-            for info in self.files.get_file_info(selector)
+            for info in infos
             if info.type == FileType.File
         ]
         return sorted(found, key=lambda file: file.path)
@@ -100,17 +132,18 @@ class Store:
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self.arrow_path(name), allow_not_found=True)
-        infos = self.files.get_file_info(selector)
+        with self._told():
+            infos = self.files.get_file_info(selector)
         return sorted(info.base_name for info in infos if info.type == FileType.Directory)
 
     def delete(self, name: str) -> None:
         """Delete a file, if it is there."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._told("cannot delete in"):
             self.files.delete_file(self.arrow_path(name))
 
     def delete_folder(self, name: str) -> None:
         """Delete a folder and all in it, if it is there."""
-        with suppress(FileNotFoundError):
+        with suppress(FileNotFoundError), self._told("cannot delete in"):
             self.files.delete_dir(self.arrow_path(name))
 
     @contextmanager
@@ -139,17 +172,21 @@ class Store:
                 raise busy from None
             yield
 
+    @contextmanager
+    def _told(self, what: str = "cannot read") -> Iterator[None]:
+        """Inside, what goes wrong elsewhere is a PipelineError."""
+        if self.place is None:
+            yield
+            return
+        with told(what, self.place, PipelineError):
+            yield
+
 
 def disk_error(what: str, place: str, detail: str) -> PipelineError:
     """What to say when something cannot be written."""
     error = PipelineError(f"{what} in {place}: {detail}")
     error.hint = "make room and start again; what was complete is there, the rest is done anew"
     return error
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, without what a library adds for its own authors."""
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _no_folder(place: str, cause: OSError) -> PipelineError:

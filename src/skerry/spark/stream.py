@@ -132,7 +132,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _latest(self, start: Offset, limit: ReadLimit) -> Offset:
         waiting = [
             (recording, segment)
-            for recording, segment in self._recordings.sealed()
+            for recording, segment in self._recordings.arrived()
             if segment.line >= start.get(recording.id, 0) and self._is_due(recording, segment)
         ]
         is_all = isinstance(limit, ReadAllAvailable)

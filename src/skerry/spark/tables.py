@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from skerry.errors import PipelineError
 from skerry.spark.catalog import field_columns
 from skerry.spark.delta import Contents, DataFile
+from skerry.spark.file_systems import require_file_system
 from skerry.spark.instants import Instant, instant_ns
 from skerry.spark.lake import Lake, LakeConfig, TypeState
 from skerry.spark.schema import quoted
@@ -34,6 +35,7 @@ class Tables:
         self, spark: SparkSession, path: str | PathLike[str], config: LakeConfig | None = None
     ) -> None:
         self._lake = Lake(spark, path, config)
+        require_file_system(spark, self._lake.store)
 
     def names(self) -> list[str]:
         """The tables there are: `history/Vessel`, `links` and so on."""

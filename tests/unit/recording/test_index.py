@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from skerry.codec.envelope import SNAPSHOT, Update
 from skerry.recording.format import to_record_batch
@@ -47,3 +48,12 @@ def test_segment_sums_up_its_batches(update_of: UpdateOf, batch_of: BatchOf) -> 
     assert segment.fingerprints == {"Port": (5,), "Vessel": (77,)}
     assert segment.path == Path("x", "a.arrow")
     assert segment.batches[1].stop == 40
+
+
+def test_a_segment_lies_in_a_folder_or_elsewhere() -> None:
+    here = segment_of([], folder=Path("r"), name="a.arrow", line=0, byte_count=0)
+    assert (here.path, here.place) == (Path("r/a.arrow"), "r/a.arrow")
+    there = segment_of([], folder="s3a://bucket/r", name="a.arrow", line=0, byte_count=0)
+    assert there.place == "s3a://bucket/r/a.arrow"
+    with pytest.raises(AssertionError, match="is elsewhere"):
+        _ = there.path

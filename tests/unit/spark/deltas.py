@@ -16,12 +16,17 @@ SCHEMA = pa.schema([pa.field("order_ns", pa.int64()), pa.field("hour", pa.string
 
 def data_file(root: Path, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
     """A file with these times, which is in no log yet."""
-    path = root / table / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.table({"order_ns": pa.array(times, pa.int64())}), path)
+    (root / table / name).parent.mkdir(parents=True, exist_ok=True)
+    return stored_file(Store(root), table, name, *times, hour=hour)
+
+
+def stored_file(store: Store, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
+    """The same wherever the tables are."""
+    rows = pa.table({"order_ns": pa.array(times, pa.int64())})
+    pq.write_table(rows, store.arrow_path(f"{table}/{name}"), filesystem=store.files)
     return DataFile(
         path=name,
-        byte_count=path.stat().st_size,
+        byte_count=store.files.get_file_info(store.arrow_path(f"{table}/{name}")).size,
         rows=len(times),
         parts={"hour": hour},
         low={"order_ns": min(times)},

@@ -12,7 +12,8 @@ from skerry.errors import PipelineError
 from skerry.spark.delta import LOG_KEEP_S, Change, DataFile, Seen, Table, read_files
 from skerry.spark.lake import delta_schema
 from skerry.spark.store import Store
-from tests.unit.spark.deltas import SCHEMA, change, data_file, table_of
+from tests.object_store import ObjectStore
+from tests.unit.spark.deltas import SCHEMA, change, data_file, stored_file, table_of
 
 
 def test_files_are_in_the_table_once_they_are_committed(tmp_path: Path) -> None:
@@ -280,3 +281,47 @@ def test_what_was_seen_is_not_read_again_and_commits_are_in_it(
     assert not table.commit(change("t", first), application="x", version=1)
     table.rewrite(change("t", removed=(second.path,)))
     assert table.files() == [third]
+
+
+# -- elsewhere
+
+
+def test_a_table_elsewhere_takes_each_batch_once(bucket: str) -> None:
+    store = Store(f"{bucket.replace('s3:', 's3a:')}/lake")
+    table = Table(store, "updates/T")
+    assert (table.exists(), table.files(), table.version_of("x")) == (False, [], -1)
+    first = stored_file(store, "updates/T", "a.parquet", 1, 2)
+    assert table.commit(change("updates/T", first), application="x", version=0)
+    assert not table.commit(change("updates/T", first), application="x", version=0)
+    assert (table.files(), table.version_of("x")) == ([first], 0)
+    second = stored_file(store, "updates/T", "b.parquet", 3)
+    table.commit(change("updates/T", second, removed=("a.parquet",)), application="x", version=1)
+    assert Table(Store(f"{bucket}/lake"), "updates/T").files() == [second]
+
+
+def test_two_who_commit_at_once_elsewhere_do_not_write_over_each_other(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store itself sees to it: an entry of a log is only written where there is none."""
+    store = Store(f"{bucket}/lake")
+    table = Table(store, "t")
+    files = [stored_file(store, "t", f"{name}.parquet", 1) for name in "abc"]
+    table.commit(change("t", files[0]), application="x", version=0)
+    stale = table.log()
+    table.commit(change("t", files[1]), application="x", version=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "log", lambda _table: stale)
+        with pytest.raises(PipelineError, match="cannot commit to t"):
+            table.commit(change("t", files[2]), application="x", version=2)
+    assert sorted(file.path for file in table.files()) == ["a.parquet", "b.parquet"]
+    assert table.version_of("x") == 1
+
+
+@pytest.mark.slow
+def test_a_log_elsewhere_that_cannot_be_reached_is_said(
+    bucket: str, object_store: ObjectStore
+) -> None:
+    table = Table(Store(f"{bucket}/lake"), "t")
+    with object_store.locked(), pytest.raises(PipelineError, match="credentials") as caught:
+        table.files()
+    assert str(caught.value).startswith(f"cannot read {bucket}/lake/t: ")

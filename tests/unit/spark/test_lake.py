@@ -16,9 +16,10 @@ from skerry.spark.lake import (
     TypeState,
     delta_schema,
 )
+from skerry.spark.report.sizes import table_sizes
 from skerry.spark.schema import typed_schema
 from skerry.spark.transforms.order import Clock
-from tests.unit.spark.deltas import SCHEMA, change, data_file
+from tests.unit.spark.deltas import SCHEMA, change, data_file, stored_file
 
 NO_SPARK: Any = None
 STATE = TypeState(
@@ -198,3 +199,19 @@ def test_jobs_delete_no_file_that_may_be_of_a_batch(tmp_path: Path) -> None:
     assert LakeConfig(vacuum_hours=SAFE_HOURS).vacuum_hours == 1
     with pytest.raises(ConfigError, match="less than 1"):
         LakeConfig(vacuum_hours=0.9)
+
+
+def test_plans_are_kept_and_carried_out_elsewhere(bucket: str) -> None:
+    lake = Lake(NO_SPARK, f"{bucket}/lake")
+    with lake.writing():
+        for number in range(5):
+            file = stored_file(lake.store, "history/T", f"{number}.parquet", number)
+            lake.write_plan(Plan(number=number, changes=(change("history/T", file),)))
+            assert lake.carry_out(lake.last_plan()) == 1
+    again = Lake(NO_SPARK, f"{bucket}/lake")
+    assert again.carry_out(again.last_plan()) == 0, "it is found in the log"
+    assert again.names() == ["history/T"]
+    assert len(again.table("history/T").files()) == 5
+    plans = [file.path for file in again.store.listed("_skerry/plans")]
+    assert plans == [f"_skerry/plans/{number:010}.json" for number in (2, 3, 4)]
+    assert table_sizes(f"{bucket}/lake")[0].rows == 5

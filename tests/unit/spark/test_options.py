@@ -39,6 +39,8 @@ def test_paths_are_made_whole_and_may_be_several(monkeypatch: pytest.MonkeyPatch
     monkeypatch.chdir("/usr")
     assert read_options({"path": "lib"}).paths == ("/usr/lib",)
     assert read_options({"paths": '["file:/a", "file:///b"]'}).paths == ("/a", "/b")
+    places = ("s3a://bucket/r", "hdfs:///r")
+    assert read_options({"paths": '["s3a://bucket/r/", "hdfs:///r"]'}).paths == places
 
 
 @pytest.mark.parametrize(

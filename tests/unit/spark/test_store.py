@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import errno
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.store import Store, StoredFile, disk_error, first_line
+from skerry.spark.store import Store, StoredFile, disk_error
+from tests.object_store import ObjectStore
 
 
 def test_one_place_has_a_name_for_each_library(tmp_path: Path) -> None:
@@ -71,6 +73,78 @@ def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
         assert "may write to" in str(caught.value.hint)
 
 
-def test_only_the_first_line_of_an_error_is_for_people() -> None:
-    assert first_line(ValueError("\nit broke\n  0: backtrace")) == "it broke"
-    assert first_line(ValueError()) == "ValueError"
+# -- elsewhere
+
+
+def test_a_place_elsewhere_has_a_name_for_each_library(bucket: str) -> None:
+    name = bucket.removeprefix("s3://")
+    for root in (f"s3://{name}/lake/", f"s3a://{name}/lake"):
+        store = Store(root)
+        assert not store.is_local
+        assert store.root == root.rstrip("/")
+        assert store.spark_path("a/b") == f"s3a://{name}/lake/a/b"
+        assert store.delta_path("a/b") == f"s3://{name}/lake/a/b"
+        assert store.arrow_path("a/b") == f"{name}/lake/a/b"
+        assert store.delta_options() == {"allow_http": "true"}
+
+
+def test_the_delta_library_is_told_of_no_plain_store_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for endpoint in ("", "https://127.0.0.1:1"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert Store(tmp_path).delta_options() == {}
+
+
+def test_text_is_written_and_read_back_elsewhere(bucket: str, object_store: ObjectStore) -> None:
+    store = Store(f"{bucket}/lake")
+    assert store.read_text("x/y.json") is None
+    store.write_text("x/y.json", "ä")
+    store.write_text("x/y.json", "b")
+    assert store.read_text("x/y.json") == "b"
+    assert object_store.get(f"{bucket}/lake/x/y.json") == b"b"
+    (file,) = store.listed("x")
+    assert (file.path, file.byte_count) == ("x/y.json", 1)
+    assert file.changed_ns > 0
+    assert (store.folders(""), store.folders("none")) == (["x"], [])
+    store.delete("x/y.json")
+    store.delete("x/y.json")
+    store.delete_folder("x")
+    store.delete_folder("x")
+    assert store.listed("") == []
+
+
+def test_a_place_is_there_when_something_is_in_it(bucket: str, tmp_path: Path) -> None:
+    store = Store(f"{bucket}/lake")
+    assert not store.require()
+    store.write_text("x", "y")
+    assert store.require()
+    assert Store(tmp_path).require()
+    assert not Store(tmp_path / "none").require()
+
+
+def test_a_store_that_does_not_work_is_said(bucket: str, object_store: ObjectStore) -> None:
+    with pytest.raises(PipelineError, match="there is no bucket nobody-made-it") as caught:
+        Store("s3://nobody-made-it/lake").require()
+    assert caught.value.hint == "make it, or name another"
+    with pytest.raises(PipelineError, match="nothing is known of ftp://"):
+        Store("ftp://host/lake")
+    store = Store(f"{bucket}/lake")
+    actions: list[Callable[[], object]] = [
+        store.require,
+        lambda: store.read_text("x"),
+        lambda: store.write_text("x", "y"),
+        lambda: store.listed(""),
+        lambda: store.folders(""),
+        lambda: store.delete("x"),
+        lambda: store.delete_folder("x"),
+    ]
+    with object_store.locked():
+        for act in actions:
+            with pytest.raises(PipelineError, match="does not take these credentials"):
+                act()
+
+
+def test_nothing_keeps_two_writers_apart_elsewhere(bucket: str) -> None:
+    with Store(bucket).lock("lock"), Store(bucket).lock("lock"):
+        assert Store(bucket).listed("") == []

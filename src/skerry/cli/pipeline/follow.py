@@ -45,7 +45,7 @@ __all__ = ["follow"]
 @json_option
 def follow(
     *,
-    recordings: str,
+    recordings: tuple[str, ...],
     tables: str,
     interval_s: float,
     vacuum_hours: float | None,
@@ -55,7 +55,8 @@ def follow(
 ) -> None:
     """Keep the tables up to date with recordings.
 
-    It ends on Ctrl-C or SIGTERM. As long as it runs, recorders close a segment every two seconds.
+    It ends on Ctrl-C or SIGTERM. As long as it runs, recorders of recordings on this computer close
+    a segment every two seconds. Of recordings elsewhere it brings in what was copied there.
     Each batch is in the tables exactly once, whatever happens in between; one that had not come to
     its end is done anew the next time.
 
@@ -78,7 +79,7 @@ def follow(
         from skerry.spark.jobs.follow import follow as follow_recordings
         from skerry.spark.lake import Lake, LakeConfig
 
-        output.note(f"following {recordings}; Ctrl-C ends it")
+        output.note(f"following {', '.join(recordings)}; Ctrl-C ends it")
         done = follow_recordings(
             Lake(spark, tables, LakeConfig(vacuum_hours=vacuum_hours), trace=watch.trace),
             recordings,

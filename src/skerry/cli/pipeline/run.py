@@ -37,7 +37,7 @@ __all__ = ["run"]
 @json_option
 def run(
     *,
-    recordings: str,
+    recordings: tuple[str, ...],
     tables: str,
     vacuum_hours: float | None,
     choice: SparkChoice,
@@ -58,6 +58,7 @@ def run(
       skerry pipeline run --recordings recordings --tables lake --master 'local[2]' --memory 4g
       skerry pipeline run --recordings /shared/recordings --tables /shared/lake \\
           --master spark://spark-1:7077
+      skerry pipeline run --recordings s3a://bucket/recordings --tables lake
     """
     require_folder(tables)
     output = current_output()

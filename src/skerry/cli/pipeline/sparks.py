@@ -14,7 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -118,33 +118,42 @@ def require_tables(tables: str) -> None:
     from skerry.spark.extras import require_spark
 
     require_spark()
-    if _is_local(tables) and not _folder(tables).is_dir():
+    from skerry.spark.store import Store
+
+    if not Store(tables).require():
         error = PipelineError(f"there is no folder {tables}")
         error.hint = "`skerry pipeline run` makes tables of recordings"
         raise error
 
 
 def require_folder(tables: str) -> None:
-    """PipelineError if tables cannot be made there, since it is something else."""
-    if _is_local(tables) and _folder(tables).exists() and not _folder(tables).is_dir():
+    """PipelineError if tables cannot be made there: it is something else, or out of reach."""
+    from skerry.spark.extras import require_spark
+
+    require_spark()
+    from skerry.spark.store import Store
+
+    store = Store(tables)
+    if not store.require() and store.is_local and Path(store.root).exists():
         error = PipelineError(f"{tables} is no folder")
         error.hint = "name a folder for the tables; it is made if it is not there"
         raise error
 
 
-def is_little(tables: str, recordings: str | None = None) -> bool:
+def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
     """Whether the tables are small, and what is recorded is not much: Spark will be done soon."""
     from skerry.spark.extras import require_spark
 
     require_spark()
+    from skerry.runtime.recordings.places import is_elsewhere
     from skerry.spark.few import FEW_BYTES, FEW_ROWS
     from skerry.spark.jobs.stream import backlog
     from skerry.spark.store import Store
 
-    if not _is_local(tables):
+    if is_elsewhere(tables):
         # To list all files that are elsewhere takes longer than it can gain.
         return False
-    if recordings is not None and backlog([recordings], {}) > FEW_ROWS:
+    if recordings and backlog(recordings, {}) > FEW_ROWS:
         return False
     return sum(file.byte_count for file in Store(tables).listed("")) <= FEW_BYTES
 
@@ -202,8 +211,10 @@ def recordings_option(command: Command) -> Command:
     return click.option(
         "--recordings",
         required=True,
+        multiple=True,
         metavar="DIR",
-        help="A recording, or a folder of recordings.",
+        help="A recording or a folder of recordings, or a place such as s3a://bucket/recordings;"
+        " may be given several times.",
     )(command)
 
 
@@ -316,14 +327,6 @@ def _not_started(master: str, error: Exception, words: Path) -> PipelineError:
     fault = PipelineError(f"cannot start Spark on {master}: {reason}")
     fault.hint = "is the master right, and is there memory for it? see --master and --memory"
     return fault
-
-
-def _is_local(place: str) -> bool:
-    return "://" not in place.removeprefix("file://")
-
-
-def _folder(place: str) -> Path:
-    return Path(place.removeprefix("file://"))
 
 
 def _setting(text: str) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from skerry.cli.record.copy import copy
 from skerry.cli.record.cut import cut
 from skerry.cli.record.export import export
 from skerry.cli.record.info import info
@@ -9,7 +10,7 @@ from skerry.cli.record.merge import merge
 from skerry.cli.record.run import record
 from skerry.cli.record.verify import verify
 
-__all__ = ["cut", "export", "info", "merge", "record", "verify"]
+__all__ = ["copy", "cut", "export", "info", "merge", "record", "verify"]
 
-for _command in (cut, export, info, merge, verify):
+for _command in (copy, cut, export, info, merge, verify):
     record.add_command(_command)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -20,14 +19,14 @@ __all__ = ["cut"]
 
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path())
-@click.argument("target", metavar="NEW", type=click.Path(path_type=Path))
+@click.argument("target", metavar="NEW", type=click.Path())
 @selection_options
 @click.option("--bare", is_flag=True, help="With --from: leave out what was there at that moment.")
 @json_option
 def cut(
     *,
     folder: str,
-    target: Path,
+    target: str,
     from_ns: int | None,
     to_ns: int | None,
     types: tuple[str, ...],
@@ -38,7 +37,8 @@ def cut(
     """Make a recording of a part of another: of some time, some types, some subjects.
 
     With --from, the objects that are there at that moment come first, as in a recording that begins
-    then. They have the times at which they were changed last.
+    then. They have the times at which they were changed last. NEW is a folder, or a place such as
+    s3a://bucket/accident.
 
     \b
     Examples:
@@ -49,11 +49,12 @@ def cut(
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.copying import cut_recording
+    from skerry.runtime.recordings.places import place_of
 
     with row_progress(output, "cutting") as tell:
         done = cut_recording(
             recordings,
-            target,
+            place_of(target),
             from_ns=from_ns,
             to_ns=to_ns,
             types=types or None,

@@ -25,7 +25,8 @@ _SHOWN_COUNT: Final = 20
 def info(*, folder: str, as_json: bool) -> None:
     """Tell what is in a recording: how much, of which types, from when to when, what is missing.
 
-    DIR is a recording, or a folder of recordings. A recording may still grow.
+    DIR is a recording, or a folder of recordings, or a place of such as s3a://bucket/recordings. A
+    recording may still grow.
 
     \b
     Examples:
@@ -36,12 +37,12 @@ def info(*, folder: str, as_json: bool) -> None:
     for recording in opened(folder):
         from skerry.runtime.recordings.info import inspect_recording
 
-        with row_progress(output, f"reading {recording.folder.name}") as tell:
+        with row_progress(output, f"reading {recording.place.name}") as tell:
             found = inspect_recording(recording, on_progress=tell)
         if as_json:
-            output.json_line({"folder": str(recording.folder), **_plain(found)})
+            output.json_line({"folder": str(recording.place), **_plain(found)})
         else:
-            _show(output, str(recording.folder), found)
+            _show(output, str(recording.place), found)
 
 
 def _plain(found: RecordingInfo) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 
 import click
 
@@ -15,13 +14,14 @@ __all__ = ["merge"]
 
 @click.command()
 @click.argument("folders", metavar="DIR...", nargs=-1, required=True, type=click.Path())
-@click.argument("target", metavar="NEW", type=click.Path(path_type=Path))
+@click.argument("target", metavar="NEW", type=click.Path())
 @json_option
-def merge(*, folders: tuple[str, ...], target: Path, as_json: bool) -> None:
+def merge(*, folders: tuple[str, ...], target: str, as_json: bool) -> None:
     """Make one recording of several of one space.
 
     Rows are put in the order of their times. What more than one recorder has recorded is in the
-    new one once, and a gap of one of them that others fill is not in it.
+    new one once, and a gap of one of them that others fill is not in it. NEW is a folder, or a
+    place such as s3a://bucket/ship.
 
     \b
     Examples:
@@ -30,9 +30,10 @@ def merge(*, folders: tuple[str, ...], target: Path, as_json: bool) -> None:
     output = current_output()
     recordings = opened(*folders)
     from skerry.runtime.recordings.copying import merge_recordings
+    from skerry.runtime.recordings.places import place_of
 
     with row_progress(output, "merging") as tell:
-        done = merge_recordings(recordings, target, on_progress=tell)
+        done = merge_recordings(recordings, place_of(target), on_progress=tell)
     if as_json:
         output.json_line({"folder": str(target), **asdict(done)})
     else:

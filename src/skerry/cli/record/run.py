@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,12 +36,25 @@ __all__ = ["line_of", "record"]
 _SHOW_S: Final = 0.5
 
 
+def _checked_folder(
+    _context: click.Context, _option: click.Parameter, folder: Path | None
+) -> Path | None:
+    # A path has lost one of the two slashes by now.
+    if folder is not None and re.match(r"[a-z][a-z0-9+]+:/", str(folder)):
+        raise click.BadParameter(
+            "a recorder writes to a disk; record to a folder, and bring it elsewhere with"
+            " `skerry record copy`."
+        )
+    return folder
+
+
 @click.group(invoke_without_command=True)
 @click.option(
     "--to",
     "folder",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIR",
+    callback=_checked_folder,
     help="Folder of the recording; one that is there goes on.",
 )
 @click.option(

@@ -1,7 +1,8 @@
 """New recordings from old ones: a part of one, or several as one.
 
 They are made beside their place and take it when they are whole: a copy that could not be finished
-leaves nothing that could be taken for one.
+leaves nothing that could be taken for one. Those for a place elsewhere are made among the temporary
+files, and copied there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -22,10 +24,17 @@ from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.filling import filled_gaps, range_of
-from skerry.runtime.recordings.folders import is_recording, make_folder, sync_folder
+from skerry.runtime.recordings.folders import (
+    IDENTITY_NAME,
+    is_recording,
+    make_folder,
+    sync_folder,
+)
+from skerry.runtime.recordings.places import Place, told
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.spans import span_updates
 from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
+from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.model import StructType
 
@@ -46,7 +55,7 @@ class Copied:
 
 def cut_recording(
     recordings: Sequence[Recording],
-    target: Path,
+    target: Path | Place,
     *,
     from_ns: int | None = None,
     to_ns: int | None = None,
@@ -73,7 +82,7 @@ def cut_recording(
 
 def merge_recordings(
     recordings: Sequence[Recording],
-    target: Path,
+    target: Path | Place,
     *,
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
@@ -103,12 +112,12 @@ def _copy(
     known: dict[int, StructType],
     seen: Seen,
     space: str,
-    target: Path,
+    target: Path | Place,
     config: RecordingConfig | None,
 ) -> Copied:
     rows = 0
     with (
-        _taking_place(target) as folder,
+        _going_to(target) if isinstance(target, Place) else _taking_place(target) as folder,
         closing(RecordingWriter(folder, config, space=space)) as writer,
     ):
         for type_ in known.values():
@@ -143,6 +152,21 @@ def _taking_place(target: Path) -> Iterator[Path]:
         shutil.rmtree(part, ignore_errors=True)
 
 
+@contextmanager
+def _going_to(target: Place) -> Iterator[Path]:
+    """A folder of this computer, which is copied to the target at the end."""
+    with told("cannot make", target, RecordingError):
+        _refuse_taken(target, "is a recording already" if _has_identity(target) else "")
+    with tempfile.TemporaryDirectory(prefix="skerry-record-") as folder:
+        part = Path(folder, "part")
+        yield part
+        upload_recording(part, target)
+
+
+def _has_identity(target: Place) -> bool:
+    return (target / IDENTITY_NAME).exists()
+
+
 def _check_free(target: Path) -> None:
     what = ""
     if is_recording(target):
@@ -151,6 +175,10 @@ def _check_free(target: Path) -> None:
         what = "is not empty"
     elif target.exists() and not target.is_dir():
         what = "is no folder"
+    _refuse_taken(target, what)
+
+
+def _refuse_taken(target: Path | Place, what: str) -> None:
     if what:
         error = RecordingError(f"{target} {what}")
         error.hint = "name a folder that is not there yet"

@@ -25,6 +25,7 @@ from typing import Any, Final
 from skerry.errors import LimitExceeded, RecordingError
 from skerry.recording.format import FORMAT_VERSION
 from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.recordings.places import Place, told
 from skerry.runtime.whole_files import read_whole, replace_files
 
 __all__ = [
@@ -78,20 +79,37 @@ def is_recording(folder: Path) -> bool:
     return (folder / IDENTITY_NAME).is_file()
 
 
-def find_recordings(path: Path) -> list[Path]:
+def find_recordings(path: Path | Place) -> list[Path] | list[Place]:
     """The folder itself, or those directly in it that are recordings, by name."""
-    if is_recording(path):
-        return [path]
-    if not path.is_dir():
+    found = _found_at(path) if isinstance(path, Place) else _found_in(path)
+    if found is None:
         error = RecordingError(f"there is no folder {path}")
         error.hint = "make a recording with `skerry record --to DIR`"
         raise error
-    found = sorted(folder for folder in path.iterdir() if is_recording(folder))
     if not found:
         error = RecordingError(f"{path} is no recording, and there is none in it")
         error.hint = f"a recording is a folder with a file {IDENTITY_NAME}"
         raise error
     return found
+
+
+def _found_in(path: Path) -> list[Path] | None:
+    if is_recording(path):
+        return [path]
+    if not path.is_dir():
+        return None
+    return sorted(folder for folder in path.iterdir() if is_recording(folder))
+
+
+def _found_at(place: Place) -> list[Place] | None:
+    with told("cannot look for recordings at", place, RecordingError):
+        if (place / IDENTITY_NAME).exists():
+            return [place]
+        try:
+            folders = place.folders()
+        except FileNotFoundError:
+            return None
+        return [folder for folder in folders if (folder / IDENTITY_NAME).exists()]
 
 
 def create_identity(folder: Path, *, space: str) -> Identity:
@@ -125,11 +143,11 @@ def make_folder(folder: Path) -> None:
         sync_folder(path.parent)
 
 
-def read_identity(folder: Path) -> Identity:
+def read_identity(folder: Path | Place) -> Identity:
     """Whose recording a folder is; RecordingError if that cannot be told."""
     path = folder / IDENTITY_NAME
     try:
-        plain: Any = json.loads(read_whole(path, bytes_max=_IDENTITY_BYTES_MAX))
+        plain: Any = json.loads(_identity_text(path))
         version, name = plain["format"], plain["id"]
         space, created_ns = plain["space"], plain["created_ns"]
     except (OSError, ValueError, KeyError, TypeError, LimitExceeded) as error:
@@ -214,7 +232,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _unidentified(path: Path, detail: str) -> RecordingError:
+def _identity_text(path: Path | Place) -> bytes:
+    if isinstance(path, Path):
+        return read_whole(path, bytes_max=_IDENTITY_BYTES_MAX)
+    with told("cannot read", path, RecordingError):
+        return path.read(0, _IDENTITY_BYTES_MAX)
+
+
+def _unidentified(path: Path | Place, detail: str) -> RecordingError:
     error = RecordingError(f"{path} does not tell what recording this is: {detail}")
     error.hint = (
         "put a copy of the file in its place; or copy the segments into the folder of another"

@@ -13,7 +13,6 @@ from skerry.codec.envelope import GAP
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap, readable_gap
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.folders import is_being_written
 from skerry.runtime.recordings.manifest import Repair
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
@@ -81,7 +80,7 @@ def inspect_recording(
         id=recording.id,
         space=recording.space,
         created_ns=recording.identity.created_ns,
-        is_being_written=is_being_written(recording.folder),
+        is_being_written=recording.is_being_written,
         segment_count=len(segments),
         batch_count=sum(len(segment.batches) for segment in segments),
         row_count=total,

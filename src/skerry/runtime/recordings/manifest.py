@@ -16,21 +16,20 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any, Final
 
-from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_to_plain
 from skerry.runtime.recordings.folders import sync_folder
+from skerry.runtime.recordings.manifest_facts import MANIFEST_NAME, ManifestFacts
 from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair
 from skerry.runtime.recordings.manifest_shortening import plan_shortening, write_shortened
 
 __all__ = ["MANIFEST_NAME", "Forgotten", "Manifest", "Repair"]
 
-MANIFEST_NAME: Final = "manifest.jsonl"
 _NEW_NAME: Final = MANIFEST_NAME + ".new"
 """A shorter one that is being written, or that a crash left."""
 
 
-class Manifest:
+class Manifest(ManifestFacts):
     """What the manifest of a folder says. `refresh` reads what was added since.
 
     A writer, who lives long and only has to know which segments there are, does not keep what is
@@ -38,52 +37,12 @@ class Manifest:
     """
 
     def __init__(self, folder: Path, *, has_batches: bool = True) -> None:
+        super().__init__(Lines(folder, has_batches=has_batches))
         self.path = folder / MANIFEST_NAME
         self._folder = folder
-        self._lines = Lines(folder, has_batches=has_batches)
         self._file: IO[bytes] | None = None
         self._held = ExitStack()
         """Files that are locked."""
-
-    @property
-    def line_count(self) -> int:
-        """One more than the number of the last line."""
-        return self._lines.count
-
-    @property
-    def segments(self) -> dict[str, Segment]:
-        """Those that are there, in the order of their lines."""
-        return self._lines.segments
-
-    @property
-    def dropped(self) -> dict[str, str]:
-        """Why segments are gone, by name; of those that are not forgotten."""
-        return self._lines.dropped
-
-    @property
-    def gone(self) -> dict[str, Segment]:
-        """What their lines said of them but for the batches."""
-        return self._lines.gone
-
-    @property
-    def forgotten(self) -> Forgotten:
-        """What is not known one by one any more."""
-        return self._lines.forgotten
-
-    @property
-    def repairs(self) -> list[Repair]:
-        """What crashes have taken."""
-        return self._lines.repairs
-
-    @property
-    def unreadable(self) -> list[int]:
-        """Lines that say nothing, counted from 0."""
-        return self._lines.unreadable
-
-    @property
-    def last(self) -> Segment | None:
-        """The one of the last line about one that is there, with its batches in any case."""
-        return self._lines.last
 
     def refresh(self) -> None:
         """Read the lines that were added; all of them, where another file took its place."""
@@ -93,11 +52,7 @@ class Manifest:
                 lines.read(file)
         except FileNotFoundError:
             lines = self._lines.fresh()
-        if lines.count < self._lines.count:
-            error = RecordingError(f"{self.path} became shorter; it was changed by hand")
-            error.hint = "begin to read anew"
-            raise error
-        self._lines = lines
+        self._go_on_with(lines, self.path)
 
     @property
     def is_changed(self) -> bool:

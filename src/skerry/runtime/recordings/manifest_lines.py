@@ -12,6 +12,7 @@ import re
 from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from io import BytesIO
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -66,7 +67,7 @@ class Forgotten:
 class Lines:
     """What was read of the file of a manifest."""
 
-    def __init__(self, folder: Path, *, has_batches: bool) -> None:
+    def __init__(self, folder: Path | str, *, has_batches: bool) -> None:
         self.count = 0
         """One more than the number of the last line."""
         self.segments: dict[str, Segment] = {}
@@ -89,7 +90,8 @@ class Lines:
         self._folder = folder
         self._has_batches = has_batches
         self._file_id = (0, 0)
-        self._head = b""
+        self.head = b""
+        """How the file begins."""
 
     def fresh(self) -> Lines:
         """The same before anything was read."""
@@ -104,19 +106,17 @@ class Lines:
             return False
         # The number of a file that is gone is given to another one sooner or later.
         file.seek(0)
-        return file.read(len(self._head)) == self._head
+        return file.read(len(self.head)) == self.head
 
     def read(self, file: IO[bytes]) -> None:
         """Take the whole lines that were added to the file."""
         self._file_id = _id_of(os.fstat(file.fileno()))
         file.seek(self.offset)
-        while line := file.readline(RECORDING_LINE_BYTES_MAX + 1):
-            begin = line[:_HEAD_BYTES]
-            if not line.endswith(b"\n"):
-                if len(line) <= RECORDING_LINE_BYTES_MAX:
-                    return  # it is being written, or was when somebody died
-                line = _rest_of_line(file, line)
-            self._take(line, begin, file.tell())
+        self._read(file, 0)
+
+    def read_rest(self, data: bytes) -> None:
+        """Take the whole lines of what the file has after all that was read."""
+        self._read(BytesIO(data), self.offset)
 
     def add(self, line: bytes) -> None:
         """Take a line that was just written behind all the others."""
@@ -127,11 +127,21 @@ class Lines:
         status = os.fstat(file.fileno())
         self._file_id, self.offset = _id_of(status), status.st_size
         file.seek(0)
-        self._head = file.read(_HEAD_BYTES)
+        self.head = file.read(_HEAD_BYTES)
+
+    def _read(self, file: IO[bytes], base: int) -> None:
+        """Take whole lines; the first byte of `file` is this one of the manifest's."""
+        while line := file.readline(RECORDING_LINE_BYTES_MAX + 1):
+            begin = line[:_HEAD_BYTES]
+            if not line.endswith(b"\n"):
+                if len(line) <= RECORDING_LINE_BYTES_MAX:
+                    return  # it is being written, or was when somebody died
+                line = _rest_of_line(file, line)
+            self._take(line, begin, base + file.tell())
 
     def _take(self, line: bytes, begin: bytes, stop: int) -> None:
         offset, self.offset = self.offset, stop
-        self._head += begin[: _HEAD_BYTES - len(self._head)]
+        self.head += begin[: _HEAD_BYTES - len(self.head)]
         number = self.count
         try:
             event = json.loads(line)

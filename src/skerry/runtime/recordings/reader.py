@@ -7,11 +7,10 @@ which says how many rows are missing and from when to when.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import takewhile
 from pathlib import Path
-from typing import Final
 
 import pyarrow as pa
 
@@ -22,51 +21,82 @@ from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.index import Batch, Segment, segment_of
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.clock import wall_ns
+from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
 from skerry.runtime.recordings.folders import (
     OPEN_SUFFIX,
     SEALED_SUFFIX,
     find_recordings,
+    is_being_written,
     open_names,
     read_identity,
 )
 from skerry.runtime.recordings.followers import touch_follower
 from skerry.runtime.recordings.manifest import Forgotten, Manifest, Repair
-from skerry.runtime.recordings.repairs import adopt_strays, index_file, stray_names
+from skerry.runtime.recordings.manifest_facts import ManifestFacts
+from skerry.runtime.recordings.place_manifest import PlaceManifest
+from skerry.runtime.recordings.places import Place, place_of, told
 from skerry.runtime.recordings.segment_files import map_file, read_open
+from skerry.runtime.recordings.strays import Strays
 from skerry.schema.model import StructType
 
 __all__ = [
     "Batch",
     "Recording",
     "Segment",
+    "is_whole",
     "open_recordings",
     "read_batch",
+    "read_block",
     "read_types",
     "touch_follower",
-    "types_in",
 ]
-
-_QUIET_NS: Final = 1_000_000_000
 
 
 def open_recordings(path: str | os.PathLike[str]) -> list[Recording]:
-    """The recording that a folder is, or those in it; RecordingError if there is none."""
-    return [Recording(folder) for folder in find_recordings(Path(path))]
+    """The recording that a folder or a place is, or those in it; RecordingError if none is."""
+    return [Recording(place) for place in find_recordings(place_of(path))]
 
 
 class Recording:
-    """One recording, which may still grow."""
+    """One recording, which may still grow.
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.identity = read_identity(folder)
-        self._manifest = Manifest(folder)
-        self._listed_ns = -1
-        """When the folder had last changed at the last look for strays."""
-        self._strays: list[Segment] = []
-        self.unindexed: tuple[str, ...] = ()
+    Of one that is elsewhere there is what its manifest names, and nothing else: who copied it
+    there says with the manifest what is whole.
+    """
+
+    def __init__(self, place: Path | Place | str) -> None:
+        place = place_of(place) if isinstance(place, str) else place
+        self.place = place
+        """The folder of this computer that it is, or where else it is."""
+        self.identity = read_identity(place)
+        self._manifest: ManifestFacts
+        self._strays: Strays | None = None
+        if isinstance(place, Path):
+            self._manifest = manifest = Manifest(place)
+            self._strays = Strays(place, manifest)
+        else:
+            self._manifest = PlaceManifest(place)
+
+    @property
+    def folder(self) -> Path:
+        """The folder, of one on this computer."""
+        assert isinstance(self.place, Path), f"{self.place} is elsewhere"
+        return self.place
+
+    @property
+    def is_being_written(self) -> bool:
+        """Whether a recorder writes to it now."""
+        return isinstance(self.place, Path) and is_being_written(self.place)
+
+    @property
+    def open_names(self) -> list[str]:
+        """Files of segments that are being written, or that a crash left."""
+        return open_names(self.place) if isinstance(self.place, Path) else []
+
+    @property
+    def unindexed(self) -> tuple[str, ...]:
         """Files that are named like segments and are none, or are still being copied."""
+        return () if self._strays is None else self._strays.unindexed
 
     @property
     def id(self) -> str:
@@ -120,10 +150,14 @@ class Recording:
         """
         # Before the others: what is sealed meanwhile is then seen twice, and not missed.
         being_written = self._open_segments() if include_open else []
-        self._look_for_strays()
+        if self._strays is None:
+            self._manifest.refresh()
+        else:
+            self._strays.look()
         known = self._manifest.segments
         # One that was just being sealed when the folder was listed has its line by now.
-        strays = [segment for segment in self._strays if segment.name not in known]
+        found_strays = [] if self._strays is None else self._strays.segments
+        strays = [segment for segment in found_strays if segment.name not in known]
         found = [*known.values(), *strays]
         names = {segment.name for segment in found} | self._manifest.dropped.keys()
         line = self._manifest.line_count + len(strays)
@@ -133,6 +167,24 @@ class Recording:
             if _sealed_name(segment.name) not in names
         ]
         return found
+
+    def arrived(self) -> list[Segment]:
+        """Segments in the manifest, up to the first that is not there yet.
+
+        On this computer they are there before their line is; who copies may do it otherwise.
+        """
+        segments = self.segments()
+        line_count = self.line_count
+        found = [segment for segment in segments if segment.line < line_count]
+        missing = {segment.name for segment in self.absent()}
+        if not missing:
+            return found
+        return list(takewhile(lambda segment: segment.name not in missing, found))
+
+    def absent(self) -> list[Segment]:
+        """Segments that the manifest of a place named at the last look, and that are not there."""
+        manifest = self._manifest
+        return manifest.absent() if isinstance(manifest, PlaceManifest) else []
 
     def batches(
         self, segment: Segment, is_wanted: Callable[[Batch], bool] = lambda _batch: True
@@ -145,17 +197,41 @@ class Recording:
         wanted = [batch for batch in segment.batches if is_wanted(batch)]
         if not wanted:
             return
-        data = self.data(segment)
-        if data is None:
-            return
-        for batch in wanted:
-            yield batch, read_batch(data, batch, space=self.space)
+        for batch, block in self._blocks(segment, wanted):
+            yield batch, read_block(block, batch, space=self.space)
 
     def data(self, segment: Segment) -> memoryview | None:
         """The bytes of a segment, none if its file is gone; None if it was dropped meanwhile."""
-        sealed = _sealed_name(segment.name)
+        found = self._read_here(segment) if isinstance(self.place, Path) else _fetched(segment)
+        if found is not None:
+            return found
+        return None if self._is_dropped_by_now(segment) else memoryview(b"")
+
+    def types(self, segment: Segment) -> dict[int, StructType]:
+        """Structs that the segment describes, by fingerprint."""
+        return _types_in(self._blocks(segment, _describing(segment)))
+
+    def _blocks(
+        self, segment: Segment, batches: Sequence[Batch]
+    ) -> Iterator[tuple[Batch, memoryview]]:
+        """The bytes of batches: none of a segment that is gone, and nothing of a dropped one."""
+        if isinstance(self.place, Path):
+            data = self.data(segment)
+            if data is not None:
+                yield from cut_blocks(data, batches)
+            return
+        left = iter(batches)
+        try:
+            for found in fetch_blocks(segment, batches):
+                next(left)
+                yield found
+        except FileNotFoundError:
+            if not self._is_dropped_by_now(segment):
+                yield from cut_blocks(memoryview(b""), left)
+
+    def _read_here(self, segment: Segment) -> memoryview | None:
         # The one that was being written may be sealed by now: the same file, by another name.
-        for name in dict.fromkeys((segment.name, sealed)):
+        for name in dict.fromkeys((segment.name, _sealed_name(segment.name))):
             path = self.folder / name
             if path.exists():
                 try:
@@ -163,13 +239,11 @@ class Recording:
                 except RecordingError:
                     if path.exists():
                         raise
-        self._manifest.refresh()
-        return None if self._is_dropped(replace(segment, name=sealed)) else memoryview(b"")
+        return None
 
-    def types(self, segment: Segment) -> dict[int, StructType]:
-        """Structs that the segment describes, by fingerprint."""
-        data = self.data(segment)
-        return {} if data is None else types_in(segment, data)
+    def _is_dropped_by_now(self, segment: Segment) -> bool:
+        self._manifest.refresh()
+        return self._is_dropped(replace(segment, name=_sealed_name(segment.name)))
 
     def _is_dropped(self, segment: Segment) -> bool:
         if segment.name in self._manifest.dropped:
@@ -177,36 +251,9 @@ class Recording:
         is_known = segment.name in self._manifest.segments
         return not is_known and segment.line <= self._manifest.forgotten.last_line
 
-    def _look_for_strays(self) -> None:
-        changed_ns = self.folder.stat().st_mtime_ns
-        self._manifest.refresh()
-        if changed_ns == self._listed_ns:
-            return
-        names = stray_names(self.folder, self._manifest)
-        if names and os.access(self.folder, os.W_OK):
-            # Where one may not write after all, or there is no room, they come last as well.
-            with suppress(OSError):
-                adopt_strays(self.folder, self._manifest)
-            # What is sealed from here on has its line when it is looked for next.
-            self._manifest.refresh()
-            names = stray_names(self.folder, self._manifest)
-        self._strays = self._indexed(names)
-        self.unindexed = tuple(sorted(set(names) - {segment.name for segment in self._strays}))
-        # What changes twice in a moment has the same time after both, so a folder is looked at
-        # again until it has been quiet for a while; and one with a half copied segment, too.
-        is_quiet = wall_ns() - changed_ns > _QUIET_NS and not self.unindexed
-        self._listed_ns = changed_ns if is_quiet else -1
-
-    def _indexed(self, names: list[str]) -> list[Segment]:
-        first = self._manifest.line_count
-        found = (
-            index_file(self.folder, name, line=first + number) for number, name in enumerate(names)
-        )
-        return [segment for segment in found if segment is not None]
-
     def _open_segments(self) -> list[Segment]:
         found: list[Segment] = []
-        for name in open_names(self.folder):
+        for name in self.open_names:
             try:
                 data = read_open(self.folder / name)
             except RecordingError:
@@ -219,28 +266,45 @@ class Recording:
 
 
 def read_batch(data: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
-    """The rows of a batch, or a gap row if it is damaged."""
-    found = block_at(data[: batch.stop], batch.offset) if batch.stop <= len(data) else None
-    if found is None or found.crc != batch.crc or found.stop != batch.stop:
+    """The rows of a batch of a segment, or a gap row if it is damaged."""
+    return read_block(data[batch.offset : batch.stop], batch, space=space)
+
+
+def read_block(block: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
+    """The same where the bytes of the batch alone are known."""
+    if not is_whole(block, batch):
         return _gap_batch(batch, space)
-    return decode_block(data[batch.offset : batch.stop])
+    return decode_block(block)
+
+
+def is_whole(block: memoryview, batch: Batch) -> bool:
+    """Whether these are the bytes of the batch that were written."""
+    found = block_at(block, 0) if len(block) == batch.size else None
+    return found is not None and found.crc == batch.crc and found.stop == batch.size
 
 
 def read_types(segment: Segment) -> dict[int, StructType]:
     """Structs that the segment describes, by fingerprint; only batches that do so are read."""
-    return types_in(segment, map_file(segment.path))
+    return _types_in(read_blocks(segment, _describing(segment)))
 
 
-def types_in(segment: Segment, data: memoryview) -> dict[int, StructType]:
-    """The same where the bytes of the segment are known."""
-    rows = (
-        row
-        for batch in segment.batches
-        if batch.has_descriptors
-        for row in description_rows(read_batch(data, batch))
-    )
+def _describing(segment: Segment) -> list[Batch]:
+    return [batch for batch in segment.batches if batch.has_descriptors]
+
+
+def _types_in(blocks: Iterable[tuple[Batch, memoryview]]) -> dict[int, StructType]:
+    rows = (row for batch, block in blocks for row in description_rows(read_block(block, batch)))
     found = described_types(rows)
     return {number: type_ for number, type_ in found.items() if isinstance(type_, StructType)}
+
+
+def _fetched(segment: Segment) -> memoryview | None:
+    place = Place(segment.place)
+    try:
+        with told("cannot read", place, RecordingError):
+            return memoryview(place.read())
+    except FileNotFoundError:
+        return None
 
 
 def _sealed_name(name: str) -> str:

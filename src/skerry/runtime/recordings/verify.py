@@ -20,7 +20,6 @@ from skerry.recording.format import block_at, decode_block, head_at
 from skerry.recording.index import NO_CRC, Batch, Segment, batch_of_rows
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.folders import is_being_written, open_names
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.segment_files import read_open
 from skerry.runtime.recordings.updates import Progress
@@ -238,9 +237,9 @@ class _Check:
 
 
 def _check_open(recording: Recording, found: _Findings) -> None:
-    if is_being_written(recording.folder):
+    if recording.is_being_written:
         return
-    for name in open_names(recording.folder):
+    for name in recording.open_names:
         try:
             looked = scan(read_open(recording.folder / name))
         except RecordingError as error:

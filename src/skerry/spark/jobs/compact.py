@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from skerry.spark.delta import Change, DataFile
+from skerry.spark.file_systems import require_file_system
 from skerry.spark.lake import Lake, delta_schema
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ _ORDERS: Final = {
 
 def compact(lake: Lake) -> dict[str, Compacted]:
     """Compact all tables that gain by it."""
+    require_file_system(lake.spark, lake.store)
     with lake.writing():
         # What a batch left to do counts on files that would be gone.
         lake.carry_out(lake.last_plan())

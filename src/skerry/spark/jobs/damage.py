@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from skerry.recording.format import block_at
 from skerry.recording.index import NO_CRC, Segment
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.reader import is_whole
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,11 +33,5 @@ def damaged_segments(spark: SparkSession, segments: Sequence[Segment]) -> set[st
 
 def is_damaged(segment: Segment) -> bool:
     """Whether a batch of the segment is damaged; RecordingError if there is no such file."""
-    data = map_file(segment.path)
-    for noted in segment.batches:
-        if noted.crc == NO_CRC or noted.stop > len(data):
-            return True
-        block = block_at(data[: noted.stop], noted.offset)
-        if block is None or block.crc != noted.crc or block.stop != noted.stop:
-            return True
-    return False
+    blocks = read_blocks(segment, segment.batches)
+    return not all(noted.crc != NO_CRC and is_whole(block, noted) for noted, block in blocks)

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import Final
 
+from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.buckets import bucket_start_ns
 from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
@@ -55,7 +56,7 @@ def clean_up(lake: Lake) -> None:
     if last_ns is not None:
         try:
             done = vacuum(lake, hours)
-        except OSError as error:
+        except (OSError, PipelineError) as error:
             _LOG.warning("files that no table names stay", extra={"detail": str(error)})
         else:
             _LOG.info("vacuum", extra={"files": done.file_count, "bytes": done.byte_count})

@@ -7,14 +7,18 @@ and does not touch the frame it is handed, which costs nothing unless it is used
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.errors import PipelineError, SkerryError
+from skerry.errors import PipelineError, RecordingError, SkerryError
+from skerry.recording.index import Segment
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.recordings.reader import open_recordings
+from skerry.runtime.recordings.places import first_line
+from skerry.runtime.recordings.reader import Recording, open_recordings
+from skerry.spark.file_systems import require_file_system
 from skerry.spark.jobs.batch import process_batch
 from skerry.spark.jobs.maintenance import clean_up, maintain
 from skerry.spark.jobs.offset_log import offset_of, query_id, ranges_of
@@ -30,6 +34,7 @@ BATCH_ROWS: Final = 20_000_000
 """Rows of one batch at most: more gain nothing, and a batch is what is done anew after a crash."""
 
 
+_OWN_ERROR: Final = re.compile(r"skerry\.errors\.\w+: (.+)")
 _TRIES: Final = 6
 """On a busy computer Python starts too slowly for Spark; going on where it was costs nothing."""
 
@@ -82,6 +87,8 @@ class Stream:
         self._notices: tuple[str, ...] = ()
         self._damaged = 0
         self._seen: dict[str, int] = {}
+        self._absent: dict[str, str] = {}
+        """By the id of a recording, what is said of the segment that it waits for."""
         self._is_busy = False
         self._is_ending = False
 
@@ -95,6 +102,7 @@ class Stream:
         """Bring in batches until the trigger has no more or it is to stop; tells how it went."""
         for path in self.paths:
             open_recordings(path)
+        require_file_system(self.lake.spark, self.lake.store)
         with self.lake.writing():
             self._seen = self._known()
             for left in reversed(range(_TRIES)):
@@ -109,6 +117,8 @@ class Stream:
         final = self.progress()
         if on_progress is not None:
             on_progress(final)
+        if "availableNow" in trigger and not self._is_ending:
+            self._require_all()
         return final
 
     def _run_once(
@@ -132,16 +142,35 @@ class Stream:
     def progress(self) -> Progress:
         """How far it is at this moment."""
         done, total = _stages(self.lake)
+        backlog_rows = _rows_after(self._recordings, self._seen)
+        self._tell_of_absent()
         return Progress(
             batch_count=self._batches,
             row_count=self._rows,
             rows_per_s=self._rate,
-            backlog_rows=_rows_after(self._recordings, self._seen),
+            backlog_rows=backlog_rows,
             stages_done=done,
             stages_total=total,
             notices=self._notices,
             damaged_count=self._damaged,
         )
+
+    def _tell_of_absent(self) -> None:
+        """Say once of each recording that it waits for a segment, as long as it is that one."""
+        waiting = {r.id: _absence(r, missing) for r, missing in self._recordings.absent()}
+        self._notices += tuple(
+            f"{text}; what comes after it waits"
+            for name, text in waiting.items()
+            if self._absent.get(name) != text
+        )
+        self._absent = waiting
+
+    def _require_all(self) -> None:
+        """RecordingError if something that a manifest names could not be brought in."""
+        for text in self._absent.values():
+            error = RecordingError(f"{text}; what comes before it is in the tables")
+            error.hint = "copy it there and run again; segments are to be copied before manifests"
+            raise error
 
     def _known(self) -> dict[str, int]:
         """How far earlier jobs came."""
@@ -196,9 +225,9 @@ class Stream:
         cause = self._failure if self._failure is not None else error
         if isinstance(cause, SkerryError):
             return cause
-        return PipelineError(
-            f"the job failed: {str(cause).splitlines()[0] if str(cause) else cause!r}"
-        )
+        # What went wrong in a process of Spark's comes back as text, with all that led to it.
+        own = _OWN_ERROR.search(str(cause))
+        return PipelineError(f"the job failed: {first_line(cause) if own is None else own[1]}")
 
 
 def backlog(paths: Sequence[str], seen: Mapping[str, int]) -> int:
@@ -213,6 +242,10 @@ def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
         for segment in recording.segments()
         if segment.line >= seen.get(recording.id, 0)
     )
+
+
+def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
+    return f"{missing[0].name} of {recording.place} is not there, or not whole yet"
 
 
 def _is_start_failure(error: Exception) -> bool:

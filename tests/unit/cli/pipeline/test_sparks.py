@@ -123,7 +123,7 @@ def test_little_is_few_rows_recorded_and_small_tables(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lake = tmp_path / "lake"
-    assert is_little(str(lake), str(recordings))
+    assert is_little(str(lake), [str(recordings)])
     lake.mkdir()
     (lake / "a.parquet").write_bytes(b"12345")
     monkeypatch.setattr("skerry.spark.few.FEW_BYTES", 5)
@@ -137,7 +137,7 @@ def test_many_rows_recorded_are_not_little(
     recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("skerry.spark.few.FEW_ROWS", 5)
-    assert not is_little(str(tmp_path), str(recordings))
+    assert not is_little(str(tmp_path), [str(recordings)])
 
 
 def test_an_interruption_waits_until_the_end() -> None:

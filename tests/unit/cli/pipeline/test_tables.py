@@ -9,7 +9,12 @@ from typing import Any
 
 import pytest
 
+from skerry.spark.lake import Lake
+from tests.object_store import ObjectStore
+from tests.unit.spark.deltas import change, stored_file
+
 Run = Callable[..., Any]
+NO_SPARK: Any = None
 
 
 @pytest.mark.slow
@@ -30,3 +35,33 @@ def test_empty_folder_says_how_to_make_tables(run: Run, tmp_path: Path) -> None:
     done = run("pipeline", "tables", "--tables", tmp_path)
     assert (done.code, done.out) == (0, "")
     assert "skerry pipeline run" in done.err
+
+
+def test_tables_elsewhere_are_listed_and_cleaned_without_spark(run: Run, bucket: str) -> None:
+    place = f"{bucket.replace('s3:', 's3a:')}/lake"
+    lake = Lake(NO_SPARK, place)
+    files = [stored_file(lake.store, "links", f"{n}.parquet", n, n + 1) for n in range(2)]
+    lake.table("links").commit(change("links", files[0]), application="x", version=0)
+    done = run("pipeline", "tables", "--tables", place, "--json")
+    size = files[0].byte_count
+    assert json.loads(done.out) == {"name": "links", "rows": 2, "files": 1, "bytes": size}
+    done = run("pipeline", "vacuum", "--tables", place, "--older-than", "0")
+    assert (done.code, done.out.split(",")[0]) == (0, f"{place}: 1 file")
+
+
+def test_tables_elsewhere_that_cannot_be_there_are_said(
+    run: Run, bucket: str, object_store: ObjectStore
+) -> None:
+    done = run("pipeline", "tables", "--tables", f"{bucket}/none")
+    assert (done.code, done.out) == (1, "")
+    assert f"there is no folder {bucket}/none" in done.err
+    for command in ("tables", "vacuum", "run", "follow"):
+        more = ("--recordings", "none") if command in ("run", "follow") else ()
+        done = run("pipeline", command, "--tables", "s3a://nobody-made-it/lake", *more)
+        assert done.code == 1
+        assert "there is no bucket nobody-made-it" in done.err
+        assert "hint:  make it" in done.err
+    with object_store.locked():
+        done = run("pipeline", "tables", "--tables", bucket)
+    assert done.code == 1
+    assert "AWS_SECRET_ACCESS_KEY" in done.err

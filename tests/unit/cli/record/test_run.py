@@ -28,6 +28,14 @@ def test_what_is_there_is_recorded(run: Run, node: Any, types: Path) -> None:
     assert json.loads(line)["name"] == "Maren"
 
 
+def test_a_recorder_writes_to_a_disk(run: Run, clean_place: Path) -> None:
+    for place in ("s3a://bucket/rec", "file:///rec"):
+        done = run("record", "--to", place)
+        assert done.code == 2
+        assert "skerry record copy" in done.err
+    assert not (clean_place / "s3a:").exists()
+
+
 @pytest.mark.slow
 def test_it_ends_after_some_time_and_says_what_it_did(run: Run, node: Any) -> None:
     done = run("record", "--to", "rec", "--seconds", "0.3", "--space", "harbour")

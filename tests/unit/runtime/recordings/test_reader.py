@@ -17,19 +17,25 @@ import pytest
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
-from skerry.runtime.recordings import repairs
+from skerry.runtime.recordings import blocks, repairs
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import (
     Recording,
     Segment,
+    is_whole,
     open_recordings,
     read_batch,
+    read_block,
     read_types,
 )
 from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.strays import Strays
+from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.model import StructType
+from tests.object_store import ObjectStore
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -122,23 +128,23 @@ def test_segment_that_is_sealed_while_one_looks_is_seen_once(
         writer.append(update_of(1))
         writer.flush()
         recording = Recording(tmp_path)
-        look = Recording._look_for_strays
+        look = Strays.look
 
-        def seal_and_look(found: Recording) -> None:
+        def seal_and_look(found: Strays) -> None:
             writer.seal()
             look(found)
 
-        def look_and_seal(found: Recording) -> None:
+        def look_and_seal(found: Strays) -> None:
             look(found)
             writer.seal()
 
         with monkeypatch.context() as patched:
-            patched.setattr(Recording, "_look_for_strays", seal_and_look)
+            patched.setattr(Strays, "look", seal_and_look)
             assert len(recording.segments(include_open=True)) == 1
         writer.append(update_of(2))
         writer.flush()
         with monkeypatch.context() as patched:
-            patched.setattr(Recording, "_look_for_strays", look_and_seal)
+            patched.setattr(Strays, "look", look_and_seal)
             assert [segment.line for segment in recording.segments(include_open=True)] == [0, 1]
 
 
@@ -381,3 +387,100 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
     monkeypatch.setattr(repairs, "index_file", index_late)
     assert repairs.adopt_strays(recording.folder, Manifest(recording.folder)) == []
     assert len(recording.segments()) == 2
+
+
+# -- elsewhere
+
+
+@pytest.fixture
+def copied(recording: Recording, bucket: str) -> Recording:
+    """A copy of the recording in a bucket."""
+    upload_recording(recording.folder, Place(bucket) / "all" / "r")
+    return Recording(f"{bucket}/all/r")
+
+
+def test_recording_elsewhere_has_what_the_one_here_has(
+    recording: Recording, copied: Recording, bucket: str
+) -> None:
+    for path in (f"{bucket}/all/r", f"{bucket}/all", f"{bucket.replace('s3:', 's3a:')}/all/"):
+        assert [found.id for found in open_recordings(path)] == [recording.id]
+    ours, theirs = recording.segments(), copied.segments(include_open=True)
+    assert theirs == [replace(segment, folder=str(copied.place)) for segment in ours]
+    assert copied.arrived() == theirs
+    for here, there in zip(ours, theirs, strict=True):
+        assert list(recording.batches(here)) == list(copied.batches(there))
+        assert recording.data(here) == copied.data(there)
+        assert recording.types(here) == copied.types(there) == read_types(there)
+    assert (copied.is_being_written, copied.open_names, copied.unindexed) == (False, [], ())
+    assert copied.place.name == "r"
+
+
+def test_segment_elsewhere_without_a_line_is_not_there(copied: Recording) -> None:
+    assert isinstance(copied.place, Place)
+    other = "76543210-0000000001.arrow"
+    (copied.place / other).write(bytes(copied.data(copied.segments()[0]) or b""))
+    assert other not in [segment.name for segment in copied.segments()]
+
+
+def test_segment_elsewhere_that_is_gone_is_damaged_unless_it_was_dropped(
+    recording: Recording, copied: Recording, object_store: ObjectStore
+) -> None:
+    first, second = copied.segments()
+    object_store.delete(first.place)
+    # It was seen before, and what was seen may be read.
+    assert copied.data(first) == memoryview(b"")
+    gaps = [rows.column("operation").to_pylist() for _, rows in copied.batches(first)]
+    assert gaps == [[GAP]] * 3
+    assert Recording(str(copied.place)).arrived() == []
+    forget(recording, recording.segments()[0])
+    object_store.put(f"{copied.place}/manifest.jsonl", manifest_of(recording))
+    assert copied.data(first) is None
+    assert list(copied.batches(first)) == []
+    assert copied.arrived() == [second]
+
+
+def test_segment_elsewhere_that_goes_while_it_is_read_is_damaged_from_there_on(
+    copied: Recording, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(blocks, "_FETCH_BYTES_MAX", 1)
+    first = copied.segments()[0]
+    found = copied.batches(first)
+    rows = [next(found)[1].num_rows]
+    object_store.delete(first.place)
+    rest = [batch.column("operation").to_pylist() for _, batch in found]
+    assert (rows, rest) == ([2], [[GAP], [GAP]])
+
+
+def manifest_of(recording: Recording) -> bytes:
+    return (recording.folder / "manifest.jsonl").read_bytes()
+
+
+def test_what_is_no_recording_elsewhere_is_said(bucket: str, object_store: ObjectStore) -> None:
+    with pytest.raises(RecordingError, match=f"there is no folder {bucket}/none"):
+        open_recordings(f"{bucket}/none")
+    object_store.put(f"{bucket}/some/thing", b"")
+    with pytest.raises(RecordingError, match="is no recording, and there is none in it"):
+        open_recordings(f"{bucket}/some")
+    object_store.put(f"{bucket}/bad/recording.json", b"{}")
+    with pytest.raises(RecordingError, match="does not tell what recording this is"):
+        open_recordings(f"{bucket}/bad")
+
+
+def test_folder_of_a_recording_elsewhere_is_asked_of_nobody(copied: Recording) -> None:
+    with pytest.raises(AssertionError, match="is elsewhere"):
+        _ = copied.folder
+    with pytest.raises(AssertionError, match="is elsewhere"):
+        _ = copied.segments()[0].path
+
+
+def test_bytes_of_a_batch_are_whole_only_as_they_were_written(recording: Recording) -> None:
+    segment = recording.segments()[0]
+    batch = segment.batches[1]
+    block = bytearray(map_file(segment.path)[batch.offset : batch.stop])
+    assert is_whole(memoryview(block), batch)
+    assert read_block(memoryview(block), batch).num_rows == 10
+    assert not is_whole(memoryview(block)[:-1], batch)
+    assert not is_whole(memoryview(block), replace(batch, crc=batch.crc ^ 1))
+    block[-1] ^= 1
+    assert not is_whole(memoryview(block), batch)
+    assert read_block(memoryview(block), batch).column("operation").to_pylist() == [GAP]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.jobs.maintenance import clean_up, maintain, make_snapshots
 from skerry.spark.lake import KEEP_HOURS, Lake, LakeConfig, Plan
@@ -87,8 +88,12 @@ def test_files_are_left_to_people_who_want_it_so(
     assert orphan.exists()
 
 
+@pytest.mark.parametrize("kind", [PermissionError, PipelineError], ids=["here", "elsewhere"])
 def test_a_file_that_cannot_be_deleted_is_told_and_ends_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
 ) -> None:
     lake = lake_of(tmp_path)
     orphan_in(tmp_path)
@@ -96,7 +101,7 @@ def test_a_file_that_cannot_be_deleted_is_told_and_ends_nothing(
     at(monkeypatch, 25)
 
     def refuse(_name: str) -> None:
-        raise PermissionError("not yours")
+        raise kind("not yours")
 
     monkeypatch.setattr(lake.store, "delete", refuse)
     clean_up(lake)

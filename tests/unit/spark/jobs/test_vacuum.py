@@ -9,7 +9,8 @@ import pytest
 from skerry.errors import PipelineError
 from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
 from skerry.spark.lake import Lake, LakeConfig, Plan
-from tests.unit.spark.deltas import change, data_file
+from tests.object_store import ObjectStore
+from tests.unit.spark.deltas import change, data_file, stored_file
 
 NO_SPARK: Any = None
 
@@ -80,3 +81,17 @@ def test_a_removal_is_known_after_the_log_was_cut(tmp_path: Path) -> None:
     assert vacuum(lake, 1).file_count == 0
     assert vacuum(lake, 0).file_count == len(files) - 1
     assert table.files() == [files[-1]]
+
+
+def test_what_no_table_names_is_deleted_elsewhere(bucket: str, object_store: ObjectStore) -> None:
+    lake = Lake(NO_SPARK, f"{bucket}/lake")
+    names = ("old", "now", "orphan")
+    old, now, _ = [stored_file(lake.store, "t", f"{name}/x.parquet", 1) for name in names]
+    table = lake.table("t")
+    table.commit(change("t", old), application="x", version=0)
+    table.commit(change("t", now, removed=("old/x.parquet",)), application="x", version=1)
+    assert vacuum(lake).file_count == 0
+    assert vacuum(lake, 0).file_count == 2
+    left = [name for name in object_store.names(f"{bucket}/lake/t") if name.endswith(".parquet")]
+    assert left == ["now/x.parquet"]
+    assert vacuum(lake, 0).file_count == 0

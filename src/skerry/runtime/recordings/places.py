@@ -1,0 +1,209 @@
+"""Places that are not folders of this computer: object stores, and file systems of clusters.
+
+A place has a URI, as `s3a://bucket/recordings`. Spark, Delta and Arrow each have a way of their own
+to such places; here is that of Arrow, which recordings are read by, and the small files of tables
+written. What a store says of a failure is long and for its own authors; people are told the one
+thing that matters, and what to do about it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from skerry.errors import SkerryError
+
+if TYPE_CHECKING:
+    from pyarrow.fs import FileInfo, FileSystem
+
+__all__ = ["Place", "Version", "file_system", "first_line", "is_elsewhere", "place_of", "told"]
+
+Version = tuple[int, str]
+"""How many bytes a file has, and what is another when the file is."""
+
+_CREDENTIALS: Final = re.compile(
+    r"ACCESS_DENIED|AccessDenied|Access ?Key|SIGNATURE|Signature|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN"
+    r"|UNRECOGNIZED_CLIENT|HTTP status (?:401|403)|credential|[Pp]ermission denied"
+)
+_NO_BUCKET: Final = re.compile(r"NO_SUCH_BUCKET|NoSuchBucket|bucket does not exist")
+_UNREACHABLE: Final = re.compile(
+    r"NETWORK_CONNECTION|curlCode|Connection refused|tcp connect error|error sending request"
+    r"|dns error|timed? ?out",
+    re.IGNORECASE,
+)
+_NO_HDFS: Final = re.compile(r"libjvm|libhdfs|HdfsFileSystem|hdfsBuilder", re.IGNORECASE)
+_NO_KIND: Final = re.compile(r"Unrecognized filesystem type|without .* support|not compiled")
+
+_CREDENTIALS_HINT: Final = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; the executors of a cluster"
+    " need them, too"
+)
+_UNREACHABLE_HINT: Final = (
+    "is the name right, and the store up? AWS_ENDPOINT_URL names one that is not Amazon's"
+)
+_HDFS_HINT: Final = (
+    "install Hadoop, and set JAVA_HOME, HADOOP_HOME and CLASSPATH, the last to what"
+    " `hadoop classpath --glob` says; on the executors, too"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder or a file that is elsewhere."""
+
+    uri: str
+    """Without a slash at its end."""
+
+    def __str__(self) -> str:
+        return self.uri
+
+    def __truediv__(self, name: str) -> Place:
+        return Place(f"{self.uri}/{name}")
+
+    @property
+    def name(self) -> str:
+        """The last part."""
+        return self.uri.rpartition("/")[2]
+
+    @property
+    def files(self) -> FileSystem:
+        """The file system that it is in."""
+        return file_system(self._root)[0]
+
+    @property
+    def path(self) -> str:
+        """What it is called in its file system."""
+        base = file_system(self._root)[1].rstrip("/")
+        return f"{base}{self.uri[len(self._root) :]}" or "/"
+
+    def exists(self) -> bool:
+        """Whether there is such a file."""
+        return bool(self._info().is_file)
+
+    def version(self) -> Version | None:
+        """How the file is now; None if there is none."""
+        try:
+            with self.files.open_input_file(self.path) as file:
+                # A store tells of what is in the file; others when it was written.
+                tag = (file.metadata() or {}).get("ETag", b"")
+                size = int(file.size())
+        except FileNotFoundError:
+            return None
+        return size, bytes(tag).decode() or str(self._info().mtime_ns)
+
+    def read(self, first: int = 0, stop: int | None = None) -> bytes:
+        """The bytes of the file from one up to another, as far as it has them."""
+        with self.files.open_input_file(self.path) as file:
+            size = file.size()
+            end = size if stop is None else min(stop, size)
+            first = max(first, 0)
+            return bytes(file.read_at(end - first, first)) if end > first else b""
+
+    def write(self, data: bytes) -> None:
+        """Make it a file with this content, whatever it was."""
+        with self.files.open_output_stream(self.path) as stream:
+            stream.write(data)
+
+    def sizes(self, names: Sequence[str] | None = None) -> dict[str, int]:
+        """How many bytes files have that are directly in it: all, or those of these names."""
+        if names is None:
+            found = self._listed()
+        else:
+            found = self.files.get_file_info([(self / name).path for name in names])
+        return {info.base_name: info.size for info in found if info.is_file}
+
+    def folders(self) -> list[Place]:
+        """Those that are directly in it, by name; FileNotFoundError if there is no such place."""
+        from pyarrow.fs import FileType
+
+        found = (info.base_name for info in self._listed() if info.type == FileType.Directory)
+        return [self / name for name in sorted(found)]
+
+    def _listed(self) -> list[FileInfo]:
+        from pyarrow.fs import FileSelector
+
+        return list(self.files.get_file_info(FileSelector(self.path)))
+
+    def _info(self) -> FileInfo:
+        return self.files.get_file_info(self.path)
+
+    @property
+    def _root(self) -> str:
+        scheme, _, rest = self.uri.partition("://")
+        return f"{scheme}://{rest.partition('/')[0]}"
+
+
+def place_of(path: str | os.PathLike[str]) -> Path | Place:
+    """What somebody means by a path or a URI: a folder of this computer, or a place elsewhere."""
+    if isinstance(path, Path):
+        return path
+    text = os.fspath(path)
+    if is_elsewhere(text):
+        return Place(text.rstrip("/"))
+    return Path(text.removeprefix("file://").removeprefix("file:"))
+
+
+def is_elsewhere(path: str | os.PathLike[str]) -> bool:
+    """Whether it is the URI of something that is not a file of this computer."""
+    text = os.fspath(path)
+    return "://" in text and not text.startswith("file:")
+
+
+@lru_cache(maxsize=16)
+def file_system(root: str) -> tuple[FileSystem, str]:
+    """The file system of a scheme and a host or bucket, and what the root is called in it.
+
+    Kept, since to make one takes as long as to read a small file.
+    """
+    from pyarrow.fs import FileSystem
+
+    found: tuple[FileSystem, str] = FileSystem.from_uri(re.sub("^s3a://", "s3://", root) + "/")
+    return found
+
+
+@contextmanager
+def told(what: str, place: Place | str, kind: type[SkerryError]) -> Iterator[None]:
+    """Inside, a failure of a store becomes an error of this kind; that nothing is there does not.
+
+    `what` could not be done, as in "cannot read".
+    """
+    try:
+        yield
+    except FileNotFoundError:
+        raise
+    except (OSError, pa.ArrowException) as error:
+        reason, hint = _reason(str(place), error)
+        fault = kind(f"{what} {place}: {reason}")
+        fault.hint = hint
+        raise fault from error
+
+
+def first_line(error: BaseException) -> str:
+    """What an error says, without what a library adds for its own authors."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
+def _reason(uri: str, error: Exception) -> tuple[str, str]:
+    """What happened, and what to do about it."""
+    text = str(error)
+    scheme, _, rest = uri.partition("://")
+    if _NO_KIND.search(text):
+        return f"nothing is known of {scheme}://", "s3a, s3, hdfs, gs, abfs and file are known"
+    if scheme == "hdfs" and _NO_HDFS.search(text):
+        return "the library of HDFS (libhdfs) is not there, or finds no Java", _HDFS_HINT
+    if _NO_BUCKET.search(text):
+        return f"there is no bucket {rest.partition('/')[0]}", "make it, or name another"
+    if _CREDENTIALS.search(text):
+        reason = "the store does not take these credentials, or does not let them do this"
+        return reason, _CREDENTIALS_HINT if scheme in ("s3", "s3a") else "get permission to use it"
+    if _UNREACHABLE.search(text):
+        return "it cannot be reached", _UNREACHABLE_HINT
+    return first_line(error), "look at the store with its own tools"

@@ -1,0 +1,96 @@
+"""`skerry record copy`, and what the other commands do with places elsewhere."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.object_store import ObjectStore
+
+Run = Callable[..., Any]
+
+
+def test_a_recording_is_copied_once(run: Run, recording: Path, bucket: str) -> None:
+    done = run("record", "copy", recording, f"{bucket}/r", "--json")
+    row = json.loads(done.out)
+    assert (row["folder"], row["segments"], row["skipped"]) == (f"{bucket}/r", 1, 0)
+    assert row["byte_count"] > 0
+    done = run("record", "copy", recording, f"{bucket}/r")
+    assert done.out == f"{bucket}/r: 0 segments and 0 B copied, 1 were there\n"
+
+
+def test_each_recording_of_a_folder_goes_to_a_folder_of_its_name(
+    run: Run, made: Any, clean_place: Path, bucket: str, object_store: ObjectStore
+) -> None:
+    made("all/a", 2)
+    made("all/b", 3)
+    assert run("record", "copy", clean_place / "all", f"{bucket}/all").code == 0
+    names = {name.partition("/")[0] for name in object_store.names(f"{bucket}/all")}
+    assert names == {"a", "b"}
+    rows = [json.loads(line) for line in lines(run("record", "info", f"{bucket}/all", "--json"))]
+    assert [row["folder"] for row in rows] == [f"{bucket}/all/a", f"{bucket}/all/b"]
+
+
+def test_a_folder_of_this_computer_is_no_place_elsewhere(run: Run, recording: Path) -> None:
+    done = run("record", "copy", recording, "there")
+    assert done.code == 2
+    assert "s3a://bucket/there" in done.err
+
+
+def test_what_is_copied_is_told_checked_and_exported_from_there(
+    run: Run, recording: Path, bucket: str
+) -> None:
+    run("record", "copy", recording, f"{bucket}/r")
+    for command in (("info",), ("verify", "--strict")):
+        here, there = (run("record", *command, p, "--json") for p in (recording, f"{bucket}/r"))
+        assert (here.code, there.code) == (0, 0)
+        facts = [json.loads(done.out) for done in (here, there)]
+        assert [row.pop("folder") for row in facts] == [str(recording), f"{bucket}/r"]
+        assert facts[0] == facts[1]
+    here, there = (run("record", "export", p, "-") for p in (recording, f"{bucket}/r"))
+    assert here.out == there.out != ""
+
+
+def test_what_is_copied_is_played_from_there(
+    run: Run, node: Any, recording: Path, bucket: str
+) -> None:
+    run("record", "copy", recording, f"{bucket}/r")
+    done = run("replay", f"{bucket}/r", "--node", node.place, "--fast", "--json")
+    assert done.code == 0, done.err
+    assert json.loads(done.out)["played"] == 5
+
+
+def test_parts_and_wholes_can_be_made_elsewhere(
+    run: Run, recording: Path, made: Any, bucket: str
+) -> None:
+    run("record", "copy", recording, f"{bucket}/r")
+    done = run("record", "cut", f"{bucket}/r", f"{bucket}/cut", "--types", "Vessel", "--json")
+    assert json.loads(done.out)["folder"] == f"{bucket}/cut"
+    done = run("record", "merge", f"{bucket}/cut", made("b", 7), f"{bucket}/both", "--json")
+    row = json.loads(done.out)
+    assert (row["rows"], row["duplicates"]) == (8, 5), "seven, and a gap"
+    found = json.loads(run("record", "info", f"{bucket}/both", "--json").out)
+    assert found["types"]["Vessel"] == 7
+    again = run("record", "merge", recording, f"{bucket}/both")
+    assert again.code == 1
+    assert f"{bucket}/both is a recording already" in again.err
+
+
+def test_a_bucket_that_nobody_made_is_an_error_with_a_hint(
+    run: Run, recording: Path, bucket: str
+) -> None:
+    for command in (
+        ("copy", recording, "s3a://nobody-made-it/r"),
+        ("info", "s3a://nobody-made-it/r"),
+        ("cut", recording, "s3a://nobody-made-it/r"),
+    ):
+        done = run("record", *command)
+        assert done.code == 1
+        assert "there is no bucket nobody-made-it" in done.err
+        assert "hint:  make it, or name another" in done.err
+
+
+def lines(done: Any) -> list[str]:
+    return str(done.out).splitlines()

@@ -1,0 +1,177 @@
+"""A manifest that lies in a bucket."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skerry.codec.envelope import Update
+from skerry.errors import RecordingError
+from skerry.runtime.recordings import place_manifest
+from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.place_manifest import PlaceManifest
+from skerry.runtime.recordings.places import Place, Version
+from skerry.runtime.recordings.reader import Recording
+
+
+@pytest.fixture
+def folder(
+    tmp_path: Path, recorded: Callable[..., Recording], update_of: Callable[..., Update]
+) -> Path:
+    """A recording of four segments."""
+    updates = [update_of(number) for number in range(1, 41)]
+    recorded(tmp_path / "r", updates, rows_per_batch=10, batches_per_segment=1)
+    return tmp_path / "r"
+
+
+@pytest.fixture
+def lines(folder: Path) -> list[bytes]:
+    return (folder / MANIFEST_NAME).read_bytes().splitlines(keepends=True)
+
+
+@pytest.fixture
+def place(bucket: str) -> Place:
+    return Place(bucket) / "r"
+
+
+def put(place: Place, data: bytes) -> None:
+    (place / MANIFEST_NAME).write(data)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int | None]]:
+    """What is asked of places, from where to where."""
+    ranges: list[tuple[int, int | None]] = []
+    read = Place.read
+
+    def noted(place: Place, first: int = 0, stop: int | None = None) -> bytes:
+        ranges.append((first, stop))
+        return read(place, first, stop)
+
+    monkeypatch.setattr(Place, "read", noted)
+    return ranges
+
+
+def test_only_what_was_added_is_read(
+    place: Place, lines: list[bytes], asked: list[tuple[int, int | None]]
+) -> None:
+    manifest = PlaceManifest(place)
+    manifest.refresh()
+    assert (manifest.line_count, dict(manifest.segments)) == (0, {})
+    put(place, b"".join(lines[:2]))
+    manifest.refresh()
+    assert manifest.line_count == 2
+    asked.clear()
+    manifest.refresh()
+    assert asked == [], "it has not changed"
+    old, whole = len(b"".join(lines[:2])), b"".join(lines)
+    put(place, whole)
+    manifest.refresh()
+    assert asked == [(0, 256), (old, len(whole))]
+    assert [segment.line for segment in manifest.segments.values()] == [0, 1, 2, 3]
+    assert {segment.folder for segment in manifest.segments.values()} == {str(place)}
+
+
+def test_half_a_line_waits_for_its_end(place: Place, lines: list[bytes]) -> None:
+    manifest = PlaceManifest(place)
+    put(place, lines[0] + lines[1][:100])
+    manifest.refresh()
+    assert (manifest.line_count, manifest.unreadable) == (1, [])
+    put(place, lines[0] + lines[1])
+    manifest.refresh()
+    assert (manifest.line_count, manifest.unreadable) == (2, [])
+
+
+def test_a_manifest_that_was_shortened_is_read_anew(place: Place, folder: Path) -> None:
+    ours = Manifest(folder)
+    ours.refresh()
+    manifest = PlaceManifest(place)
+    put(place, ours.path.read_bytes())
+    manifest.refresh()
+    first, *others = ours.segments
+    with ours.locked():
+        ours.add_dropped(first, "age", sync=False)
+        (folder / first).unlink()
+        ours.shorten(kept=0)
+    put(place, ours.path.read_bytes())
+    manifest.refresh()
+    assert list(manifest.segments) == others
+    assert [segment.line for segment in manifest.segments.values()] == [1, 2, 3]
+    assert manifest.forgotten.segments == {"age": 1}
+
+
+def test_an_older_manifest_is_refused(place: Place, lines: list[bytes]) -> None:
+    manifest = PlaceManifest(place)
+    put(place, b"".join(lines))
+    manifest.refresh()
+    put(place, lines[0])
+    with pytest.raises(RecordingError, match="became shorter"):
+        manifest.refresh()
+    assert manifest.line_count == 4
+
+
+def test_a_manifest_that_changes_while_it_is_read_is_read_again(
+    place: Place, lines: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place, lines[0])
+    changes = [b"".join(lines[:2]), b"".join(lines)]
+    read = Place.read
+
+    def change_and_read(found: Place, first: int = 0, stop: int | None = None) -> bytes:
+        if changes:
+            put(place, changes.pop(0))
+        return read(found, first, stop)
+
+    monkeypatch.setattr(Place, "read", change_and_read)
+    manifest = PlaceManifest(place)
+    manifest.refresh()
+    assert (manifest.line_count, manifest.unreadable, changes) == (4, [], [])
+
+
+def test_a_manifest_that_never_rests_is_an_error(
+    place: Place, lines: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(place, lines[0])
+    looks: list[int] = []
+
+    def other_version(_place: Place) -> Version:
+        looks.append(1)
+        return len(lines[0]), str(len(looks))
+
+    monkeypatch.setattr(Place, "version", other_version)
+    with pytest.raises(RecordingError, match="changes faster than it can be read") as caught:
+        PlaceManifest(place).refresh()
+    assert "once a second" in str(caught.value.hint)
+    assert len(looks) == 2 * place_manifest._TRIES
+
+
+def test_a_manifest_that_is_gone_has_no_lines(place: Place, lines: list[bytes]) -> None:
+    manifest = PlaceManifest(place)
+    put(place, lines[0])
+    manifest.refresh()
+    (place / MANIFEST_NAME).files.delete_file((place / MANIFEST_NAME).path)
+    with pytest.raises(RecordingError, match="became shorter"):
+        manifest.refresh()
+
+
+@pytest.mark.parametrize("asked_max", [0, 16])
+def test_segments_that_are_not_there_or_not_whole_are_absent(
+    place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch, asked_max: int
+) -> None:
+    monkeypatch.setattr(place_manifest, "_ASKED_COUNT_MAX", asked_max)
+    manifest = PlaceManifest(place)
+    assert manifest.absent() == []
+    put(place, (folder / MANIFEST_NAME).read_bytes())
+    manifest.refresh()
+    names = list(manifest.segments)
+    for name in names[1:]:
+        (place / name).write((folder / name).read_bytes())
+    (place / names[2]).write(b"half")
+    assert [segment.name for segment in manifest.absent()] == [names[0], names[2]]
+    for name in (names[0], names[2]):
+        (place / name).write((folder / name).read_bytes())
+    assert manifest.absent() == []
+    monkeypatch.setattr(Place, "sizes", lambda *_: pytest.fail("all were seen"))
+    assert manifest.absent() == []
