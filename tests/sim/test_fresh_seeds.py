@@ -7,7 +7,7 @@ import pytest
 from skerry.testing import run_scenario
 from skerry.testing.scenarios import SHIPPED
 
-SEED_COUNTS = {"moves": 12, "node": 24, "slow": 16}
+SEED_COUNTS = {"moves": 12, "node": 24, "requests": 8, "slow": 16}
 """Of those that take longer; 40 of the others."""
 
 

@@ -79,6 +79,11 @@ def bind_unix(
     return made, file
 
 
+_KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
+"""A peer whose computer is gone is noticed 25 s after it was last heard: what it held is then for
+others. There is no bound on how long sent bytes may wait, since a peer may well be stopped."""
+
+
 def tune(raw: socket.socket) -> None:
     """Set what each end of a connection has: no delay, a look whether the peer lives, room."""
     if raw.family == socket.AF_UNIX:
@@ -86,6 +91,10 @@ def tune(raw: socket.socket) -> None:
         return
     raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _KEEP_ALIVE.items():
+        # Where the system has no such option it looks after hours.
+        if hasattr(socket, name):
+            raw.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
     # Linux lets the buffer of a TCP connection grow to what it needs, but no more once a size was
     # set; and a size that is set is cut to a limit far lower than the growth's.
     if not _grows():

@@ -28,6 +28,7 @@ SHIPPED: Final[dict[str, str]] = {
     "heartbeat": "skerry.testing.machines.scenarios:heartbeat",
     "moves": "skerry.testing.machines.node_scenarios:moves",
     "node": "skerry.testing.machines.node_scenarios:node",
+    "requests": "skerry.testing.machines.request_scenarios:requests",
     "slow": "skerry.testing.machines.node_scenarios:slow",
     "stream-echo": "skerry.testing.machines.scenarios:stream_echo",
 }

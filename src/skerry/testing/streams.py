@@ -155,6 +155,8 @@ class Streams:
         """Faults that may turn away a stream to the given node."""
         self.window_bytes = WINDOW_BYTES
         """Lower it where a run is to reach it soon."""
+        self.keep_alive_ns: int | None = None
+        """How often an end that was opened to asks whether the far one is there; None for never."""
         self._world = world
         self._network = network
         self._rng = world.random("streams")
@@ -264,6 +266,7 @@ class Streams:
         # Before the machine hears of it, which may have something to say first.
         end.push(_Signal.OPENED)
         self._pump_soon(end)
+        self._keep_alive_later(end)
         self._deliver(end, _Signal.OPENED)
 
     def _check_established(self, caller: StreamEnd) -> None:
@@ -344,6 +347,19 @@ class Streams:
         else:
             self._send_reset(end.far, end)
         self._probe_later(end)
+
+    def _keep_alive_later(self, end: StreamEnd) -> None:
+        if self.keep_alive_ns is not None:
+            self._world.after(self.keep_alive_ns, self._keep_alive, end)
+
+    def _keep_alive(self, end: StreamEnd) -> None:
+        """Ask a far end that may have vanished unheard, as TCP does of a stream that is idle."""
+        if not end.is_open:
+            return
+        assert end.far is not None
+        if self._plan(end, b"") and not end.far.is_open:
+            self._send_reset(end.far, end)
+        self._keep_alive_later(end)
 
     def _plan(self, end: StreamEnd, piece: _Piece) -> list[int]:
         target = end.far.node if end.far is not None else self._target(end)

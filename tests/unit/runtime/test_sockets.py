@@ -123,6 +123,8 @@ def test_connections_have_no_delay_and_are_watched() -> None:
         tune(raw)
         assert raw.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
         assert raw.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) != 0
+        for option, value in (("TCP_KEEPIDLE", 10), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 3)):
+            assert raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, option)) == value
 
 
 def send_room(raw: socket.socket) -> int:

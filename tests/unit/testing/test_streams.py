@@ -572,3 +572,29 @@ def test_who_ended_a_stream_makes_room_for_what_still_comes(world: World) -> Non
     world.run_for(SECOND)
     assert end.under_way_bytes == 0
     assert client.machine.heard == []
+
+
+def test_a_peer_that_vanished_is_noticed_by_who_asks_whether_it_is_there(world: World) -> None:
+    world.network.streams.keep_alive_ns = SECOND
+    _, server = connected(world)
+    world.run_for(10 * SECOND)
+    assert server.machine.closed == []
+    cut = Partition(sources=["first"], destinations=["second"])
+    world.inject(cut)
+    world.crash(world.nodes["first"])
+    world.run_for(10 * SECOND)
+    assert server.machine.closed == [], "its last word was lost, and so is every answer"
+    cut.stop(world)
+    world.run_for(2 * SECOND)
+    (peer,) = server.machine.opened
+    assert server.machine.closed == [(peer, CloseReason.LOST)]
+
+
+def test_a_peer_that_vanished_is_not_noticed_by_who_never_asks(world: World) -> None:
+    _, server = connected(world)
+    cut = Partition(sources=["first"], destinations=["second"])
+    world.inject(cut)
+    world.crash(world.nodes["first"])
+    cut.stop(world)
+    world.run_for(60 * SECOND)
+    assert server.machine.closed == []

@@ -56,7 +56,10 @@ from skerry.testing.workloads import Repeat
 from skerry.testing.world import MS, SECOND, World
 
 __all__ = [
+    "KEYS",
     "SLOW_LIMITS",
+    "Doing",
+    "inject_all",
     "moves",
     "node",
     "play_moves",
@@ -80,7 +83,7 @@ _MORE_PATTERNS: Final = ("/yard/...", f"/yard/{PLAIN}/*", "/*/*/s1")
 """Where objects move to."""
 _SUBSCRIPTION_COUNT_MIN: Final = 3
 _SUBSCRIPTION_COUNT_MAX: Final = 6
-_KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
+KEYS: Final = ("s1", "s2", "b1", "b2", "b3", "b4")
 """Those that begin with an s have a subject of their own."""
 
 SLOW_LIMITS: Final = ClientLimits(waiting_bytes_max=150_000)
@@ -88,7 +91,7 @@ SLOW_LIMITS: Final = ClientLimits(waiting_bytes_max=150_000)
 _SLOW_WINDOW_BYTES: Final = 8_192
 
 
-class _Doing:
+class Doing:
     """What programs do: publish whole objects and parts, remove, clear, ask for this and that."""
 
     def __init__(
@@ -227,7 +230,7 @@ class _Doing:
 
     def _object(self, node: Node[Program], rng: Random, type_name: str = "") -> tuple[str, str]:
         name = type_name or rng.choice(list(TYPES))
-        key = rng.choice(_KEYS[2:] if node.machine.is_old else _KEYS)
+        key = rng.choice(KEYS[2:] if node.machine.is_old else KEYS)
         if name == PERSISTENT:
             # Written by one life of one program, so that there is an order to hold to.
             key = f"{key}.{node.name}.{node.life}"
@@ -254,6 +257,12 @@ def play_node(
         rejoins=rejoins,
         moves=moves,
     )
+    inject_all(world)
+    _finish(world, doing)
+
+
+def inject_all(world: World, *, node_life_ns: int = SECOND) -> None:
+    """All that can happen to streams, clocks and lives; the node lives about so long each time."""
     world.inject(Loss(0.01))
     world.inject(Jitter(delay_ns_max=2 * MS))
     world.inject(StreamLosses(gap_ns=700 * MS))
@@ -262,10 +271,9 @@ def play_node(
     world.inject(Clogs(gap_ns=3 * SECOND, length_ns_max=SECOND))
     world.inject(Pauses(gap_ns=2 * SECOND, length_ns_max=SECOND))
     world.inject(Restarts(gap_ns=1500 * MS, down_ns_max=SECOND))
-    world.inject(Restarts(gap_ns=SECOND, down_ns_max=500 * MS, nodes=[NODE.host]))
+    world.inject(Restarts(gap_ns=node_life_ns, down_ns_max=500 * MS, nodes=[NODE.host]))
     world.inject(ClockDrift(drift_ppm_max=500))
     world.inject(ClockJumps(gap_ns=2 * SECOND, jump_ns_max=3600 * SECOND))
-    _finish(world, doing)
 
 
 def slow_host(setting: Setting) -> NodeHost:
@@ -323,7 +331,7 @@ def _build(
     note_bytes_max: int,
     rejoins: bool,
     moves: bool,
-) -> _Doing:
+) -> Doing:
     world.add(NODE.host, host, port=NODE.port, listens=True)
     programs = [
         world.add(f"{OLD_PREFIX if n % 4 == 3 else ''}program-{n}", program)
@@ -346,14 +354,14 @@ def _build(
     ]
     for checker in checkers:
         world.watch(checker)
-    doing = _Doing(
+    doing = Doing(
         programs, history, kept, note_bytes_max=note_bytes_max, rejoins=rejoins, moves=moves
     )
     world.drive(Repeat(doing.act, gap_ns_min=MS, gap_ns_max=15 * MS))
     return doing
 
 
-def _finish(world: World, doing: _Doing) -> None:
+def _finish(world: World, doing: Doing) -> None:
     world.run_for(5 * SECOND)
     world.calm()
     doing.last_act(world.random("last act"))

@@ -17,7 +17,7 @@ from skerry.client.flushes import Flush
 from skerry.client.intake import Target
 from skerry.client.interests import Interest
 from skerry.client.space import SpaceConfig, SpaceCore, SpaceStatistics
-from skerry.client.states import CallbackFailed, SpaceState, StateChanged
+from skerry.client.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
 from skerry.errors import Disconnected
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
@@ -244,6 +244,10 @@ class Program:
     def take_events(self) -> list[Event]:
         """What the callbacks were told, how the space stands, and which flushes are over."""
         for event in self.space.take_events():
+            if isinstance(event, ClaimsChanged):
+                for told in event.told:
+                    told()
+                continue
             if isinstance(event, StateChanged):
                 self.turn += 1
                 self._is_retold = False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.engine.events import ClientRefused, ClientWent
+from skerry.engine.ledger import RequestCounts
 from skerry.protocol.machine import Event
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_checkers import (
@@ -114,6 +116,14 @@ def test_an_update_that_is_missing_is_found(program: Node[Program]) -> None:
     assert checker.observed(program, told(numbers[0])) is None
     fault = checker.observed(program, told(numbers[2]))
     assert fault == f"program was not told of 1 updates before number {numbers[2]}"
+
+
+def test_an_update_may_be_missing_of_types_that_may_be_refused(program: Node[Program]) -> None:
+    history = History()
+    numbers = [published(history) for _ in range(3)]
+    checker = NothingLeftOut(history, [PERSISTENT])
+    assert checker.observed(program, told(numbers[0])) is None
+    assert checker.observed(program, told(numbers[2])) is None
 
 
 @pytest.mark.parametrize(
@@ -283,6 +293,21 @@ def test_a_ledger_with_a_rest_is_found(
     assert "1 updates are not explained" in fault
 
 
+def test_requests_that_nobody_can_account_for_are_found(
+    world: World, node: Node[NodeHost], program: Node[Program]
+) -> None:
+    class Vague(NodeHost):
+        def statistics(self) -> Any:
+            return replace(super().statistics(), requests=RequestCounts(asked=2, open=1))
+
+    node.factory = Vague
+    world.restart(node, down_ns=MS)
+    world.run_for(SECOND)
+    fault = Explained("node").safety(world)
+    assert fault is not None
+    assert fault.startswith("1 requests are not explained: RequestCounts(asked=2")
+
+
 def test_bytes_past_the_limit_are_found_at_the_node_and_at_the_stream(
     world: World, node: Node[NodeHost], program: Node[Program]
 ) -> None:
@@ -327,6 +352,18 @@ def test_blame_is_found(program: Node[Program], event: Event) -> None:
 )
 def test_what_just_happens_is_no_blame(program: Node[Program], event: Event) -> None:
     assert NobodyIsBlamed().observed(program, event) is None
+
+
+def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
+    checker = NobodyIsBlamed("it is owned", "wants to")
+    excused = [
+        ClientWent(client_id=2, name="program", reason="refused", detail="b1: it is owned by 3"),
+        ClientRefused(client_id=2, name="program", what="publish", detail="it is owned"),
+        Refusal(what="publish", reason="b1: it is owned"),
+        StateChanged(state=SpaceState.CLOSED, reason="it wants to"),
+    ]
+    assert [checker.observed(program, event) for event in excused] == [None] * len(excused)
+    assert checker.observed(program, Refusal(what="publish", reason="no")) is not None
 
 
 def test_only_who_wants_every_update_is_cut_for_being_slow(

@@ -1,0 +1,229 @@
+"""A client program that also asks others, answers them, and claims what is to be its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from skerry.client.calls import Call
+from skerry.client.claims import Claim, ClaimState
+from skerry.client.requests import Request
+from skerry.errors import WouldBlock
+from skerry.objects.base import Struct
+from skerry.protocol.deadlines import Deadlines
+from skerry.protocol.machine import Address, Event
+from skerry.testing.machines.node_history import TYPES
+from skerry.testing.machines.program import Program
+from skerry.testing.machines.request_history import TASKS
+from skerry.testing.node import Setting
+
+__all__ = ["Ended", "RequestProgram", "Served", "Stands"]
+
+_OUTCOMES: Final = {
+    "Disconnected": "lost",
+    "NotRegistered": "not_registered",
+    "Refused": "refused",
+    "RequestError": "failed",
+    "RequestTimedOut": "timed_out",
+    "WouldBlock": "overflow",
+}
+_MS: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended(Event):
+    """A request of this program is over."""
+
+    number: int
+    outcome: str
+    answer: int | None = None
+    """The number in the answer; None without an object."""
+    server: str = ""
+    """Who the answer says that it is of."""
+    is_ours: bool = False
+    """Whether the program stopped to wait by itself."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served(Event):
+    """This program was given a request, and carries it out."""
+
+    number: int
+    asker: int
+    """The client that asks, as the node tells it."""
+    type_name: str
+    handler: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stands(Event):
+    """A claim of this program stands otherwise than before."""
+
+    number: int
+    what: str
+    state: str
+
+
+class RequestProgram(Program):
+    """A program, driven from outside, that answers requests in the manner that they ask for."""
+
+    def __init__(self, setting: Setting) -> None:
+        super().__init__(setting)
+        self.claims: list[Claim] = []
+        """All that it did not give up itself, in order."""
+        self._name = setting.name
+        self._now_ns = setting.now_ns
+        self._asked: dict[int, Request] = {}
+        self._calls: dict[int, Call] = {}
+        """What it has not answered, by the number of the request."""
+        self._due: Deadlines[tuple[str, int]] = Deadlines()
+
+    # -- what it does
+
+    def ask(
+        self, task: Any, now_ns: int, *, to: str, timeout_s: float, patience_ns: int = 0
+    ) -> None:
+        """Ask whoever answers such tasks under a name; wait so much longer than is said."""
+        number = task.number
+        try:
+            request = self.space.request(task, now_ns, to=to, timeout_s=timeout_s)
+        except WouldBlock:
+            self._events.append(Ended(number=number, outcome="blocked"))
+            return
+        self._asked[number] = request
+        self._due.set(("ask", number), request.due_ns + patience_ns)
+        request.wake = partial(self._end, number)
+        if request.is_done:
+            self._end(number)
+
+    def serve(self, type_name: str, name: str, now_ns: int, *, is_standby: bool) -> None:
+        """Claim to answer requests of a type under a name."""
+        claim = self.space.claim_requests(
+            TASKS[type_name],
+            self._take,
+            now_ns,
+            name=name,
+            is_standby=is_standby,
+            told=lambda: self._tell([claim]),
+        )
+        self._add([claim])
+
+    def own(
+        self, type_name: str, keys: Sequence[str] | None, now_ns: int, *, is_standby: bool
+    ) -> None:
+        """Claim objects, or all of a type."""
+        claims = self.space.claim_objects(
+            TYPES[type_name],
+            keys,
+            now_ns,
+            is_standby=is_standby,
+            told=lambda: self._tell(claims),
+        )
+        self._add(claims)
+
+    def release(self, claim: Claim, now_ns: int) -> None:
+        """Give a claim up, or forget one that is over."""
+        self.claims.remove(claim)
+        self.space.release_claims([claim], now_ns)
+
+    def claims_already(self, type_name: str, handler: str | None, key: str | None = None) -> bool:
+        """Whether it has a claim to this that is not over."""
+        wanted = (type_name, handler, key)
+        return any(
+            (claim.type_.name, claim.handler, claim.key) == wanted
+            for claim in self.claims
+            if claim.state not in (ClaimState.LOST, ClaimState.REFUSED)
+        )
+
+    def answer_all(self, now_ns: int) -> None:
+        """Answer all that was left unanswered, however late."""
+        self._now_ns = now_ns
+        for number in list(self._calls):
+            self._answer(number)
+
+    def close(self, now_ns: int) -> None:
+        """Say goodbye."""
+        self.space.close(now_ns)
+
+    @property
+    def open_count(self) -> int:
+        """Requests that it waits for."""
+        return len(self._asked)
+
+    # -- the machine's contract
+
+    def receive(self, data: bytes, source: Address, now_ns: int) -> None:
+        """Bytes from the node; requests among them are answered while they are read."""
+        self._now_ns = now_ns
+        super().receive(data, source, now_ns)
+
+    def advance(self, now_ns: int) -> None:
+        """Answer what is due, and stop to wait for what is overdue."""
+        self._now_ns = now_ns
+        super().advance(now_ns)
+        for (what, number), _ in self._due.take_due(now_ns):
+            if what == "answer":
+                self._answer(number)
+            else:
+                self.space.forget_request(self._asked.pop(number))
+                self._events.append(Ended(number=number, outcome="timed_out", is_ours=True))
+
+    def deadline_ns(self) -> int | None:
+        """When the space has something to do, or an answer is due."""
+        due = (super().deadline_ns(), self._due.next_ns())
+        return min((ns for ns in due if ns is not None), default=None)
+
+    # -- inside
+
+    def _end(self, number: int) -> None:
+        request = self._asked.pop(number)
+        self._due.cancel(("ask", number))
+        answer: Any = request.answer
+        self._events.append(
+            Ended(
+                number=number,
+                outcome="answered" if request.error is None else _outcome(request.error),
+                answer=None if answer is None else answer.number,
+                server="" if answer is None else answer.server,
+            )
+        )
+
+    def _take(self, call: Call) -> None:
+        task: Any = TASKS[call.type_name].decode(call.payload)
+        number: int = task.number
+        self._events.append(
+            Served(number=number, asker=call.client, type_name=call.type_name, handler=call.handler)
+        )
+        if task.manner == "fail":
+            self.space.fail(call, "as it was asked to", self._now_ns)
+        elif task.manner == "empty":
+            self.space.answer(call, None, self._now_ns)
+        else:
+            self._calls[number] = call
+            if task.manner == "now":
+                self._answer(number)
+            elif task.manner == "late":
+                self._due.set(("answer", number), self._now_ns + task.delayMs * _MS)
+
+    def _answer(self, number: int) -> None:
+        self._due.cancel(("answer", number))
+        call = self._calls.pop(number)
+        result: Struct = TASKS["Result"](number=number, server=self._name)
+        self.space.answer(call, result, self._now_ns)
+
+    def _add(self, claims: Sequence[Claim]) -> None:
+        # Those that are over make room for another attempt at the same.
+        known = {claim.identity for claim in claims}
+        self.claims = [claim for claim in self.claims if claim.identity not in known]
+        self.claims += claims
+
+    def _tell(self, claims: Sequence[Claim]) -> None:
+        self._events += [
+            Stands(number=claim.number, what=str(claim), state=str(claim.state)) for claim in claims
+        ]
+
+
+def _outcome(error: Exception) -> str:
+    return _OUTCOMES[type(error).__name__]

@@ -1,0 +1,200 @@
+"""A look into a node: who holds what there, which requests are open, and whether all of it agrees.
+
+Nobody else may look there. The simulator does, since what is kept twice (a holder as a claim, as a
+note at the topic, as an object for all to see, as the desk of a handler) must never differ, and
+what is kept for a client must go with it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from skerry.engine.node import NodeCore
+from skerry.engine.requests import Requests
+from skerry.limits import REQUEST_WINDOW_COUNT
+from skerry.objects.internal import internal_class
+from skerry.testing.machines.request_history import TASKS
+
+__all__ = ["Identity", "OpenCall", "Owner", "Seat", "State", "contradictions", "look"]
+
+Owner: TypeAlias = tuple[int, int]
+"""A client, and the number of its claim."""
+Identity: TypeAlias = tuple[str, str | None, bytes | None]
+"""What can be held: a type, the name of a handler, the key of an object."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seat:
+    """Something that somebody holds."""
+
+    kind: str
+    subject: str
+    holder: Owner
+    standbys: tuple[Owner, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCall:
+    """A request that has not ended."""
+
+    number: int
+    """Of the task."""
+    asker: int
+    asked_ns: int
+    due_ns: int
+    server: int
+    """The client that it was given to; 0 if it waits."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """All of it at one instant."""
+
+    seats: dict[Identity, Seat]
+    claims: frozenset[Owner]
+    calls: tuple[OpenCall, ...]
+    kept_for: frozenset[int]
+    """Clients for which anything is kept."""
+
+
+def look(core: NodeCore) -> State:
+    """How things stand at a node."""
+    requests = _requests(core)
+    ownership: Any = requests.ownership
+    claims = [claim for mine in ownership._claims.values() for claim in mine.values()]  # noqa: SLF001
+    given, asked = requests._given, requests._by_asker  # noqa: SLF001
+    return State(
+        seats={
+            identity: Seat(
+                kind="objects" if place.handler is None else "requests",
+                subject=place.subject,
+                holder=_owner(place.holder),
+                standbys=tuple(_owner(claim) for claim in place.standbys),
+            )
+            for identity, place in ownership._places.items()  # noqa: SLF001
+        },
+        claims=frozenset(_owner(claim) for claim in claims),
+        calls=tuple(_open_call(call) for calls in asked.values() for call in calls.values()),
+        kept_for=frozenset([*given, *asked, *ownership._claims, *requests._bytes]),  # noqa: SLF001
+    )
+
+
+def contradictions(core: NodeCore) -> Iterator[str]:
+    """What does not agree, or should not be."""
+    state = look(core)
+    present = {row.client_id for row in core.statistics().clients}
+    for client_id in sorted(state.kept_for - present):
+        yield f"something is kept for client {client_id}, which is gone"
+    seated = [owner for seat in state.seats.values() for owner in (seat.holder, *seat.standbys)]
+    if Counter(seated) != Counter(state.claims):
+        yield f"claims are {sorted(state.claims)}, and {sorted(seated)} hold or wait"
+    yield from _published(core, state)
+    yield from _owners(core, state)
+    yield from _desks(core, state)
+    yield from _windows(core)
+    yield from _bounds(core)
+
+
+def _published(core: NodeCore, state: State) -> Iterator[str]:
+    """What all can see."""
+    cls: Any = internal_class("SkerryHolder")
+    objects = [cls.decode(entry.payload) for _, entry in core.cache.objects("SkerryHolder")]
+    told = {(obj.kind.label, obj.subject): (obj.client, obj.standbys) for obj in objects}
+    known = {
+        (seat.kind, seat.subject): (seat.holder[0], len(seat.standbys))
+        for seat in state.seats.values()
+    }
+    if told != known:
+        yield f"all are told that {told} hold, and it is {known}"
+
+
+def _owners(core: NodeCore, state: State) -> Iterator[str]:
+    """What is asked at each update."""
+    hub: Any = core._hub  # noqa: SLF001
+    noted = {
+        (topic.name, None, key): client
+        for topic in hub.topics.values()
+        if topic.owners is not None
+        for key, client in ({None: int(topic.owners.of_all)} | topic.owners.by_key).items()
+        if client or key is not None
+    }
+    known = {
+        identity: seat.holder[0] for identity, seat in state.seats.items() if identity[1] is None
+    }
+    if noted != known:
+        yield f"owners at the topics are {noted}, and it is {known}"
+
+
+def _desks(core: NodeCore, state: State) -> Iterator[str]:
+    """Where requests wait."""
+    desks = _requests(core)._desks  # noqa: SLF001
+    at = {
+        (name, handler, None): desk.window.client.client_id
+        for (name, handler), desk in desks.items()
+    }
+    known = {
+        identity: seat.holder[0]
+        for identity, seat in state.seats.items()
+        if identity[1] is not None
+    }
+    if at != known:
+        yield f"desks are of {at}, and it is {known}"
+    for desk in desks.values():
+        if desk.waiting and desk.window.count < REQUEST_WINDOW_COUNT:
+            yield f"{len(desk.waiting)} requests wait, and their handler has room"
+
+
+def _windows(core: NodeCore) -> Iterator[str]:
+    """What handlers were given."""
+    for client_id, calls in _requests(core)._given.items():  # noqa: SLF001
+        counts = Counter(id(call.window) for call in calls.values())
+        for call in calls.values():
+            window = call.window
+            assert window is not None
+            count = counts[id(window)]
+            if count > REQUEST_WINDOW_COUNT:
+                yield f"client {client_id} was given {count} at a time"
+            # Who is given nothing more need not be counted.
+            if window.is_open and count != window.count:
+                yield f"client {client_id} was given {count}, counted {window.count}"
+            if call.is_over and not window.is_open:
+                yield f"request {call.number} is over, and kept for client {client_id}"
+
+
+def _bounds(core: NodeCore) -> Iterator[str]:
+    """How much one client may ask and claim."""
+    requests = _requests(core)
+    ownership: Any = requests.ownership
+    for calls in requests._by_asker.values():  # noqa: SLF001
+        asker = next(iter(calls.values())).asker
+        if len(calls) > asker.limits.request_count_max:
+            yield f"client {asker.client_id} has {len(calls)} requests"
+    for claims in ownership._claims.values():  # noqa: SLF001
+        client = next(iter(claims.values())).client
+        if len(claims) > client.limits.claim_count_max:
+            yield f"client {client.client_id} has {len(claims)} claims"
+
+
+def _requests(core: NodeCore) -> Requests:
+    services: Any = core._services  # noqa: SLF001
+    requests: Requests = services._requests  # noqa: SLF001
+    return requests
+
+
+def _owner(claim: Any) -> Owner:
+    # A place that nobody holds is none: (0, 0) is nobody's claim, and shows as one too many.
+    return (0, 0) if claim is None else (claim.client.client_id, claim.number)
+
+
+def _open_call(call: Any) -> OpenCall:
+    task: Any = TASKS[call.topic.name].decode(call.data)
+    return OpenCall(
+        number=task.number,
+        asker=call.asker.client_id,
+        asked_ns=call.asked_ns,
+        due_ns=call.due_ns,
+        server=0 if call.window is None else call.window.client.client_id,
+    )

@@ -1,0 +1,149 @@
+"""A look into a node: what is there is seen, and what does not agree is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from skerry.limits import REQUEST_WINDOW_COUNT
+from skerry.testing import MS, Node, World
+from skerry.testing.machines.node_history import PLAIN
+from skerry.testing.machines.request_history import TASKS
+from skerry.testing.machines.request_host import REQUEST_LIMITS, RequestHost
+from skerry.testing.machines.request_program import RequestProgram
+from skerry.testing.machines.request_state import OpenCall, Seat, contradictions, look
+
+Pair = tuple[Node[RequestProgram], ...]
+
+
+def ask(program: Node[RequestProgram], number: int) -> None:
+    task = TASKS["Task"](number=number, manner="never")
+    program.do(lambda m, now_ns: m.ask(task, now_ns, to="port", timeout_s=1.0))
+
+
+@pytest.fixture
+def requests(world: World, host: Node[RequestHost], pair: Pair) -> Any:
+    """Those of a node where one serves and two stands by, two owns, and two has asked too much."""
+    one, two = pair
+    one.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=False))
+    world.run_for(MS)
+    two.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=True))
+    two.do(lambda m, now_ns: m.own(PLAIN, ["b1"], now_ns, is_standby=False))
+    for number in range(REQUEST_WINDOW_COUNT + 1):
+        ask(two, number)
+    world.run_for(MS)
+    assert list(contradictions(host.machine.core)) == []
+    return host.machine.core._services._requests
+
+
+def test_holders_claims_and_open_requests_are_seen(
+    host: Node[RequestHost], pair: Pair, requests: Any
+) -> None:
+    first, second = (program.machine.space.client_id for program in pair)
+    state = look(host.machine.core)
+    claims = pair[1].machine.claims
+    assert state.seats == {
+        ("Task", "port", None): Seat(
+            kind="requests", subject="/Task/port", holder=(first, 1), standbys=((second, 1),)
+        ),
+        (PLAIN, None, claims[1].place): Seat(
+            kind="objects", subject="/Boat/b1", holder=(second, 2), standbys=()
+        ),
+    }
+    assert state.claims == {(first, 1), (second, 1), (second, 2)}
+    assert [call.number for call in state.calls] == list(range(REQUEST_WINDOW_COUNT + 1))
+    assert {call.asker for call in state.calls} == {second}
+    assert [call.server for call in state.calls[-2:]] == [first, 0]
+    call: OpenCall = state.calls[0]
+    assert call.due_ns - call.asked_ns == 1000 * MS
+    assert state.kept_for == {first, second}
+
+
+def drop_claim(requests: Any) -> None:
+    claims = requests.ownership._claims
+    claims.pop(next(iter(claims)))
+
+
+def keep_for_nobody(requests: Any) -> None:
+    requests._given[999] = {}
+
+
+def leave_without_holder(requests: Any) -> None:
+    next(iter(requests.ownership._places.values())).holder = None
+
+
+def forget_owner(requests: Any) -> None:
+    requests._types.topic(PLAIN).owners = None
+
+
+def own_more(requests: Any) -> None:
+    requests._types.topic(PLAIN).owners.of_all = 5
+
+
+def tell_of_another(requests: Any) -> None:
+    place = next(iter(requests.ownership._places.values()))
+    place.standbys.append(place.standbys[0])
+    requests.ownership._publish(place, requests._node.now_ns)
+    place.standbys.pop()
+
+
+def close_desk(requests: Any) -> None:
+    requests._desks.clear()
+
+
+def count_less(requests: Any) -> None:
+    next(iter(requests._desks.values())).window.count -= 1
+
+
+def give_more(requests: Any) -> None:
+    (desk,) = requests._desks.values()
+    (call,) = desk.waiting.values()
+    desk.waiting.clear()
+    call.window = desk.window
+    desk.window.count += 1
+    requests._given[desk.window.client.client_id][call.number] = call
+
+
+def keep_over(requests: Any) -> None:
+    (desk,) = requests._desks.values()
+    desk.window.is_open = False
+    next(iter(requests._given[desk.window.client.client_id].values())).is_over = True
+
+
+def ask_more(requests: Any) -> None:
+    (calls,) = requests._by_asker.values()
+    call = next(iter(calls.values()))
+    calls.update((100 + n, call) for n in range(REQUEST_LIMITS.request_count_max))
+
+
+def claim_more(requests: Any) -> None:
+    *_, claims = requests.ownership._claims.values()
+    claim = next(iter(claims.values()))
+    claims.update((100 + n, claim) for n in range(REQUEST_LIMITS.claim_count_max))
+
+
+@pytest.mark.parametrize(
+    ("spoil", "text"),
+    [
+        (drop_claim, "hold or wait"),
+        (keep_for_nobody, "something is kept for client 999, which is gone"),
+        (leave_without_holder, "(0, 0)"),
+        (forget_owner, "owners at the topics are {}"),
+        (own_more, "owners at the topics are"),
+        (tell_of_another, "all are told that"),
+        (close_desk, "desks are of {}"),
+        (count_less, "1 requests wait, and their handler has room"),
+        (count_less, f"was given {REQUEST_WINDOW_COUNT}, counted {REQUEST_WINDOW_COUNT - 1}"),
+        (give_more, f"was given {REQUEST_WINDOW_COUNT + 1} at a time"),
+        (keep_over, "is over, and kept for client"),
+        (ask_more, "requests"),
+        (claim_more, "claims"),
+    ],
+)
+def test_what_does_not_agree_is_told(
+    host: Node[RequestHost], requests: Any, spoil: Callable[[Any], None], text: str
+) -> None:
+    spoil(requests)
+    assert any(text in fault for fault in contradictions(host.machine.core))
