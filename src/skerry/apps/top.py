@@ -9,11 +9,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from skerry.client.events import Event
 from skerry.client.sync import Space
+from skerry.closing import Closing
 from skerry.errors import RequestTimedOut
 
 __all__ = ["ClientLine", "Counts", "NodeSnapshot", "NodeWatch", "Rates", "TypeLine"]
@@ -122,7 +122,7 @@ class Rates:
         self._rates.pop(name, None)
 
 
-class NodeWatch:
+class NodeWatch(Closing):
     """Follows what a node tells about itself, over a space that it does not close."""
 
     def __init__(self, space: Space) -> None:
@@ -139,17 +139,6 @@ class NodeWatch:
             space.subscribe("DotsDaemonStatus", self._note_status),
             space.subscribe("SkerryLedger", self._note_ledger),
         ]
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """Follow it no more."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from types import TracebackType
-from typing import Any, Final, Self, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from skerry.client.claims import Claim, ClaimState
 from skerry.client.serving import Handling, check_handler
 from skerry.client.session import Session
 from skerry.client.subscription import check_callback
+from skerry.closing import Closing
 from skerry.errors import Disconnected, LocalProtocolError, Refused
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
@@ -23,7 +23,7 @@ Doing: TypeAlias = Callable[[Callable[[], None]], object]
 _WORST_FIRST: Final = list(ClaimState)
 
 
-class Holding:
+class Holding(Closing):
     """What is claimed, until `close` or until it is lost."""
 
     def __init__(self, session: Session, cls: type[Struct], do: Doing) -> None:
@@ -56,17 +56,6 @@ class Holding:
         """Give it up; the first who stands by holds it then."""
         self._is_closed = True
         self._do(self._release)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         count = len(self._claims)

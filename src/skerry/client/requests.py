@@ -179,6 +179,12 @@ class Requests:
 
 def timed_out(request: Request, reason: str = "") -> RequestTimedOut:
     """That the time is over, as it is told whoever saw it first."""
+    if not (request.is_sent or reason):
+        away = RequestTimedOut(
+            f"{request} was not sent: there was no connection for {request.timeout_s} s"
+        )
+        away.hint = "ask again when the node is there; nobody has carried it out"
+        return away
     why = f": {reason}" if reason else f" within {request.timeout_s} s"
     error = RequestTimedOut(f"no answer to {request}{why}; it may have been carried out, or not")
     error.hint = "give it more time with `timeout`, or see how its handler is doing"

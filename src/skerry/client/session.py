@@ -187,8 +187,9 @@ class Session:
         if flush.error is not None:
             raise flush.error
 
-    async def request(self, obj: Struct, to: str, timeout: float) -> Struct | None:
+    async def request(self, obj: Struct, to: Any, timeout: Any) -> Struct | None:
         """Ask another program, and wait for its answer."""
+        # What these have to be is said there, in better words than a compiled function has.
         request = self.core.request(obj, monotonic_ns(), to=to, timeout_s=timeout)
         answered = self.loop.create_future()
         request.wake = lambda: None if answered.done() else answered.set_result(None)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from skerry.client.event_queue import EventQueue, OnSlow
 from skerry.client.events import Event, Shape
 from skerry.client.inbox import Inbox, Place
 from skerry.client.interests import Interest
 from skerry.client.session import Session
+from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
 
@@ -33,7 +33,7 @@ def check_callback(callback: object) -> None:
         raise error
 
 
-class SubscriptionBase(Generic[T]):
+class SubscriptionBase(Closing, Generic[T]):
     """Somebody who is told of events: by a callback, or by iterating."""
 
     _place: Place | None = None
@@ -67,21 +67,6 @@ class SubscriptionBase(Generic[T]):
         place = self._place
         if place is not None and self._callback is None and place.is_open:
             place.end_soon()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Tell nothing more; who iterates comes to the end."""
-        raise NotImplementedError
 
     def open(self, where: str | None = None, fields: Any = None) -> None:
         """Ask the space for it; on its loop."""

@@ -239,7 +239,7 @@ class Hub:
             key = canonical_key(plan, pieces)
             if not _may_change(owners, key, lane):
                 subject = default_subject(plan, pieces)
-                raise Refused(f"{subject}: it is owned by client {owners.of(key)}")
+                raise Refused(f"{subject:.200}: it is owned by client {owners.of(key)}")
         named = header.attributes | plan.key_mask
         if pieces.present & ~named or not pieces.is_canonical:
             # Only what was spoken of goes on, in the one form.

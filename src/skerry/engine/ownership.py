@@ -18,7 +18,7 @@ from skerry.engine.clients import Client
 from skerry.engine.topics import Owners, Topic
 from skerry.engine.types import Types
 from skerry.errors import LocalProtocolError
-from skerry.limits import HANDLER_NAME_BYTES_MAX
+from skerry.limits import HANDLER_NAME_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_subject
@@ -233,6 +233,10 @@ class Ownership:
             if topic.plan.key_mask & ~pieces.present:
                 return f"{name}: the key is not complete"
             key, subject = canonical_key(topic.plan, pieces), default_subject(topic.plan, pieces)
+            if len(subject) > SUBJECT_CHAR_COUNT_MAX:
+                # All are told of it by its subject, and it counts as one claim however long it is.
+                size = f"{len(subject)} characters, the limit is {SUBJECT_CHAR_COUNT_MAX}"
+                return f"{name}: the key is too long, its subject has {size}"
             if not topic.plan.key_mask:
                 # There is only this one, under the subject of the type: it is all of them.
                 key = None

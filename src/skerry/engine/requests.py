@@ -55,6 +55,8 @@ class Requests:
         self._desks: dict[tuple[str, str], Desk] = {}
         self._given: dict[int, dict[int, Call]] = {}
         """What each handler has to answer, by number."""
+        self._last_given: dict[int, dict[int, int]] = {}
+        """The last request that each handler was given, by handler and asker."""
         self._by_asker: dict[int, dict[int, Call]] = {}
         self._bytes: Counter[int] = Counter()
         """What these take, by asker."""
@@ -175,7 +177,8 @@ class Requests:
             reason = (message.reason or "it failed")[:REQUEST_REASON_CHAR_COUNT_MAX]
             # Who has just ceased to answer gives back what came too late for it.
             is_back = message.outcome.label == "not_registered"
-            self._end(call, "not_registered" if is_back else "failed", now_ns, reason)
+            if not (is_back and self._hand_on(call, now_ns)):
+                self._end(call, "not_registered" if is_back else "failed", now_ns, reason)
             return
         if (message.typeName is None) != (message.object is None):
             self._end(call, "failed", now_ns, "an answer with half an object")
@@ -185,7 +188,9 @@ class Requests:
         if message.typeName is not None:
             what = self._types.topic(message.typeName)
             if what is None:
-                self._end(call, "failed", now_ns, f"nobody has described {message.typeName:.60}")
+                is_known = message.typeName in client.set_aside
+                why = "its handler may not use" if is_known else "nobody has described"
+                self._end(call, "failed", now_ns, f"{why} {message.typeName:.60}")
                 return
             try:
                 answer = (what, _whole(what, message.object))
@@ -193,6 +198,25 @@ class Requests:
                 self._end(call, "failed", now_ns, f"an answer that is none: {error}")
                 raise
         self._end(call, "answered", now_ns, answer=answer)
+
+    def _hand_on(self, call: Call, now_ns: int) -> bool:
+        """Let the handler have it that came after the one who gave it back, if there is one.
+
+        Not if that one has a later request of the same client: they are carried out in their order.
+        """
+        desk = self._desks.get((call.topic.name, call.handler))
+        if desk is None or desk.window is call.window:
+            return False
+        given = self._last_given.get(desk.window.client.client_id, {})
+        if given.get(call.asker.client_id, 0) > call.number:
+            return False
+        call.window = None
+        later = [number for number in desk.waiting if number > call.number]
+        desk.waiting[call.number] = call
+        for number in later:
+            desk.waiting.move_to_end(number)
+        self._give(desk, now_ns)
+        return True
 
     def forget(self, client: Client, now_ns: int) -> None:
         """A client is gone: nobody hears the answers to it, and it gives none."""
@@ -204,6 +228,9 @@ class Requests:
         for call in self._given.pop(client.client_id, {}).values():
             if not call.is_over:
                 self._due.set(call, min(call.due_ns, now_ns + _HANDLER_GONE_NS))
+        self._last_given.pop(client.client_id, None)
+        for given in self._last_given.values():
+            given.pop(client.client_id, None)
 
     def _handler_changed(self, place: Place, now_ns: int) -> None:
         """Requests that wait go to the new handler of a place, or nowhere."""
@@ -238,11 +265,13 @@ class Requests:
         """Let the handler have what it has room for."""
         window = desk.window
         given = self._given.setdefault(window.client.client_id, {})
+        last_given = self._last_given.setdefault(window.client.client_id, {})
         while desk.waiting and window.count < REQUEST_WINDOW_COUNT:
             _, call = desk.waiting.popitem(last=False)
             call.window = window
             window.count += 1
             given[call.number] = call
+            last_given[call.asker.client_id] = call.number
             now_s = self._node.wall_s(now_ns)
             window.client.connection.describe(call.topic.type, now_s)
             window.client.connection.send_message(request_message(call, now_ns), now_s)

@@ -272,6 +272,7 @@ def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
         (Ask(), {"timeout_s": float("inf")}, "cannot wait inf s"),
         (Ask(), {"timeout_s": None}, "cannot wait None s"),
         (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "cannot wait 3601.0 s"),
+        (Ask(), {"timeout_s": 10**400}, "cannot wait 1000"),
     ],
 )
 def test_request_that_cannot_be_asked(obj: Any, options: Any, text: str) -> None:

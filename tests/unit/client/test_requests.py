@@ -204,5 +204,14 @@ def test_request_that_does_not_fit_into_a_message_fails() -> None:
 
 
 def test_timeout_says_that_nobody_knows() -> None:
+    made = requests()
+    request = begin(made, handler="")
+    made.connected(connection(), SECOND, 1.0)
+    error = timed_out(request)
+    assert str(error) == "no answer to Ask within 2.0 s; it may have been carried out, or not"
+
+
+def test_timeout_without_a_connection_leaves_no_doubt() -> None:
     error = timed_out(begin(requests(), handler=""))
-    assert str(error) == ("no answer to Ask within 2.0 s; it may have been carried out, or not")
+    assert str(error) == "Ask was not sent: there was no connection for 2.0 s"
+    assert "nobody has carried it out" in str(error.hint)

@@ -16,7 +16,7 @@ from skerry.client.opening import Opener
 from skerry.client.session import Session
 from skerry.client.space import SpaceConfig
 from skerry.client.states import SpaceState
-from skerry.errors import ConnectFailed, Disconnected, RequestTimedOut
+from skerry.errors import ConnectFailed, Disconnected, LocalProtocolError, RequestTimedOut
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import Connection
 from skerry.protocol.access.wire import Wire
@@ -49,6 +49,29 @@ def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
             await waiting
         with pytest.raises(Disconnected, match="the space is closed"):
             await session.wait(lambda: False, None, "a wonder")
+
+    run(talk())
+
+
+@pytest.mark.parametrize(
+    ("to", "timeout", "text"),
+    [
+        ("", None, "cannot wait None s"),
+        ("", "soon", "cannot wait 'soon' s"),
+        (None, 1.0, "the name of a handler is a text, not NoneType"),
+    ],
+)
+def test_request_that_cannot_be_asked_is_told_with_a_hint(
+    node: str, to: Any, timeout: Any, text: str
+) -> None:
+    async def talk() -> None:
+        session = await session_at(node)
+        try:
+            with pytest.raises(LocalProtocolError, match=text) as caught:
+                await session.request(Vessel(mmsi=1), to, timeout)
+            assert caught.value.hint is not None
+        finally:
+            await session.close()
 
     run(talk())
 

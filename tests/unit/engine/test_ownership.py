@@ -11,7 +11,7 @@ import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, PermissionRule
 from skerry.engine.ownership import handler_subject
 from skerry.errors import LocalProtocolError
-from skerry.limits import CLAIM_COUNT_MAX, HANDLER_NAME_BYTES_MAX
+from skerry.limits import CLAIM_COUNT_MAX, HANDLER_NAME_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 
@@ -26,9 +26,12 @@ TYPES = skerry.define_types(
     struct Part [substruct_only] { 1: string text; }
     struct Ask [cached=false] { 1: string text; }
     struct Weather { 1: string text; }
+    struct Note { 1: [key] string name; }
+    struct Port { 1: [key] string name; }
     """
 )
 Boat, Buoy, Shout, Part, Ask = TYPES.Boat, TYPES.Buoy, TYPES.Shout, TYPES.Part, TYPES.Ask
+Note = TYPES.Note
 EVENTS: Any = internal_class("SkerryClaimEvent")
 Holder: Any = internal_class("SkerryHolder")
 
@@ -244,6 +247,20 @@ def test_a_client_has_so_many_claims_at_most(make_harbour: Callable[..., Harbour
     harbour.check()
 
 
+def test_an_object_with_too_long_a_key_is_refused_and_the_client_stays(harbour: Harbour) -> None:
+    owner = harbour.guest("owner")
+    room = SUBJECT_CHAR_COUNT_MAX - len("/Port/")
+    claim(owner, TYPES.Port(name="x" * room), 1)
+    claim(owner, TYPES.Port(name="x" * (room + 1)), 2)
+    # This takes three characters.
+    claim(owner, TYPES.Port(name="x" * (room - 1) + "/"), 3)
+    assert told(owner) == [(1, "held"), (2, "refused"), (3, "refused")]
+    assert all("the key is too long" in reason for reason in reasons(owner))
+    assert len(holders(harbour)) == 1
+    owner.goodbye()
+    assert holders(harbour) == {}
+
+
 def test_the_name_of_a_handler_has_a_bound(harbour: Harbour) -> None:
     guest = harbour.guest()
     claim(guest, Ask, 1, handler="h" * HANDLER_NAME_BYTES_MAX)
@@ -352,6 +369,17 @@ def test_a_row_of_updates_is_stopped_by_the_owner_where_it_has_to_be(harbour: Ha
     owner.publish(*(Boat(id=7, name=str(number)) for number in range(4)))
     assert [boat.id for boat in listener.objects(Boat)] == [5, 6, 8, 7, 7, 7, 7]
     assert [what for what, _ in other.refusals()] == ["publish"]
+
+
+def test_a_refusal_is_short_however_long_the_key_is(harbour: Harbour) -> None:
+    owner, other = harbour.guest("owner"), harbour.guest("other")
+    claim(owner, Note)
+    other.publish(Note(name="/" * 4_000_000))
+    ((what, why),) = other.refusals()
+    assert what == "publish"
+    assert why.endswith(f": it is owned by client {owner.client_id}")
+    assert len(why) < 300
+    assert not other.is_cut
 
 
 def test_a_plain_client_that_changes_what_is_owned_is_told_and_cut(harbour: Harbour) -> None:

@@ -156,6 +156,66 @@ def test_a_handler_that_has_just_ceased_to_answer_gives_a_request_back(harbour: 
     assert asker.messages("SkerryResponse")[0].reason == "late"
 
 
+def give_back(guest: Guest, number: int) -> None:
+    guest.send("SkerryResponse", number=number, outcome=OUTCOMES["not_registered"], reason="late")
+
+
+def test_what_a_handler_gives_back_goes_to_the_next_one(harbour: Harbour) -> None:
+    former, spare, asker = (harbour.guest(name) for name in ("former", "spare", "asker"))
+    serve(former)
+    serve(spare, event="standby")
+    for number in (1, 2):
+        ask(asker, number)
+    release(former)
+    for request in given(former):
+        give_back(former, request.number)
+    assert [request.number for request in given(spare)] == [1, 2]
+    for request in given(spare):
+        answer(spare, request.number)
+    assert outcomes(asker) == [(1, "answered"), (2, "answered")]
+    harbour.check()
+
+
+def test_what_is_given_back_waits_before_what_came_later(harbour: Harbour) -> None:
+    former, spare, asker, other = (harbour.guest(name) for name in ("a", "b", "c", "d"))
+    serve(former)
+    serve(spare, event="standby")
+    ask(asker, 1)
+    release(former)
+    for number in range(REQUEST_WINDOW_COUNT + 1):
+        ask(other, number)
+    give_back(former, given(former)[0].number)
+    answer(spare, given(spare)[0].number)
+    assert given(spare)[-1].client == asker.client_id
+    answer(spare, given(spare)[-1].number)
+    assert outcomes(asker) == [(1, "answered")]
+    assert given(spare)[-1].client == other.client_id
+
+
+def test_what_is_given_back_does_not_come_behind_a_later_request_of_its_client(
+    harbour: Harbour,
+) -> None:
+    former, spare, asker = (harbour.guest(name) for name in ("former", "spare", "asker"))
+    serve(former)
+    serve(spare, event="standby")
+    ask(asker, 1)
+    release(former)
+    ask(asker, 2)
+    answer(spare, given(spare)[0].number)
+    give_back(former, given(former)[0].number)
+    assert outcomes(asker) == [(2, "answered"), (1, "not_registered")]
+    assert len(given(spare)) == 1
+
+
+def test_a_holder_that_gives_a_request_back_does_not_get_it_again(harbour: Harbour) -> None:
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask(asker)
+    give_back(server, given(server)[0].number)
+    assert outcomes(asker) == [(1, "not_registered")]
+    assert len(given(server)) == 1
+
+
 def test_a_reason_has_a_bound(harbour: Harbour) -> None:
     server, asker = harbour.guest("server"), harbour.guest("asker")
     serve(server)
@@ -496,6 +556,22 @@ def test_an_answer_of_a_type_that_nobody_described_fails(harbour: Harbour) -> No
     )
     assert not server.is_cut
     assert asker.messages("SkerryResponse")[0].reason == "nobody has described Unheard"
+
+
+def test_an_answer_of_a_type_that_its_handler_may_not_use_fails_and_says_so(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    may_serve = PermissionRule(client="server", verbs=("subscribe",), subjects=("Ask",))
+    nothing_else = PermissionRule(client="server", verbs=("all",), subjects=("/...",), allow=False)
+    others = PermissionRule(client="*", verbs=("all",), subjects=("/...",))
+    config = AdmissionConfig(permission=(may_serve, nothing_else, others))
+    harbour = make_harbour(admission=Admission(config))
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask(asker)
+    answer(server, given(server)[0].number)
+    assert not server.is_cut
+    assert asker.messages("SkerryResponse")[0].reason == "its handler may not use Answer"
 
 
 @pytest.mark.parametrize("fields", [{}, {"number": 1}])

@@ -78,7 +78,9 @@ def look(core: NodeCore) -> State:
         },
         claims=frozenset(_owner(claim) for claim in claims),
         calls=tuple(_open_call(call) for calls in asked.values() for call in calls.values()),
-        kept_for=frozenset([*given, *asked, *ownership._claims, *requests._bytes]),  # noqa: SLF001
+        kept_for=frozenset(
+            [*given, *asked, *ownership._claims, *requests._bytes, *requests._last_given]  # noqa: SLF001
+        ),
     )
 
 
