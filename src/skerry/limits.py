@@ -328,7 +328,7 @@ REQUEST_COUNT_MAX: Final = 1000
 """Requests of one client without an answer. Who asks faster than others answer is told so, before
 the waiting takes longer than anybody waits."""
 
-REQUEST_TIMEOUT_S_MAX: Final = 3600.0
+REQUEST_TIMEOUT_S_MAX: Final = 3600
 """How long a client may wait for an answer. What takes longer is published when it is done."""
 
 REQUEST_WINDOW_COUNT: Final = 10
