@@ -271,7 +271,7 @@ def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
         (Ask(), {"timeout_s": float("nan")}, "cannot wait nan s"),
         (Ask(), {"timeout_s": float("inf")}, "cannot wait inf s"),
         (Ask(), {"timeout_s": None}, "cannot wait None s"),
-        (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "cannot wait 3601.0 s"),
+        (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "cannot wait 3601 s"),
         (Ask(), {"timeout_s": 10**400}, "cannot wait 1000"),
     ],
 )
