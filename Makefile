@@ -25,7 +25,7 @@ venv:  ## set up .venv with all that is needed (also done by the other targets)
 demo: venv  ## a guided tour [DEMO_ARGS=...]
 	@.venv/bin/skerry demo $(DEMO_ARGS)
 
-test: venv  ## all tests, compiled and plain [ARGS="pytest arguments"]
+test: venv  ## all tests of what runs, compiled and plain [ARGS="pytest arguments"]
 	@$(PY) tools/run_tests.py $(ARGS)
 
 spark-test: venv  ## the tests of the pipeline alone

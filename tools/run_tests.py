@@ -43,6 +43,9 @@ SPARK = ("tests/spark", "tests/unit/cli/pipeline", "tests/unit/spark")
 SPARKLESS = "tests/unit/spark/decode"
 """What lies there and needs no Spark."""
 
+CHECKED = "tests/tidy"
+"""What looks at the tree itself, its documents and examples: `make check` runs it."""
+
 NO_TESTS = 5
 """How pytest ends when there was nothing to do."""
 
@@ -84,6 +87,8 @@ def run(mode: str, source: Path | None, paths: list[str], options: list[str]) ->
         return NO_TESTS
     print(f"== {mode} build: {' '.join(paths)}", flush=True)
     left_out = [f"--ignore={folder}" for folder in spark_folders(paths)]
+    if not any(is_below(path, CHECKED) for path in paths):
+        left_out.append(f"--ignore={CHECKED}")
     command = [*PYTEST, *options, *parallel(), *left_out, *paths]
     return subprocess.run(command, check=False, env=environment(mode, source)).returncode
 

