@@ -33,7 +33,7 @@ struct Ship {
 """)
 Ship: Any = TYPES.Ship
 FIELDS = {1: "id", 2: "name", 3: "lat", 4: "marks"}
-BATCH_COUNT = 3
+BATCH_COUNT = 2
 STREAM_COUNT = 40
 KEY_BIT = 1 << 1
 TOGETHER = 32
