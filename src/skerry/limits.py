@@ -311,8 +311,8 @@ REPLAY_SLICE_BYTES: Final = 64 * 1024
 """Bytes of cached objects that a client is told before others have their turn: a millisecond."""
 
 CLAIM_COUNT_MAX: Final = 4096
-"""Claims of one client to objects and requests. When it is gone all of them go in one turn, about a
-tenth of a second; who owns more owns all objects of a type."""
+"""Claims of one client to objects and requests. When it is gone all of them go in one turn, which
+others wait for; who owns more owns all objects of a type."""
 
 HANDLER_NAME_BYTES_MAX: Final = 200
 """Name under which a program answers requests. It is a level of a subject, in which each byte may
