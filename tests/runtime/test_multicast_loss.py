@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-import shutil
 import socket
 import subprocess
 import sys
@@ -13,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.namespaces import in_namespace, require_nft
 
 SCENARIO = Path(__file__).with_name("multicast_scenario.py")
 COUNT = 100_000
@@ -38,15 +38,6 @@ def outcome(*words: str, before: list[str] | None = None) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def in_namespace(commands: str) -> list[str]:
-    """Runs what follows in a network namespace of its own, after some commands."""
-    prefix = ["unshare", "-Urn", "sh", "-c", f'ip link set lo up && {commands} && exec "$@"', "sh"]
-    probe = subprocess.run([*prefix, "true"], capture_output=True, text=True, timeout=20)
-    if probe.returncode:
-        pytest.skip(f"not permitted, or not there: {probe.stderr.strip()}")
-    return prefix
 
 
 def check(found: dict[str, Any], *, subscribers: int, count: int) -> None:
@@ -79,12 +70,7 @@ def test_lost_trains_are_repaired() -> None:
 
 @pytest.mark.slow
 def test_loss_by_nftables_is_repaired(tmp_path: Path) -> None:
-    # Not on the path of everybody, where it is for the one who rules.
-    nft = shutil.which("nft", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
-    if nft is None:
-        pytest.skip(
-            "nft is not installed, which would drop datagrams on their way (Debian: nftables)"
-        )
+    nft = require_nft()
     rules = tmp_path / "rules"
     rules.write_text(NFT)
     before = in_namespace(f"{nft} -f {shlex.quote(str(rules))}")

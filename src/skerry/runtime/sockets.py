@@ -15,7 +15,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["SocketFile", "bind_tcp", "bind_unix", "raise_descriptor_limit", "tune"]
+__all__ = [
+    "SILENCE_S_MAX",
+    "SocketFile",
+    "bind_tcp",
+    "bind_unix",
+    "raise_descriptor_limit",
+    "tune",
+]
 
 _PORT_TRIES: Final = 20
 """How many ports to try until one is free on all addresses of a host."""
@@ -79,9 +86,11 @@ def bind_unix(
     return made, file
 
 
+SILENCE_S_MAX: Final = 25
+"""How long the computer of a peer may answer nothing until it counts as gone: what it held is then
+for others. There is no bound on how long sent bytes may wait, since a peer may well be stopped."""
 _KEEP_ALIVE: Final = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3}
-"""A peer whose computer is gone is noticed 25 s after it was last heard: what it held is then for
-others. There is no bound on how long sent bytes may wait, since a peer may well be stopped."""
+"""When a peer is asked to which nothing is under way, how often and how long: so long in all."""
 
 
 def tune(raw: socket.socket) -> None:

@@ -25,8 +25,9 @@ from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Event
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import Endpoint
-from skerry.runtime.sockets import SocketFile, bind_tcp, bind_unix, tune
+from skerry.runtime.sockets import SILENCE_S_MAX, SocketFile, bind_tcp, bind_unix, tune
 from skerry.runtime.tls import Lobby, TlsFiles, common_name, load_certificates, server_context
+from skerry.runtime.vigil import Vigil
 from skerry.runtime.websocket import WebSocketConfig, WebSocketEntrance
 
 __all__ = ["NodeServer", "Stream", "origin_of"]
@@ -81,11 +82,15 @@ class NodeServer:
         socket_mode: int = 0o600,
         socket_group: str | None = None,
         connection_count_max: int | None = None,
+        silence_s_max: float = SILENCE_S_MAX,
         websocket: WebSocketConfig | None = None,
         hear: Callable[[Sequence[Event]], None] | None = None,
         carried: Callable[[], None] | None = None,
     ) -> None:
-        """`hear` is told what the core wants known, `carried` is called after each input."""
+        """`hear` is told what the core wants known, `carried` is called after each input.
+
+        A client that answers nothing for `silence_s_max` though bytes are under way to it is gone.
+        """
         self.core = core
         self.is_listening = False
         """Whether anybody can come in."""
@@ -101,6 +106,7 @@ class NodeServer:
         self._entrances: list[WebSocketEntrance] = []
         self._hear = hear
         self._carried = carried
+        self._vigil = Vigil(silence_s_max)
         self._lobby = Lobby(count_max=self._waiting_count_max(TLS_HANDSHAKE_COUNT_MAX))
         self._contexts: list[tuple[ssl.SSLContext, TlsFiles]] = []
         self._places: list[str] = []
@@ -185,15 +191,20 @@ class NodeServer:
         self._servers.clear()
         for file in self._files:
             file.remove()
+        self._vigil.close()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
     # -- what doors tell
 
-    def may_enter(self, transport: asyncio.Transport) -> bool:
+    def enter(self, transport: asyncio.Transport) -> bool:
         """Whether there is a file descriptor to spare for one more; if not, it is turned away."""
         if self._connection_count_max is None or self._open_count() < self._connection_count_max:
+            raw = transport.get_extra_info("socket")
+            if raw is not None:
+                tune(raw)
+                self._vigil.add(transport, raw)
             return True
         # Above, the system would let nobody in, and a node could not even open its storage.
         log.warning(
@@ -395,12 +406,9 @@ class _Door(asyncio.BufferedProtocol):
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
         transport = cast("asyncio.Transport", transport)
         self._stream = transport
-        if not self._server.may_enter(transport):
+        if not self._server.enter(transport):
             return
         transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH, low=_WRITE_BYTES_LOW)
-        raw = transport.get_extra_info("socket")
-        if raw is not None:
-            tune(raw)
         endpoint = self._endpoint
         self._address = self._server.opened(
             transport,

@@ -29,7 +29,6 @@ from skerry.limits import (
 from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
-from skerry.runtime.sockets import tune
 from skerry.runtime.tls import common_name
 from skerry.runtime.turns import Turns
 from skerry.runtime.waiting_room import WaitingRoom
@@ -73,7 +72,7 @@ class WebSocketConfig:
 class ClientStreams(Protocol):
     """What a door needs of the node behind it."""
 
-    def may_enter(self, transport: asyncio.Transport) -> bool: ...
+    def enter(self, transport: asyncio.Transport) -> bool: ...
     def opened(self, stream: Carrier, wire: Wire, origin: Origin, extensions: bool) -> Address: ...
     def received(self, address: Address, data: bytes) -> None: ...
     def lost(self, address: Address, stream: Carrier) -> None: ...
@@ -198,12 +197,9 @@ class _Door(Carrier):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
-        raw = transport.get_extra_info("socket")
-        if raw is not None:
-            tune(raw)
         self._transport.set_write_buffer_limits(high=_WRITE_BUFFER_HIGH, low=_WRITE_BUFFER_LOW)
         self._host = str((transport.get_extra_info("peername") or ("",))[0])
-        if not self._entrance.node.may_enter(self._transport):
+        if not self._entrance.node.enter(self._transport):
             self._is_over = True
         else:
             self._entrance.arrived(self, self._host)

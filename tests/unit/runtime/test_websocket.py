@@ -56,7 +56,7 @@ class House:
     def __post_init__(self) -> None:
         self.changed = asyncio.Condition()
 
-    def may_enter(self, transport: asyncio.Transport) -> bool:
+    def enter(self, transport: asyncio.Transport) -> bool:
         if self.is_full:
             transport.abort()
         return not self.is_full

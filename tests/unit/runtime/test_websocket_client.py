@@ -34,7 +34,7 @@ class Mirror:
         self.wires: dict[Address, tuple[Carrier, Wire]] = {}
         self.is_lost = asyncio.Event()
 
-    def may_enter(self, _transport: asyncio.Transport) -> bool:
+    def enter(self, _transport: asyncio.Transport) -> bool:
         return True
 
     def opened(self, stream: Carrier, wire: Wire, _origin: Origin, _extensions: bool) -> Address:
