@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client import container, holdings
@@ -28,6 +27,7 @@ from skerry.client.open_spaces import OpenSpace
 from skerry.client.picture import Picture, PictureFeed
 from skerry.client.session import Session
 from skerry.client.subscription import SubscriptionBase
+from skerry.closing import Closing
 from skerry.errors import Disconnected
 from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
@@ -166,7 +166,7 @@ Answer: TypeAlias = Struct | Future[Any] | None
 """What a handler gives: an object, or nothing, or what will be one of them."""
 
 
-class Space(SpaceFace):
+class Space(SpaceFace, Closing):
     """One space of typed objects, shared with all clients of its node. For any thread."""
 
     def __init__(self, session: Session, thread: LoopThread) -> None:
@@ -175,17 +175,6 @@ class Space(SpaceFace):
         self._open = OpenSpace(session, thread)
         self._feed: PictureFeed | None = None
         self._picture: Picture | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
-        self.close()
 
     def __del__(self) -> None:
         if self._open.leave():

@@ -83,39 +83,9 @@ class Publisher(PublisherEnd):
         """Send what is held back."""
         self._junction.flush()
 
-    def close(self) -> None:
-        """Publish nothing more. After the last publisher the group is told goodbye."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
 
 class Subscriber(SubscriberEnd):
     """Is told of updates that its patterns select, by its callbacks."""
-
-    def close(self) -> None:
-        """Be told nothing more."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Connection:

@@ -9,12 +9,13 @@ from skerry.client.distributor.dispatch import OnUpdate
 from skerry.client.distributor.junction import Junction
 from skerry.client.distributor.outlet import OnBatch, OnEvent, Outlet
 from skerry.client.distributor.router import SubscriberRoutes
+from skerry.closing import Closing
 from skerry.errors import LocalProtocolError
 
 __all__ = ["PublisherEnd", "SubscriberEnd"]
 
 
-class PublisherEnd:
+class PublisherEnd(Closing):
     """What publishers have in common."""
 
     def __init__(self, junction: Junction, on_event: OnEvent | None, delivery: Delivery) -> None:
@@ -25,14 +26,15 @@ class PublisherEnd:
         junction.open_publisher(self._outlet)
         self.is_closed = False
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Publish nothing more. After the last publisher the group is told goodbye."""
         if not self.is_closed:
             self.is_closed = True
             self._junction.close_publisher(self._outlet)
             self._outlet.close()
 
 
-class SubscriberEnd:
+class SubscriberEnd(Closing):
     """What subscribers have in common."""
 
     def __init__(
@@ -82,6 +84,7 @@ class SubscriberEnd:
         """Undo an `add`. Updates that wait for this subscription alone are not delivered."""
         self._junction.unsubscribe(self._routes, handle)
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Be told nothing more; waits for a callback that runs on another thread."""
         self._junction.close_subscriber(self._routes)
         self._outlet.close()

@@ -70,37 +70,11 @@ class Publisher(PublisherEnd):
     def close(self) -> None:
         """Publish nothing more. After the last publisher the group is told goodbye."""
         self.publish = _refuse
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+        super().close()
 
 
 class Subscriber(SubscriberEnd):
     """Is told of updates that its patterns select, by its callbacks."""
-
-    def close(self) -> None:
-        """Be told nothing more; waits for a callback that is running."""
-        self._close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
 
 class Connection:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final
 
 import pyarrow as pa
 
+from skerry.closing import Closing
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
@@ -44,7 +44,7 @@ _SECOND_NS: Final = 1_000_000_000
 _UNWRITTEN: Final = "they could not be written"
 
 
-class RecordingWriter:
+class RecordingWriter(Closing):
     """The one writer of a folder; not for several threads at once.
 
     Rows are appended, by `append` or to `rows` directly, and `flush_if_due` is called now and then.
@@ -229,17 +229,6 @@ class RecordingWriter:
             if self._segment is not None:
                 self._segment.close()
             self._closing.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
 
     @property
     def _is_durable(self) -> bool:
