@@ -51,20 +51,19 @@ def test_quiet_peers_are_asked_by_the_system_within_the_same_time() -> None:
     assert idle + gap * count == SILENCE_S_MAX
 
 
-def test_connections_that_are_closed_are_looked_at_no_more() -> None:
+def test_connections_that_are_closed_are_looked_at_no_more(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
     async def scenario() -> None:
         vigil = Vigil(0.05)
-        server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
-        vigil.add(writer.transport, writer.get_extra_info("socket"))
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=ends[0])
+        vigil.add(transport, transport.get_extra_info("socket"))
         looks = [vigil.is_looking]
         await asyncio.sleep(0.05)
         looks.append(vigil.is_looking)
-        writer.close()
-        await writer.wait_closed()
+        transport.close()
         await asyncio.sleep(0.05)
         assert [*looks, vigil.is_looking] == [True, True, False]
-        vigil.close()
-        server.close()
 
     asyncio.run(scenario())
