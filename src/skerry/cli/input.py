@@ -65,7 +65,8 @@ def input_contents(data: str | None, stop: Stop) -> Iterator[bytes]:
         except ValueError:
             raise click.UsageError(f"{data[:60]!r} is not hex: and pairs of digits") from None
     else:
-        yield data.encode()
+        # Bytes that are no text come by the command line as they are.
+        yield data.encode("utf-8", "surrogateescape")
 
 
 def _chunks(stop: Stop) -> Iterator[bytes]:

@@ -1,14 +1,18 @@
 """How long-running commands end: orderly, on SIGINT and on SIGTERM.
 
 Both handlers are set here because neither can be taken for granted: a shell starts background
-jobs with SIGINT ignored, and SIGTERM ends a Python program on the spot.
+jobs with SIGINT ignored, and SIGTERM ends a Python program on the spot. A handler waits as long as
+the command is inside a library, which may wait for a store that never answers; so signals are heard
+on a thread, too.
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -16,7 +20,13 @@ from typing import Final
 
 __all__ = ["Stop", "stop_on_signals"]
 
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _WORDS: Final = "stopping; once more to interrupt\n"
+_LAST_WORDS: Final = "error: interrupted while waiting for something that does not answer\n"
+_FAILED: Final = 1
+"""What a command ends with that was interrupted."""
+_PATIENCE_S: Final = 0.5
+"""How long a handler may take to be called, until the command counts as deaf."""
 
 
 class Stop:
@@ -41,21 +51,61 @@ def stop_on_signals() -> Iterator[Stop]:
     stop = Stop()
 
     def request(_number: int, _frame: FrameType | None) -> None:
+        watchdog.heard_count += 1
         stop.request()
-        _say_so()
+        if not watchdog.is_answered:
+            _say(_WORDS)
 
-    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    watchdog = _Watchdog()
+    before = {number: signal.signal(number, request) for number in _SIGNALS}
     try:
         yield stop
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+        watchdog.close()
 
 
-def _say_so() -> None:
+class _Watchdog:
+    """Answers signals in the place of a command that is deaf, and ends it at the second one."""
+
+    def __init__(self) -> None:
+        self.heard_count = 0
+        """How often a handler was called."""
+        self.is_answered = False
+        """Whether the first signal was answered here."""
+        self._ours, self._theirs = socket.socketpair()
+        self._theirs.setblocking(False)
+        self._before = signal.set_wakeup_fd(self._theirs.fileno(), warn_on_full_buffer=False)
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """The command has ended by itself."""
+        self._is_over.set()
+        signal.set_wakeup_fd(self._before)
+        self._theirs.close()
+        self._thread.join()
+        self._ours.close()
+
+    def _listen(self) -> None:
+        count = 0
+        while numbers := self._ours.recv(64):
+            count += sum(number in _SIGNALS for number in numbers)
+            if self._is_over.wait(_PATIENCE_S) or self.heard_count >= count:
+                continue
+            if count > 1:
+                _say(_LAST_WORDS)
+                os._exit(_FAILED)
+            self.is_answered = True
+            _say(_WORDS)
+
+
+def _say(words: str) -> None:
     # Not through the stream, whose buffer the signal may have come in the midst of, and not at the
     # cost of the command: where nobody listens, the words go unheard.
     with suppress(OSError, ValueError):
         # A terminal has just shown ^C.
-        words = f"\n{_WORDS}" if sys.stderr.isatty() else _WORDS
-        os.write(sys.stderr.fileno(), words.encode())
+        begin = "\n" if sys.stderr.isatty() else ""
+        os.write(sys.stderr.fileno(), f"{begin}{words}".encode())

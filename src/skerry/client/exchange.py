@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from skerry.client import calls
+from skerry.client.arguments import check_text
 from skerry.client.calls import Call, Taker
 from skerry.client.claims import Claim
 from skerry.client.events import Shape
@@ -32,7 +33,7 @@ class Exchange(Uplink):
     def request(self, obj: Struct, now_ns: int, *, to: str, timeout_s: float) -> Request:
         """Ask whoever answers such requests under a name, behind all that was published."""
         plan = self._plan(obj, "a request")
-        _check_handler_name(to)
+        check_text(to, "the name of a handler", HANDLER_NAME_BYTES_MAX)
         _check_timeout(timeout_s)
         self.check_additions("requests")
         payload = _encoded(plan, obj)
@@ -88,7 +89,7 @@ class Exchange(Uplink):
     ) -> Claim:
         """Be the one who answers requests of a type under a name; `take` gets each of them."""
         self.types.send_plan(cls)
-        _check_handler_name(name)
+        check_text(name, "the name of a handler", HANDLER_NAME_BYTES_MAX)
         claim = Claim(
             type_=cls.descriptor, handler=name, is_standby=is_standby, told=told, take=take
         )
@@ -191,23 +192,6 @@ def _no_keys(what: str) -> LocalProtocolError:
     error = LocalProtocolError(what)
     error.hint = "give keys as those of a container, or none of them for all objects of the type"
     return error
-
-
-def _check_handler_name(name: object) -> None:
-    if not isinstance(name, str):
-        fault = f"is a text, not {type(name).__name__}"
-    else:
-        try:
-            size = len(name.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:
-            fault = "has to be a text that can be written as UTF-8"
-        else:
-            if size <= HANDLER_NAME_BYTES_MAX:
-                return
-            fault = f"has {size} bytes, the limit is {HANDLER_NAME_BYTES_MAX}"
-    error = LocalProtocolError(f"the name of a handler {fault}")
-    error.hint = "give it a short name, or none"
-    raise error
 
 
 def _check_timeout(timeout_s: object) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, TypeAlias, TypeVar
 
+from skerry.client.arguments import check_class
 from skerry.client.claims import Claim, ClaimState
 from skerry.client.serving import Handling, check_handler
 from skerry.client.session import Session
 from skerry.client.subscription import check_callback
 from skerry.closing import Closing
-from skerry.errors import Disconnected, LocalProtocolError, Refused
+from skerry.errors import Disconnected, Refused
 from skerry.objects.base import Struct
 from skerry.runtime.clock import monotonic_ns
 
@@ -128,7 +129,7 @@ async def serve(
 ) -> Service:
     """Answer requests; the node has told how the claim stands when this returns."""
     check_handler(handler, may_await=may_await)
-    service = Service(session, _checked(cls), do)
+    service = Service(session, check_class(cls), do)
     service.name = name
     claim = session.core.claim_requests(
         cls,
@@ -153,7 +154,7 @@ async def own(
     do: Doing,
 ) -> Ownership:
     """Be the only one who changes objects; the node has told of all claims when this returns."""
-    ownership = Ownership(session, _checked(cls), do)
+    ownership = Ownership(session, check_class(cls), do)
     claims = session.core.claim_objects(
         cls,
         keys,
@@ -163,14 +164,6 @@ async def own(
     )
     await ownership.open(claims, timeout)
     return ownership
-
-
-def _checked(cls: Any) -> type[Struct]:
-    if not (isinstance(cls, type) and issubclass(cls, Struct) and hasattr(cls, "descriptor")):
-        error = LocalProtocolError(f"{cls!r:.80} is no class of objects")
-        error.hint = "claims are made by the class of a type"
-        raise error
-    return cls
 
 
 def _teller(

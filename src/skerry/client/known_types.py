@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from skerry.client.arguments import check_class
 from skerry.client.events import Shape
 from skerry.client.sending import SendPlan
 from skerry.errors import LocalProtocolError, SchemaMismatchError
@@ -45,9 +46,7 @@ class KnownTypes:
 
     def learn(self, cls: Any) -> None:
         """Use this class for objects of its type; SchemaMismatchError if that is another one."""
-        if not (isinstance(cls, type) and issubclass(cls, Struct) and hasattr(cls, "descriptor")):
-            raise LocalProtocolError(f"{cls!r} is no class of objects")
-        self.registry.add(cls.descriptor, origin="this program")
+        self.registry.add(check_class(cls).descriptor, origin="this program")
         self._classes.setdefault(cls.descriptor.name, cls)
 
     def learn_description(self, message: Any) -> tuple[NamedType, bool]:

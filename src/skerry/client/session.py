@@ -139,13 +139,14 @@ class Session:
 
     async def hold(
         self,
-        what: type[Struct] | str,
+        what: Any,
         *,
-        where: str | None,
-        fields: Iterable[str] | None,
+        where: Any,
+        fields: Any,
         timeout: float | None,
     ) -> tuple[Interest, Shape]:
         """Keep the current objects of a type here; all of them are when this returns."""
+        # What these have to be is said there, in better words than a compiled function has.
         is_pattern = isinstance(what, str) and what.startswith("/")
         if isinstance(what, str) and not is_pattern and self.core.types.class_named(what) is None:
             await self.request_types([what], timeout)

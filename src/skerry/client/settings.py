@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from skerry.client.arguments import check_count, check_text
 from skerry.errors import LimitExceeded
 from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
 from skerry.protocol.access.client import EXTENSION_SUBJECTS
@@ -37,6 +38,11 @@ class SpaceConfig:
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX
 
     def __post_init__(self) -> None:
+        check_text(self.name, "the name of a client")
+        if self.secret is not None:
+            check_text(self.secret, "the secret")
+        check_count(self.send_bytes_max, "send_bytes_max")
+        check_count(self.queue_count_max, "queue_count_max")
         if len(self.name) > CLIENT_NAME_CHAR_COUNT_MAX:
             raise LimitExceeded(
                 what="count of characters of the client's name",

@@ -10,6 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from skerry.client.answers import TypesRequest
+from skerry.client.arguments import (
+    check_class,
+    check_condition,
+    check_group,
+    check_type_names,
+)
 from skerry.client.event_queue import OnSlow
 from skerry.client.events import BYTES_NAME, Shape
 from skerry.client.exchange import Exchange
@@ -24,7 +30,7 @@ from skerry.objects.base import Struct, selection
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.filters import make_filter
-from skerry.protocol.patterns import check_pattern, check_subject
+from skerry.protocol.patterns import check_subject
 
 __all__ = ["SpaceConfig", "SpaceCore", "SpaceStatistics"]
 
@@ -208,7 +214,7 @@ class SpaceCore(Exchange):
     def request_types(self, names: Iterable[str], now_ns: int) -> TypesRequest:
         """Ask the node for its types, or for those with these names."""
         self._check_open()
-        return self._ask_types(sorted(names), self._wall_s(now_ns))
+        return self._ask_types(check_type_names(names), self._wall_s(now_ns))
 
     def close(self, now_ns: int, *, reason: str = "the space is closed") -> None:
         """Say goodbye and end for good."""
@@ -236,16 +242,17 @@ class SpaceCore(Exchange):
 
     def _ask_types(self, names: list[str], now_s: float) -> TypesRequest:
         request = TypesRequest(names)
-        self._answers.types_requests.append(request)
         if self.state is SpaceState.CONNECTED:
             assert self._connection is not None
             self._say_first()
             request.send(self._connection, now_s)
+        self._answers.types_requests.append(request)
         return request
 
     def _interest(
         self, what: type[Struct] | str, where: str | None, fields: Iterable[str] | None
     ) -> tuple[Interest, Shape | None]:
+        fields = check_condition(where, fields)
         has_condition = where is not None or fields is not None
         shape = self._shape(what)
         if shape is None:
@@ -255,10 +262,9 @@ class SpaceCore(Exchange):
                 raise refuse_condition(f"the pattern {what}" if is_pattern else what)
             if is_pattern and self._has_subjects is False:
                 raise _no_subjects(self.server_name)
-            return self.interests.of_group(check_pattern(what) if is_pattern else what), None
+            return self.interests.of_group(check_group(what)), None
         if not has_condition:
             return self.interests.of_group(shape.name), shape
-        _check_condition(where, fields)
         filter_ = make_filter(shape.cls.descriptor, where, fields)
         return self.interests.of_condition(shape, filter_), shape
 
@@ -266,11 +272,11 @@ class SpaceCore(Exchange):
         """How objects of a type are received; None for a pattern, or a type not known yet."""
         if isinstance(what, str):
             if what.startswith("/"):
-                check_pattern(what)
+                check_group(what)
                 return None
             shape = self.types.main_shape(what)
         else:
-            shape = self.types.shape(what)
+            shape = self.types.shape(check_class(what))
         if shape is not None and shape.cls.descriptor.flags.substruct_only:
             raise LocalProtocolError(f"{shape.name} is only for use inside other structs")
         return shape
@@ -280,17 +286,6 @@ class SpaceCore(Exchange):
         if self._has_subjects is False:
             raise _no_subjects(self.server_name)
         self._uses_subjects = True
-
-
-def _check_condition(where: object, fields: object) -> None:
-    if where is not None and not isinstance(where, str):
-        error = LocalProtocolError(f"`where` is a text, got {type(where).__name__}")
-        error.hint = "write a condition such as where=\"lat > 50 and name like 'M%'\""
-        raise error
-    if isinstance(fields, str | bytes) or not isinstance(fields, Iterable | None):
-        error = LocalProtocolError(f"`fields` are names, got {type(fields).__name__}")
-        error.hint = "write a list of names such as fields=['lat', 'lon']"
-        raise error
 
 
 def _ignore(_event: object) -> None:

@@ -158,6 +158,8 @@ class Requests:
         if message.number is None or message.outcome is None:
             self._node.drop(client, now_ns, "SkerryResponse: without number or outcome")
             return
+        # What is due is over: who asked waits no more, by a clock that began before ours.
+        self.advance(now_ns)
         call = self._given.get(client.client_id, {}).pop(message.number, None)
         if call is None:
             self._late_count += 1

@@ -67,7 +67,10 @@ def parse_endpoint(text: str) -> Endpoint:
 
     ConfigError says what is wrong.
     """
+    if not isinstance(text, str):
+        raise _fault(repr(text)[:80], f"it is a text, got {type(text).__name__}")
     try:
+        text.encode("utf-8", "surrogateescape")
         parts = urlsplit(text)
         port = parts.port
     except ValueError as error:

@@ -64,9 +64,8 @@ class Vigil:
             if transport.is_closing():
                 del self._sockets[transport]
             elif is_gone(raw, self._silence_s_max):
-                log.warning(
-                    "a client's computer is gone", extra={"silence_s_max": self._silence_s_max}
-                )
+                host, port = transport.get_extra_info("peername")[:2]
+                log.warning("the computer of a client is gone", extra={"host": host, "port": port})
                 del self._sockets[transport]
                 transport.abort()
         if self._sockets:

@@ -77,7 +77,13 @@ def test_bad_line_is_an_error_that_says_which(
 
 @pytest.mark.parametrize(
     ("data", "content"),
-    [("92.14", b"92.14"), ("hex:00ff", b"\x00\xff"), ("@price", b"9\n"), ("-", b"a\nb")],
+    [
+        ("92.14", b"92.14"),
+        ("\udcff", b"\xff"),
+        ("hex:00ff", b"\x00\xff"),
+        ("@price", b"9\n"),
+        ("-", b"a\nb"),
+    ],
 )
 def test_bytes_go_under_a_subject(
     run: Run, node: Any, clean_place: Path, fed: Fed, data: str, content: bytes

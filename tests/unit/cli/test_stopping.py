@@ -91,3 +91,39 @@ def test_background_job_of_a_shell_ends_on_sigint_although_it_was_ignored() -> N
         assert job.stdout.read() == "ended\n"
         assert job.stderr.read() == "stopping; once more to interrupt\n"
     assert job.returncode == 0
+
+
+DEAF = """
+import ctypes
+from skerry.cli.stopping import stop_on_signals
+library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+library.pthread_mutex_init(mutex, None)
+library.pthread_mutex_lock(mutex)
+with stop_on_signals():
+    print("ready", flush=True)
+    library.pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.slow
+def test_command_that_is_inside_a_library_is_answered_for_and_ended_by_the_second_signal() -> None:
+    job = subprocess.Popen(
+        [sys.executable, "-c", DEAF],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        bufsize=1,
+    )
+    with job:
+        try:
+            assert job.stdout is not None
+            assert job.stderr is not None
+            assert job.stdout.readline() == "ready\n"
+            job.send_signal(signal.SIGINT)
+            assert job.stderr.readline() == "stopping; once more to interrupt\n"
+            job.send_signal(signal.SIGTERM)
+            assert job.wait(timeout=30) == 1
+            words = "error: interrupted while waiting for something that does not answer\n"
+            assert job.stderr.read() == words
+        finally:
+            job.kill()

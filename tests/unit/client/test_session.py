@@ -58,7 +58,7 @@ def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
     [
         ("", None, "cannot wait None s"),
         ("", "soon", "cannot wait 'soon' s"),
-        (None, 1.0, "the name of a handler is a text, not NoneType"),
+        (None, 1.0, "the name of a handler is a text, got NoneType"),
     ],
 )
 def test_request_that_cannot_be_asked_is_told_with_a_hint(

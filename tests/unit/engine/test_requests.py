@@ -263,6 +263,18 @@ def test_no_answer_in_time_is_told_and_a_late_one_is_dropped(harbour: Harbour) -
     assert harbour.node.statistics().requests.late == 1
 
 
+def test_an_answer_that_comes_when_it_is_due_is_late(harbour: Harbour) -> None:
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask(asker, timeout=0.25)
+    number = given(server)[0].number
+    # It is the first that the node hears at this time.
+    harbour.now_ns += SECOND // 4
+    server.send("SkerryResponse", number=number, outcome=OUTCOMES["answered"])
+    assert outcomes(asker) == [(1, "timed_out")]
+    assert harbour.node.statistics().requests.late == 1
+
+
 def test_requests_under_way_wait_half_a_second_for_a_handler_that_is_gone(
     harbour: Harbour,
 ) -> None:
