@@ -82,6 +82,11 @@ def parse_endpoint(text: str) -> Endpoint:
         raise _fault(text, f"there is no scheme {parts.scheme or text!r}; there are {known}")
     if not parts.hostname:
         raise _fault(text, "it names no host, as in tcp://127.0.0.1")
+    try:
+        # As it is done when it is looked up, which is too late to say it.
+        parts.hostname.encode("idna")
+    except UnicodeError:
+        raise _fault(text, "no computer can have such a name") from None
     if parts.path not in ("", "/") or parts.fragment:
         raise _fault(text, "something stands behind the port")
     if port is None:

@@ -123,6 +123,8 @@ def test_nobody_is_named_where_nobody_was() -> None:
         ("tcp:ship", "it names no host"),
         ("tcp://", "it names no host"),
         ("tcp://:4000", "it names no host"),
+        ("tcp://a..b", "no computer can have such a name"),
+        (f"tcp://{'a' * 64}", "no computer can have such a name"),
         ("tcp://ship:65536", "Port out of range"),
         ("tcp://ship:door", "Port could not be cast"),
         ("tcp://[::1", "Invalid IPv6 URL"),
