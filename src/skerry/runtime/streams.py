@@ -214,6 +214,10 @@ class NodeServer:
         transport.abort()
         return False
 
+    def leave(self, transport: asyncio.Transport) -> None:
+        """A connection is over, whether it was a client's or not."""
+        self._vigil.discard(transport)
+
     def opened(self, stream: Stream, wire: Wire, origin: Origin, extensions: bool) -> Address:
         """A client came in."""
         self._count += 1
@@ -437,8 +441,9 @@ class _Door(asyncio.BufferedProtocol):
             self._server.resumed(self._address)
 
     def connection_lost(self, exc: Exception | None) -> None:
+        assert self._stream is not None
+        self._server.leave(self._stream)
         if self._address is not None:
-            assert self._stream is not None
             self._server.lost(self._address, self._stream)
 
     def _end_turn(self) -> None:

@@ -40,12 +40,16 @@ class Vigil:
         return self._timer is not None
 
     def add(self, transport: asyncio.WriteTransport, raw: Any) -> None:
-        """Look at this one, too; until it is closed."""
+        """Look at this one, too, until `discard`."""
         if raw.family == socket.AF_UNIX or not hasattr(socket, "TCP_INFO"):
             return
         self._sockets[transport] = raw
         if not self.is_looking:
             self._set_timer()
+
+    def discard(self, transport: asyncio.WriteTransport) -> None:
+        """It is closed."""
+        self._sockets.pop(transport, None)
 
     def close(self) -> None:
         """Look no more."""
@@ -61,12 +65,9 @@ class Vigil:
     def _look(self) -> None:
         self._timer = None
         for transport, raw in list(self._sockets.items()):
-            if transport.is_closing():
-                del self._sockets[transport]
-            elif is_gone(raw, self._silence_s_max):
+            if not transport.is_closing() and is_gone(raw, self._silence_s_max):
                 host, port = transport.get_extra_info("peername")[:2]
                 log.warning("the computer of a client is gone", extra={"host": host, "port": port})
-                del self._sockets[transport]
                 transport.abort()
         if self._sockets:
             self._set_timer()

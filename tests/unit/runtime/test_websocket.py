@@ -51,6 +51,7 @@ class House:
     streams: dict[Address, Carrier] = field(default_factory=dict)
     origins: list[Origin] = field(default_factory=list)
     told: list[str] = field(default_factory=list)
+    left: list[asyncio.Transport] = field(default_factory=list)
     is_full: bool = False
 
     def __post_init__(self) -> None:
@@ -60,6 +61,9 @@ class House:
         if self.is_full:
             transport.abort()
         return not self.is_full
+
+    def leave(self, transport: asyncio.Transport) -> None:
+        self.left.append(transport)
 
     def opened(self, stream: Carrier, wire: Wire, origin: Origin, extensions: bool) -> Address:
         address = Address("client", len(self.origins) + 1, is_stream=True)

@@ -37,6 +37,8 @@ class Mirror:
     def enter(self, _transport: asyncio.Transport) -> bool:
         return True
 
+    def leave(self, _transport: asyncio.Transport) -> None: ...
+
     def opened(self, stream: Carrier, wire: Wire, _origin: Origin, _extensions: bool) -> Address:
         address = Address("client", len(self.wires) + 1, is_stream=True)
         self.wires[address] = stream, wire
