@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import skerry
 from skerry.cli.main import main
 from skerry.errors import PipelineError, RecordingError
+from skerry.runtime.recordings.manifest import MANIFEST_NAME
 from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.uploads import upload_recording
@@ -17,6 +20,8 @@ from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.run import run_all
 from skerry.spark.jobs.stream import Progress
 from skerry.spark.lake import Lake
+from skerry.spark.options import read_options
+from skerry.spark.planning import segments
 from skerry.spark.tables import Tables
 from tests.object_store import ObjectStore
 from tests.spark.lakes import BARE, MANY, Teller, record
@@ -61,6 +66,41 @@ def test_tables_of_a_bucket_are_those_of_the_folder_it_was_copied_from(
     # Two places instead of the one that has both: nothing comes twice.
     each = [f"{place}/{folder.name}" for folder in sorted(recordings.iterdir())]
     assert run_all(Lake(spark, tmp_path / "there", BARE), each).row_count == 0
+
+
+def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
+    spark: Any,
+    recordings: Path,
+    bucket: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    folder, place = recordings / "r1", Place(bucket) / "r1"
+    first = open_recordings(folder)[0].segments()[0]
+    first.path.write_bytes(first.path.read_bytes()[: -first.batches[-1].size])
+    assert len(upload_recording(folder, place).warnings) == 1
+    for name, source in (("here", folder), ("there", place)):
+        done = run_all(Lake(spark, tmp_path / name, BARE), str(source))
+        assert (done.damaged_count, done.backlog_rows, len(done.notices)) == (1, 0, 1)
+    assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
+    there = rows_of(spark, tmp_path / "there")
+    assert there == rows_of(spark, tmp_path / "here")
+    assert len(there["raw"]) == 1
+
+
+def test_no_row_is_passed_over_where_an_older_manifest_came_last(
+    recordings: Path, bucket: str
+) -> None:
+    folder, place = recordings / "r1", Place(bucket) / "r1"
+    upload_recording(folder, place)
+    recording = open_recordings(str(place))[0]
+    ranges = json.dumps([(recording.id, 0, len(recording.segments()))])
+    older = (folder / MANIFEST_NAME).read_bytes().splitlines(keepends=True)[0]
+    (place / MANIFEST_NAME).write(older)
+    options = read_options({"paths": json.dumps([str(place)]), "range": ranges})
+    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun") as caught:
+        list(segments(options))
+    assert "copy the recording once more" in str(caught.value.hint)
 
 
 def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) -> None:

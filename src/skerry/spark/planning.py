@@ -149,9 +149,13 @@ def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
     for name, first, stop in options.ranges:
         if name not in by_id:
             raise _missing(name, options.paths)
-        for segment in by_id[name].segments():
+        recording = by_id[name]
+        found = recording.segments()
+        if isinstance(recording.place, Place) and recording.line_count < stop:
+            raise _shorter(recording)
+        for segment in found:
             if first <= segment.line < stop:
-                yield by_id[name], segment
+                yield recording, segment
 
 
 def _missing(name: str, paths: Iterable[str]) -> PipelineError:
@@ -161,6 +165,15 @@ def _missing(name: str, paths: Iterable[str]) -> PipelineError:
         " rows"
     )
     error.hint = "bring it back, or make new tables of what is left, in another folder"
+    return error
+
+
+def _shorter(recording: Recording) -> PipelineError:
+    # Two who copied at once may have put the older manifest last: rows would be passed over.
+    error = PipelineError(
+        f"the manifest of {recording.place} has fewer lines than when this batch was begun"
+    )
+    error.hint = "copy the recording once more, and run again"
     return error
 
 

@@ -186,5 +186,5 @@ class _Presence:
             except RecordingError as error:
                 # One may follow what one may not write to; it is only sealed less often.
                 if not self._has_complained:
-                    log.warning("cannot tell the recorder", extra={"reason": str(error)})
+                    log.warning("cannot tell the recorder that somebody follows: %s", error)
                 self._has_complained = True

@@ -11,8 +11,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 
 import skerry
 from skerry.codec.envelope import Update
+from skerry.errors import RecordingError
 from skerry.runtime.recordings.followers import is_followed
 from skerry.runtime.recordings.reader import open_recordings
+from skerry.spark import stream
 from skerry.spark.options import ReadOptions, read_options
 from skerry.spark.planning import Recordings, Runs
 from skerry.spark.source import shape_of
@@ -123,6 +125,23 @@ def test_recorders_are_told_while_somebody_follows(tmp_path: Path, add: Any) -> 
     finally:
         reader.stop()
     assert not is_followed(folder)
+
+
+def test_it_is_said_once_why_a_recorder_cannot_be_told(
+    tmp_path: Path, add: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise RecordingError("the disk is full")
+
+    add("a", 1)
+    monkeypatch.setattr(stream, "touch_follower", refuse)
+    reader = reader_of(tmp_path, follower="me")
+    reader.latestOffset({}, ReadAllAvailable())
+    assert reader._presence is not None
+    reader._presence._touch()
+    reader.stop()
+    (record,) = caplog.records
+    assert record.getMessage().endswith("follows: the disk is full")
 
 
 def test_who_only_reads_what_is_there_does_not_follow(tmp_path: Path, add: Any) -> None:

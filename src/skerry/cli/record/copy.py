@@ -3,17 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from skerry.cli.output import current_output, json_option
-from skerry.cli.record.options import opened, row_progress, shown_size
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.record.options import found_folders, row_progress, shown_size
+from skerry.errors import SkerryError
+
+if TYPE_CHECKING:
+    from skerry.runtime.recordings.places import Place
 
 __all__ = ["copy"]
 
 
+class _Folder(click.Path):
+    """A folder of this computer."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if "://" in str(value):
+            self.fail(
+                f"{value} is elsewhere, and DIR is a folder of this computer; copy it from there"
+                " with the store's own tools, or with `skerry record cut`",
+                param,
+                ctx,
+            )
+        return super().convert(value, param, ctx)
+
+
 @click.command()
-@click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False))
+@click.argument("folder", metavar="DIR", type=_Folder(exists=True, file_okay=False))
 @click.argument("target", metavar="URI")
 @json_option
 def copy(*, folder: str, target: str, as_json: bool) -> None:
@@ -21,8 +41,8 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
 
     What is there already is not copied again, so it may be called as often as one likes, also while
     a recorder writes; `pipeline follow` brings in what has come. Segments go first and the manifest
-    last, so that whoever reads meanwhile finds all that it names. Of a folder of recordings each
-    goes to a folder of its own name.
+    after them, so that whoever reads meanwhile finds all that it names. Of a folder of recordings
+    each goes to a folder of its own name; one that fails does not keep the others from it.
 
     \b
     Examples:
@@ -30,25 +50,41 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
       skerry record copy recordings s3a://bucket/recordings
     """
     output = current_output()
-    recordings = opened(folder)
+    folders = found_folders(folder)
     from skerry.runtime.recordings.places import Place, place_of
-    from skerry.runtime.recordings.uploads import upload_recording
 
     place = place_of(target)
     if not isinstance(place, Place):
         raise click.UsageError(
-            f"{target} is a folder of this computer; name a place such as s3a://bucket/{target},"
-            " or copy the folder with any tool"
+            f"{target} is a folder of this computer; name a place such as"
+            f" s3a://bucket/{place.name or 'recordings'}, or copy the folder with any tool"
         )
-    is_one = len(recordings) == 1 and recordings[0].folder.samefile(folder)
-    for recording in recordings:
-        goal = place if is_one else place / recording.folder.name
-        with row_progress(output, f"copying {recording.folder.name}") as tell:
-            done = upload_recording(recording.folder, goal, on_progress=tell)
-        if as_json:
-            output.json_line({"folder": str(goal), **asdict(done)})
-        else:
-            output.line(
-                f"{goal}: {done.segments:,} segments and {shown_size(done.byte_count)} copied,"
-                f" {done.skipped:,} were there"
-            )
+    if len(folders) == 1 and folders[0].samefile(folder):
+        _copy(output, folders[0], place, as_json=as_json)
+        return
+    failed = 0
+    for each in folders:
+        try:
+            _copy(output, each, place / each.name, as_json=as_json)
+        except SkerryError as error:
+            failed += 1
+            output.error(str(error), error.hint)
+    if failed:
+        output.error(f"{failed} of {len(folders)} recordings were not copied")
+        click.get_current_context().exit(1)
+
+
+def _copy(output: Output, folder: Path, goal: Place, *, as_json: bool) -> None:
+    from skerry.runtime.recordings.uploads import upload_recording
+
+    with row_progress(output, f"copying {folder.name}") as tell:
+        done = upload_recording(folder, goal, on_progress=tell)
+    if as_json:
+        output.json_line({"folder": str(goal), **asdict(done)})
+        return
+    for text in done.warnings:
+        output.warning(f"{folder}: {text}")
+    output.line(
+        f"{goal}: {done.segments:,} segments and {shown_size(done.byte_count)} copied,"
+        f" {done.skipped:,} were there"
+    )

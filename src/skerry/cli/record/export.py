@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +59,13 @@ def export(
       skerry record export recordings/today - --types Vessel | head
       skerry record export recordings/today day.jsonl --from 2026-11-15T14:00:00Z
     """
+    # A path has lost one of the two slashes by now.
+    if re.match(r"[a-z][a-z0-9+]+:/", str(target), re.IGNORECASE):
+        raise click.BadParameter(
+            "an export is written to a disk; export to a file, and bring it elsewhere with the"
+            " store's own tools.",
+            param_hint="FILE",
+        )
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)

@@ -39,6 +39,8 @@ def info(*, folder: str, as_json: bool) -> None:
 
         with row_progress(output, f"reading {recording.place.name}") as tell:
             found = inspect_recording(recording, on_progress=tell)
+        if not recording.has_manifest:
+            output.warning(f"{recording.place} has no manifest, so nothing of it can be read")
         if as_json:
             output.json_line({"folder": str(recording.place), **_plain(found)})
         else:

@@ -27,6 +27,7 @@ __all__ = [
     "Age",
     "Instant",
     "Size",
+    "found_folders",
     "group_options",
     "node_wishes",
     "opened",
@@ -174,13 +175,26 @@ def node_wishes(
 
 def opened(*paths: str | Path) -> list[Recording]:
     """The recordings in these folders; RecordingError where there is none, or no pyarrow."""
-    try:
+    with _needing_packages():
         from skerry.runtime.recordings.reader import open_recordings
+    return [recording for path in paths for recording in open_recordings(path)]
+
+
+def found_folders(path: str) -> list[Path]:
+    """The folders of the recordings in one of this computer, which are not looked into yet."""
+    with _needing_packages():
+        from skerry.runtime.recordings.folders import find_recordings
+    return [Path(found) for found in find_recordings(Path(path)) if isinstance(found, Path)]
+
+
+@contextmanager
+def _needing_packages() -> Iterator[None]:
+    try:
+        yield
     except ImportError as error:
         missing = RecordingError(f"recordings need a package that is not installed: {error.name}")
         missing.hint = "install skerry[recording]"
         raise missing from error
-    return [recording for path in paths for recording in open_recordings(path)]
 
 
 def warn_of_absent(output: Output, recordings: list[Recording], types: tuple[str, ...]) -> None:

@@ -40,7 +40,7 @@ def _checked_folder(
     _context: click.Context, _option: click.Parameter, folder: Path | None
 ) -> Path | None:
     # A path has lost one of the two slashes by now.
-    if folder is not None and re.match(r"[a-z][a-z0-9+]+:/", str(folder)):
+    if folder is not None and re.match(r"[a-z][a-z0-9+]+:/", str(folder), re.IGNORECASE):
         raise click.BadParameter(
             "a recorder writes to a disk; record to a folder, and bring it elsewhere with"
             " `skerry record copy`."

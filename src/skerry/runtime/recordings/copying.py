@@ -28,6 +28,7 @@ from skerry.runtime.recordings.folders import (
     IDENTITY_NAME,
     is_recording,
     make_folder,
+    refuse_holder,
     sync_folder,
 )
 from skerry.runtime.recordings.places import Place, told
@@ -157,6 +158,7 @@ def _going_to(target: Place) -> Iterator[Path]:
     """A folder of this computer, which is copied to the target at the end."""
     with told("cannot make", target, RecordingError):
         _refuse_taken(target, "is a recording already" if _has_identity(target) else "")
+        refuse_holder(target, "new")
     with tempfile.TemporaryDirectory(prefix="skerry-record-") as folder:
         part = Path(folder, "part")
         yield part

@@ -40,6 +40,7 @@ __all__ = [
     "make_folder",
     "open_names",
     "read_identity",
+    "refuse_holder",
     "refuse_strange",
     "sealed_names",
     "segment_name",
@@ -84,7 +85,9 @@ def find_recordings(path: Path | Place) -> list[Path] | list[Place]:
     found = _found_at(path) if isinstance(path, Place) else _found_in(path)
     if found is None:
         error = RecordingError(f"there is no folder {path}")
-        error.hint = "make a recording with `skerry record --to DIR`"
+        is_here = isinstance(path, Path)
+        command = "make a recording with `skerry record --to DIR`"
+        error.hint = command if is_here else f"copy one there: `skerry record copy DIR {path}`"
         raise error
     if not found:
         error = RecordingError(f"{path} is no recording, and there is none in it")
@@ -110,6 +113,18 @@ def _found_at(place: Place) -> list[Place] | None:
         except FileNotFoundError:
             return None
         return [folder for folder in folders if (folder / IDENTITY_NAME).exists()]
+
+
+def refuse_holder(place: Place, name: str) -> None:
+    """RecordingError for a place that has recordings in it: one of its own would hide them.
+
+    `name` is what the new recording could be called among them.
+    """
+    found = _found_at(place)
+    if found and found != [place]:
+        error = RecordingError(f"{place} has recordings in it, as {found[0].name}")
+        error.hint = f"name a place of its own: {place / name}"
+        raise error
 
 
 def create_identity(folder: Path, *, space: str) -> Identity:

@@ -2,11 +2,13 @@
 
 A store has no locks and cannot add a line to a file, so there is nobody who does. Whoever copies
 the recording puts another file in the place of the old one; it is read from where the old one
-ended, as long as it begins like it.
+ended, as long as it begins like it. One with fewer lines is left aside: two who copy at once may
+put the older one last, and the next copy mends that.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from typing import Final
 
@@ -17,6 +19,8 @@ from skerry.runtime.recordings.manifest_lines import Lines
 from skerry.runtime.recordings.places import Place, Version, told
 
 __all__ = ["PlaceManifest"]
+
+log = logging.getLogger(__name__)
 
 _TRIES: Final = 5
 """A file that changes while it is read is read again; who copies does not do so all the time."""
@@ -34,6 +38,12 @@ class PlaceManifest(ManifestFacts):
         self._version: Version | None = None
         self._there: set[str] = set()
         """Segments whose files were seen, whole."""
+        self._has_complained = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether there was a file at the last look."""
+        return self._version is not None
 
     def refresh(self) -> None:
         with told("cannot read", self.path, RecordingError):
@@ -45,7 +55,10 @@ class PlaceManifest(ManifestFacts):
                 # Parts of two files make no manifest.
                 if self.path.version() == version:
                     lines.read_rest(rest)
-                    self._go_on_with(lines, self.path)
+                    if lines.count < self.line_count:
+                        self._complain()
+                    else:
+                        self._go_on_with(lines, self.path)
                     self._version = version
                     return
         error = RecordingError(f"{self.path} changes faster than it can be read")
@@ -62,6 +75,11 @@ class PlaceManifest(ManifestFacts):
         missing = [s for s in unseen if sizes.get(s.name, -1) < s.byte_count]
         self._there |= {s.name for s in unseen} - {s.name for s in missing}
         return missing
+
+    def _complain(self) -> None:
+        if not self._has_complained:
+            log.warning("%s has fewer lines than before; the next copy mends it", self.path)
+        self._has_complained = True
 
     def _sizes(self, names: Collection[str] | None) -> dict[str, int]:
         with told("cannot read", self._place, RecordingError):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from skerry.errors import SkerryError
+from skerry.errors import RecordingError, SkerryError
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
@@ -29,6 +29,10 @@ __all__ = ["Place", "Version", "file_system", "first_line", "is_elsewhere", "pla
 Version = tuple[int, str]
 """How many bytes a file has, and what is another when the file is."""
 
+_URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)(:/*)(.*)", re.IGNORECASE | re.DOTALL)
+_BUCKETS: Final = frozenset({"s3", "s3a", "gs", "gcs"})
+"""Schemes whose first part is a bucket."""
+_KNOWN: Final = _BUCKETS | {"hdfs", "viewfs", "abfs", "abfss"}
 _CREDENTIALS: Final = re.compile(
     r"ACCESS_DENIED|AccessDenied|Access ?Key|SIGNATURE|Signature|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN"
     r"|UNRECOGNIZED_CLIENT|HTTP status (?:401|403)|credential|[Pp]ermission denied"
@@ -41,6 +45,10 @@ _UNREACHABLE: Final = re.compile(
 )
 _NO_HDFS: Final = re.compile(r"libjvm|libhdfs|HdfsFileSystem|hdfsBuilder", re.IGNORECASE)
 _NO_KIND: Final = re.compile(r"Unrecognized filesystem type|without .* support|not compiled")
+
+_ANSWER_S: Final = 10.0
+"""How long a store may be silent before it is asked again."""
+_ATTEMPTS: Final = 5
 
 _CREDENTIALS_HINT: Final = (
     "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; the executors of a cluster"
@@ -142,19 +150,62 @@ class Place:
 
 
 def place_of(path: str | os.PathLike[str]) -> Path | Place:
-    """What somebody means by a path or a URI: a folder of this computer, or a place elsewhere."""
+    """What somebody means by a path or a URI: a folder of this computer, or a place elsewhere.
+
+    RecordingError for a URI that names neither.
+    """
     if isinstance(path, Path):
         return path
     text = os.fspath(path)
-    if is_elsewhere(text):
-        return Place(text.rstrip("/"))
-    return Path(text.removeprefix("file://").removeprefix("file:"))
+    found = _URI.fullmatch(text)
+    if found is None:
+        return Path(text)
+    scheme, rest = found[1].lower(), found[3]
+    if scheme == "file":
+        return _folder_of(text, len(found[2]) - 1, rest)
+    if scheme in _KNOWN and found[2] == ":/":
+        raise _unnamed(f"{text} is no URI", f"write two slashes: {scheme}://{rest}")
+    if "://" not in found[2]:
+        return Path(text)
+    # What stands after two slashes is a host or a bucket, which not every place has.
+    inside = f"{found[2][3:]}{rest}".rstrip("/")
+    _check_inside(text, scheme, inside)
+    return Place(f"{scheme}://{inside}")
 
 
 def is_elsewhere(path: str | os.PathLike[str]) -> bool:
     """Whether it is the URI of something that is not a file of this computer."""
-    text = os.fspath(path)
-    return "://" in text and not text.startswith("file:")
+    scheme, mark, _ = os.fspath(path).partition("://")
+    return bool(mark) and scheme.lower() != "file"
+
+
+def _folder_of(text: str, slashes: int, rest: str) -> Path:
+    if slashes == 2 and rest:
+        raise _unnamed(f"{text} names a host", f"write file:///{rest} for a folder of this one")
+    return Path(f"{'/' if slashes else ''}{rest}")
+
+
+def _check_inside(text: str, scheme: str, inside: str) -> None:
+    """RecordingError if there can be no such place."""
+    first, _, path = inside.partition("/")
+    if scheme in _BUCKETS and not first:
+        raise _unnamed(f"{text} names no bucket", f"write {scheme}://bucket/recordings")
+    if "?" in inside:
+        raise _unnamed(
+            f"{text} has settings behind its name",
+            "AWS_ENDPOINT_URL names the store, and AWS_REGION its region",
+        )
+    if path.startswith("/") or "//" in path:
+        plain = re.sub("/+", "/", path).strip("/")
+        raise _unnamed(
+            f"{text} has a part without a name", f"write one slash: {scheme}://{first}/{plain}"
+        )
+
+
+def _unnamed(what: str, hint: str) -> RecordingError:
+    error = RecordingError(what)
+    error.hint = hint
+    return error
 
 
 @lru_cache(maxsize=16)
@@ -165,8 +216,21 @@ def file_system(root: str) -> tuple[FileSystem, str]:
     """
     from pyarrow.fs import FileSystem
 
-    found: tuple[FileSystem, str] = FileSystem.from_uri(re.sub("^s3a://", "s3://", root) + "/")
-    return found
+    found: FileSystem
+    found, base = FileSystem.from_uri(re.sub("^s3a://", "s3://", root) + "/")
+    return _impatient(found) if found.type_name == "s3" else found, base
+
+
+def _impatient(files: FileSystem) -> FileSystem:
+    """The same, which tells after about a minute that a store does not answer."""
+    from pyarrow.fs import AwsStandardS3RetryStrategy
+
+    # What the URI and the environment said is only told to who copies it.
+    make, (options,) = files.__reduce__()
+    tries = {"retry_strategy": AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)}
+    times = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
+    made: FileSystem = make({**options, **times, **tries})
+    return made
 
 
 @contextmanager

@@ -89,6 +89,11 @@ class Recording:
         return isinstance(self.place, Path) and is_being_written(self.place)
 
     @property
+    def has_manifest(self) -> bool:
+        """Whether a place had one at the last look; in a folder one is made of what is there."""
+        return not isinstance(self._manifest, PlaceManifest) or self._manifest.is_there
+
+    @property
     def open_names(self) -> list[str]:
         """Files of segments that are being written, or that a crash left."""
         return open_names(self.place) if isinstance(self.place, Path) else []

@@ -72,6 +72,8 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
     """Check every byte of the sealed segments, and how far the open one can be read."""
     found = _Findings()
     segments = recording.segments()
+    if not recording.has_manifest:
+        found.fault("there is no manifest, so nothing of it can be read")
     for line in recording.unreadable_lines:
         found.fault(f"line {line + 1} of the manifest says nothing that can be understood")
     if count := recording.forgotten.unreadable:

@@ -145,7 +145,8 @@ def _processed(
     lake.write_plan(plan)
     lake.carry_out(plan)
     for notice in plan.notices:
-        _LOG.warning("notice", extra={"detail": notice})
+        # Whoever runs the job is told by its progress.
+        _LOG.info("notice", extra={"detail": notice})
     _LOG.info("batch done", extra={"batch": batch, "rows": plan.row_count})
     return plan
 

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.object_store import ObjectStore
 
 Run = Callable[..., Any]
@@ -37,6 +39,83 @@ def test_a_folder_of_this_computer_is_no_place_elsewhere(run: Run, recording: Pa
     done = run("record", "copy", recording, "there")
     assert done.code == 2
     assert "s3a://bucket/there" in done.err
+
+
+@pytest.mark.parametrize("target", ["/disk/there", "file:///disk/there", "file:/disk/there"])
+def test_a_folder_is_not_made_a_part_of_a_uri_as_it_is(
+    run: Run, recording: Path, target: str
+) -> None:
+    done = run("record", "copy", recording, target)
+    assert done.code == 2
+    assert "name a place such as s3a://bucket/there," in done.err
+
+
+def test_what_is_copied_lies_on_this_computer(run: Run) -> None:
+    done = run("record", "copy", "s3a://bucket/r", "s3a://bucket/other")
+    assert done.code == 2
+    assert "DIR is a folder of this computer" in done.err
+
+
+def test_a_uri_that_names_no_place_is_an_error_with_a_hint(run: Run, recording: Path) -> None:
+    for command in (("copy", recording, "s3a:/b/x"), ("info", "s3a:/b/x")):
+        done = run("record", *command)
+        assert done.code == 1
+        assert "hint:  write two slashes: s3a://b/x" in done.err
+
+
+def test_what_is_lost_is_told(run: Run, recording: Path, bucket: str) -> None:
+    (segment,) = recording.glob("*.arrow")
+    segment.write_bytes(segment.read_bytes()[:-9])
+    done = run("record", "copy", recording, f"{bucket}/r", "--json")
+    (warning,) = json.loads(done.out)["warnings"]
+    assert warning.startswith(f"{segment.name} has ")
+    done = run("record", "copy", recording, f"{bucket}/other")
+    assert (done.code, f"warning: {recording}: {warning}" in done.err) == (0, True)
+
+
+def test_one_that_fails_does_not_keep_the_others_from_it(
+    run: Run, made: Any, clean_place: Path, bucket: str
+) -> None:
+    for name in ("a", "b", "c"):
+        made(f"all/{name}", 2)
+    run("record", "copy", made("other", 2), f"{bucket}/all/a")
+    (clean_place / "all" / "b" / "recording.json").write_text("{}")
+    done = run("record", "copy", clean_place / "all", f"{bucket}/all")
+    assert done.code == 1
+    assert f"{bucket}/all/a has another recording" in done.err
+    assert "hint:  copy each recording to a place of its own" in done.err
+    assert "does not tell what recording this is" in done.err
+    assert "2 of 3 recordings were not copied" in done.err
+    assert done.out == f"{bucket}/all/c: 1 segments and {done.out.split(' and ')[1]}"
+
+
+def test_recordings_are_not_hidden_by_another_one(
+    run: Run, recording: Path, made: Any, bucket: str
+) -> None:
+    run("record", "copy", made("b", 2), f"{bucket}/all/b")
+    for command, name in (("copy", "rec"), ("cut", "new"), ("merge", "new")):
+        done = run("record", command, recording, f"{bucket}/all")
+        assert done.code == 1
+        assert f"{bucket}/all has recordings in it, as b" in done.err
+        assert f"hint:  name a place of its own: {bucket}/all/{name}" in done.err
+    done = run("record", "info", f"{bucket}/all", "--json")
+    assert [json.loads(line)["folder"] for line in lines(done)] == [f"{bucket}/all/b"]
+
+
+def test_a_place_without_a_manifest_is_not_sound(
+    run: Run, recording: Path, bucket: str, object_store: ObjectStore
+) -> None:
+    run("record", "copy", recording, f"{bucket}/r")
+    object_store.delete(f"{bucket}/r/manifest.jsonl")
+    done = run("record", "verify", f"{bucket}/r", "--strict")
+    assert done.code == 1
+    assert "fault: there is no manifest" in done.out
+    assert f"{bucket}/r has no manifest" in run("record", "info", f"{bucket}/r").err
+
+
+def test_where_nothing_is_yet_one_is_told_to_copy_it_there(run: Run, bucket: str) -> None:
+    done = run("record", "info", f"{bucket}/none")
+    assert f"hint:  copy one there: `skerry record copy DIR {bucket}/none`" in done.err
 
 
 def test_what_is_copied_is_told_checked_and_exported_from_there(

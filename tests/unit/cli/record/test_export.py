@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcap.reader import make_reader
 
 Run = Callable[..., Any]
@@ -57,3 +58,10 @@ def test_a_folder_is_no_file_to_export_to(run: Run, recording: Path, clean_place
     done = run("record", "export", recording, clean_place / "nothing" / "a.jsonl")
     assert done.code == 1
     assert "hint:" in done.err
+
+
+@pytest.mark.parametrize("target", ["s3a://bucket/day.jsonl", "S3://bucket/day.mcap"])
+def test_an_export_is_written_to_a_disk(run: Run, recording: Path, target: str) -> None:
+    done = run("record", "export", recording, target)
+    assert done.code == 2
+    assert "an export is written to a disk" in done.err

@@ -102,14 +102,21 @@ def test_a_manifest_that_was_shortened_is_read_anew(place: Place, folder: Path) 
     assert manifest.forgotten.segments == {"age": 1}
 
 
-def test_an_older_manifest_is_refused(place: Place, lines: list[bytes]) -> None:
+def test_an_older_manifest_is_left_aside(
+    place: Place, lines: list[bytes], caplog: pytest.LogCaptureFixture
+) -> None:
     manifest = PlaceManifest(place)
+    put(place, b"".join(lines[:3]))
+    manifest.refresh()
+    for older in (lines[0], b"".join(lines[:2])):
+        put(place, older)
+        manifest.refresh()
+        assert (manifest.line_count, len(manifest.segments)) == (3, 3)
+    (record,) = caplog.records
+    assert "fewer lines than before; the next copy mends it" in record.getMessage()
     put(place, b"".join(lines))
     manifest.refresh()
-    put(place, lines[0])
-    with pytest.raises(RecordingError, match="became shorter"):
-        manifest.refresh()
-    assert manifest.line_count == 4
+    assert [segment.line for segment in manifest.segments.values()] == [0, 1, 2, 3]
 
 
 def test_a_manifest_that_changes_while_it_is_read_is_read_again(
@@ -147,13 +154,14 @@ def test_a_manifest_that_never_rests_is_an_error(
     assert len(looks) == 2 * place_manifest._TRIES
 
 
-def test_a_manifest_that_is_gone_has_no_lines(place: Place, lines: list[bytes]) -> None:
+def test_what_a_manifest_said_that_is_gone_stays_known(place: Place, lines: list[bytes]) -> None:
     manifest = PlaceManifest(place)
     put(place, lines[0])
     manifest.refresh()
+    assert manifest.is_there
     (place / MANIFEST_NAME).files.delete_file((place / MANIFEST_NAME).path)
-    with pytest.raises(RecordingError, match="became shorter"):
-        manifest.refresh()
+    manifest.refresh()
+    assert (manifest.line_count, manifest.is_there) == (1, False)
 
 
 @pytest.mark.parametrize("asked_max", [0, 16])

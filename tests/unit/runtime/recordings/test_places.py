@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ from skerry.runtime.recordings.places import (
 from tests.object_store import ObjectStore, refusing_port
 
 
-@pytest.mark.parametrize("text", ["/a/b", "a/b", "file:///a/b", "file:/a/b", "a:b"])
+@pytest.mark.parametrize(
+    "text", ["/a/b", "a/b", "file:///a/b", "file:/a/b", "FILE:///a", "a:b", "s3:b"]
+)
 def test_what_is_here_is_a_path(text: str) -> None:
     assert isinstance(place_of(text), Path)
     assert not is_elsewhere(text)
@@ -38,6 +41,38 @@ def test_what_is_elsewhere_is_a_place(text: str) -> None:
     assert str(place / "x") == f"{text.rstrip('/')}/x"
     assert (place.name, (place / "x").name) == ("r", "x")
     assert pickle.loads(pickle.dumps(place)) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("S3A://b/r", "s3a://b/r"), ("s3://b//", "s3://b"), ("hdfs:///", "hdfs://")],
+)
+def test_a_place_has_one_name(text: str, meant: str) -> None:
+    assert is_elsewhere(text)
+    assert str(place_of(text)) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "hint"),
+    [
+        ("s3a:/b/x", "is no URI", "two slashes: s3a://b/x"),
+        ("s3a://", "names no bucket", "s3a://bucket/"),
+        ("s3:///x", "names no bucket", "s3://bucket/"),
+        ("s3a://b//x", "a part without a name", "one slash: s3a://b/x"),
+        ("s3a://b/x//y", "a part without a name", "one slash: s3a://b/x/y"),
+        ("s3://b/x?endpoint_override=h", "settings behind its name", "AWS_ENDPOINT_URL"),
+        ("file://tmp/x", "names a host", "file:///tmp/x"),
+    ],
+)
+def test_a_uri_that_names_no_place_is_said(text: str, reason: str, hint: str) -> None:
+    with pytest.raises(RecordingError, match=f"^{re.escape(text)} .*{reason}") as caught:
+        place_of(text)
+    assert hint in str(caught.value.hint)
+
+
+def test_a_store_is_not_waited_for_long(bucket: str) -> None:
+    _, (options,) = Place(bucket).files.__reduce__()
+    assert options["connect_timeout"] == options["request_timeout"] == 10
 
 
 def test_both_names_of_a_store_mean_the_same(bucket: str) -> None:
