@@ -23,6 +23,8 @@ __all__ = ["Stop", "stop_on_signals"]
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 _WORDS: Final = "stopping; once more to interrupt\n"
 _LAST_WORDS: Final = "error: interrupted while waiting for something that does not answer\n"
+_HEARD: Final = 0
+"""No signal has this number."""
 _FAILED: Final = 1
 """What a command ends with that was interrupted."""
 _PATIENCE_S: Final = 0.5
@@ -51,18 +53,20 @@ def stop_on_signals() -> Iterator[Stop]:
     stop = Stop()
 
     def request(_number: int, _frame: FrameType | None) -> None:
-        watchdog.heard_count += 1
+        watchdog.note_heard()
         stop.request()
         if not watchdog.is_answered:
             _say(_WORDS)
 
     watchdog = _Watchdog()
-    before = {number: signal.signal(number, request) for number in _SIGNALS}
     try:
-        yield stop
+        before = {number: signal.signal(number, request) for number in _SIGNALS}
+        try:
+            yield stop
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         watchdog.close()
 
 
@@ -70,8 +74,6 @@ class _Watchdog:
     """Answers signals in the place of a command that is deaf, and ends it at the second one."""
 
     def __init__(self) -> None:
-        self.heard_count = 0
-        """How often a handler was called."""
         self.is_answered = False
         """Whether the first signal was answered here."""
         self._ours, self._theirs = socket.socketpair()
@@ -80,6 +82,13 @@ class _Watchdog:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="signals", daemon=True)
         self._thread.start()
+
+    def note_heard(self) -> None:
+        """A handler was called, for all signals that came before."""
+        # Said where the signals are, so that the order is known: of equal ones that come while
+        # nobody hears them, the handler is called for one.
+        with suppress(OSError):
+            self._theirs.send(bytes([_HEARD]))
 
     def close(self) -> None:
         """The command has ended by itself."""
@@ -92,14 +101,34 @@ class _Watchdog:
     def _listen(self) -> None:
         count = 0
         while numbers := self._ours.recv(64):
-            count += sum(number in _SIGNALS for number in numbers)
-            if self._is_over.wait(_PATIENCE_S) or self.heard_count >= count:
+            numbers += self._rest()
+            if self._is_over.is_set():
                 continue
-            if count > 1:
+            _, mark, unheard = numbers.rpartition(bytes([_HEARD]))
+            if mark:
+                # Whatever comes next is not the first.
+                count = max(count, 1)
+            came_count = sum(number in _SIGNALS for number in unheard)
+            count += came_count
+            if came_count and count > 1:
                 _say(_LAST_WORDS)
                 os._exit(_FAILED)
-            self.is_answered = True
-            _say(_WORDS)
+            if came_count:
+                self.is_answered = True
+                _say(_WORDS)
+
+    def _rest(self) -> bytes:
+        """What comes until nothing does for a while: the last signal may still be heard."""
+        rest = b""
+        while not self._is_over.wait(_PATIENCE_S):
+            try:
+                more = self._ours.recv(64, socket.MSG_DONTWAIT)
+            except BlockingIOError:
+                break
+            if not more:
+                break
+            rest += more
+        return rest
 
 
 def _say(words: str) -> None:

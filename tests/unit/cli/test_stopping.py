@@ -127,3 +127,32 @@ def test_command_that_is_inside_a_library_is_answered_for_and_ended_by_the_secon
             assert job.stderr.read() == words
         finally:
             job.kill()
+
+
+BUSY = """
+import ctypes, os, signal, threading, time
+from skerry.cli.stopping import stop_on_signals
+library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+library.pthread_mutex_init(mutex, None)
+library.pthread_mutex_lock(mutex)
+def send():
+    time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGTERM)
+    os.kill(os.getpid(), signal.SIGTERM)
+    library.pthread_mutex_unlock(mutex)
+with stop_on_signals() as stop:
+    threading.Thread(target=send).start()
+    library.pthread_mutex_lock(mutex)
+    while not stop.is_requested:
+        pass
+    time.sleep(1.5)
+print("ended", flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_equal_signals_that_a_library_kept_back_ask_for_an_orderly_end() -> None:
+    line = [sys.executable, "-c", BUSY]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, "ended\n")
+    assert done.stderr == "stopping; once more to interrupt\n"
