@@ -94,13 +94,14 @@ def test_background_job_of_a_shell_ends_on_sigint_although_it_was_ignored() -> N
 
 
 DEAF = """
-import ctypes
+import ctypes, threading
 from skerry.cli.stopping import stop_on_signals
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
 library.pthread_mutex_init(mutex, None)
 library.pthread_mutex_lock(mutex)
 with stop_on_signals():
-    print("ready", flush=True)
+    # Said when the main thread is inside the library.
+    threading.Timer(0.5, lambda: print("ready", flush=True)).start()
     library.pthread_mutex_lock(mutex)
 """
 
