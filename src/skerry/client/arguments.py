@@ -36,7 +36,8 @@ def check_group(name: str) -> str:
     """The name of a type, or a pattern of subjects, as it is asked for."""
     if name.startswith("/"):
         return check_pattern(check_text(name, "a pattern"))
-    if not name.isidentifier() or len(name.encode()) > NAME_BYTES_MAX:
+    # Whatever a description may name a type.
+    if not (name and name.isprintable()) or len(name.encode()) > NAME_BYTES_MAX:
         hint = "a type has a name such as Vessel, and a pattern of subjects begins with /"
         raise _fault(f"{name!r:.80} is no name of a type", hint)
     return name

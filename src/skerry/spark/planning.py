@@ -27,6 +27,7 @@ __all__ = [
     "definitions",
     "dropped",
     "pack",
+    "require_lines",
     "runs",
     "segments",
 ]
@@ -151,8 +152,7 @@ def segments(options: ReadOptions) -> Iterator[tuple[Recording, Segment]]:
             raise _missing(name, options.paths)
         recording = by_id[name]
         found = recording.segments()
-        if isinstance(recording.place, Place) and recording.line_count < stop:
-            raise _shorter(recording)
+        require_lines(recording, stop)
         for segment in found:
             if first <= segment.line < stop:
                 yield recording, segment
@@ -168,13 +168,17 @@ def _missing(name: str, paths: Iterable[str]) -> PipelineError:
     return error
 
 
-def _shorter(recording: Recording) -> PipelineError:
-    # Two who copied at once may have put the older manifest last: rows would be passed over.
-    error = PipelineError(
-        f"the manifest of {recording.place} has fewer lines than when this batch was begun"
-    )
-    error.hint = "copy the recording once more, and run again"
-    return error
+def require_lines(recording: Recording, stop: int) -> None:
+    """PipelineError if the manifest of a place, as it was last read, does not go so far.
+
+    Two who copied at once may have put the older one last: rows would be passed over.
+    """
+    if isinstance(recording.place, Place) and recording.line_count < stop:
+        error = PipelineError(
+            f"the manifest of {recording.place} has fewer lines than when this batch was begun"
+        )
+        error.hint = "copy the recording once more, and run again"
+        raise error
 
 
 def dropped(options: ReadOptions) -> Iterator[str]:

@@ -29,7 +29,7 @@ from skerry.recording.index import Segment
 from skerry.runtime.recordings.followers import forget_follower, touch_follower
 from skerry.runtime.recordings.reader import Recording
 from skerry.spark.options import ReadOptions
-from skerry.spark.planning import Recordings, Runs, pack, runs
+from skerry.spark.planning import Recordings, Runs, pack, require_lines, runs
 from skerry.spark.reading import Shape, read_runs
 
 __all__ = ["Offset", "StreamReader", "next_offset"]
@@ -114,6 +114,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for recording, segment in self._recordings.sealed()
             if start.get(recording.id, 0) <= segment.line < end.get(recording.id, 0)
         ]
+        for recording in self._recordings.all():
+            require_lines(recording, end.get(recording.id, 0))
         tasks = pack(runs(found, self._shape.wanted), self._options.partition_bytes)
         return [Runs(task) for task in tasks]
 

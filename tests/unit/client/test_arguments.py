@@ -23,7 +23,7 @@ HALF = "\ud800"
     [
         (lambda: check_group(HALF), "is no name of a type"),
         (lambda: check_group(""), "'' is no name of a type"),
-        (lambda: check_group("a b"), "'a b' is no name of a type"),
+        (lambda: check_group("a\tb"), r"'a\\tb' is no name of a type"),
         (lambda: check_group("x" * 11_000_000), "'xxx.* is no name of a type"),
         (lambda: check_group(f"/{HALF}"), "a pattern cannot be written as UTF-8"),
         (lambda: check_group("/a/.../b"), "something follows after ..."),
@@ -46,6 +46,7 @@ def test_faults_are_said_with_a_hint(call: Callable[[], object], text: str) -> N
 
 def test_what_can_be_given_is_given_back() -> None:
     assert check_group("Vessel") == "Vessel"
+    assert check_group("ns::Foo") == "ns::Foo"
     assert check_group("/a/…") == "/a/..."
     assert check_text("\udcff", "a name", 1) == "\udcff"
     assert check_condition("lat > 1", iter(["lat", "mmsi"])) == ["lat", "mmsi"]

@@ -11,14 +11,17 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxFiles, Rea
 
 import skerry
 from skerry.codec.envelope import Update
-from skerry.errors import RecordingError
+from skerry.errors import PipelineError, RecordingError
 from skerry.runtime.recordings.followers import is_followed
+from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
+from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark import stream
 from skerry.spark.options import ReadOptions, read_options
 from skerry.spark.planning import Recordings, Runs
 from skerry.spark.source import shape_of
 from skerry.spark.stream import StreamReader, next_offset
+from tests.object_store import ObjectStore
 
 A: Any = skerry.define_types("struct A { 1: [key] uint8 id; }").A
 
@@ -160,3 +163,19 @@ def test_a_commit_deletes_nothing(tmp_path: Path, add: Any) -> None:
     reader.commit(reader.latestOffset({}, ReadAllAvailable()))
     (recording,) = open_recordings(tmp_path / "all")
     assert recording.segments()[0].path.exists()
+
+
+def test_rows_are_not_passed_over_where_an_older_manifest_was_put_last(
+    tmp_path: Path, add: Any, bucket: str, object_store: ObjectStore
+) -> None:
+    add("a", 100)
+    place = f"{bucket}/a"
+    upload_recording(tmp_path / "all" / "a", Place(place))
+    older = object_store.get(f"{place}/manifest.jsonl")
+    add("a", 200)
+    upload_recording(tmp_path / "all" / "a", Place(place))
+    end = reader_of(tmp_path, path=place).latestOffset({}, ReadAllAvailable())
+    assert times(reader_of(tmp_path, path=place), {}, end) == [100, 200]
+    object_store.put(f"{place}/manifest.jsonl", older)
+    with pytest.raises(PipelineError, match="fewer lines than when this batch was begun"):
+        reader_of(tmp_path, path=place).partitions({}, end)

@@ -145,12 +145,12 @@ def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
     from skerry.spark.extras import require_spark
 
     require_spark()
-    from skerry.runtime.recordings.places import is_elsewhere
+    from skerry.runtime.recordings.places import Place, place_of
     from skerry.spark.few import FEW_BYTES, FEW_ROWS
     from skerry.spark.jobs.stream import backlog
     from skerry.spark.store import Store
 
-    if is_elsewhere(tables):
+    if isinstance(place_of(tables), Place):
         # To list all files that are elsewhere takes longer than it can gain.
         return False
     if recordings and backlog(recordings, {}) > FEW_ROWS:

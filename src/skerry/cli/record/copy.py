@@ -22,14 +22,16 @@ class _Folder(click.Path):
     """A folder of this computer."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        if "://" in str(value):
+        from skerry.runtime.recordings.places import Place, place_of
+
+        if isinstance(place_of(value), Place):
             self.fail(
                 f"{value} is elsewhere, and DIR is a folder of this computer; copy it from there"
                 " with the store's own tools, or with `skerry record cut`",
                 param,
                 ctx,
             )
-        return super().convert(value, param, ctx)
+        return super().convert(str(place_of(value)), param, ctx)
 
 
 @click.command()
@@ -51,6 +53,7 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     """
     output = current_output()
     folders = found_folders(folder)
+    from skerry.runtime.recordings.folders import refuse_recording
     from skerry.runtime.recordings.places import Place, place_of
 
     place = place_of(target)
@@ -62,6 +65,7 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     if len(folders) == 1 and folders[0].samefile(folder):
         _copy(output, folders[0], place, as_json=as_json)
         return
+    refuse_recording(place)
     failed = 0
     for each in folders:
         try:

@@ -62,8 +62,8 @@ def export(
     # A path has lost one of the two slashes by now.
     if re.match(r"[a-z][a-z0-9+]+:/", str(target), re.IGNORECASE):
         raise click.BadParameter(
-            "an export is written to a disk; export to a file, and bring it elsewhere with the"
-            " store's own tools.",
+            "an export is written to a file of this computer; name it by its path, and bring it"
+            " elsewhere with the store's own tools.",
             param_hint="FILE",
         )
     output = current_output()

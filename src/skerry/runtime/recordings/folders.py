@@ -41,6 +41,7 @@ __all__ = [
     "open_names",
     "read_identity",
     "refuse_holder",
+    "refuse_recording",
     "refuse_strange",
     "sealed_names",
     "segment_name",
@@ -124,6 +125,14 @@ def refuse_holder(place: Place, name: str) -> None:
     if found and found != [place]:
         error = RecordingError(f"{place} has recordings in it, as {found[0].name}")
         error.hint = f"name a place of its own: {place / name}"
+        raise error
+
+
+def refuse_recording(place: Place) -> None:
+    """RecordingError for a place that is a recording: those in it would not be found."""
+    if _found_at(place) == [place]:
+        error = RecordingError(f"{place} is a recording itself, which would hide those in it")
+        error.hint = "name another place for the recordings"
         raise error
 
 

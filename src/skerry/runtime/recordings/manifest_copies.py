@@ -48,19 +48,17 @@ def following(theirs: bytes, ours: bytes) -> bytes:
     if theirs.startswith(ours):
         return theirs
     before, now = lines_of(theirs), lines_of(ours)
-    if before.head != now.head and _is_numbered_alike(before, now):
-        return ours if now.count >= before.count else theirs
+    if before.head != now.head and now.count >= before.count and _goes_on(before, now):
+        return ours
     added = (*_new_lines(before, now, ours), *_lines_of_forgotten(before, now))
     return theirs + b"".join(added)
 
 
-def _is_numbered_alike(before: Lines, now: Lines) -> bool:
+def _goes_on(before: Lines, now: Lines) -> bool:
+    """Whether all that is known has the same number, and what is new a higher one."""
     old, new = _numbers(before), _numbers(now)
-    names = {number: name for name, number in new.items()}
-    return all(
-        new.get(name, number) == number and names.get(number, name) == name
-        for name, number in old.items()
-    )
+    is_alike = all(new.get(name, number) == number for name, number in old.items())
+    return is_alike and all(name in old or new[name] >= before.count for name in new)
 
 
 def _numbers(lines: Lines) -> dict[str, int]:
@@ -70,6 +68,8 @@ def _numbers(lines: Lines) -> dict[str, int]:
 def _new_lines(before: Lines, now: Lines, ours: bytes) -> Iterator[bytes]:
     """What ours says and theirs do not; the lines get the numbers that follow there."""
     there = set(before.segments)
+    came_back: set[str] = set()
+    """Dropped before they are sealed; without that, ours was only read before they were dropped."""
     unreadable = set(now.unreadable)
     stops = [*now.offsets, now.offset][1:]
     for number, start, stop in zip(now.numbers, now.offsets, stops, strict=True):
@@ -79,11 +79,16 @@ def _new_lines(before: Lines, now: Lines, ours: bytes) -> Iterator[bytes]:
         event.pop("line", None)
         if "sealed" in event:
             name = event["sealed"]["name"]
-            if name in there or _is_over(name, number, before, now):
+            is_back = name in came_back and name in now.segments
+            is_over = (
+                not is_back if name in before.dropped else number <= before.forgotten.last_line
+            )
+            if name in there or is_over:
                 continue
             there.add(name)
         elif "dropped" in event:
             name = event["dropped"]["name"]
+            came_back.add(name)
             if name not in there or name in now.segments:
                 continue
             there.remove(name)
@@ -102,13 +107,6 @@ def _lines_of_forgotten(before: Lines, now: Lines) -> Iterator[bytes]:
         # One with a higher number came after ours was read.
         if int(number) <= now.forgotten.numbers.get(start, -1):
             yield _line({"dropped": {"name": name, "reason": reason}})
-
-
-def _is_over(name: str, number: int, before: Lines, now: Lines) -> bool:
-    """Whether a segment that theirs do not have is none that came since."""
-    if name in before.dropped:
-        return name not in now.segments
-    return number <= before.forgotten.last_line
 
 
 def _line(event: dict[str, Any]) -> bytes:

@@ -24,7 +24,7 @@ from skerry.errors import RecordingError, SkerryError
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-__all__ = ["Place", "Version", "file_system", "first_line", "is_elsewhere", "place_of", "told"]
+__all__ = ["Place", "Version", "file_system", "first_line", "place_of", "told"]
 
 Version = tuple[int, str]
 """How many bytes a file has, and what is another when the file is."""
@@ -164,19 +164,15 @@ def place_of(path: str | os.PathLike[str]) -> Path | Place:
     if scheme == "file":
         return _folder_of(text, len(found[2]) - 1, rest)
     if scheme in _KNOWN and found[2] == ":/":
-        raise _unnamed(f"{text} is no URI", f"write two slashes: {scheme}://{rest}")
+        # Elsewhere than in a bucket, one slash is the root of a host that is not named.
+        whole = f"{scheme}://{'' if scheme in _BUCKETS else '/'}{rest}"
+        raise _unnamed(f"{text} is no URI", f"write {whole}")
     if "://" not in found[2]:
         return Path(text)
     # What stands after two slashes is a host or a bucket, which not every place has.
     inside = f"{found[2][3:]}{rest}".rstrip("/")
     _check_inside(text, scheme, inside)
     return Place(f"{scheme}://{inside}")
-
-
-def is_elsewhere(path: str | os.PathLike[str]) -> bool:
-    """Whether it is the URI of something that is not a file of this computer."""
-    scheme, mark, _ = os.fspath(path).partition("://")
-    return bool(mark) and scheme.lower() != "file"
 
 
 def _folder_of(text: str, slashes: int, rest: str) -> Path:
@@ -191,9 +187,11 @@ def _check_inside(text: str, scheme: str, inside: str) -> None:
     if scheme in _BUCKETS and not first:
         raise _unnamed(f"{text} names no bucket", f"write {scheme}://bucket/recordings")
     if "?" in inside:
+        is_s3 = scheme in ("s3", "s3a")
+        names = "AWS_ENDPOINT_URL names the store, and AWS_REGION its region"
         raise _unnamed(
             f"{text} has settings behind its name",
-            "AWS_ENDPOINT_URL names the store, and AWS_REGION its region",
+            names if is_s3 else "leave them out; a store is told them by its own variables",
         )
     if path.startswith("/") or "//" in path:
         plain = re.sub("/+", "/", path).strip("/")

@@ -137,7 +137,6 @@ class _Upload:
             if file is None:
                 if not is_last and self._is_dropped(segment):
                     return False
-                self._warn(f"{segment.name} is gone; zeros were copied in its place")
                 file = BytesIO()
             with file:
                 self._copy(segment, file)
@@ -163,10 +162,9 @@ class _Upload:
             for start in range(copied, size, _PIECE_BYTES):
                 stream.write(bytes(min(_PIECE_BYTES, size - start)))
         self._copied.append(copied)
-        if 0 < copied < size:
-            self._warn(
-                f"{segment.name} has {copied} bytes, and not {size}; zeros were copied for the rest"
-            )
+        if copied < size:
+            what = f"has {copied} bytes, and not {size}" if copied else "is gone, or empty"
+            self._warn(f"{segment.name} {what}; zeros were copied in place of what is missing")
         elif file.read(1):
             self._warn(f"{segment.name} has more than its {size} bytes; the rest was left out")
 

@@ -35,6 +35,22 @@ def test_each_recording_of_a_folder_goes_to_a_folder_of_its_name(
     assert [row["folder"] for row in rows] == [f"{bucket}/all/a", f"{bucket}/all/b"]
 
 
+def test_recordings_are_not_copied_into_a_recording(
+    run: Run, made: Any, clean_place: Path, bucket: str, recording: Path
+) -> None:
+    made("all/a", 2)
+    made("all/b", 3)
+    assert run("record", "copy", recording, f"{bucket}/r").code == 0
+    done = run("record", "copy", clean_place / "all", f"{bucket}/r")
+    assert done.code == 1
+    assert "is a recording itself, which would hide those in it" in done.err
+
+
+def test_the_folder_may_be_named_by_a_uri(run: Run, recording: Path, bucket: str) -> None:
+    done = run("record", "copy", f"file://{recording.absolute()}", f"{bucket}/r")
+    assert done.code == 0, done.err
+
+
 def test_a_folder_of_this_computer_is_no_place_elsewhere(run: Run, recording: Path) -> None:
     done = run("record", "copy", recording, "there")
     assert done.code == 2
@@ -60,7 +76,7 @@ def test_a_uri_that_names_no_place_is_an_error_with_a_hint(run: Run, recording: 
     for command in (("copy", recording, "s3a:/b/x"), ("info", "s3a:/b/x")):
         done = run("record", *command)
         assert done.code == 1
-        assert "hint:  write two slashes: s3a://b/x" in done.err
+        assert "hint:  write s3a://b/x" in done.err
 
 
 def test_what_is_lost_is_told(run: Run, recording: Path, bucket: str) -> None:

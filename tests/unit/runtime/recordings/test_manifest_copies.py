@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from skerry.codec.envelope import Update
+from skerry.recording.index import Segment
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
 from skerry.runtime.recordings.manifest_copies import following, lines_of, sealed_line, whole_lines
 from skerry.runtime.recordings.reader import Recording
@@ -119,3 +122,116 @@ def test_a_segment_that_came_back_is_there_again(folder: Path, lines: list[bytes
     gone = drop(folder) + renamed(lines[2], 8)
     assert names_in(following(theirs, gone))[: len(others)] == others
     assert first not in names_in(following(theirs, gone))
+
+
+def stray(name: str) -> bytes:
+    """The line of a segment."""
+    return sealed_line(
+        Segment(
+            folder="",
+            name=name,
+            line=-1,
+            rows=1,
+            byte_count=10,
+            time_min_ns=1,
+            time_max_ns=2,
+            types={"T": 1},
+            fingerprints={},
+            batches=(),
+        )
+    )
+
+
+def dropped(name: str) -> bytes:
+    return json.dumps({"dropped": {"name": name, "reason": "age"}}).encode() + b"\n"
+
+
+def test_an_older_copy_that_ends_last_brings_nothing_back() -> None:
+    one, two = "aaaaaaaa-0000000000.arrow", "bbbbbbbb-0000000000.arrow"
+    older = stray(one) + stray(two)
+    newer = stray(one) + dropped(one) + stray(two)
+    place = following(following(stray(one), newer), older)
+    assert names_in(place) == [two]
+    assert lines_of(place).dropped == {one: "age"}
+
+
+class Copies:
+    """A folder, whose strays get lines late, and copies of it that end in any order."""
+
+    def __init__(self, rng: Random) -> None:
+        self.rng = rng
+        self.lines: list[bytes] = []
+        self.strays: list[str] = []
+        self.live: list[str] = []
+        self.count = 0
+        self.under_way: list[bytes] = []
+        self.place = b""
+        self.read_to = 0
+        self.seen: list[str] = []
+
+    def step(self) -> None:
+        self.rng.choice(
+            (
+                self.seal,
+                self.seal,
+                self.bring,
+                self.adopt,
+                self.drop,
+                self.look,
+                self.end,
+                self.read,
+            )
+        )()
+
+    def seal(self) -> None:
+        self.lines.append(stray(self.named("aaaaaaaa")))
+
+    def bring(self) -> None:
+        self.strays.append(self.named("bbbbbbbb"))
+
+    def named(self, start: str) -> str:
+        self.count += 1
+        self.live.append(f"{start}-{self.count:010d}.arrow")
+        return self.live[-1]
+
+    def adopt(self) -> None:
+        self.lines += map(stray, self.strays)
+        self.strays.clear()
+
+    def drop(self) -> None:
+        with_line = [name for name in self.live if name not in self.strays]
+        if with_line:
+            self.live.remove(with_line[0])
+            self.lines.append(dropped(with_line[0]))
+
+    def look(self) -> None:
+        self.under_way.append(b"".join((*self.lines, *map(stray, self.strays))))
+
+    def end(self) -> None:
+        if self.under_way:
+            index = self.rng.randrange(len(self.under_way))
+            self.place = following(self.place, self.under_way.pop(index))
+
+    def read(self) -> None:
+        """As who follows does, who remembers the number of a line."""
+        for segment in lines_of(self.place).segments.values():
+            if segment.line >= self.read_to:
+                self.seen.append(segment.name)
+                self.read_to = segment.line + 1
+
+
+@pytest.mark.parametrize("first_seed", range(0, 400, 100))
+def test_who_follows_copies_that_end_in_any_order_sees_all_of_it_once(first_seed: int) -> None:
+    for seed in range(first_seed, first_seed + 100):
+        copies = Copies(Random(seed))
+        for _ in range(60):
+            copies.step()
+        while copies.under_way:
+            copies.end()
+        copies.adopt()
+        copies.look()
+        copies.end()
+        copies.read()
+        assert len(set(copies.seen)) == len(copies.seen), seed
+        assert set(copies.live) <= set(copies.seen), seed
+        assert set(names_in(copies.place)) == set(copies.live), seed

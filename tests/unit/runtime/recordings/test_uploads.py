@@ -183,6 +183,13 @@ def test_what_is_lost_of_a_segment_is_a_gap_in_the_copy_too(
     assert again == Uploaded(segments=0, byte_count=0, skipped=3)
 
 
+def test_an_empty_file_is_warned_of(recording: Recording, place: Place) -> None:
+    segment = recording.segments()[1]
+    segment.path.write_bytes(b"")
+    (warning,) = upload_recording(recording.folder, place).warnings
+    assert warning.startswith(f"{segment.name} is gone, or empty; zeros were copied")
+
+
 def test_a_file_that_cannot_be_read_is_no_failure_of_the_store(
     recording: Recording, place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
