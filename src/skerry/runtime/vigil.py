@@ -64,13 +64,14 @@ class Vigil:
 
     def _look(self) -> None:
         self._timer = None
+        if self._sockets:
+            # First: whatever may go wrong with one, the others are looked at again.
+            self._set_timer()
         for transport, raw in list(self._sockets.items()):
             if not transport.is_closing() and is_gone(raw, self._silence_s_max):
-                host, port = transport.get_extra_info("peername")[:2]
-                log.warning("the computer of a client is gone", extra={"host": host, "port": port})
+                peer = transport.get_extra_info("peername")
+                log.warning("the computer of a client is gone", extra={"peer": str(peer)})
                 transport.abort()
-        if self._sockets:
-            self._set_timer()
 
 
 def is_gone(raw: Any, silence_s_max: float) -> bool:

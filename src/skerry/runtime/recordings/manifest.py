@@ -8,7 +8,6 @@ file, with the rest of them, takes the place of the old one.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,7 +19,7 @@ from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_to_plain
 from skerry.runtime.recordings.folders import sync_folder
 from skerry.runtime.recordings.manifest_facts import MANIFEST_NAME, ManifestFacts
-from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair
+from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair, line_of
 from skerry.runtime.recordings.manifest_shortening import plan_shortening, write_shortened
 
 __all__ = ["MANIFEST_NAME", "Forgotten", "Manifest", "Repair"]
@@ -126,7 +125,7 @@ class Manifest(ManifestFacts):
 
     def _add(self, event: dict[str, Any], *, sync: bool) -> None:
         assert self._file is not None, "the manifest is not locked"
-        line = json.dumps(event, separators=(",", ":")).encode() + b"\n"
+        line = line_of(event)
         handle = self._file.fileno()
         try:
             rest = memoryview(line)

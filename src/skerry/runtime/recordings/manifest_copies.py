@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_to_plain
-from skerry.runtime.recordings.manifest_lines import Lines, Repair
+from skerry.runtime.recordings.manifest_lines import Lines, Repair, line_of
 
 __all__ = ["following", "lines_of", "sealed_line", "whole_lines"]
 
@@ -34,7 +34,7 @@ def lines_of(manifest: bytes) -> Lines:
 
 def sealed_line(segment: Segment) -> bytes:
     """The line that tells of a segment."""
-    return _line({"sealed": segment_to_plain(segment)})
+    return line_of({"sealed": segment_to_plain(segment)})
 
 
 def following(theirs: bytes, ours: bytes) -> bytes:
@@ -94,7 +94,7 @@ def _new_lines(before: Lines, now: Lines, ours: bytes) -> Iterator[bytes]:
             there.remove(name)
         elif "repaired" not in event or Repair(**event["repaired"]) in before.repairs:
             continue
-        yield _line(event)
+        yield line_of(event)
 
 
 def _lines_of_forgotten(before: Lines, now: Lines) -> Iterator[bytes]:
@@ -106,8 +106,4 @@ def _lines_of_forgotten(before: Lines, now: Lines) -> Iterator[bytes]:
             continue
         # One with a higher number came after ours was read.
         if int(number) <= now.forgotten.numbers.get(start, -1):
-            yield _line({"dropped": {"name": name, "reason": reason}})
-
-
-def _line(event: dict[str, Any]) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
+            yield line_of({"dropped": {"name": name, "reason": reason}})

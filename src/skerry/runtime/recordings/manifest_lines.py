@@ -21,7 +21,7 @@ from skerry.limits import RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_from_plain
 
-__all__ = ["Forgotten", "Lines", "Repair"]
+__all__ = ["Forgotten", "Lines", "Repair", "line_of"]
 
 _HEAD_BYTES: Final = 256
 """Enough to tell the first lines of two files apart: one that tells what is forgotten begins with
@@ -216,6 +216,11 @@ def _brief(segment: Segment) -> Segment:
 
 def _id_of(status: os.stat_result) -> tuple[int, int]:
     return status.st_dev, status.st_ino
+
+
+def line_of(event: Mapping[str, object]) -> bytes:
+    """How an event is written."""
+    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
 
 
 def _rest_of_line(file: IO[bytes], line: bytes) -> bytes:

@@ -5,7 +5,6 @@ The lines that stay are copied as they are, with their numbers: who follows reme
 
 from __future__ import annotations
 
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Final
 
-from skerry.runtime.recordings.manifest_lines import Forgotten, Lines
+from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, line_of
 
 __all__ = ["Shortening", "plan_shortening", "write_shortened"]
 
@@ -36,7 +35,7 @@ class Shortening:
     @property
     def first_line(self) -> bytes:
         """The line that tells of it."""
-        return _line({"shortened": asdict(self.forgotten)})
+        return line_of({"shortened": asdict(self.forgotten)})
 
     def apply(self, lines: Lines, file: IO[bytes], offsets: Iterable[tuple[int, int]]) -> None:
         """Let lines be those of the shorter file, in which each begins at its offset."""
@@ -90,7 +89,7 @@ def write_shortened(
             line = _numbered(os.pread(old.fileno(), stop - start, start), number)
         elif number == lines.count - 1:
             # The next line has the next number, whatever the last one was about.
-            line = _line({"line": number})
+            line = line_of({"line": number})
         else:
             continue
         found.append((number, offset))
@@ -133,7 +132,3 @@ def _highest(before: Forgotten, names: Iterable[str]) -> dict[str, int]:
         if start and number.isdecimal():
             numbers[start] = max(numbers.get(start, 0), int(number))
     return numbers
-
-
-def _line(event: dict[str, object]) -> bytes:
-    return json.dumps(event, separators=(",", ":")).encode() + b"\n"
