@@ -19,6 +19,7 @@ __all__ = [
     "CONFLATE_BYTES",
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
+    "DEFINITION_COUNT_MAX",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
     "DISTRIBUTOR_MEMO_BYTES_MAX",
@@ -66,6 +67,7 @@ __all__ = [
     "PERMISSION_RULE_COUNT_MAX",
     "PIPELINE_CLOCK_COUNT_MAX",
     "PROBLEM_COUNT_MAX",
+    "READING_COUNT_MAX",
     "RECORDER_OBJECT_COUNT_MAX",
     "RECORDER_QUEUE_BYTES_MAX",
     "RECORDER_SUBJECT_COUNT_MAX",
@@ -99,7 +101,6 @@ __all__ = [
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
     "SEND_SUBJECT_COUNT_MAX",
-    "SET_ASIDE_BYTES_MAX",
     "SHELF_HOLE_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
@@ -129,6 +130,8 @@ __all__ = [
     "TURN_PIECE_BYTES",
     "TYPE_COUNT_MAX",
     "TYPE_DEPTH_MAX",
+    "UNKNOWN_SCAN_COUNT_MAX",
+    "UNUSABLE_TYPE_BYTES_MAX",
     "VECTOR_COUNT_MAX",
     "WEBSOCKET_HEAD_BYTES_MAX",
     "WEBSOCKET_WAITING_COUNT_MAX",
@@ -264,6 +267,18 @@ CONFIG_TABLE_COUNT_MAX: Final = 10_000
 TYPE_COUNT_MAX: Final = 10_000
 """Types one registry knows, each with a class and tables. The largest systems have hundreds."""
 
+DEFINITION_COUNT_MAX: Final = 64
+"""Definitions of one type that a node serves together. Each new one is compared with all of them;
+programs of more versions than this do not run at one time."""
+
+READING_COUNT_MAX: Final = 256
+"""Ways to give objects of one type to clients with other definitions, kept until they are needed
+again. One for each version of a program that is connected."""
+
+UNKNOWN_SCAN_COUNT_MAX: Final = 2_000
+"""Objects with undescribed tags that are examined in one go when a definition of these tags comes:
+some milliseconds."""
+
 CONFLICT_COUNT_MAX: Final = 1000
 """Refused definitions kept to be shown."""
 
@@ -343,9 +358,9 @@ SELECT_SLICE_COUNT: Final = 2_000
 """Cached objects that are examined for a client before others have their turn, whether they are in
 a new view or selected by a pattern: some milliseconds."""
 
-SET_ASIDE_BYTES_MAX: Final = 1024 * 1024
-"""Descriptions that a client sent of types it may do nothing with, which are kept in case they are
-parts of others. All types of a large program are described in less."""
+UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
+"""Descriptions of a client up to which types are kept that it may not use, since they may be parts
+of others. All types of a large program are described in less."""
 
 SWEEP_SLICE_COUNT: Final = 500
 """Objects of a type that is cleared which are removed before others have their turn: some

@@ -13,6 +13,7 @@ from skerry.client.requests import Requests
 from skerry.client.states import Refusal, TypeConflict
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
+from skerry.protocol.access.header import ABSENT, Header
 from skerry.protocol.machine import Event
 from skerry.schema.model import StructType
 
@@ -58,9 +59,10 @@ class Answers:
         self._requests = requests
 
     def take(
-        self, connection: ClientConnection, name: str, message: Any, now_s: float
+        self, connection: ClientConnection, header: Header, message: Any, now_s: float
     ) -> list[Event]:
-        """A message of one of the types in `SERVICES`; gives what the program is to be told."""
+        """A message of one of the types in `SERVICES`; gives events for the program."""
+        name = header.type_name
         if name == "DotsEcho":
             self._echo(message, now_s)
         elif name == "DotsCacheInfo":
@@ -74,7 +76,7 @@ class Answers:
         elif name == "SkerryRefusal":
             return [self._refusal(message)]
         else:
-            return self._description(connection, message)
+            return self._description(connection, header, message)
         return []
 
     def _echo(self, message: Any, now_s: float) -> None:
@@ -107,13 +109,19 @@ class Answers:
             self._interests.refused(message.groupName, message.subscriptionId, str(refusal))
         return refusal
 
-    def _description(self, connection: ClientConnection, message: Any) -> list[Event]:
-        conflict_count = len(self._types.conflicts)
-        found, is_new = self._types.learn_description(message)
-        connection.note_described(found.name)
+    def _description(
+        self, connection: ClientConnection, header: Header, message: Any
+    ) -> list[Event]:
+        known = self._types.conflicts
+        # A description with a sender is one that a client sent to the node, which passed it on.
+        is_forwarded = header.sender != ABSENT
+        found, is_new = self._types.learn_description(message, is_forwarded=is_forwarded)
+        if not is_forwarded:
+            connection.note_received(found)
         if is_new and isinstance(found, StructType):
             self._interests.type_known(found)
         return [
             TypeConflict(name=conflict.known.name, difference=conflict.difference())
-            for conflict in self._types.conflicts[conflict_count:]
+            for conflict in self._types.conflicts
+            if conflict not in known
         ]

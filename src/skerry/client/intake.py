@@ -204,6 +204,12 @@ class Route:
         self._views = value
         self._changed()
 
+    def redefined(self) -> None:
+        """The type has a further definition, by which its objects may be kept from now on."""
+        if self.store is None and self.shape.is_cached:
+            self.store = Store(self.shape)
+        self._changed()
+
     def _changed(self) -> None:
         if self.telling is not None:
             self.telling.end()

@@ -252,9 +252,9 @@ class Interests:
         if interest.number is not None:
             self._ask_condition(interest, connection, now_s)
             return
-        type_ = self._types.registry.get(interest.group)
-        if type_ is not None:
-            connection.describe(type_, now_s)
+        own = self._types.registry.get(interest.group)
+        if own is not None:
+            connection.describe(own, now_s)
         interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
         connection.join(interest.group, now_s, is_conflated=interest.is_conflated)
         if self._leaving and interest.is_cached:
@@ -299,7 +299,10 @@ class Interests:
                 self._complete(interest, now_s)
 
     def type_known(self, type_: StructType) -> None:
-        """A type is known now that was not."""
+        """A type is known now, or has a further definition."""
+        for route in (*self._intake.routes.values(), *self._intake.conditions.values()):
+            if route.shape.name == type_.name:
+                route.redefined()
         interest = self._groups.get(type_.name)
         if interest is None and self._intake.pattern_count == 0:
             return
@@ -347,7 +350,7 @@ class Interests:
         if len(interest.targets) == 1:
             self._count_selected(interest.group, 1)
         if is_first:
-            for name in list(self._types.registry):
+            for name in list(self._types.by_name):
                 self.route_of(name)
 
     def _unselect(self, handle: PatternHandle | None) -> None:
@@ -374,7 +377,7 @@ class Interests:
     ) -> None:
         assert interest.route is not None
         assert interest.number is not None
-        type_ = self._types.registry[interest.group]
+        type_ = self._types.by_name[interest.group]
         assert isinstance(type_, StructType)
         needs_ours = uses_like(interest.filter)
         if connection.has_filters and (

@@ -1,76 +1,105 @@
-"""The types a space knows: those of its program, and those that the node described."""
+"""The types a space knows: those of its program, and those that the node described.
+
+The program's own classes come first: where the node serves another definition of a type, objects
+are still given as the program defines them. A type that the program does not define is used as the
+node describes it, and follows when the node serves a further definition.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any, cast
 
 from skerry.client.arguments import check_class
 from skerry.client.events import Shape
 from skerry.client.sending import SendPlan
-from skerry.errors import LocalProtocolError, SchemaMismatchError
+from skerry.errors import LocalProtocolError
+from skerry.limits import CONFLICT_COUNT_MAX
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 from skerry.schema.registry import Conflict, Registry
+from skerry.schema.union import obstacle, unite_deep
 
 __all__ = ["KnownTypes"]
 
 
 class KnownTypes:
-    """Types by name with the classes of their objects. The program's own classes come first."""
+    """Types by name with the classes of their objects."""
 
     def __init__(self) -> None:
         self.registry = Registry()
+        """The types of the program, and the internal ones."""
         for type_ in internal_types().values():
             self.registry.add(type_, origin="skerry")
+        self._described: dict[str, NamedType] = {}
+        """As the node described them last."""
+        own = cast("dict[str, NamedType]", self.registry)
+        self.by_name: Mapping[str, NamedType] = ChainMap(own, self._described)
+        """All types, as they are used here."""
+        self._conflicts: dict[str, Conflict] = {}
         self._classes: dict[str, Any] = {}
         self._shapes: dict[type[Struct], Shape] = {}
+        self._described_shapes: dict[str, Shape] = {}
         self._send_plans: dict[type[Struct], SendPlan] = {}
 
     def classes(self) -> dict[str, Any]:
         """The classes of all types but the internal ones, by name."""
         return {
             name: self.class_named(name)
-            for name in sorted(self.registry)
+            for name in sorted(self.by_name)
             if name not in internal_types()
         }
 
     def class_named(self, name: str) -> Any | None:
         """The class of a type, if it is known."""
         found = self._classes.get(name)
-        if found is None and name in self.registry:
-            found = self._classes[name] = class_of(self.registry[name])
+        if found is None and name in self.by_name:
+            found = class_of(self.by_name[name])
         return found
 
     def learn(self, cls: Any) -> None:
-        """Use this class for objects of its type; SchemaMismatchError if that is another one."""
+        """Use this class for objects of its type.
+
+        SchemaMismatchError if the program uses a class with another definition already.
+        """
         self.registry.add(check_class(cls).descriptor, origin="this program")
         self._classes.setdefault(cls.descriptor.name, cls)
 
-    def learn_description(self, message: Any) -> tuple[NamedType, bool]:
-        """The type that the node describes, and whether it is new here.
+    def learn_description(
+        self, message: Any, *, is_forwarded: bool = False
+    ) -> tuple[NamedType, bool]:
+        """The type that is described, and whether it is new or another one than before.
 
-        Where this program knows another definition, its own stays in use and the conflict is kept
-        to be shown: the node may well send objects that both can read.
+        A description that another client sent, and the node forwarded, is only taken for a type
+        that is not known yet: the node describes what it serves itself.
         """
-        found = from_description(message, self.registry)
-        is_new = found.name not in self.registry
-        try:
-            self.registry.add(found, origin="the node")
-        except SchemaMismatchError:
-            return self.registry[found.name], False
-        return found, is_new
+        parts = ChainMap(self._described, cast("dict[str, NamedType]", self.registry))
+        found = from_description(message, parts)
+        before = self._described.get(found.name)
+        if found == before or (is_forwarded and found.name in self.by_name):
+            return found, False
+        self._described[found.name] = found
+        if found.name in self.registry:
+            self._compare(self.registry[found.name], found)
+            return found, False
+        shape = self._described_shapes.get(found.name)
+        if shape is not None and isinstance(found, StructType):
+            cls = class_of(found)
+            shape.become(cls, codec_of(cls).plan, found.flags.cached)
+        return found, True
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Definitions that differ from those in use."""
-        return self.registry.conflicts
+        """Definitions of the node that are incompatible with those of the program."""
+        return tuple(self._conflicts.values())
 
     def has_conflict(self, name: str) -> bool:
-        """Whether the node knows another definition of a type."""
-        return any(conflict.known.name == name for conflict in self.registry.conflicts)
+        """Whether the node serves an incompatible definition of a type."""
+        return name in self._conflicts
 
     def shape(self, cls: type[Struct]) -> Shape:
         """How objects of a class are received."""
@@ -82,11 +111,18 @@ class KnownTypes:
         return found
 
     def main_shape(self, name: str) -> Shape | None:
-        """How objects of a type are received for which nobody named a class."""
-        if not isinstance(self.registry.get(name), StructType):
+        """How objects of a type are received for which the program named no class."""
+        type_ = self.by_name.get(name)
+        if not isinstance(type_, StructType):
             return None
         cls: Any = self.class_named(name)
-        return self.shape(cls)
+        if name in self.registry:
+            return self.shape(cls)
+        found = self._described_shapes.get(name)
+        if found is None:
+            found = Shape(cls, codec_of(cls).plan, type_.flags.cached)
+            self._described_shapes[name] = found
+        return found
 
     def send_plan(self, cls: type[Struct]) -> SendPlan:
         """How objects of a class are published; LocalProtocolError for those that cannot be."""
@@ -100,3 +136,16 @@ class KnownTypes:
             found = SendPlan(codec_of(cls), cls.descriptor.flags.cached)
             self._send_plans[cls] = found
         return found
+
+    def _compare(self, own: NamedType, found: NamedType) -> None:
+        """Note whether the definition that the node serves is compatible with the program's."""
+        if isinstance(own, StructType) and isinstance(found, StructType):
+            is_compatible = isinstance(unite_deep(own, found), StructType)
+        else:
+            is_compatible = obstacle(own, found) is None
+        if is_compatible:
+            self._conflicts.pop(own.name, None)
+        elif own.name in self._conflicts or len(self._conflicts) < CONFLICT_COUNT_MAX:
+            self._conflicts[own.name] = Conflict(
+                known=own, known_from="this program", offered=found, offered_from="the node"
+            )

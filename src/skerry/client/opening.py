@@ -16,7 +16,7 @@ from skerry.runtime.places import default_socket
 from skerry.runtime.plain_streams import PlainStream, StreamUser
 from skerry.runtime.sockets import tune
 from skerry.runtime.tls import TlsFiles, client_context
-from skerry.schema.registry import Registry
+from skerry.schema.model import NamedType
 
 if TYPE_CHECKING:
     from skerry.runtime.websocket_client import WebSocketStream
@@ -67,10 +67,10 @@ class Opener:
             # So that a file that is missing is found out here, and not when the stream is.
             client_context(self._files)
 
-    def wire(self, registry: Registry) -> Wire:
+    def wire(self, types: Mapping[str, NamedType]) -> Wire:
         """The framing of a new stream."""
         if self.place.kind == "websocket":
-            return JsonWire(registry)
+            return JsonWire(types)
         return OldWire() if self.place.version == 1 else Wire()
 
     async def open(self, user: StreamUser) -> None:

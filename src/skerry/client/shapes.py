@@ -26,14 +26,18 @@ class Shape:
     """A type as a space uses it: its class, and what works on its bytes."""
 
     def __init__(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
+        self.name: str = plan.name
+        self.is_bytes: bool = plan.name == BYTES_NAME
+        self.become(cls, plan, is_cached)
+
+    def become(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
+        """Use another class: the node serves a further definition of the type."""
         codec = codec_of(cls)
         self.cls: Any = cls
         self.decode: Any = codec.decode
         self.layout: Layout = codec.layout
         self.plan: StructPlan = plan
-        self.name: str = plan.name
         self.is_cached: bool = is_cached
-        self.is_bytes: bool = plan.name == BYTES_NAME
 
     def bytes_of(self, payload: bytes) -> bytes:
         """The content of an encoded SkerryBytes, for events, which do not know of it."""

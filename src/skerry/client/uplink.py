@@ -6,7 +6,7 @@ what it claims, its types, and the flushes that wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any, Final
 
@@ -54,7 +54,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.schema.model import NamedType
-from skerry.schema.registry import Registry
 
 __all__ = ["Uplink"]
 
@@ -79,7 +78,7 @@ class Uplink(Outbox):
         self,
         *,
         node: Address,
-        wire: Callable[[Registry], Wire],
+        wire: Callable[[Mapping[str, NamedType]], Wire],
         rng: Random,
         config: SpaceConfig | None = None,
         wall_offset_ns: int = 0,
@@ -102,7 +101,7 @@ class Uplink(Outbox):
         self._failure: str | None = None
         self._node = node
         self._new_wire = wire
-        sample = wire(self.types.registry)
+        sample = wire(self.types.by_name)
         self._wire = None if type(sample) is Wire else sample
         """Makes frames; none for the usual one, which has a shorter way."""
         self.buffer.is_short = self._wire is None
@@ -157,7 +156,7 @@ class Uplink(Outbox):
         self._opened_ns = now_ns
         self._liveness.opened(now_ns)
         self._connection = ClientConnection(
-            self._new_wire(self.types.registry),
+            self._new_wire(self.types.by_name),
             name=self.config.name,
             cnonce=f"{self._rng.getrandbits(64):016x}",
             secret=self.config.secret,
@@ -338,12 +337,12 @@ class Uplink(Outbox):
         route = self.interests.route_of(name)
         if route is None and name not in SERVICES:
             # A host may send what it never described; that is its business, not our end.
-            self._unknown_count += name not in self.types.registry
+            self._unknown_count += name not in self.types.by_name
             return
         try:
             if name in SERVICES:
                 message = decode_message(header, payload)
-                self._events += self._answers.take(connection, name, message, now_s)
+                self._events += self._answers.take(connection, header, message, now_s)
             if route is not None and header.subscription_id < 0 and name not in DIRECT:
                 self.intake.deliver(route, header, payload)
         except (CodecError, SchemaError) as error:

@@ -2,6 +2,9 @@
 
 A node needs little of what passes through it: is it well formed, what is its key, how does it
 change what is cached. So it cuts a payload into pieces, one a field, and moves the pieces.
+
+A payload may hold tags that the plan does not have, at the top or inside a struct. Their bytes are
+kept when objects are cut and merged; `normalize` and `project` leave them out.
 """
 
 from __future__ import annotations
@@ -44,6 +47,7 @@ from skerry.codec.plans import (
     refuse_bytes,
     refuse_size,
 )
+from skerry.errors import DecodeError, EncodeError
 from skerry.limits import (
     PAYLOAD_BYTES_MAX,
     STRUCT_COUNT_MAX,
@@ -58,6 +62,7 @@ __all__ = [
     "merge",
     "merge_pieces",
     "normalize",
+    "project",
     "split",
     "split_again",
     "split_whole",
@@ -70,7 +75,11 @@ class Pieces:
     def __init__(self, data: bytes) -> None:
         self.data: bytes = data
         self.present: int = 0
-        """Property set of what is there, unknown tags left out."""
+        """Property set of what is there, unknown tags included."""
+        self.unknown: i64 = 0
+        """Of these, the tags that the plan does not have, and those with such tags inside."""
+        self.at_bit: i64 = 0
+        """While the object is checked: the field that is looked at."""
         self.is_canonical: bool = True
         """Whether an encoder of this type would have written the same bytes."""
         self.stop: int = 0
@@ -114,6 +123,7 @@ def split_again(
         refuse_bytes(plan, None, f"{int(end - start)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
     pieces.data = data
     pieces.struct_count = 0
+    pieces.unknown = 0
     # What the lists still have of the former object is out of sight: nothing looks at a place
     # whose field is not present.
     stop, exact = _check_struct(plan, data, start, end, pieces, True, has_places)
@@ -146,12 +156,57 @@ def normalize(plan: StructPlan, data: bytes) -> bytes:
     pieces = split_whole(plan, data)
     if pieces.is_canonical:
         return data
-    return _join(plan, pieces, pieces, 0, -1)
+    pieces.unknown = 0
+    return _join(plan, pieces, pieces, 0, plan.mask)
 
 
 def cut(plan: StructPlan, pieces: Pieces, mask: i64) -> bytes:
     """The object with no other fields than those of the mask."""
     return _join(plan, pieces, pieces, 0, mask)
+
+
+def project(plan: StructPlan, data: bytes, mask: i64) -> tuple[bytes, int]:
+    """An object of another definition as a program with this plan reads it, and its property set.
+
+    Fields outside the mask, fields that the plan does not have, and values that do not read as
+    the plan says are left out.
+    """
+    end: i64 = len(data)
+    scratch = Pieces(data)
+    found: list[bytes | None] = [None] * len(plan.fields)
+    present: i64 = 0
+    count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    while count > 0:
+        count -= 1
+        tag, pos = read_tag(plan, data, pos, end)
+        field = plan.by_tag[tag] if 0 <= tag < TAG_COUNT else None
+        if field is not None and field.bit & mask:
+            value = _readable(plan, field, data, pos, end, scratch)
+            if value is not None:
+                found[field.index] = value
+                present |= field.bit
+        pos = skip(plan, data, pos, end)
+    parts: list[bytes] = []
+    for field in plan.fields:
+        value = found[field.index]
+        if value is not None:
+            parts.append(field.head)
+            parts.append(value)
+    return head(0xA0, len(parts) >> 1) + b"".join(parts), present
+
+
+def _readable(
+    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64, scratch: Pieces
+) -> bytes | None:
+    """A value in the one form, or None if it does not read as the field says."""
+    try:
+        after, is_exact = _check_value(plan, field, field.value, data, pos, end, scratch)
+        if is_exact:
+            return data[pos:after]
+        value, _ = decode_value(plan, field, data, int(pos))
+        return encode_value(plan, field, value)
+    except (DecodeError, EncodeError):
+        return None
 
 
 def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:
@@ -176,6 +231,9 @@ def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> 
         if (source.present >> int(field.tag)) & (mask >> field.tag) & 1:
             parts.append(field.head)
             parts.append(_exact_value(plan, field, source))
+    extra: i64 = ((new.unknown & named) | (old.unknown & ~named)) & mask & ~plan.mask
+    if extra:
+        _append_unknown(parts, old, new, named, extra)
     joined = head(0xA0, len(parts) >> 1) + b"".join(parts)
     # An update can make more of an object than it was, and a wider number form can, too.
     if len(joined) > PAYLOAD_BYTES_MAX:
@@ -183,10 +241,19 @@ def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> 
     return joined
 
 
+def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, extra: i64) -> None:
+    """The values of tags that the plan does not have, as they are, behind all others."""
+    for tag in range(TAG_COUNT):
+        if (extra >> tag) & 1:
+            source = new if (named >> tag) & 1 else old
+            parts.append(head(0x00, tag))
+            parts.append(source.data[source.starts[tag] : source.stops[tag]])
+
+
 def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> bytes:
     tag: int = field.tag
     start = pieces.starts[tag]
-    if pieces.is_canonical:
+    if pieces.is_canonical or pieces.unknown & field.bit:
         return pieces.data[start : pieces.stops[tag]]
     value, _ = decode_value(plan, field, pieces.data, start)
     return encode_value(plan, field, value)
@@ -256,7 +323,10 @@ def _check_struct(
     is_whole: bool,
     has_places: bool,
 ) -> tuple[i64, bool]:
-    """Where a struct ends and whether it is in its exact form; notes the pieces of the whole."""
+    """Where a struct ends and whether it is in its exact form; notes the pieces of the whole.
+
+    Unknown tags, and what is inside a struct, are noted also without places.
+    """
     pieces.struct_count += 1
     if pieces.struct_count > STRUCT_COUNT_MAX:
         refuse_bytes(plan, None, f"over {STRUCT_COUNT_MAX} structs, which is the limit", start)
@@ -277,7 +347,17 @@ def _check_struct(
         field = by_tag[tag] if tag < TAG_COUNT else None
         if field is None:
             exact = False
+            value_at = pos
             pos = skip(plan, data, pos, end)
+            if not is_whole:
+                pieces.unknown |= pieces.at_bit
+            elif 0 < tag < TAG_COUNT:
+                if (seen >> tag) & 1:
+                    refuse_bytes(plan, None, f"tag {int(tag)} comes twice", value_at)
+                seen |= i64(1) << tag
+                pieces.unknown |= i64(1) << tag
+                pieces.starts[tag] = value_at
+                pieces.stops[tag] = pos
             continue
         if seen & field.bit:
             refuse_bytes(plan, field, f"tag {int(tag)} comes twice", pos)
@@ -302,6 +382,8 @@ def _check_struct(
             # Its head tells its length above 0x60, and is one byte more.
             pos += data[pos] - 0x5F
         else:
+            if is_whole:
+                pieces.at_bit = field.bit
             pos, exact_value = _check_value(plan, field, field.value, data, pos, end, pieces)
             exact = exact and exact_value
         if has_places:

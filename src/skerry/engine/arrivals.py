@@ -122,8 +122,8 @@ class Arrivals:
         name = header.type_name
         try:
             topic = self._types.topic(name)
-            if topic is None and name in client.set_aside:
-                # Nobody who may has said what it is.
+            if topic is None and name in client.connection.received:
+                # The client described it, and may do nothing with it.
                 self._node.refuse(client, _verb(header), f"{name}: not permitted", now_ns)
                 return
             if topic is None:
@@ -136,6 +136,14 @@ class Arrivals:
                 return
             if self._services.serve(client, topic, header, payload, now_ns):
                 return
+            doubtful = client.lane.doubtful_types
+            if doubtful is not None and name in doubtful:
+                conflict = self._services.definition_refusal(client, name, now_ns)
+                if conflict is not None:
+                    self._node.refuse(client, _verb(header), conflict, now_ns)
+                    return
+                topic = self._types.topic(name)
+                assert topic is not None
             self._node.take(client, topic, header, payload, now_ns)
         except LimitExceeded as error:
             self._node.refuse(client, _verb(header), f"{name}: {error}", now_ns)

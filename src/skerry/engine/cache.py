@@ -93,6 +93,23 @@ class Shelf:
         """Who goes through them just now: until all are done, no place changes."""
         self.own_keys: set[bytes] = set()
         """Of the objects that are not under their default subject, which are few."""
+        self.unknown: i64 = 0
+        """Tags that some objects had and the type did not when they came."""
+        self.has_unknown_inside: bool = False
+        """Whether some objects had such tags inside a struct."""
+
+    def note_unknown(self, plan: StructPlan, pieces: Pieces) -> None:
+        """An object is kept that has tags which its type does not have."""
+        if not self.objects:
+            self.unknown = 0
+            self.has_unknown_inside = False
+        self.unknown |= pieces.unknown & ~plan.mask
+        if pieces.unknown & plan.mask:
+            self.has_unknown_inside = True
+
+    def may_have_unknown(self) -> bool:
+        """Whether some objects may have tags that their type does not have."""
+        return self.has_unknown_inside or self.unknown != 0
 
     def add(self, key: bytes, entry: Entry) -> None:
         """One more object."""
@@ -183,6 +200,11 @@ class Cache:
         if shelf is None:
             shelf = self._shelves[type_name] = Shelf(type_name)
         return shelf
+
+    def forget_shelf(self, type_name: str) -> None:
+        """A type is no longer in use; it has no objects."""
+        shelf = self._shelves.pop(type_name, None)
+        assert shelf is None or not shelf.objects
 
     def put(
         self,
@@ -275,14 +297,6 @@ class Cache:
         self._mention(entry.created_from, 1)
         self._mention(entry.modified_from, 1)
         self._change_share(entry.created_from, 1, len(entry.payload))
-
-    def rewrite(self, entry: Entry, payload: bytes, present: int) -> None:
-        """Give an object other bytes that mean the same."""
-        change = len(payload) - len(entry.payload)
-        self.payload_bytes += change
-        self._change_share(entry.created_from, 0, change)
-        entry.payload = payload
-        entry.present = present
 
     def mentions(self, client: int) -> bool:
         """Whether any object was made or last changed by a client."""

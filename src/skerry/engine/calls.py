@@ -65,13 +65,13 @@ class Desk:
     """By number, the next first."""
 
 
-def request_message(call: Call, now_ns: int) -> Struct:
-    """What a handler is asked."""
+def request_message(call: Call, data: bytes, now_ns: int) -> Struct:
+    """The message that gives a handler a request; `data` is its object as the handler reads it."""
     request: Struct = internal_class("SkerryRequest")(
         number=call.number,
         typeName=call.topic.name,
         handler=call.handler,
-        object=call.data,
+        object=data,
         timeout=max(call.due_ns - now_ns, 0) / 1e9,
         client=call.asker.client_id,
     )

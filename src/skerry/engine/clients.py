@@ -10,16 +10,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from skerry.codec.pieces import project
 from skerry.engine.admission import Household, Origin, Rights
 from skerry.engine.lane import Lane
 from skerry.engine.meter import ClientLimits, Meter
+from skerry.engine.readings import Reading, reading
 from skerry.engine.slots import Late, Slots
-from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX
+from skerry.engine.topics import Topic
+from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX, READING_COUNT_MAX
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
-from skerry.schema.model import NamedType
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.model import StructType
+from skerry.schema.union import obstacle, unite
 
 __all__ = ["Client", "Countdown", "Later", "Task", "do_at_once"]
 
@@ -79,13 +84,9 @@ class Client:
         """Groups of them of which it is told later what is there: it may not know the objects."""
         self.interest_count = 0
         """How often it joined or left anything."""
-        self.type_count = 0
-        """Types that it described."""
-        self.set_aside: dict[str, tuple[Header, bytes]] = {}
-        """Descriptions of types that it may do nothing with: nobody else is told of them."""
-        self.offered: dict[str, NamedType] = {}
-        """Its own definitions, if it speaks plain DOTS: it is told what these have in common with
-        those in use."""
+        self.described: dict[str, int] = {}
+        """Types that it described, with the size of each description."""
+        self.described_bytes = 0
         self.received_count = 0
         self.received_bytes = 0
         self.refused_count = 0
@@ -101,6 +102,57 @@ class Client:
     def name(self) -> str:
         """What it calls itself; the beginning, where that is longer than any that is let in."""
         return self.connection.name[:CLIENT_NAME_CHAR_COUNT_MAX]
+
+    def note_described(self, type_name: str, size: int) -> None:
+        """The client described a type, for the first time or again."""
+        self.described_bytes += size - self.described.get(type_name, 0)
+        self.described[type_name] = size
+
+    def reading(self, topic: Topic) -> Reading | None:
+        """How the client is given objects of a topic; None where it gets them as they are."""
+        own = self.connection.definition(topic.name)
+        if own is None or own is topic.type:
+            return None
+        can_skip = bool(self.lane.has_subjects)
+        at = (fingerprint(own), can_skip)
+        if at not in topic.readings:
+            if len(topic.readings) >= READING_COUNT_MAX:
+                topic.readings.clear()
+            topic.readings[at] = reading(own, topic.type, can_skip=can_skip)
+        found: Reading | None = topic.readings[at]
+        return found
+
+    def projected(self, topic: Topic, header: Header, payload: bytes) -> bytes | None:
+        """An object as the client is given it, with the attributes of its header cut to that.
+
+        None if the client cannot read the key of the object.
+        """
+        found = self.reading(topic)
+        if found is not None:
+            header.attributes &= found.mask
+            return found.project(payload)
+        if self.lane.has_subjects or not topic.shelf.may_have_unknown():
+            return payload
+        header.attributes &= topic.plan.mask
+        return project(topic.plan, payload, topic.plan.mask)[0]
+
+    def query_type(self, topic: Topic) -> StructType:
+        """The type for which conditions of the client are compiled.
+
+        Its own definition may have fields that no publisher has: they are unset in every object.
+        """
+        served: StructType = topic.type
+        own = self.connection.received.get(topic.name)
+        if not isinstance(own, StructType) or obstacle(served, own) is not None:
+            return served
+        united = unite(served, own)
+        assert isinstance(united, StructType)
+        return united
+
+    def can_read(self, topic: Topic) -> bool:
+        """Whether the client can be given objects of a topic at all."""
+        found = self.reading(topic)
+        return found is None or found.mask != 0
 
     @property
     def is_in(self) -> bool:

@@ -1,20 +1,21 @@
-"""The types that clients describe: learnt, set aside, compared, and described to others."""
+"""The types that clients describe: learned, compared, and described to others."""
 
 from __future__ import annotations
 
-import re
+from collections import ChainMap
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.engine.clients import Client
+from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.hub import Hub
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
-from skerry.engine.types import Learned, Types, common_fields
-from skerry.errors import CodecError, LimitExceeded, ProtocolError, SchemaError
-from skerry.limits import SET_ASIDE_BYTES_MAX
+from skerry.engine.types import Types
+from skerry.limits import UNUSABLE_TYPE_BYTES_MAX
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import EnumType, NamedType, StructType
 
 if TYPE_CHECKING:
@@ -23,65 +24,59 @@ if TYPE_CHECKING:
 __all__ = ["Describing", "settle_subject"]
 
 _USES: Final = ("publish", "subscribe", "remove")
-"""What one needs to know a type for."""
-
-_NAMES: Final = re.compile(r"[^<>\s]+")
-"""In the text of a field's type, of which one may be made of another: `vector<Place>`."""
+"""What a client needs to know a type for."""
 
 
 class Describing:
-    """All that clients say and ask about types."""
+    """Handles the descriptions that clients send, and their requests for descriptions."""
 
     def __init__(self, node: NodeCore, hub: Hub, routing: Routing, types: Types) -> None:
         self._node = node
         self._hub = hub
         self._routing = routing
         self._types = types
-        self._offering: dict[int, Client] = {}
-        """Clients that speak plain DOTS and described types."""
 
     def forget(self, client: Client) -> None:
-        """A client is gone."""
-        self._offering.pop(client.client_id, None)
+        """A client is gone, and does not use its definitions any more."""
+        self._types.registry.forget(client.client_id)
 
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A description of a type, to be learnt or to be set aside."""
+        """A description of a type."""
         message: Any = self._types.class_of(topic).decode(payload)
-        name = message.name or ""
-        is_new = not client.connection.is_described(name) and name not in client.set_aside
-        if is_new and client.type_count >= client.limits.type_count_max:
-            reason = f"{client.type_count} types described already"
+        reason = _excess(client, message.name or "", len(payload))
+        if reason is not None:
             self._node.refuse(client, "describe", reason, now_ns)
             return
-        if name and not _concerns(client, name):
-            # Who has no business with a type must not decide what it is for all others. It may be
-            # a part of one that the client has business with, and that comes later.
-            others = [known for other, (_, known) in client.set_aside.items() if other != name]
-            if sum(map(len, others)) + len(payload) > SET_ASIDE_BYTES_MAX:
-                self._node.refuse(client, "describe", f"{name:.60}: not permitted", now_ns)
-                return
-            client.type_count += is_new
-            client.set_aside[name] = (header, payload)
-            if not client.lane.has_subjects:
-                # It may hear of objects of it all the same, by a subject pattern.
-                client.connection.note_described(name)
-                self._note_offer(client, self._understood(client, message))
-            return
-        client.type_count += is_new
-        self._learn_parts(client, message, now_ns)
-        self._learn(client, topic, header, payload, now_ns)
+        known: ChainMap[str, NamedType] = ChainMap(
+            client.connection.received,
+            self._types.registry,  # type: ignore[arg-type]
+        )
+        own = from_description(message, known)
+        client.note_described(own.name, len(payload))
+        client.connection.note_received(own)
+        self._bring(client, own, now_ns)
+        if client.is_present and self._may_define(client, own.name):
+            self._pass_on(client, topic, own, header, payload, now_ns)
 
     def renew(self, client: Client, now_ns: int) -> None:
-        """A client has other rights: learn what it described and may use now."""
-        try:
-            for name in list(client.set_aside):
-                if name in client.set_aside and _concerns(client, name):
-                    self._learn_parts(client, self._described(client, name), now_ns)
-                    self._take_up(client, name, now_ns)
-        except (CodecError, LimitExceeded, ProtocolError, SchemaError) as error:
-            self._node.drop(client, now_ns, str(error))
+        """A client has other rights: what it described and may use now becomes known."""
+        for own in list(client.connection.received.values()):
+            if client.is_present:
+                self._bring(client, own, now_ns)
+
+    def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
+        """Why updates of a type by a client are refused, if its definition is incompatible.
+
+        A definition that nothing uses any more gives way to the one of the client.
+        """
+        registry = self._types.registry
+        held = registry.held(client.client_id, type_name)
+        if held is not None and not registry.is_blocked(client.client_id, type_name):
+            self._bring(client, held.type, now_ns, is_publishing=True)
+        conflict = registry.conflict(client.client_id, type_name)
+        return None if conflict is None else str(conflict)
 
     def answer(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
@@ -94,12 +89,12 @@ class Describing:
         def describe(now_s: float) -> None:
             client.answered(len(payload))
             for name in sorted(registry):
+                if not registry.is_defined(name) or not _concerns(client, name):
+                    continue
+                if (wanted and name not in wanted) or name in unwanted:
+                    continue
                 type_ = registry[name]
-                if isinstance(type_, EnumType) or type_.flags.internal:
-                    continue
-                if not _concerns(client, name):
-                    continue
-                if (not wanted or name in wanted) and name not in unwanted:
+                if not isinstance(type_, EnumType) and not type_.flags.internal:
                     client.connection.describe(type_, now_s)
             info = internal_class("DotsCacheInfo")(endDescriptorRequest=True)
             client.connection.send_message(info, now_s)
@@ -107,116 +102,73 @@ class Describing:
         client.asked(len(payload))
         client.when_caught_up(describe, self._node.wall_s(now_ns))
 
-    def _learn_parts(self, client: Client, message: Any, now_ns: int) -> None:
-        """Learn what a described type is made of, as far as that was set aside."""
-        found: dict[str, None] = {}
-        unread = [message]
-        while unread:
-            for name in _part_names(unread.pop()):
-                if name in client.set_aside and name not in found:
-                    found[name] = None
-                    unread.append(self._described(client, name))
-        # In the order in which they came: what a type is made of comes before it.
-        for name in [name for name in client.set_aside if name in found]:
-            self._take_up(client, name, now_ns)
-
-    def _take_up(self, client: Client, name: str, now_ns: int) -> None:
-        """Learn a type that was set aside."""
-        header, payload = client.set_aside.pop(name)
-        topic = self._types.topic(header.type_name)
-        assert topic is not None
-        settle_subject(client, header)
-        self._learn(client, topic, header, payload, now_ns)
-
-    def _described(self, client: Client, name: str) -> Any:
-        """The description of a type that was set aside."""
-        header, payload = client.set_aside[name]
-        return internal_class(header.type_name).decode(payload)
-
-    def _learn(
-        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    def _bring(
+        self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
     ) -> None:
-        if not client.is_present:
-            # It was cut for a fault in what came before.
-            return
-        message: Any = self._types.class_of(topic).decode(payload)
-        origin = f"client {client.client_id} ({client.name})"
-        is_known = message.name in self._types.registry
-        learned = self._types.learn(message, origin=origin)
-        found = learned.type
-        self._node.forget_described(learned.redefined)
-        client.connection.note_described(found.name)
-        if learned.conflict is not None:
-            self._node.tell_conflict(client, learned.conflict, now_ns)
-        now_s = self._node.wall_s(now_ns)
-        self._compare_again(learned, is_known=is_known)
-        if not client.lane.has_subjects:
-            self._note_offer(client, learned.offered)
-        elif learned.conflict is not None:
-            # It is told the definition in use, and can tell objects of it from broken ones.
-            client.connection.forget_described(found.name)
-            client.connection.describe(found, now_s)
-        # Who follows descriptions is described the type as it is described to all, first.
-        for member in self._routing.members(topic.name):
-            member.client.connection.describe(found, now_s)
-        described = self._hub.topics.get(found.name)
-        if described is not None:
-            described.forget_routes()
-        self._node.take(client, topic, header, payload, now_ns)
-
-    def _understood(self, client: Client, message: Any) -> NamedType:
-        """The type in a description that is set aside; one of no fields if it makes no sense."""
-        known: dict[str, NamedType] = {}
-        for name in _part_names(message):
-            part = client.offered.get(name) or self._types.registry.get(name)
-            if part is not None:
-                known[name] = part
-        try:
-            return from_description(message, known)
-        except SchemaError:
-            return StructType(name=message.name, fields=())
-
-    def _note_offer(self, client: Client, offered: NamedType) -> None:
-        """A program that speaks plain DOTS described a type."""
-        client.offered[offered.name] = offered
-        self._offering[client.client_id] = client
-        self._note_fields(client, offered.name)
-
-    def _compare_again(self, learned: Learned, *, is_known: bool) -> None:
-        """A type is new, or types have other definitions: see what those had in common with it
-        who described them before."""
-        name = learned.type.name
-        for client in self._offering.values() if learned.redefined or not is_known else ():
-            # What is made of a redefined type is another type, too.
-            names = list(client.offered) if learned.redefined else [name]
-            for offered in names:
-                if offered in client.offered:
-                    # It goes by its own definition, and is not described another.
-                    client.connection.note_described(offered)
-                    self._note_fields(client, offered)
-
-    def _note_fields(self, client: Client, name: str) -> None:
-        """A program that speaks plain DOTS is told what both definitions of a type have.
-
-        It would not be sure to pass over the rest: some skip too much and lose the connection.
-        """
-        lane, type_ = client.lane, self._types.registry.get(name)
-        known = lane.known_fields or {}
-        mask = -1
-        if type_ is not None:
-            mask = common_fields(type_, client.offered[name], frozenset(known))
-        if mask == known.get(name, -1):
-            return
-        if mask == -1:
-            del known[name]
-        else:
-            known[name] = mask
-        lane.known_fields = known or None
+        """Let a client's definition become known, as far as the client has the right to that."""
+        registry, name = self._types.registry, own.name
+        before = registry.get(name)
+        if _concerns(client, name):
+            registry.bring(
+                own,
+                client=client.client_id,
+                who=client.name,
+                may_define=self._may_define(client, name),
+                is_publishing=is_publishing or name in client.lane.published,
+                address="" if client.household is None else client.household.address,
+                address_count_max=client.limits.type_count_per_address_max,
+            )
+            self._note_conflict(client, name, now_ns, is_asking=True)
+            for number, definition in registry.take_displaced():
+                displaced = self._node.client(number)
+                if displaced is not None:
+                    self._note_conflict(displaced, definition.type.name, now_ns, is_asking=False)
+        after = registry.get(name)
+        if before is not None and after is not before:
+            self._node.report(_change(before, after, client))
         topic = self._hub.topics.get(name)
         if topic is not None:
-            topic.forget_routes()
-        if mask == 0:
-            self._routing.stop_telling(client, name)
+            self._routing.definition_changed(client, topic)
+
+    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_asking: bool) -> None:
+        """Look closer at updates of a type by a client whose definition is not in the union."""
+        registry, lane = self._types.registry, client.lane
+        held = registry.held(client.client_id, name)
+        doubtful = lane.doubtful_types or set()
+        doubtful.discard(name)
+        if held is not None and not held.is_accepted:
+            doubtful.add(name)
+        lane.doubtful_types = doubtful or None
+        lane.stencil = lane.spare_stencil = None
+        conflict = registry.conflict(client.client_id, name)
+        if conflict is not None:
+            self._node.report(TypeConflict(type_name=name, detail=str(conflict)))
+            self._node.tell_conflict(conflict, now_ns)
+            if is_asking and lane.has_subjects:
+                self._node.refuse(client, "describe", str(conflict), now_ns)
+
+    def _may_define(self, client: Client, type_name: str) -> bool:
+        """Whether a definition of the client counts for others, too."""
+        rights = client.rights
+        assert rights is not None
+        return rights.allows_type("publish", type_name) is not False
+
+    def _pass_on(
+        self,
+        client: Client,
+        topic: Topic,
+        own: NamedType,
+        header: Header,
+        payload: bytes,
+        now_ns: int,
+    ) -> None:
+        """Tell the clients that follow descriptions, each of which knows the type before."""
+        served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
+        for member in self._routing.members(topic.name):
+            member.client.connection.describe(served, now_s)
+        if client.lane.has_subjects and fingerprint(served) != fingerprint(own):
+            client.connection.describe(served, now_s)
+        self._node.take(client, topic, header, payload, now_ns)
 
 
 def settle_subject(client: Client, header: Header) -> None:
@@ -227,10 +179,17 @@ def settle_subject(client: Client, header: Header) -> None:
         header.subject = ""
 
 
-def _part_names(message: Any) -> list[str]:
-    """The names in the types of all fields that a StructDescriptorData has."""
-    fields = getattr(message, "properties", None) or ()
-    return [name for field in fields for name in _NAMES.findall(field.type or "")]
+def _excess(client: Client, name: str, size: int) -> str | None:
+    """Why a client may not describe one more type, if it may not."""
+    count, limits = len(client.described), client.limits
+    if name not in client.described and count >= limits.type_count_max:
+        return f"{name:.60}: {count} types described already"
+    total = client.described_bytes - client.described.get(name, 0) + size
+    # A type that the client may not use may still be a part of one that it describes later.
+    limit = limits.type_bytes_max if _concerns(client, name) else UNUSABLE_TYPE_BYTES_MAX
+    if total > limit:
+        return f"{name:.60}: {total} bytes of descriptions, the limit is {limit}"
+    return None
 
 
 def _concerns(client: Client, type_name: str) -> bool:
@@ -238,3 +197,16 @@ def _concerns(client: Client, type_name: str) -> bool:
     rights = client.rights
     assert rights is not None
     return any(rights.allows_type(verb, type_name) is not False for verb in _USES)
+
+
+def _change(before: NamedType, after: NamedType | None, client: Client) -> TypeChanged:
+    added = []
+    if isinstance(before, StructType) and isinstance(after, StructType):
+        known = {item.tag for item in before.fields}
+        added = [f"{f.tag}: {f.type.name} {f.name}" for f in after.fields if f.tag not in known]
+    return TypeChanged(
+        type_name=before.name,
+        client_id=client.client_id,
+        name=client.name,
+        added=tuple(added),
+    )

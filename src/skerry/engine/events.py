@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from skerry.protocol.machine import Event
 
-__all__ = ["ClientCame", "ClientRefused", "ClientWent", "TypeAdopted", "TypeConflict"]
+__all__ = ["ClientCame", "ClientRefused", "ClientWent", "TypeChanged", "TypeConflict"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +41,19 @@ class ClientRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeConflict(Event):
-    """Somebody brought another definition of a known type; the known one stays in use."""
+    """A client brought a definition that is incompatible with those in use."""
 
     type_name: str
     detail: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeAdopted(Event):
-    """Stored objects were taken over into a new definition of their type."""
+class TypeChanged(Event):
+    """The served definition of a type changed, because a client brought another one."""
 
     type_name: str
-    object_count: int
-    losses: tuple[str, ...] = ()
-    """What old values are missed or misread by it, in words."""
+    client_id: int
+    name: str
+    """Of the client."""
+    added: tuple[str, ...]
+    """Fields that the definition did not have before."""

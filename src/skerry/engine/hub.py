@@ -35,6 +35,9 @@ class Hub:
         self.router: Router = router
         self.keeper: Keeper | None = None
         self.topics: dict[str, Topic] = {}
+        """Those that are as the definition of their type is now."""
+        self.outdated: dict[str, Topic] = {}
+        """Those whose type has another definition since, which they get when they are needed."""
         self.position: i64 = 0
         """Updates that were accepted."""
         self.listed: list[Lane] = []
@@ -45,6 +48,16 @@ class Hub:
         self._full: Frames = Frames()
         """For frames on their way out, without and with a subject."""
         self.node: i64 = node
+
+    def outdate(self, name: str) -> None:
+        """The definition of a type has changed; `engine.types` brings its topic up to date."""
+        topic = self.topics.pop(name, None)
+        if topic is not None:
+            self.outdated[name] = topic
+
+    def all_topics(self) -> list[Topic]:
+        """All topics, outdated ones included."""
+        return [*self.topics.values(), *self.outdated.values()]
 
     def take_frames(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
         """Take frames as long as they are of ordinary objects; whether those were all.
@@ -69,6 +82,9 @@ class Hub:
         header, at = read_header(body, 0)
         topic = self.topics.get(header.type_name)
         if topic is None or topic.is_special or header.attributes < 0:
+            return False
+        doubtful = lane.doubtful_types
+        if doubtful is not None and topic.name in doubtful:
             return False
         if stencil is None and header.remove_obj != 1:
             repeat = Repeat(body, at, header)
@@ -337,6 +353,8 @@ class Hub:
             known = topic.shelf.objects.get(key)
             if known is not None:
                 news.before = known.payload
+            if pieces.unknown:
+                topic.shelf.note_unknown(topic.plan, pieces)
             news.entry = self.cache.put(
                 topic.shelf,
                 topic.plan,

@@ -137,7 +137,7 @@ class Joining:
         if group.startswith("/"):
             return self._selected(client, group)
         topic = self._types.topic(group)
-        if topic is None or not topic.is_cached or not knows_type(client, topic.name):
+        if topic is None or not topic.is_cached or not knows_type(client, topic):
             return None
         rights = _rights(client)
         if topic.shelf.own_keys and not rights.allows_all:
@@ -153,10 +153,10 @@ class Joining:
         """
         found: list[Wanted] = []
         listed_count = look_count = 0
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             if not topic.is_cached or not topic.shelf.objects:
                 continue
-            if not knows_type(client, topic.name):
+            if not knows_type(client, topic):
                 continue
             if selects_all(topic, pattern):
                 is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
@@ -183,10 +183,10 @@ class Joining:
         query: Query | None = None
         if topic is not None:
             try:
-                query = compile_filter(wanted, topic.type)
+                query = compile_filter(wanted, client.query_type(topic))
             except FilterError as error:
                 fault = str(error)
-        if query is None or topic is None or not knows_type(client, name):
+        if query is None or topic is None or not knows_type(client, topic):
             # Others are told nothing, as by other hosts: a client that can be told is.
             if client.lane.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
@@ -202,6 +202,7 @@ class Joining:
             self._hub,
             number=message.subscriptionId,
             query=query,
+            filter_=wanted,
             is_conflating=_is_conflating(message),
             is_replacing=at in client.views,
         )

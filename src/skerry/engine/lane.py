@@ -61,8 +61,9 @@ class Lane(Outgoing):
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
         """What the objects that it made may take of the cache."""
-        self.known_fields: dict[str, int] | None = None
-        """Of types that the client has another definition of: the fields that are in both."""
+        self.doubtful_types: set[str] | None = None
+        """Types of which the client's own definition is not the one that is served, nor a part of
+        it: whether its updates can be accepted is decided for each."""
         self.look_count_max: i64 = SELECT_SLICE_COUNT
         """Objects that may be examined for the client in one turn."""
         self.looks: i64 = SELECT_SLICE_COUNT
@@ -111,12 +112,6 @@ class Lane(Outgoing):
             self._run_count += count
         else:
             self._start_run(tally, count)
-
-    def fields_known(self, type_name: str) -> int:
-        """Which fields of a type the client can be told, as a mask; -1 for all there are."""
-        if self.known_fields is None:
-            return -1
-        return self.known_fields.get(type_name, -1)
 
     def note_published(self, type_name: str) -> None:
         """An update of another type than the one before it."""

@@ -8,7 +8,6 @@ from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
-from skerry.engine.lane import Lane
 from skerry.engine.replay import LaneTeller, Replay
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for
@@ -32,7 +31,7 @@ class Membership:
         """Replays that are under way or still to come: a client may join again and again."""
         self.is_waiting = False
         """Whether the first of them is still to come."""
-        self.teller = LaneTeller(client.lane, int(hub.node), client.connection.describe)
+        self.teller = LaneTeller(client, int(hub.node))
 
 
 class Voice:
@@ -52,30 +51,32 @@ class Voice:
         if entry is None and topic.is_cached and not (news.is_remove or slot.is_gone):
             # It went, and the client heard of that: nothing may bring it back.
             return 0
-        if lane.fields_known(topic.name) == 0 or not self._may_tell(news.subject):
-            # It has another definition, or other rights, than when this began to wait.
+        if not self._may_tell(news.subject):
+            # It has other rights than when this began to wait.
             return 0
         self._client.connection.describe(topic.type, now_s)
         if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
-            lane.deliver(_frame(lane, _departure(news)), topic.tally)
-            return 1
+            return _deliver(self._client, _departure(news))
         if entry is None:
             # It is gone, or was never kept: the last word about it is what counts.
-            lane.deliver(_frame(lane, news), topic.tally)
-            return 1
+            return _deliver(self._client, news)
         if not self._may_tell(entry.subject):
             return 0
         header = Header(topic.name)
         header.sent_time = seconds_of_ns(int(entry.sent_ns))
         header.server_sent_time = now_s
-        header.attributes = (slot.mask | topic.plan.key_mask) & lane.fields_known(topic.name)
+        unknown = entry.present & ~topic.plan.mask
+        header.attributes = slot.mask | topic.plan.key_mask | unknown
         header.sender = entry.modified_from
         header.remove_obj = 0
         header.is_from_myself = 0
         header.position = entry.position
         header.node = self._hub.node
         pieces = split(topic.plan, entry.payload, 0)
-        payload = cut(topic.plan, pieces, header.attributes)
+        cut_payload = cut(topic.plan, pieces, header.attributes)
+        payload = self._client.projected(topic, header, cut_payload)
+        if payload is None:
+            return 0
         lane.deliver(frame_for(lane, header, payload, entry.subject), topic.tally)
         return 1
 
@@ -117,11 +118,11 @@ class Listener(Ear):
         if client.slots.has(voice, news) or (self._is_conflating and is_behind(client)):
             client.slots.add(voice, news)
             return
-        if not client.connection.is_described(topic.name):
+        if not client.connection.is_described(topic.type):
             client.connection.describe(topic.type, news.header.server_sent_time)
             # From now on a frame is enough.
             self._forget_routes()
-        lane.deliver(_frame(lane, news), topic.tally)
+        _deliver_or_count(client, news)
 
     def leave(self, news: News) -> None:
         """Tell the client that an object is no longer where it listens."""
@@ -131,7 +132,7 @@ class Listener(Ear):
         topic.tally.due += 1
         client.lane.tally.due += 1
         client.connection.describe(topic.type, news.header.server_sent_time)
-        client.lane.deliver(_frame(client.lane, news), topic.tally)
+        _deliver_or_count(client, news)
 
     def _holding(self, news: News) -> list[Replay]:
         """The replays that are to tell of the object when its turn comes, or to examine it."""
@@ -188,16 +189,16 @@ class Bystander(Ear):
         is_told = replay.tell_now(news.topic, news.key(), was, time_s)
         if is_told and news.gone is not None:
             # What was just told must not seem to be there.
-            lane = self._member.client.lane
+            client = self._member.client
             news.topic.tally.due += 1
-            lane.tally.due += 1
-            lane.deliver(_frame(lane, news), news.topic.tally)
+            client.lane.tally.due += 1
+            _deliver_or_count(client, news)
 
 
 class Denied(Ear):
     """A client that asked for a type, and is not told what is under this subject.
 
-    It may not see it, or has another definition of the type by which it would not even find keys.
+    It may not see it, or has another definition of the type, with other keys.
     """
 
     def __init__(self, client: Client) -> None:
@@ -211,16 +212,25 @@ class Denied(Ear):
             tally.refused += 1
 
 
-def _frame(lane: Lane, news: News) -> bytes:
-    """An update for one client, with the fields of it that the client knows."""
-    mask = lane.fields_known(news.topic.name)
-    if mask == -1:
-        return bytes(news.frame(lane))
-    plan = news.topic.plan
+def _deliver_or_count(client: Client, news: News) -> None:
+    """Give a client an update, which counts as refused if the client cannot read its key."""
+    if not _deliver(client, news):
+        for tally in (news.topic.tally, client.lane.tally):
+            tally.refused += 1
+
+
+def _deliver(client: Client, news: News) -> int:
+    """Give a client an update as it can read it; how many frames that took: 0 or 1."""
+    lane, topic = client.lane, news.topic
+    if client.reading(topic) is None:
+        lane.deliver(news.frame(lane), topic.tally)
+        return 1
     header = copy_header(news.header)
-    header.attributes &= mask
-    payload = cut(plan, split(plan, news.payload, 0), header.attributes)
-    return bytes(News(news.topic, header, payload, news.subject).frame(lane))
+    payload = client.projected(topic, header, news.payload)
+    if payload is None:
+        return 0
+    lane.deliver(News(topic, header, payload, news.subject).frame(lane), topic.tally)
+    return 1
 
 
 def _whole(news: News, entry: Entry) -> News:

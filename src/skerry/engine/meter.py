@@ -12,6 +12,7 @@ from skerry.limits import (
     PAYLOAD_BYTES_MAX,
     REQUEST_COUNT_MAX,
     STREAM_WAITING_BYTES_MAX,
+    TYPE_COUNT_MAX,
 )
 
 __all__ = ["ClientLimits", "Meter", "address_limits", "address_meter"]
@@ -49,6 +50,10 @@ class ClientLimits:
     type_count_max: int = 1_000
     """Types one client may describe: each becomes tables in the node. Large programs have some
     hundreds; the registry has room for ten such clients."""
+    type_bytes_max: int = 4 * 1024 * 1024
+    """Descriptions of types of one client, encoded. A large program has less than 1 MiB of them."""
+    type_count_per_address_max: int = TYPE_COUNT_MAX // 2
+    """Types that clients of one address brought, and that something still uses."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
     """Objects in the cache that one client made: one that runs wild leaves half to the others."""
     object_bytes_max: int = CACHE_BYTES_MAX // 2

@@ -46,7 +46,7 @@ from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.links import Link
-from skerry.protocol.machine import Address, CloseReason, Disconnect, Transmit
+from skerry.protocol.machine import Address, CloseReason, Disconnect, Event, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.schema.internal import LINK_TYPE
 
@@ -85,7 +85,7 @@ class NodeCore(Outbox):
         self._routing = Routing()
         self._hub = Hub(self.cache, self._routing, node=node_id)
         self._routing.attach(self._hub)
-        self._types = Types(self._hub, self._routing, journal, self._events)
+        self._types = Types(self._hub, self._routing, journal, self._has_published)
         self._admission = admission or Admission()
         self._bound_addresses()
         self._extensions = extensions
@@ -246,7 +246,7 @@ class NodeCore(Outbox):
 
     def statistics(self) -> NodeStatistics:
         """All counters, and the ledger."""
-        topics = self._hub.topics.values()
+        topics = self._hub.all_topics()
         journal = None if self.journal is None else self.journal.statistics()
         return NodeStatistics(
             started_ns=self._started_ns or 0,
@@ -260,7 +260,7 @@ class NodeCore(Outbox):
             sent_count=self._sent[0],
             sent_bytes=self._sent[1],
             accepted_count=int(self._hub.position),
-            conflict_count=len(self._types.registry.conflicts),
+            conflict_count=self._types.registry.conflict_count,
             storage_waiting_count=0 if journal is None else journal.waiting_count,
             storage_trouble="" if journal is None else journal.trouble,
             held_count=self._services.held_count,
@@ -321,7 +321,7 @@ class NodeCore(Outbox):
         for client in let_in:
             client.rights = self._admission.rights(client.origin, client.connection.name)
         # Who may not see which subjects is part of a route.
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             topic.forget_routes()
         for client in let_in:
             lost = client.forbidden_interest() or self._services.forbidden_claim(client)
@@ -400,16 +400,16 @@ class NodeCore(Outbox):
         """Somebody joined the ledger, and is told of it from now on."""
         self._roster.watch_ledger(now_ns)
 
-    def forget_described(self, names: Iterable[str]) -> None:
-        """Types have other definitions now, and are described anew before the next object."""
-        for name in names:
-            for client in self._clients.values():
-                client.connection.forget_described(name)
+    def client(self, client_id: int) -> Client | None:
+        """The client with a number, if it is connected."""
+        return self._by_id.get(client_id)
 
-    def tell_conflict(self, client: Client, conflict: SchemaMismatchError, now_ns: int) -> None:
-        """Tell the client that its definition of a type is not the one in use, and all monitors."""
-        if client.lane.has_subjects:
-            self.refuse(client, "describe", str(conflict), now_ns)
+    def report(self, event: Event) -> None:
+        """Report what happened to the program that runs the node."""
+        self._events.append(event)
+
+    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None:
+        """Notify all monitors that a client has an incompatible definition of a type."""
         if self._extensions:
             told = internal_class("SkerryConflict")(
                 typeName=conflict.name,
@@ -501,6 +501,7 @@ class NodeCore(Outbox):
         if client.has_extensions:
             client.lane.has_subjects = bool(asked.extensions & _SUBJECTS)
             client.lane.has_origin = bool(asked.extensions & _ORIGIN)
+            client.connection.renews = client.lane.has_subjects
         client.connection.accept(asked, now_s)
         self._roster.tell_state(client, now_ns)
         self._events.append(
@@ -597,11 +598,15 @@ class NodeCore(Outbox):
         """Remove what was to live no longer than the client that changed it last."""
         client_id = client.client_id
         for name in client.lane.published:
-            topic = self._hub.topics[name]
-            if topic.type.flags.cleanup and topic.is_cached:
+            topic = self._types.topic(name)
+            if topic is not None and topic.type.flags.cleanup and topic.is_cached:
                 objects = topic.shelf.objects
                 mine = [key for key, entry in objects.items() if entry.modified_from == client_id]
                 self.sweep(topic, mine, now_ns, lambda: None)
+
+    def _has_published(self, client_id: int, type_name: str) -> bool:
+        client = self._by_id.get(client_id)
+        return client is not None and type_name in client.lane.published
 
     # -- what waits
 

@@ -215,7 +215,8 @@ class Ownership:
         name, handler = message.typeName or "", message.handler
         topic = self._types.topic(name)
         if topic is None:
-            why = "not permitted" if name in client.set_aside else "there is no such type"
+            is_described = name in client.connection.received
+            why = "not permitted" if is_described else "there is no such type"
             return f"{name:.60}: {why}"
         if topic.type.flags.internal or topic.type.flags.substruct_only:
             return f"{name}: its objects are nobody's"

@@ -17,7 +17,6 @@ from random import Random
 from typing import Final, NamedTuple
 
 from skerry import cbor
-from skerry.engine.adoption import Adoption, plan_adoption, with_part
 from skerry.engine.cache import Entry
 from skerry.errors import CodecError, LimitExceeded, SchemaError, StorageError
 from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX
@@ -30,16 +29,13 @@ from skerry.schema.model import NamedType, StructType, dependencies
 __all__ = [
     "CLIENT",
     "POSITION",
-    "Adoption",
     "Batch",
     "Journal",
     "JournalStatistics",
     "StoredObject",
     "StoredType",
-    "plan_adoption",
     "store_type",
     "stored_type",
-    "with_part",
 ]
 
 POSITION: Final = "position"

@@ -38,6 +38,10 @@ from skerry.schema.model import INTEGER_RANGES, Kind, StructType
 __all__ = ["Query", "compile_filter"]
 
 
+ALL_FIELDS: Final = -1
+"""The mask of a subscription that wants every field, also those that its type gets later."""
+
+
 class Query:
     """Which objects of a type a subscription wants, and which of their fields."""
 
@@ -46,7 +50,7 @@ class Query:
         self._predicate: Predicate | None = predicate
         self.mask: int = mask
         """Property set of the wanted fields, the key included."""
-        self._is_whole: bool = mask == int(plan.mask)
+        self._is_whole: bool = int(plan.mask) & ~mask == 0
         self.part_count: int = 1 if predicate is None else predicate.step_count
         """Comparisons in its condition; 1 if it has none."""
         read = 0 if predicate is None else predicate.mask
@@ -76,10 +80,9 @@ def compile_filter(filter_: Any, type_: StructType) -> Query:
     predicate = None
     if filter_.predicate is not None:
         predicate = _Linker(plan).predicate(predicate_tree(filter_.predicate))
-    mask = int(plan.mask)
+    mask = ALL_FIELDS
     if filter_.propertyMask is not None:
-        # A newer program may know more fields than there are here.
-        mask = (mask & int(filter_.propertyMask)) | int(plan.key_mask)
+        mask = int(filter_.propertyMask) | int(plan.key_mask)
     return Query(plan, predicate, mask)
 
 

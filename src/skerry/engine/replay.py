@@ -14,12 +14,11 @@ Compiled, since a client that starts is told everything there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.codec.pieces import cut, split
 from skerry.engine.cache import Entry
+from skerry.engine.clients import Client
 from skerry.engine.lane import Lane
 from skerry.engine.parts import Choice, Listed, Part, Picked, Whole
 from skerry.engine.topics import Topic, frame_for, replay_header
@@ -50,26 +49,27 @@ class Teller:
 class LaneTeller(Teller):
     """Tells objects whole, to a client that knows their type."""
 
-    def __init__(self, lane: Lane, node: int, describe: Callable[[Any, float], None]) -> None:
-        super().__init__(lane)
+    def __init__(self, client: Client, node: int) -> None:
+        super().__init__(client.lane)
+        self._client: Client = client
         self._node: i64 = node
-        self._describe: Callable[[Any, float], None] = describe
 
     def announce(self, topic: Topic, now_s: float) -> None:
         """Describe the type of objects that were found, and are told from now on."""
-        self._describe(topic.type, now_s)
+        self._client.connection.describe(topic.type, now_s)
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
         """Tell an object, of which so many follow; gives the bytes that took."""
         lane = self.lane
         header = replay_header(topic, entry, left, now_s, self._node)
-        payload = entry.payload
-        if lane.known_fields is not None:
-            header.attributes &= lane.fields_known(topic.name)
-            payload = cut(topic.plan, split(topic.plan, payload, 0), header.attributes)
-        frame = frame_for(lane, header, payload, entry.subject)
         topic.tally.due += 1
         lane.tally.due += 1
+        payload = self._client.projected(topic, header, entry.payload)
+        if payload is None:
+            topic.tally.refused += 1
+            lane.tally.refused += 1
+            return 0
+        frame = frame_for(lane, header, payload, entry.subject)
         lane.deliver(frame, topic.tally)
         return len(frame)
 

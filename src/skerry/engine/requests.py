@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.codec.pieces import normalize
+from skerry.codec.pieces import cut, split_whole
 from skerry.engine.calls import (
     Answer,
     Call,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Requests"]
 
+_EMPTY: Final = b"\xa0"
 _HANDLER_GONE_NS: Final = 500_000_000
 """How long requests still wait that a handler had when it went."""
 
@@ -101,7 +102,7 @@ class Requests:
         if fault is None and message.number in mine:
             fault = f"number {message.number} is in use"
         what = None if fault is not None else self._types.topic(message.typeName)
-        if fault is None and what is None and message.typeName not in client.set_aside:
+        if fault is None and what is None and message.typeName not in client.connection.received:
             fault = f"there is no type {message.typeName:.60}"
         if fault is not None:
             self._node.drop(client, now_ns, f"SkerryRequest: {fault}")
@@ -111,6 +112,11 @@ class Requests:
         if what is None or not _may_ask(client, subject):
             self._node.count_refusal(client, "request", f"{subject}: not permitted")
             self._refuse(client, message, "refused", f"{subject}: not permitted", now_ns)
+            return
+        conflict = self._types.registry.conflict(client.client_id, what.name)
+        if conflict is not None:
+            self._node.count_refusal(client, "request", str(conflict))
+            self._refuse(client, message, "refused", str(conflict), now_ns)
             return
         data = _whole(what, message.object)
         limits = client.limits
@@ -190,9 +196,13 @@ class Requests:
         if message.typeName is not None:
             what = self._types.topic(message.typeName)
             if what is None:
-                is_known = message.typeName in client.set_aside
+                is_known = message.typeName in client.connection.received
                 why = "its handler may not use" if is_known else "nobody has described"
                 self._end(call, "failed", now_ns, f"{why} {message.typeName:.60}")
+                return
+            conflict = self._types.registry.conflict(client.client_id, what.name)
+            if conflict is not None:
+                self._end(call, "failed", now_ns, str(conflict))
                 return
             try:
                 answer = (what, _whole(what, message.object))
@@ -276,7 +286,8 @@ class Requests:
             last_given[call.asker.client_id] = call.number
             now_s = self._node.wall_s(now_ns)
             window.client.connection.describe(call.topic.type, now_s)
-            window.client.connection.send_message(request_message(call, now_ns), now_s)
+            data = _readable(window.client, call.topic, call.data)
+            window.client.connection.send_message(request_message(call, data, now_ns), now_s)
 
     # -- the end
 
@@ -332,6 +343,7 @@ class Requests:
         now_s = self._node.wall_s(now_ns)
         if answer is not None:
             client.connection.describe(answer[0].type, now_s)
+            answer = (answer[0], _readable(client, *answer))
         client.connection.send_message(response_message(number, outcome, reason, answer), now_s)
 
     def _trace(
@@ -367,12 +379,19 @@ def _fault(message: Any) -> str | None:
 
 
 def _whole(what: Topic, data: bytes) -> bytes:
-    """The object of a request or of an answer in its one form; DecodeError if it is none."""
-    found = normalize(what.plan, data)
+    """The object of a request or of an answer in canonical form; DecodeError if it is none."""
+    pieces = split_whole(what.plan, data)
+    found = data if pieces.is_canonical else cut(what.plan, pieces, -1)
     if len(found) > REQUEST_BYTES_MAX:
         detail = f"{len(found)} bytes, the limit for requests and answers is {REQUEST_BYTES_MAX}"
         raise DecodeError(type_name=what.name, detail=detail)
     return found
+
+
+def _readable(client: Client, what: Topic, data: bytes) -> bytes:
+    """The object of a request or of an answer as a client with its own definition reads it."""
+    reading = client.reading(what)
+    return data if reading is None else reading.project(data) or _EMPTY
 
 
 def _may_ask(client: Client, subject: str) -> bool:

@@ -157,7 +157,7 @@ class Routing(Router):
         member.is_waiting = not is_over
         member.client.waiting_count += -1 if is_over else 1
         # An object may come from where it was to be told of to where the client hears of it.
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             if topic.is_cached:
                 topic.forget_routes()
 
@@ -205,14 +205,16 @@ class Routing(Router):
         for name, number in client.views:
             self._views[name][client.client_id, number].hide()
 
-    def stop_telling(self, client: Client, type_name: str) -> None:
-        """Nothing of a type can be told to a client any more: neither by views nor by replays."""
-        for name, number in list(client.views):
-            if name == type_name:
-                self.remove_view(client, name, number)
-        for member in self._replaying:
-            if member.client is client and member.active_replay is not None:
-                member.active_replay.leave_out(lambda topic, _: topic.name == type_name)
+    def definition_changed(self, client: Client, topic: Topic) -> None:
+        """A client has another definition of a type; what it cannot read any more ends."""
+        if not client.can_read(topic):
+            for name, number in list(client.views):
+                if name == topic.name:
+                    self.remove_view(client, name, number)
+            for member in self._replaying:
+                if member.client is client and member.active_replay is not None:
+                    member.active_replay.leave_out(lambda other, _: other is topic)
+        topic.forget_routes()
 
     def forget_client(self, client: Client) -> None:
         """Take a client out of everything."""
@@ -229,6 +231,22 @@ class Routing(Router):
         self._partial[topic.name] = sum(_is_partial(pattern, own) for pattern in self._patterns)
         topic.needs_subject = self._partial[topic.name] > 0
 
+    def redefined(self, topic: Topic) -> None:
+        """The type of a topic has another definition: views follow it, where their client can."""
+        for view in list(self._views.get(topic.name, {}).values()):
+            if view.client.can_read(topic):
+                view.redefined()
+            else:
+                self.remove_view(view.client, topic.name, view.number)
+
+    def went(self, type_name: str) -> None:
+        """A type is not in use any more."""
+        del self._partial[type_name]
+
+    def has_views(self, type_name: str) -> bool:
+        """Whether there are filtered subscriptions to a type."""
+        return type_name in self._views
+
     def resolve(self, topic: Topic, subject: str) -> Route:
         """The route of a topic, for a subject or for all default ones; it is kept there."""
         if subject:
@@ -240,7 +258,7 @@ class Routing(Router):
         for client_id, memberships in self._listening(topic, subject).items():
             client = memberships[0].client
             is_hidden = bool(subject) and not _may_hear(client, subject)
-            if is_hidden or client.lane.fields_known(topic.name) == 0:
+            if is_hidden or not client.can_read(topic):
                 ears.append(Denied(client))
                 continue
             hearing.add(client_id)
@@ -286,7 +304,7 @@ class Routing(Router):
             assert isinstance(value, Membership)
             found.setdefault(value.client.client_id, []).append(value)
         if topic.name.startswith(_OUR_OWN):
-            return {at: m for at, m in found.items() if knows_type(m[0].client, topic.name)}
+            return {at: m for at, m in found.items() if m[0].client.lane.has_subjects}
         return found
 
     def _give_voice(self, client: Client) -> None:
@@ -313,7 +331,7 @@ class Routing(Router):
     def _count_partial(self, pattern: str, change: int) -> None:
         """A pattern came to be or went: see whose default subjects it selects a part of."""
         assert self._hub is not None
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             if _is_partial(pattern, default_pattern(topic.plan)):
                 self._partial[topic.name] += change
                 topic.needs_subject = self._partial[topic.name] > 0
@@ -321,7 +339,7 @@ class Routing(Router):
     def _forget_messages(self) -> None:
         """A carrier came or went."""
         assert self._hub is not None
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             if is_site_message(topic.type):
                 topic.forget_routes()
 
@@ -329,11 +347,12 @@ class Routing(Router):
         """The routes that a change of a group concerns."""
         assert self._hub is not None
         if not group.startswith("/"):
+            # An outdated topic finds its routes again in any case.
             topic = self._hub.topics.get(group)
             if topic is not None:
                 topic.forget_routes()
             return
-        for topic in self._hub.topics.values():
+        for topic in self._hub.all_topics():
             # Under subjects of their own, objects of any type may be meant.
             if topic.routes or overlaps(group, default_pattern(topic.plan)):
                 topic.forget_routes()
@@ -347,13 +366,14 @@ WILD_CARDS = ("*", "...", "\u2026")
 """Levels of a pattern that stand for others."""
 
 
-def knows_type(client: Client, type_name: str) -> bool:
-    """Whether a client can be told of a type: ours are not described, and not all know them.
+def knows_type(client: Client, topic: Topic) -> bool:
+    """Whether a client can be given objects of a type.
 
-    And some have a definition of it that has not even the keys in common with the one in use.
+    Types of ours are not described, and not all clients know them. And a client may have a
+    definition with other keys than the one that is served.
     """
-    is_known = bool(client.lane.has_subjects) or not type_name.startswith(_OUR_OWN)
-    return is_known and client.lane.fields_known(type_name) != 0
+    is_known = bool(client.lane.has_subjects) or not topic.name.startswith(_OUR_OWN)
+    return is_known and client.can_read(topic)
 
 
 def _is_partial(pattern: str, own: str) -> bool:
@@ -396,6 +416,6 @@ def _is_simple(memberships: list[Membership], topic: Topic) -> bool:
         return False
     if all(member.is_conflating for member in memberships):
         return False
-    if client.lane.fields_known(topic.name) != -1:
+    if client.reading(topic) is not None:
         return False
-    return bool(topic.type.flags.internal) or client.connection.is_described(topic.name)
+    return bool(topic.type.flags.internal) or client.connection.is_described(topic.type)

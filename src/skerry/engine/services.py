@@ -164,6 +164,10 @@ class Services:
         """A client has other rights."""
         self._describing.renew(client, now_ns)
 
+    def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
+        """Why updates of a type by a client are refused, if its definition is incompatible."""
+        return self._describing.refusal(client, type_name, now_ns)
+
     def forbidden_claim(self, client: Client) -> str | None:
         """Something that a client holds and may not any more."""
         return self._ownership.forbidden(client)

@@ -11,12 +11,12 @@ from typing import Any
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.codec.pieces import Pieces, canonical_key, split
+from skerry.codec.pieces import Pieces, canonical_key, project, split
 from skerry.codec.plans import StructPlan
 from skerry.codec.swift import Layout
 from skerry.engine.cache import Entry, Shelf
 from skerry.engine.lane import Lane, Tally
-from skerry.protocol.access.header import ABSENT, Header
+from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
 __all__ = [
@@ -69,9 +69,24 @@ class Topic:
         self.accepted: i64 = 0
         self.generation: i64 = 0
         """Counts how often routes were forgotten."""
+        self.readings: dict[tuple[int, bool], Any] = {}
+        """How clients with another definition are given objects (`engine.readings`): by the
+        fingerprint of that definition, and whether they skip tags that they do not know."""
+
+    def redefine(
+        self, type_: Any, plan: StructPlan, *, is_cached: bool, is_persistent: bool
+    ) -> None:
+        """Follow another definition of the type, which can read all objects that are here."""
+        self.type = type_
+        self.plan = plan
+        self.layout = Layout(plan)
+        self.is_cached = is_cached
+        self.is_persistent = is_persistent
+        self.readings.clear()
+        self.forget_routes()
 
     def forget_routes(self) -> None:
-        """Somebody came, went or is ready; routes are found anew."""
+        """Invalidates the routes, after a subscriber came, went or became ready."""
         self.generation += 1
         self.route = None
         self.routes.clear()
@@ -126,6 +141,9 @@ class News:
         self.gone: Entry | None = None
         """As it was when this update removed it."""
         self._key: bytes | None = None
+        self.is_described: bool = False
+        """Whether the payload is known to have no tags that the type does not have."""
+        self._known: News | None = None
         self._plain: bytes | None = None
         self._subjects: bytes | None = None
         self._origin: bytes | None = None
@@ -141,7 +159,10 @@ class News:
         return self._key
 
     def frame(self, lane: Lane) -> bytes:
-        """The update as bytes for one client; those who take the same share them."""
+        """The update as bytes for one client; clients that get the same bytes share them."""
+        if self.has_unknown and not lane.has_subjects:
+            # Plain DOTS programs get no tag that was not described to them.
+            return self._described().frame(lane)
         if not lane.is_framed:
             return self._own_frame(lane)
         if lane.has_origin:
@@ -155,6 +176,25 @@ class News:
         if self._plain is None:
             self._plain = self._make(False, False)
         return self._plain
+
+    @property
+    def has_unknown(self) -> bool:
+        """Whether the update has, or may have, tags that the type does not have."""
+        pieces = self.pieces
+        if pieces is not None:
+            return pieces.unknown != 0
+        return not self.is_described and self.topic.shelf.may_have_unknown()
+
+    def _described(self) -> News:
+        """The update without the tags that the type does not have."""
+        if self._known is None:
+            plan = self.topic.plan
+            header = copy_header(self.header)
+            header.attributes &= plan.mask
+            payload, _ = project(plan, self.payload, plan.mask)
+            self._known = News(self.topic, header, payload, self.subject)
+            self._known.is_described = True
+        return self._known
 
     def _make(self, has_subject: bool, has_origin: bool) -> bytes:
         header = self.header

@@ -7,7 +7,7 @@ appears with all its fields; one that ceases to, or is removed, goes by a remove
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from skerry.codec.pieces import canonical_key, cut, split
 from skerry.engine.cache import Entry
@@ -15,7 +15,7 @@ from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
 from skerry.engine.members import is_behind
 from skerry.engine.parts import Walk
-from skerry.engine.query import Query
+from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay, Teller
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
@@ -38,6 +38,7 @@ class View(Ear):
         *,
         number: int,
         query: Query,
+        filter_: Any = None,
         is_conflating: bool,
         is_replacing: bool = False,
     ) -> None:
@@ -55,6 +56,7 @@ class View(Ear):
         """Whether the client may know objects of it by one of the same number before it."""
         self._hub = hub
         self._query = query
+        self._filter = filter_
         self._is_conflating = is_conflating
         self.teller = _ViewTeller(self)
         self._inside: set[bytes] = set()
@@ -64,6 +66,13 @@ class View(Ear):
     def part_count(self) -> int:
         """Of how many parts its condition is."""
         return self._query.part_count
+
+    def redefined(self) -> None:
+        """The type has another definition: compile the condition for it.
+
+        It holds for the same objects: their bytes have not changed.
+        """
+        self._query = compile_filter(self._filter, self.client.query_type(self.topic))
 
     def begin_selection(self) -> None:
         """From now on the view only notes what is in it, until all objects were examined."""
@@ -258,11 +267,15 @@ class View(Ear):
     ) -> int:
         lane, plan = self.client.lane, self.topic.plan
         header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
-        header.attributes &= lane.fields_known(self.topic.name)
         header.subscription_id = self.number
         self.client.connection.describe(self.topic.type, now_s)
-        payload = cut(plan, split(plan, payload, 0), header.attributes)
-        frame = frame_for(lane, header, payload, subject)
+        wanted = cut(plan, split(plan, payload, 0), header.attributes)
+        projected = self.client.projected(self.topic, header, wanted)
+        if projected is None:
+            self.topic.tally.refused += 1
+            lane.tally.refused += 1
+            return 0
+        frame = frame_for(lane, header, projected, subject)
         lane.deliver(frame, self.topic.tally)
         return len(frame)
 

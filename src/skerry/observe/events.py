@@ -12,7 +12,7 @@ from skerry.engine.events import (
     ClientCame,
     ClientRefused,
     ClientWent,
-    TypeAdopted,
+    TypeChanged,
     TypeConflict,
 )
 from skerry.protocol.distributor.events import (
@@ -58,10 +58,9 @@ def _line(event: Event) -> tuple[int, str]:
         case ClientRefused():
             return logging.WARNING, "client refused"
         case TypeConflict():
-            return logging.WARNING, "two definitions of a type"
-        case TypeAdopted(losses=losses):
-            level = logging.WARNING if losses else logging.INFO
-            return level, "stored objects follow a new definition of their type"
+            return logging.WARNING, "incompatible definition of a type refused"
+        case TypeChanged():
+            return logging.INFO, "definition of a type changed"
         case DefinitionConflict():
             return logging.WARNING, "somebody in the group defines a type otherwise"
         case MessagesGivenUp():

@@ -24,6 +24,7 @@ class What(enum.Enum):
     FIELD_REMOVED = "field removed"
     FIELD_DROPPED = "field removed, tag not reserved"
     KEY_REMOVED = "key field removed"
+    KEY_STRUCT_CHANGED = "struct of a key changed"
     FIELD_RENAMED = "field renamed"
     FIELD_REPLACED = "tag has another field"
     FIELD_RETAGGED = "field has another tag"
@@ -149,6 +150,9 @@ _RULES: Final[dict[What, _Rule]] = {
     ),
     What.KEY_REMOVED: _Rule(
         _B, _L, _B, "old readers refuse an object that lacks a part of its key; identities change"
+    ),
+    What.KEY_STRUCT_CHANGED: _Rule(
+        _B, _B, _B, "the bytes of the struct are the key, so one object becomes two"
     ),
     What.FIELD_RENAMED: _Rule(
         _F, _F, _F, "the tag travels; only JSON, filters and programs use the name"

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from skerry.schema.changes import Change, Verdict, What, change, verdict
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import (
     EnumElement,
     EnumType,
@@ -19,12 +20,22 @@ from skerry.schema.model import (
     Kind,
     NamedType,
     StructType,
+    content_of,
     dependencies,
 )
 from skerry.schema.reading import Effect, reads
 from skerry.schema.renames import renames
 
-__all__ = ["Change", "Effect", "Verdict", "What", "compare", "compare_all", "verdict"]
+__all__ = [
+    "Change",
+    "Effect",
+    "Verdict",
+    "What",
+    "compare",
+    "compare_all",
+    "compare_one",
+    "verdict",
+]
 
 
 def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
@@ -32,10 +43,10 @@ def compare(old: NamedType, new: NamedType) -> tuple[Change, ...]:
     used_old = {type_.name: type_ for type_ in dependencies(old)}
     used_new = {type_.name: type_ for type_ in dependencies(new)}
     keys = _key_names([old, new, *used_old.values(), *used_new.values()])
-    changes = list(_compare_one(old, new, keys))
+    changes = list(compare_one(old, new, keys))
     for name, type_ in used_old.items():
         if name in used_new:
-            changes += _compare_one(type_, used_new[name], keys)
+            changes += compare_one(type_, used_new[name], keys)
     return tuple(changes)
 
 
@@ -51,7 +62,7 @@ def compare_all(old: Iterable[NamedType], new: Iterable[NamedType]) -> tuple[Cha
     for name, type_ in before.items():
         twin = after.get(renamed.get(name, name))
         if twin is not None:
-            changes += _compare_one(type_, twin, keys)
+            changes += compare_one(type_, twin, keys)
         else:
             changes.append(change(What.TYPE_REMOVED, name, _spoken(type_)))
     known = {*before, *renamed.values()}
@@ -78,13 +89,16 @@ def _spoken(type_: NamedType) -> str:
     return f"{type_.kind.name.lower()} {type_.name}"
 
 
-def _compare_one(old: NamedType, new: NamedType, keys: frozenset[str]) -> Iterator[Change]:
+def compare_one(
+    old: NamedType, new: NamedType, keys: frozenset[str] = frozenset()
+) -> Iterator[Change]:
     """The changes of one type, not those of the types it is made of.
 
     `keys` has the names of the types that key fields are of.
     """
     if isinstance(old, StructType) and isinstance(new, StructType):
         yield from _compare_structs(old, new)
+        yield from _compare_key_structs(old, new)
     elif isinstance(old, EnumType) and isinstance(new, EnumType):
         yield from _compare_enums(old, new, is_key=new.name in keys)
     else:
@@ -164,6 +178,17 @@ def _compare_fields(old: StructType, new: StructType) -> Iterator[Change]:
     )
 
 
+def _compare_key_structs(old: StructType, new: StructType) -> Iterator[Change]:
+    """Key fields that hold a struct of the same name in both, and that struct has changed."""
+    before = {item.tag: content_of(item.type) for item in old.key_fields}
+    for item in new.key_fields:
+        used, was = content_of(item.type), before.get(item.tag)
+        if not isinstance(used, StructType) or not isinstance(was, StructType):
+            continue
+        if used.name == was.name and fingerprint(used) != fingerprint(was):
+            yield change(What.KEY_STRUCT_CHANGED, f"{old.name}.{item.name}", used.name)
+
+
 def _gone(where: str, item: Field, new: StructType) -> Change:
     if item.is_key:
         return change(What.KEY_REMOVED, where, f"tag {item.tag}")
@@ -205,10 +230,10 @@ def _retyped(where: str, old: Field, new: Field) -> Change:
     old_reader, old_why = reads(old.type, new.type)
     new_reader, new_why = reads(new.type, old.type)
     stored = new_reader
+    what = What.TYPE_CHANGED
     if old.is_key and new.is_key and _key_form(old.type.kind) != _key_form(new.type.kind):
         stored, new_why = Effect.BREAKS, "the bytes of the key change, so old objects are others"
-    what = What.TYPE_CHANGED
-    if new_reader == Effect.FINE and old_reader == Effect.BREAKS:
+    elif new_reader == Effect.FINE and old_reader == Effect.BREAKS:
         what = What.TYPE_WIDENED
     elif old_reader == Effect.FINE and new_reader == Effect.BREAKS:
         what = What.TYPE_NARROWED

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import enum
 import hashlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Final, TypeAlias
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "VectorType",
     "content_of",
     "dependencies",
+    "with_parts",
 ]
 
 
@@ -297,6 +298,21 @@ def dependencies(type_: NamedType) -> Iterator[NamedType]:
     seen: set[str] = set()
     if isinstance(type_, StructType):
         yield from _dependencies(type_, seen)
+
+
+def with_parts(struct: StructType, parts: Mapping[str, NamedType]) -> StructType:
+    """The struct with each type that it uses directly replaced by the part of the same name."""
+    items = tuple(_with_part(item, parts) for item in struct.fields)
+    is_same = all(item is known for item, known in zip(items, struct.fields, strict=True))
+    return struct if is_same else replace(struct, fields=items)
+
+
+def _with_part(item: Field, parts: Mapping[str, NamedType]) -> Field:
+    used = content_of(item.type)
+    part = parts.get(used.name)
+    if part is None or part is used or not isinstance(used, (StructType, EnumType)):
+        return item
+    return replace(item, type=VectorType(part) if isinstance(item.type, VectorType) else part)
 
 
 def _dependencies(struct: StructType, seen: set[str]) -> Iterator[NamedType]:

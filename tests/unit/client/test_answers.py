@@ -41,9 +41,9 @@ def test_types_of_the_node_can_be_asked_for() -> None:
 
 def test_another_definition_at_the_node_is_told() -> None:
     stage = Stage()
-    other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 4: string flag; }").Vessel
+    other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
     writer, reader = stage.space(), stage.space()
-    stage.publish(writer, other(mmsi=1, flag="SE"))
+    stage.publish(writer, other(mmsi=1, name=7))
     events = stage.hear(reader, "StructDescriptorData")
     reader.types.learn(Vessel)
     request = reader.request_types([], stage.now_ns)

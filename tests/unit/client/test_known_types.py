@@ -40,7 +40,8 @@ def test_other_definition_from_the_node_is_kept_to_be_shown() -> None:
     types.learn(Vessel)
     other = skerry.define_types("struct Vessel { 1: [key] string mmsi; }").Vessel
     found, is_new = types.learn_description(describe(other.descriptor))
-    assert (found, is_new) == (Vessel.descriptor, False)
+    assert (found, is_new) == (other.descriptor, False)
+    assert types.by_name["Vessel"] == Vessel.descriptor
     assert types.has_conflict("Vessel")
     assert not types.has_conflict("Only")
     assert len(types.conflicts) == 1

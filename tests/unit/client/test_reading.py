@@ -7,6 +7,7 @@ from typing import Any
 import skerry
 from skerry.client.events import Event
 from skerry.client.states import StateChanged, TypeConflict, Unreadable
+from skerry.objects.descriptors import describe
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import NODE, SECOND, Shout, Stage, Vessel, alone, greeted
@@ -46,7 +47,7 @@ def test_object_of_a_type_nobody_described_is_left_out() -> None:
     assert core.statistics().unknown_count == 1
 
 
-def test_objects_of_another_definition_are_left_out_and_told_of_once() -> None:
+def test_objects_of_an_incompatible_definition_come_with_what_both_have() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
     writer = stage.space()
@@ -58,11 +59,31 @@ def test_objects_of_another_definition_are_left_out_and_told_of_once() -> None:
     events = reader.take_events()
     (conflict,) = [e for e in events if isinstance(e, TypeConflict)]
     assert "uint32 name" in conflict.difference
-    (unreadable,) = [e for e in events if isinstance(e, Unreadable)]
-    assert (unreadable.name, "expected text" in unreadable.detail) == ("Vessel", True)
     assert interest.is_complete
-    assert reader.statistics().connected_count == 1, "it would come back to the same for ever"
-    assert reader.statistics().unknown_count == 2
+    assert reader.statistics().connected_count == 1
+    assert interest.route is not None
+    assert interest.route.store is not None
+    objects = [Vessel.decode(entry.payload) for entry in interest.route.store.objects.values()]
+    assert objects == [Vessel(mmsi=number) for number in (1, 2, 3)]
+
+
+def test_objects_that_do_not_read_as_their_type_are_left_out_and_reported_once() -> None:
+    other = skerry.define_types("struct Shout [cached=false] { 1: uint32 text; }").Shout
+    core = alone()
+    greeted(core, accepted=True, preload=False)
+    core.subscribe(Shout, lambda event: event.object, SECOND)
+    description = describe(other.descriptor)
+    told = Header("StructDescriptorData")
+    told.attributes = int(description.attributes)
+    core.receive(Wire().frame(told, description.encode()), NODE, 2 * SECOND)
+    header = Header("Shout")
+    header.attributes = 2
+    for _ in range(2):
+        core.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
+    (unreadable,) = [e for e in core.take_events() if isinstance(e, Unreadable)]
+    assert (unreadable.name, "expected text" in unreadable.detail) == ("Shout", True)
+    assert str(core.state) == "connected", "it would come back to the same for ever"
+    assert core.statistics().unknown_count == 2
 
 
 def test_callback_that_closes_the_space_is_the_last_one() -> None:

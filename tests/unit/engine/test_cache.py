@@ -8,7 +8,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
-from skerry.codec.pieces import split_whole
+from skerry.codec.pieces import split, split_whole
 from skerry.engine.cache import Cache, Entry
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
@@ -202,16 +202,32 @@ def test_objects_come_back_whatever_the_bounds_are() -> None:
     assert cache.mentions(7)
 
 
-def test_other_bytes_of_an_object_are_accounted_for() -> None:
+def test_another_state_of_an_object_has_the_same_facts() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
     ((_, entry),) = cache.objects("Thing")
-    payload = Thing(id=1, name="longer").encode()
-    cache.rewrite(entry, payload, 6)
-    assert (cache.payload_bytes, cache.share(7)) == (len(payload), (1, len(payload)))
     other = entry.with_payload(b"\xa0", 0)
     assert (other.payload, other.present, other.modified_from) == (b"\xa0", 0, 7)
-    assert entry.payload == payload
+    assert entry.payload == Thing(id=1, name="a").encode()
+
+
+def test_a_shelf_without_objects_is_forgotten() -> None:
+    cache = Cache()
+    shelf = cache.shelf("Thing")
+    cache.forget_shelf("Thing")
+    cache.forget_shelf("Never")
+    assert cache.shelf("Thing") is not shelf
+
+
+def test_a_shelf_knows_which_undescribed_tags_its_objects_may_have() -> None:
+    cache, plan = Cache(), CODEC.plan
+    shelf = cache.shelf("Thing")
+    assert not shelf.may_have_unknown()
+    pieces = split(plan, bytes.fromhex("a2 01 01 09 02"), 0)
+    shelf.note_unknown(plan, pieces)
+    assert (shelf.unknown, shelf.may_have_unknown()) == (1 << 9, True)
+    shelf.note_unknown(plan, split(plan, bytes.fromhex("a2 01 01 0a 02"), 0))
+    assert shelf.unknown == 1 << 10, "it had no objects yet"
 
 
 def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:

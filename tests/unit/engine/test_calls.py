@@ -41,10 +41,10 @@ def call(harbour: Harbour) -> Call:
 
 
 def test_a_handler_is_told_how_long_somebody_still_waits(call: Call) -> None:
-    request: Any = request_message(call, 1_500_000_000)
+    request: Any = request_message(call, call.data, 1_500_000_000)
     assert (request.number, request.typeName, request.handler) == (9, "Ask", "router")
     assert (request.client, request.timeout) == (call.asker.client_id, 1.5)
-    late: Any = request_message(call, 9_000_000_000)
+    late: Any = request_message(call, call.data, 9_000_000_000)
     assert late.timeout == 0.0
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
+from skerry.engine import describing
 from skerry.engine.admission import (
     Admission,
     AdmissionConfig,
@@ -16,7 +17,6 @@ from skerry.engine.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.limits import SET_ASIDE_BYTES_MAX
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 
@@ -69,7 +69,7 @@ def test_described_types_are_bounded_and_the_same_again_costs_nothing(
         harbour.pump()
         assert not each.is_cut
         each.describe(Shout)
-    assert guest.refusals() == [("describe", "2 types described already")]
+    assert guest.refusals() == [("describe", "Shout: 2 types described already")]
     assert plain.is_cut
     harbour.check()
 
@@ -188,18 +188,44 @@ def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
     assert not high.is_cut
 
 
-def test_descriptions_that_are_set_aside_are_bounded(guarded: Harbour) -> None:
-    low, plain = guarded.guest("low"), guarded.plain("plain")
+def describe_large(guest: Guest, name: str, count: int) -> None:
+    """Describe a struct in so many bytes, about."""
     field = internal_class("StructPropertyData")
-    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 4), tag=1, isKey=True, type="bool")
+    properties = [
+        field(name=f"{tag:04}" + "x" * (count // 31), tag=tag, isKey=tag == 1, type="bool")
+        for tag in range(1, 32)
+    ]
+    guest.send("StructDescriptorData", name=name, properties=properties)
+
+
+def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(
+    guarded: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(describing, "UNUSABLE_TYPE_BYTES_MAX", 4_000)
+    low, plain = guarded.guest("low"), guarded.plain("plain")
     for guest in (low, plain):
         for number in range(3):
-            guest.send("StructDescriptorData", name=f"T{number}", properties=[long])
+            describe_large(guest, f"T{number}", 700)
         assert not guest.is_cut
         assert guest.refusals() == []
-        guest.send("StructDescriptorData", name="T3", properties=[long])
-    assert low.refusals() == [("describe", "T3: not permitted")]
+        describe_large(guest, "T3", 700)
+    ((what, reason),) = low.refusals()
+    assert what == "describe"
+    assert reason.startswith("T3: ")
+    assert reason.endswith("bytes of descriptions, the limit is 4000")
     assert plain.is_cut
+
+
+def test_all_descriptions_of_a_client_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=admission(type_bytes_max=4_000))
+    guest = harbour.guest()
+    for number in (0, 1, 2, 2):
+        describe_large(guest, f"T{number}", 700)
+    assert guest.refusals() == []
+    describe_large(guest, "T3", 700)
+    ((_, reason),) = guest.refusals()
+    assert reason.endswith("bytes of descriptions, the limit is 4000")
+    harbour.check()
 
 
 def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
@@ -217,9 +243,7 @@ def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harb
         assert told.typeName == "Boat"
         assert "(first)" in told.known
         assert "(third)" in told.offered
-        assert told.difference == (
-            "only in one of them: field 2: string name and field 2: int32 name"
-        )
+        assert told.difference.startswith("Boat.name: type changed (string to int32)")
     # Other hosts' programs do not know the type, and are not described it.
     plain.join("SkerryConflict")
     plain.join("/...")
@@ -235,31 +259,16 @@ def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour])
     assert harbour.node.cache.count("SkerryConflict") == 0
 
 
-def test_a_description_that_is_set_aside_again_takes_the_place_of_the_former(
-    guarded: Harbour,
-) -> None:
-    low = guarded.guest("low")
-    field = internal_class("StructPropertyData")
-    long = field(name="x" * (SET_ASIDE_BYTES_MAX // 2), tag=1, isKey=True, type="bool")
-    for _ in range(3):
-        low.send("StructDescriptorData", name="T0", properties=[long])
-    assert low.refusals() == []
-    low.send("StructDescriptorData", name="T1", properties=[long])
-    assert low.refusals() == [("describe", "T1: not permitted")]
-
-
 def test_a_description_that_is_refused_is_not_counted(make_harbour: Callable[..., Harbour]) -> None:
-    harbour = make_harbour(admission=admission(*RULES, type_count_max=2))
-    low = harbour.guest("low")
-    field = internal_class("StructPropertyData")
-    long = field(name="x" * SET_ASIDE_BYTES_MAX, tag=1, isKey=True, type="bool")
+    harbour = make_harbour(admission=admission(type_count_max=2, type_bytes_max=1_000))
+    guest = harbour.guest()
     for _ in range(3):
-        low.send("StructDescriptorData", name="T0", properties=[long])
-    assert low.refusals() == [("describe", "T0: not permitted")] * 3
-    low.forget()
+        describe_large(guest, "T0", 2_000)
+    assert len(guest.refusals()) == 3
+    guest.forget()
     for number in range(3):
-        low.send("StructDescriptorData", name=f"T{number}", properties=[])
-    assert low.refusals() == [("describe", "2 types described already")]
+        guest.send("StructDescriptorData", name=f"T{number}", properties=[])
+    assert guest.refusals() == [("describe", "T2: 2 types described already")]
     harbour.check()
 
 

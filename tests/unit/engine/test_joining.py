@@ -398,7 +398,7 @@ def test_who_describes_other_keys_meanwhile_is_told_nothing_of_what_is_found(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, extensions=0)
-    reader.connection.forget_described("Berth")
+    reader.connection.renews = True
     reader.describe(OTHER_KEY)
     assert reader.items("Berth") == []
     assert len(reader.messages("DotsCacheInfo")) == 1

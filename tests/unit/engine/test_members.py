@@ -332,7 +332,7 @@ def test_what_waits_is_not_told_to_who_describes_other_keys_meanwhile(harbour: H
     guest.send("DotsMember", groupName="Boat", event=join, slow=conflate["conflate"])
     guest.pause()
     maker.publish(Boat(id=1, name=BULK), Boat(id=2))
-    guest.connection.forget_described("Boat")
+    guest.connection.renews = True
     guest.describe(skerry.define_types("struct Boat { 1: [key] string id; }").Boat)
     guest.resume()
     assert 2 not in [boat.id for boat in guest.objects(Boat)]

@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 import skerry
-from skerry.engine.query import Query, compile_filter
+from skerry.engine.query import ALL_FIELDS, Query, compile_filter
 from skerry.errors import FilterError
 from skerry.limits import FILTER_LIST_COUNT_MAX, FILTER_NODE_COUNT_MAX
 from skerry.objects.internal import internal_class
@@ -218,7 +218,7 @@ def test_uuids_are_ordered_like_their_text() -> None:
 def test_without_a_choice_of_fields_everything_passes_untouched() -> None:
     whole = query("lat > 1")
     payload = MARIA.encode()
-    assert whole.mask == TYPE.mask
+    assert whole.mask == ALL_FIELDS
     projected, attributes = whole.project(payload, 0xFFFFFFFF)
     assert projected is payload
     assert attributes == 0xFFFFFFFF
@@ -239,10 +239,11 @@ def test_a_cleared_field_stays_in_the_property_set() -> None:
     assert attributes == 1 << 5 | 1 << 2
 
 
-def test_the_key_is_always_wanted_and_unknown_fields_are_not() -> None:
+def test_the_key_is_always_wanted_and_fields_that_the_type_may_get_can_be() -> None:
     assert compile_filter(Filter(propertyMask=0), TYPE).mask == 1 << 5
-    assert compile_filter(Filter(propertyMask=2**31 | 4), TYPE).mask == 1 << 5 | 1 << 2
-    assert compile_filter(Filter(propertyMask=2**32 - 1), TYPE).mask == TYPE.mask
+    assert compile_filter(Filter(propertyMask=2**31 | 4), TYPE).mask == 2**31 | 1 << 5 | 1 << 2
+    payload = MARIA.encode()
+    assert compile_filter(Filter(propertyMask=2**32 - 1), TYPE).project(payload, 4)[0] is payload
 
 
 def test_fields_come_out_in_declaration_order() -> None:

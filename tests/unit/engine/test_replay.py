@@ -683,7 +683,7 @@ def test_who_describes_other_keys_meanwhile_is_told_no_more_of_the_type(
     guest.pause()
     guest.connection.join(group, 0.0)
     harbour.carry()
-    guest.connection.forget_described("Boat")
+    guest.connection.renews = True
     guest.describe(OTHER_KEY)
     guest.resume()
     assert guest.items("Boat") == []

@@ -1,4 +1,4 @@
-"""The types of a node: learned from clients, kept, restored, and adopted when they have changed."""
+"""The types of a node: learned from clients, united while several definitions are in use."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ import pytest
 
 import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, PermissionRule
-from skerry.engine.events import TypeAdopted, TypeConflict
-from skerry.engine.persistence import Journal, StoredObject, StoredType, store_type
-from skerry.engine.types import common_fields
+from skerry.engine.events import TypeChanged, TypeConflict
+from skerry.engine.persistence import Batch, Journal, StoredObject, store_type
 from skerry.objects.base import key_of
-from skerry.objects.internal import internal_class
 from skerry.schema.model import StructType
 
 if TYPE_CHECKING:
@@ -86,46 +84,304 @@ def test_a_type_is_known_from_its_description_on(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(OLD.Boat)
     assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
-    assert harbour.node.registry.origin("Boat") == f"client {guest.client_id} (guest)"
+    (definition,) = harbour.node.registry.definitions("Boat")
+    assert harbour.node.registry.users(definition) == f"client {guest.client_id} (guest)"
 
 
-def test_the_first_definition_stays_and_the_second_is_reported(harbour: Harbour) -> None:
+def test_a_compatible_definition_is_adopted_and_every_program_gets_what_it_knows(
+    harbour: Harbour,
+) -> None:
+    first, second = harbour.guest("first"), harbour.guest("second")
+    old, new, plain = harbour.guest("old"), harbour.guest("new"), harbour.plain("plain")
+    first.publish(Fleeting(id=1, name="Mary"))
+    for reader, cls in ((old, Fleeting), (new, GROWN.Boat), (plain, Fleeting)):
+        reader.describe(cls)
+        reader.join("Boat")
+    second.publish(GROWN.Boat(id=1, length=9.5), GROWN.Boat(id=2, name="Anne", length=7.5))
+    assert second.refusals() == []
+    assert [field.name for field in harbour.node.registry["Boat"].fields] == [
+        *("id", "name", "place", "kind", "length")
+    ]
+    whole = [GROWN.Boat(id=1, name="Mary", length=9.5), GROWN.Boat(id=2, name="Anne", length=7.5)]
+    known = [Fleeting(id=1, name="Mary"), Fleeting(id=2, name="Anne")]
+    assert list(new.sees(GROWN.Boat).values()) == whole
+    assert list(old.sees(Fleeting).values()) == known
+    assert list(plain.sees(Fleeting).values()) == known
+    assert all(len(item.payload) < 10 for item in plain.items("Boat"))
+    first.publish(Fleeting(id=2, name="Jane"))
+    assert harbour.cached(GROWN.Boat) == [whole[0], GROWN.Boat(id=2, name="Jane", length=7.5)]
+    assert harbour.node.statistics().conflict_count == 0
+
+
+def test_an_incompatible_definition_is_refused_with_the_field_and_the_users_of_the_other(
+    harbour: Harbour,
+) -> None:
     first, second, plain = harbour.guest("first"), harbour.guest("second"), harbour.plain()
     watcher = harbour.guest("watcher")
     watcher.join("Boat")
     first.publish(Fleeting(id=1, name="Mary"))
-    second.publish(GROWN.Boat(id=2, name="Anne", length=9.5))
-    plain.publish(GROWN.Boat(id=3, name="Jane", length=9.5))
-    assert harbour.node.registry["Boat"] == Fleeting.descriptor
-    (conflict,) = harbour.node.registry.conflicts
-    assert conflict.known_from == f"client {first.client_id} (first)"
-    assert conflict.offered == GROWN.Boat.descriptor
-    events = harbour.events(TypeConflict)
-    assert [event.type_name for event in events] == ["Boat", "Boat"]
-    assert "the one from client" in events[0].detail
+    harbour.events(TypeConflict)
+    second.publish(BROKEN.Boat(id=2, name=7), BROKEN.Boat(id=1, name=8))
+    plain.publish(BROKEN.Boat(id=3, name=9))
+    (event, _) = harbour.events(TypeConflict)
+    for part in ("Boat.name", "string to int32", "client 2 (first)", "client 3 (second)"):
+        assert part in event.detail
     assert harbour.node.statistics().conflict_count == 1
-    ((what, reason),) = second.refusals()
-    assert (what, reason) == ("describe", events[0].detail)
+    assert [what for what, _ in second.refusals()] == ["describe", "publish", "publish"]
+    assert {reason for _, reason in second.refusals()} == {event.detail}
     assert not second.is_cut
-    assert not plain.is_cut
-    assert [boat.name for boat in watcher.objects(Fleeting)] == ["Mary", "Anne", "Jane"]
+    assert "Boat.name" in plain.fault
+    assert harbour.cached(Fleeting) == [Fleeting(id=1, name="Mary")], "nothing is half applied"
+    assert watcher.objects(Fleeting) == [Fleeting(id=1, name="Mary")]
 
 
-def test_the_same_definition_again_is_no_conflict(harbour: Harbour) -> None:
+def test_a_program_with_an_incompatible_definition_reads_what_both_have(harbour: Harbour) -> None:
+    maker, ours, plain = harbour.guest("maker"), harbour.guest("ours"), harbour.plain()
+    maker.publish(Fleeting(id=1, name="Mary"))
+    for reader in (ours, plain):
+        reader.describe(BROKEN.Boat)
+        reader.join("Boat")
+    maker.publish(Fleeting(id=2, name="Anne"))
+    for reader in (ours, plain):
+        assert reader.objects(BROKEN.Boat) == [BROKEN.Boat(id=1), BROKEN.Boat(id=2)]
+        assert not reader.is_cut
+
+
+def test_a_definition_that_nothing_uses_any_more_gives_way(harbour: Harbour) -> None:
+    first, second = harbour.guest("first"), harbour.guest("second")
+    first.publish(Fleeting(id=1, name="Mary"))
+    second.publish(BROKEN.Boat(id=2, name=7))
+    first.goodbye()
+    second.forget()
+    second.publish(BROKEN.Boat(id=2, name=7))
+    ((_, reason),) = second.refusals()
+    assert "objects of Boat" in reason
+    other = harbour.guest("other")
+    other.remove(Fleeting(id=1))
+    other.goodbye()
+    second.forget()
+    second.publish(BROKEN.Boat(id=2, name=7))
+    assert second.refusals() == []
+    assert harbour.cached(BROKEN.Boat) == [BROKEN.Boat(id=2, name=7)]
+    assert [field.name for field in harbour.node.registry["Boat"].fields] == ["id", "name"]
+
+
+def test_a_reader_does_not_keep_a_publisher_with_another_definition_out(harbour: Harbour) -> None:
+    reader, maker = harbour.guest("reader"), harbour.guest("maker")
+    reader.describe(BROKEN.Boat)
+    reader.join("Boat")
+    maker.publish(Fleeting(id=1, name="Mary"))
+    assert maker.refusals() == reader.refusals() == []
+    assert harbour.cached(Fleeting) == [Fleeting(id=1, name="Mary")]
+    assert reader.objects(BROKEN.Boat) == [BROKEN.Boat(id=1)]
+    (event,) = harbour.events(TypeConflict)
+    assert "client 2 (reader)" in event.detail
+    reader.publish(BROKEN.Boat(id=1, name=8))
+    assert [what for what, _ in reader.refusals()] == ["publish"]
+
+
+def test_of_two_that_only_described_a_type_the_one_decides_that_publishes_first(
+    harbour: Harbour,
+) -> None:
+    first, second = harbour.guest("first"), harbour.guest("second")
+    first.describe(BROKEN.Boat)
+    second.describe(Fleeting)
+    assert first.refusals() == second.refusals() == []
+    first.publish(BROKEN.Boat(id=1, name=8))
+    second.publish(Fleeting(id=2, name="Mary"))
+    assert first.refusals() == []
+    assert [what for what, _ in second.refusals()] == ["publish"]
+    assert harbour.cached(BROKEN.Boat) == [BROKEN.Boat(id=1, name=8)]
+
+
+def test_the_same_definition_again_changes_nothing(harbour: Harbour) -> None:
     for name in ("first", "second"):
         harbour.guest(name).publish(Fleeting(id=1))
-    assert harbour.node.registry.conflicts == ()
-    assert harbour.events(TypeConflict) == []
+    assert len(harbour.node.registry.definitions("Boat")) == 1
+    events = harbour.node.take_events()
+    assert not [event for event in events if isinstance(event, (TypeChanged, TypeConflict))]
+
+
+def test_a_change_of_a_served_definition_is_reported(harbour: Harbour) -> None:
+    harbour.guest("first").publish(Fleeting(id=1))
+    second = harbour.guest("second")
+    second.publish(GROWN.Boat(id=1))
+    (event,) = harbour.events(TypeChanged)
+    assert (event.type_name, event.client_id, event.name) == ("Boat", second.client_id, "second")
+    assert event.added == ("3: Place place", "4: Kind kind", "5: float64 length")
 
 
 def test_an_enum_and_a_struct_of_one_name_are_a_conflict(harbour: Harbour) -> None:
     other = types("enum Boat { 1: sloop } struct Sail { 1: [key] uint32 id; 2: Boat boat; }")
     first, second = harbour.guest("first"), harbour.guest("second")
     first.publish(Fleeting(id=1))
-    second.describe(other.Sail)
-    assert [event.type_name for event in harbour.events(TypeConflict)][:1] == ["Boat"]
+    second.publish(other.Sail(id=1, boat=other.Boat.sloop))
+    assert [event.type_name for event in harbour.events(TypeConflict)] == ["Boat", "Sail"]
     assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    assert "Sail" in harbour.node.registry
+    assert harbour.cached(other.Sail) == []
     assert not first.is_cut
+
+
+def test_a_part_that_grows_grows_in_all_types_that_use_it(harbour: Harbour) -> None:
+    first, second, reader = harbour.guest("first"), harbour.guest("second"), harbour.guest("reader")
+    first.publish(OLD.Boat(id=1, place=OLD.Place(lat=1.0)), OLD.Car(id=1, place=OLD.Place(lat=2.0)))
+    reader.join("Car")
+    second.publish(DEEPER.Boat(id=1, place=DEEPER.Place(lat=1.0, depth=3.0)))
+    assert second.refusals() == []
+    served: Any = harbour.node.registry["Car"]
+    assert [field.name for field in served.field("place").type.fields] == ["lat", "lon", "depth"]
+    first.publish(OLD.Car(id=2, place=OLD.Place(lat=4.0)))
+    assert [car.place.lat for car in reader.objects(OLD.Car)] == [2.0, 4.0]
+    described = [m.name for m in reader.messages("StructDescriptorData")]
+    assert described == ["Place", "Car", "Place", "Car"], "the second time as it is then"
+
+
+def test_a_new_element_reaches_those_who_know_it_and_is_unset_for_others(harbour: Harbour) -> None:
+    tug = "struct Tug { 1: [key] uint32 id; 2: Kind kind; 3: bool a; }"
+    old, new = (
+        types(f"enum Kind {{ 1: cargo }} {tug}"),
+        types(f"enum Kind {{ 1: cargo, 2: pilot }} {tug}"),
+    )
+    maker, ours, plain = harbour.guest("maker"), harbour.guest("ours"), harbour.plain()
+    for reader in (ours, plain):
+        reader.describe(old.Tug)
+        reader.join("Tug")
+    maker.publish(new.Tug(id=1, kind=new.Kind.cargo, a=True))
+    maker.publish(new.Tug(id=1, kind=new.Kind.pilot))
+    fresh = harbour.guest("fresh")
+    fresh.join("Tug")
+    assert fresh.objects(new.Tug) == [new.Tug(id=1, kind=new.Kind.pilot, a=True)]
+    for reader in (ours, plain):
+        assert reader.objects(old.Tug)[0] == old.Tug(id=1, kind=old.Kind.cargo, a=True)
+        assert list(reader.sees(old.Tug).values()) == [old.Tug(id=1, a=True)]
+    ours.publish(old.Tug(id=1, kind=old.Kind.cargo))
+    assert fresh.objects(new.Tug)[-1] == new.Tug(id=1, kind=new.Kind.cargo)
+
+
+def test_a_wider_number_reaches_those_who_can_read_it(harbour: Harbour) -> None:
+    old = types("struct Tug { 1: [key] uint32 id; 2: uint8 crew; }").Tug
+    new = types("struct Tug { 1: [key] uint64 id; 2: uint32 crew; }").Tug
+    maker, ours, plain = harbour.guest("maker"), harbour.guest("ours"), harbour.plain()
+    for reader in (ours, plain):
+        reader.describe(old)
+        reader.join("Tug")
+    maker.publish(new(id=1, crew=5), new(id=1, crew=500), new(id=2**40, crew=1))
+    maker.remove(new(id=2**40))
+    for reader in (ours, plain):
+        assert reader.objects(old) == [old(id=1, crew=5), old(id=1)]
+        assert [int(i.header.attributes) for i in reader.items("Tug")] == [6, 6]
+    late = harbour.plain("late")
+    maker.publish(new(id=2**40, crew=1))
+    late.describe(old)
+    late.join("Tug")
+    assert late.objects(old) == [old(id=1)]
+    assert len(late.messages("DotsCacheInfo")) == 1
+
+
+def test_filters_see_every_field_and_give_what_their_client_knows(harbour: Harbour) -> None:
+    maker, old, new = harbour.guest("maker"), harbour.guest("old"), harbour.guest("new")
+    old.publish(Fleeting(id=1, name="Mary"))
+    old.open_view(Fleeting, 1, where="name like 'M%'")
+    maker.publish(GROWN.Boat(id=1, length=3.0), GROWN.Boat(id=2, name="Max", length=9.0))
+    new.describe(GROWN.Boat)
+    new.open_view(GROWN.Boat, 2, where="length > 5")
+    maker.publish(GROWN.Boat(id=1, length=6.0))
+    assert list(old.sees(Fleeting, 1).values()) == [
+        Fleeting(id=1, name="Mary"),
+        Fleeting(id=2, name="Max"),
+    ]
+    assert list(new.sees(GROWN.Boat, 2).values()) == [
+        GROWN.Boat(id=2, name="Max", length=9.0),
+        GROWN.Boat(id=1, name="Mary", length=6.0),
+    ]
+
+
+def test_a_filter_on_a_field_that_no_publisher_has_selects_nothing(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    rules = (
+        PermissionRule(verbs=("subscribe",), client="reader"),
+        PermissionRule(verbs=("all",), client="maker"),
+    )
+    harbour = make_harbour(
+        admission=Admission(AdmissionConfig(permission=rules), rng=Random(1)),
+    )
+    reader, maker = harbour.guest("reader"), harbour.guest("maker")
+    reader.describe(GROWN.Boat)
+    reader.open_view(GROWN.Boat, 1, where="length > 5 or name = 'Mary'")
+    assert reader.refusals() == []
+    maker.publish(Fleeting(id=1, name="Anne"), Fleeting(id=2, name="Mary"))
+    assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    assert reader.objects(GROWN.Boat, 1) == [GROWN.Boat(id=2, name="Mary")]
+    harbour.check()
+
+
+def test_a_client_that_may_only_subscribe_does_not_define_a_type(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    rules = (
+        PermissionRule(verbs=("subscribe",), client="reader"),
+        PermissionRule(verbs=("all",), client="maker"),
+    )
+    harbour = make_harbour(admission=Admission(AdmissionConfig(permission=rules), rng=Random(1)))
+    reader, maker, late = harbour.guest("reader"), harbour.guest("maker"), harbour.guest("maker")
+    late.join("StructDescriptorData")
+    late.forget()
+    reader.describe(BROKEN.Boat)
+    reader.join("Boat")
+    assert late.names() == []
+    maker.send("DotsDescriptorRequest")
+    assert "StructDescriptorData" not in maker.names()
+    maker.publish(Fleeting(id=1, name="Mary"))
+    assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    assert maker.refusals() == []
+    assert reader.objects(BROKEN.Boat) == [BROKEN.Boat(id=1)]
+    assert harbour.node.statistics().conflict_count == 0
+    harbour.check()
+
+
+# -- undescribed tags
+
+
+def test_an_undescribed_tag_becomes_a_field_when_a_definition_of_it_comes(
+    harbour: Harbour, make_header: Any
+) -> None:
+    guest, other = harbour.guest(), harbour.guest("other")
+    guest.publish(Fleeting(id=1, name="Mary"))
+    header = make_header(Fleeting(id=1))
+    header.attributes |= 1 << 9
+    guest.say(header, bytes.fromhex("a2 01 01 09 18 2a"))
+    misfit = types("struct Boat { 1: [key] uint32 id; 9: string more; }").Boat
+    other.publish(misfit(id=1))
+    reasons = [reason for _, reason in other.refusals()]
+    assert len(reasons) == 2
+    assert "objects have values that no definition described" in reasons[0]
+    fitting = types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat
+    third = harbour.guest("third")
+    third.publish(fitting(id=2, more=7))
+    assert third.refusals() == []
+    assert harbour.cached(fitting) == [fitting(id=1, more=42), fitting(id=2, more=7)]
+
+
+def test_undescribed_tags_inside_a_struct_are_kept(harbour: Harbour, make_header: Any) -> None:
+    guest, plain, ours = harbour.guest(), harbour.plain(), harbour.guest("ours")
+    guest.publish(OLD.Boat(id=1, name="Mary"))
+    for reader in (plain, ours):
+        reader.describe(OLD.Boat)
+        reader.join("Boat")
+        reader.forget()
+    header = make_header(OLD.Boat(id=1))
+    header.attributes |= 1 << 3
+    inside = bytes.fromhex("a2 01 01 03 a2 01 fb3ff0000000000000 09 02")
+    guest.say(header, inside)
+    ((_, entry),) = harbour.node.cache.objects("Boat")
+    assert bytes.fromhex("09 02") in entry.payload
+    assert ours.items("Boat")[0].payload == inside
+    assert plain.items("Boat")[0].payload == OLD.Boat(id=1, place=OLD.Place(lat=1.0)).encode()
+    third = harbour.guest("third")
+    third.publish(DEEPER.Boat(id=2))
+    assert any("no definition described" in reason for _, reason in third.refusals())
 
 
 # -- the next life
@@ -150,16 +406,33 @@ def test_objects_come_back_with_all_that_was_known_of_them(
     harbour.check()
 
 
-def test_a_definition_that_has_not_changed_adopts_nothing(
-    make_harbour: Callable[..., Harbour],
+def batch_of(harbour: Harbour) -> Batch | None:
+    journal = harbour.node.journal
+    assert journal is not None
+    return journal.take_batch(0)
+
+
+@pytest.mark.parametrize("is_plain", [False, True])
+@pytest.mark.parametrize("other", ["struct Boat [persistent] { 1: [key] uint32 id; }", "narrow"])
+def test_a_reader_with_a_narrower_definition_changes_nothing_that_is_stored(
+    other: str, is_plain: bool, make_harbour: Callable[..., Harbour]
 ) -> None:
-    harbour = restored(make_harbour, OLD.Boat(id=1))
-    harbour.guest().describe(OLD.Boat)
-    assert harbour.node.take_events()[1:] == []
-    assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1)]
+    whole = OLD.Boat(id=1, name="Mary", place=OLD.Place(lat=1.0), kind=OLD.Kind.tanker)
+    harbour = restored(make_harbour, whole, OLD.Boat(id=2, name="Anne"))
+    narrow = Fleeting if other == "narrow" else types(other).Boat
+    reader = harbour.plain("reader") if is_plain else harbour.guest("reader")
+    reader.describe(narrow)
+    reader.join("Boat")
+    assert [boat.id for boat in reader.objects(narrow)] == [1, 2]
+    assert harbour.cached(OLD.Boat) == [whole, OLD.Boat(id=2, name="Anne")]
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    assert batch_of(harbour) is None
+    reader.publish(narrow(id=2))
+    assert harbour.cached(OLD.Boat) == [whole, OLD.Boat(id=2, name="Anne")]
+    harbour.check()
 
 
-def test_stored_objects_follow_a_definition_that_has_grown(
+def test_stored_objects_stay_as_they_are_when_their_type_grows(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
@@ -168,24 +441,9 @@ def test_stored_objects_follow_a_definition_that_has_grown(
     watcher.open_view(OLD.Boat, 1, where="id > 0")
     watcher.pause()
     maker = harbour.guest("maker")
-    maker.publish(OLD.Boat(id=1, name="Anne"))
-    harbour.check()
-    late = harbour.guest("late")
-    late.publish(GROWN.Boat(id=1, length=9.5))
-    # The first who described it has settled the matter.
-    assert [event.type_name for event in harbour.events(TypeConflict)] == ["Boat"]
-    harbour.check()
-    watcher.resume()
-
-    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Boat(id=2))
-    watcher = harbour.guest("watcher")
-    watcher.join("Boat")
-    watcher.open_view(OLD.Boat, 1, where="id > 0")
-    watcher.pause()
-    maker = harbour.guest("maker")
+    maker.describe(GROWN.Boat)
+    assert batch_of(harbour) is None, "a description alone is not stored"
     maker.publish(GROWN.Boat(id=1, length=9.5))
-    (adopted,) = harbour.events(TypeAdopted)
-    assert adopted == TypeAdopted(type_name="Boat", object_count=2)
     assert harbour.node.registry["Boat"] == GROWN.Boat.descriptor
     assert harbour.cached(GROWN.Boat) == [
         GROWN.Boat(id=1, name="Mary", length=9.5),
@@ -194,54 +452,71 @@ def test_stored_objects_follow_a_definition_that_has_grown(
     harbour.check()
     watcher.resume()
     assert watcher.objects(GROWN.Boat)[-1] == GROWN.Boat(id=1, length=9.5)
-    ids = [boat.id for boat in watcher.objects(GROWN.Boat, 1)]
-    assert ids == [1, 2], "of lengths nobody told it when it asked"
+    assert [boat.id for boat in watcher.objects(GROWN.Boat, 1)] == [1, 2, 1]
     maker.publish(GROWN.Boat(id=2, name="Anne", length=1.5))
-    assert watcher.objects(GROWN.Boat, 1)[-1] == GROWN.Boat(id=2, name="Anne")
+    assert watcher.objects(GROWN.Boat, 1)[-1] == GROWN.Boat(id=2, name="Anne", length=1.5)
     harbour.check()
-    journal = harbour.node.journal
-    assert journal is not None
-    batch = journal.take_batch(0)
+    batch = batch_of(harbour)
     assert batch is not None
-    assert batch.types == (StoredType(name="Boat", definition=batch.types[0].definition),)
+    assert [stored.name for stored in batch.types] == ["Boat"]
+    assert batch.types == (store_type(GROWN.Boat.descriptor),)
     assert {put.key for put in batch.puts} == {key_of(GROWN.Boat(id=1)), key_of(GROWN.Boat(id=2))}
 
 
-@pytest.mark.parametrize("other", [BROKEN.Boat, Fleeting], ids=["other kind", "not stored"])
-def test_a_definition_that_stored_objects_cannot_follow_is_a_conflict(
-    other: Any, make_harbour: Callable[..., Harbour]
+def test_an_incompatible_definition_is_refused_because_of_stored_objects(
+    make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
     guest = harbour.guest()
-    guest.describe(other)
-    assert harbour.events(TypeAdopted) == []
+    guest.publish(BROKEN.Boat(id=1, name=7))
     assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
-    (conflict,) = harbour.node.registry.conflicts
-    assert conflict.known_from == "the storage"
-    assert [what for what, _ in guest.refusals()] == ["describe"]
+    assert [what for what, _ in guest.refusals()] == ["describe", "publish"]
+    assert all("objects of Boat" in reason for _, reason in guest.refusals())
     assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, name="Mary")]
     harbour.check()
 
 
-def test_a_part_that_has_changed_is_adopted_by_all_that_are_made_of_it(
+def test_a_stored_type_without_objects_is_free_to_change(
     make_harbour: Callable[..., Harbour],
 ) -> None:
+    harbour = make_harbour(journal=Journal(rng=Random(1)))
+    harbour.node.restored(store_type(OLD.Boat.descriptor))
+    assert "Boat" not in harbour.node.registry
+    guest = harbour.guest()
+    guest.publish(BROKEN.Boat(id=1, name=7))
+    assert guest.refusals() == []
+    batch = batch_of(harbour)
+    assert batch is not None
+    assert batch.types == (store_type(BROKEN.Boat.descriptor),)
+
+
+def test_a_definition_that_is_not_persistent_does_not_end_the_storing(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
+    guest = harbour.guest()
+    guest.publish(Fleeting(id=2, name="Anne"))
+    assert guest.refusals() == []
+    batch = batch_of(harbour)
+    assert batch is not None
+    assert [put.key for put in batch.puts] == [key_of(Fleeting(id=2))]
+
+
+def test_a_part_of_stored_types_grows_in_all_of_them(make_harbour: Callable[..., Harbour]) -> None:
     place = OLD.Place(lat=1.0, lon=2.0)
     harbour = restored(make_harbour, OLD.Boat(id=1, place=place), OLD.Car(id=7, place=place))
     guest = harbour.guest()
     guest.publish(DEEPER.Boat(id=2, place=DEEPER.Place(lat=1.0, lon=2.0, depth=3.0)))
-    assert not guest.is_cut, guest.fault
-    adopted = {event.type_name for event in harbour.events(TypeAdopted)}
-    assert adopted == {"Boat", "Car"}
-    assert harbour.node.registry.conflicts == ()
+    assert guest.refusals() == []
     assert harbour.cached(DEEPER.Boat) == [
         DEEPER.Boat(id=1, place=DEEPER.Place(lat=1.0, lon=2.0)),
         DEEPER.Boat(id=2, place=DEEPER.Place(lat=1.0, lon=2.0, depth=3.0)),
     ]
+    assert harbour.cached(OLD.Car) == [OLD.Car(id=7, place=place)]
     harbour.check()
 
 
-def test_a_part_that_stored_objects_cannot_follow_is_a_conflict(
+def test_a_part_that_is_incompatible_keeps_the_types_that_use_it_out(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     other = types(
@@ -255,37 +530,25 @@ def test_a_part_that_stored_objects_cannot_follow_is_a_conflict(
     )
     harbour = restored(make_harbour, OLD.Boat(id=1, place=OLD.Place(lat=1.0)))
     guest = harbour.guest()
-    guest.describe(other.Boat)
-    assert [e.type_name for e in harbour.events(TypeConflict)] == ["Place"]
+    guest.publish(other.Boat(id=1, name="Anne"))
+    assert [e.type_name for e in harbour.events(TypeConflict)] == ["Place", "Boat"]
+    assert all("Place.lat" in reason for _, reason in guest.refusals())
     assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
     assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, place=OLD.Place(lat=1.0))]
     assert not guest.is_cut
     harbour.check()
 
 
-def test_a_stored_definition_that_a_client_lives_by_gives_way_to_no_other(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    # Car is stored, too, and nobody has described that yet.
-    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Car(id=7))
-    first, second = harbour.guest("first"), harbour.guest("second")
-    first.describe(OLD.Boat)
-    assert harbour.node.registry.origin("Boat") == f"client {first.client_id} (first)"
-    second.describe(GROWN.Boat)
-    assert [event.type_name for event in harbour.events(TypeConflict)] == ["Boat"]
-    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
-    assert [what for what, _ in second.refusals()] == ["describe"]
-
-
 @pytest.mark.parametrize("group", ["Boat", "/Boat/*"])
-def test_who_was_described_the_stored_definition_is_described_the_new_one(
+def test_who_was_described_a_definition_is_described_a_further_one(
     group: str, make_harbour: Callable[..., Harbour]
 ) -> None:
     harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"), OLD.Car(id=7))
-    watcher = harbour.guest("watcher")
-    watcher.join(group)
-    watcher.join("Car")
-    watcher.forget()
+    watcher, plain = harbour.guest("watcher"), harbour.plain()
+    for reader in (watcher, plain):
+        reader.join(group)
+        reader.join("Car")
+        reader.forget()
     maker = harbour.guest("maker")
     maker.publish(GROWN.Boat(id=1, length=9.5))
     maker.publish(GROWN.Boat(id=1, length=9.6))
@@ -293,17 +556,22 @@ def test_who_was_described_the_stored_definition_is_described_the_new_one(
     (told,) = watcher.messages("StructDescriptorData")
     assert [item.name for item in told.properties][-1] == "length"
     assert "StructDescriptorData" not in maker.names()
+    assert plain.names() == ["Boat", "Boat"], "it keeps what it was described first"
+    assert [len(item.payload) for item in plain.items("Boat")] == [3, 3]
     harbour.check()
 
 
-def test_what_is_lost_by_a_new_definition_is_told(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_field_with_another_name_and_meaning_of_the_same_bytes_is_served_under_the_first_name(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     old = types("struct Boat [persistent] { 1: [key] uint32 id; 3: float64 weight; }").Boat
     new = types("struct Boat [persistent] { 1: [key] uint32 id; 3: duration trip; }").Boat
     harbour = restored(make_harbour, old(id=1, weight=7.5))
-    harbour.guest().describe(new)
-    (adopted,) = harbour.events(TypeAdopted)
-    assert len(adopted.losses) == 1
-    assert "trip" in adopted.losses[0]
+    guest = harbour.guest()
+    guest.publish(new(id=2, trip=2.0))
+    assert guest.refusals() == []
+    assert harbour.node.registry["Boat"] == old.descriptor
+    assert harbour.cached(new) == [new(id=1, trip=7.5), new(id=2, trip=2.0)]
 
 
 # -- two definitions, one of them with a program that speaks plain DOTS
@@ -383,17 +651,17 @@ def test_a_view_ends_with_the_definition_it_was_of(harbour: Harbour) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, name="Mary"))
     guest.open_view(WIDE.Ship, 7, where="id > 0")
-    guest.connection.forget_described("Ship")
+    guest.connection.renews = True
     guest.describe(narrow("struct Ship { 1: [key] string id; 2: string name; }"))
     guest.forget()
     maker.publish(WIDE.Ship(id=2, name="Anne"))
     assert guest.items("Ship", 7) == []
 
 
-def test_a_part_with_another_definition_is_left_out_for_a_plain_guest(harbour: Harbour) -> None:
+def test_a_plain_guest_with_a_narrower_part_gets_what_it_has_of_that(harbour: Harbour) -> None:
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, name="Mary", berth=WIDE.Berth(pier=3, note=LONG)))
-    old = narrow(
+    old = types(
         """
         enum Rig { 1: sloop, 2: ketch, 3: yawl }
         struct Berth { 1: uint32 pier; }
@@ -401,12 +669,14 @@ def test_a_part_with_another_definition_is_left_out_for_a_plain_guest(harbour: H
             5: Rig rig; }
         """
     )
-    guest.describe(old)
+    guest.describe(old.Ship)
     guest.join("Ship")
-    assert tags_of(guest) == [[1, 2]]
-    # All elements that are in use it has, and one more.
     maker.publish(WIDE.Ship(id=1, rig=WIDE.Rig.ketch))
-    assert tags_of(guest) == [[1, 2], [1, 5]]
+    assert guest.objects(old.Ship) == [
+        old.Ship(id=1, name="Mary", berth=old.Berth(pier=3)),
+        old.Ship(id=1, rig=old.Rig.ketch),
+    ]
+    assert all(len(item.payload) < 20 for item in guest.items("Ship"))
 
 
 def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
@@ -415,53 +685,10 @@ def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
     guest, maker = harbour.plain("old"), harbour.guest("maker")
     maker.publish(WIDE.Ship(id=1, more=LONG))
     guest.describe(narrow(NARROW))
-    guest.connection.forget_described("Ship")
+    guest.connection.renews = True
     guest.describe(WIDE.Ship)
     guest.join("Ship")
     assert tags_of(guest) == [[1, 3]]
-
-
-@pytest.mark.parametrize(
-    ("other", "common"),
-    [
-        ("struct Ship { 1: [key] uint32 id; 2: string name; }", 0b110),
-        ("struct Ship { 1: [key] uint32 id; 2: float64 name; 9: bool x; }", 0b10),
-        ("struct Ship { 1: [key] uint32 id; 2: [key] string name; }", 0),
-        ("struct Ship { 1: uint32 id; 2: string name; }", 0),
-        ("struct Ship { 2: string name; }", 0),
-    ],
-)
-def test_what_two_definitions_have_in_common(other: str, common: int) -> None:
-    assert common_fields(WIDE.Ship.descriptor, narrow(other).descriptor, frozenset()) == common
-
-
-def test_definitions_of_an_enum_have_all_in_common_or_nothing() -> None:
-    known = WIDE.Rig.descriptor
-    more = types("enum Rig { 1: sloop, 2: ketch, 3: yawl }").Rig.descriptor
-    less = types("enum Rig { 1: sloop }").Rig.descriptor
-    assert common_fields(known, more, frozenset()) == -1
-    assert common_fields(known, less, frozenset()) == 0
-    assert common_fields(known, WIDE.Ship.descriptor, frozenset()) == 0
-    assert common_fields(WIDE.Ship.descriptor, known, frozenset()) == 0
-    assert common_fields(WIDE.Ship.descriptor, WIDE.Ship.descriptor, frozenset()) == -1
-
-
-def test_what_a_plain_guest_is_told_follows_a_stored_type_that_gives_way(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    stored = narrow("struct Ship [persistent] { 1: [key] uint32 id; 2: string name; }")
-    other = narrow("struct Ship { 1: [key] uint32 id; 2: string name; 3: int32 speed; }")
-    new = narrow("struct Ship [persistent] { 1: [key] uint32 id; 2: string name; 3: string more; }")
-    harbour = restored(make_harbour, stored(id=1, name="Mary"))
-    guest, maker = harbour.plain("old"), harbour.guest("maker")
-    guest.describe(other)
-    guest.join("Ship")
-    guest.forget()
-    maker.publish(new(id=2, name="Anne", more=LONG))
-    assert "Ship" in [event.type_name for event in harbour.events(TypeAdopted)]
-    assert tags_of(guest) == [[1, 2]]
-    assert "StructDescriptorData" not in guest.names()
-    harbour.check()
 
 
 BY_PATTERN = (
@@ -490,24 +717,7 @@ def test_a_plain_guest_that_hears_of_a_type_by_a_pattern_is_told_what_it_has(
     )
     guest.join("/harbour/...")
     maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG, berth=berth), subject="/harbour/1")
-    assert tags_of(guest) == [[1, 3]]
+    assert tags_of(guest) == [[1, 3, 4]]
     assert "StructDescriptorData" not in guest.names()
     assert not guest.is_cut
-    harbour.check()
-
-
-def test_a_plain_guest_with_a_definition_that_makes_no_sense_is_told_nothing_of_the_type(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    config = AdmissionConfig(permission=BY_PATTERN)
-    harbour = make_harbour(admission=Admission(config, rng=Random(1)))
-    guest, maker = harbour.plain("old"), harbour.guest("maker")
-    part = internal_class("StructPropertyData")(name="x", tag=1, isKey=False, type="Missing")
-    guest.send("StructDescriptorData", name="Ship", properties=[part])
-    guest.join("/harbour/...")
-    maker.publish(WIDE.Ship(id=1, name="Mary"), subject="/harbour/1")
-    assert guest.items("Ship") == []
-    assert not guest.is_cut
-    guest.goodbye()
-    maker.describe(WIDE.Berth)
     harbour.check()

@@ -45,7 +45,7 @@ STRUCTS = [
     (f"{ID} 2: float64 b;", f"{ID} 2: duration b;", What.TYPE_CHANGED, (L, L, L)),
     (f"{ID} 2: string b;", f"{ID} 2: bytes b;", What.TYPE_CHANGED, (B, B, B)),
     ("1: [key] uint8 id;", "1: [key] uint32 id;", What.TYPE_WIDENED, (B, F, F)),
-    ("1: [key] float32 id;", "1: [key] float64 id;", What.TYPE_WIDENED, (B, F, B)),
+    ("1: [key] float32 id;", "1: [key] float64 id;", What.TYPE_CHANGED, (B, F, B)),
     ("1: [key] timepoint id;", "1: [key] float64 id;", What.TYPE_CHANGED, (L, L, L)),
     (f"{ID} 2: bool b;", f"{ID} 2: [key] bool b;", What.BECAME_KEY, (L, B, B)),
     (f"{ID} 2: [key] bool b;", f"{ID} 2: bool b;", What.NO_LONGER_KEY, (B, L, B)),
@@ -154,6 +154,18 @@ def test_a_renamed_element_is_missed_where_it_is_part_of_the_subject(
         assert verdict(changes) is Verdict.COMPATIBLE
 
 
+@pytest.mark.parametrize("key", ["P", "vector<P>"])
+def test_a_change_inside_a_struct_of_the_key_breaks_everything(key: str) -> None:
+    text = "struct P {{ 1: bool a; {} }} struct A {{ 1: [key] {} p; }}"
+    old, new = types(text.format("", key)), types(text.format("2: bool b;", key))
+    changes = compare(old[1], new[1])
+    assert [(one.what, one.where, one.detail) for one in changes] == [
+        (What.KEY_STRUCT_CHANGED, "A.p", "P"),
+        (What.FIELD_ADDED, "P.b", "2: bool b"),
+    ]
+    assert (changes[0].old_reader, changes[0].new_reader, changes[0].stored) == (B, B, B)
+
+
 def test_a_key_of_any_struct_in_the_set_counts() -> None:
     text = "enum E {{ 1: {} }} struct A {{ 1: E e; }} struct B {{ 1: [key] E e; }}"
     old, new = types(text.format("a")), types(text.format("b"))
@@ -260,6 +272,7 @@ def test_every_kind_of_change_is_provoked_here() -> None:
     provoked = {what for _, _, what, _ in STRUCTS + OPTIONS + ENUMS}
     elsewhere = {
         What.KEY_ELEMENT_RENAMED,
+        What.KEY_STRUCT_CHANGED,
         What.TAG_REUSED,
         What.TAG_TAKEN_OVER,
         What.TYPE_ADDED,

@@ -92,6 +92,7 @@ class Carrier:
         """There is a stream to the node."""
         self.opens_ns = None
         self._door.opened(address)
+        self._incoming.node_opened()
 
     def node_said(self, data: bytes, now_ns: int) -> None:
         """Bytes from the node."""

@@ -6,14 +6,14 @@ its node: what the node would not take is dropped here, and counted by reason.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import ChainMap, Counter
 from typing import Any, Final
 
 from skerry.engine.carrier.door import Door
 from skerry.engine.carrier.events import DefinitionConflict, Drop, MessagesGivenUp
 from skerry.engine.carrier.headers import HeaderReader
-from skerry.engine.carrier.types import CarriedTypes
+from skerry.engine.carrier.types import CarriedTypes, describing
+from skerry.engine.definitions import Definitions
 from skerry.errors import CodecError, SchemaError
 from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
 from skerry.objects.descriptors import from_description
@@ -22,9 +22,8 @@ from skerry.protocol.access.connection import header_fault
 from skerry.protocol.access.header import Header, copy_header, write_header
 from skerry.protocol.distributor.events import SenderInfo
 from skerry.protocol.machine import Event
-from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
-from skerry.schema.registry import Conflict
+from skerry.schema.union import obstacle, unite
 
 __all__ = ["Incoming"]
 
@@ -52,7 +51,7 @@ class Incoming:
 
     def __init__(
         self,
-        registry: Mapping[str, NamedType],
+        registry: Definitions,
         types: CarriedTypes,
         door: Door,
         *,
@@ -63,8 +62,10 @@ class Incoming:
         self._door = door
         self._patience_ns = _PATIENCE_INTERVAL_COUNT * interval_ns
         self._headers = HeaderReader()
-        self._learned: dict[str, tuple[bytes, NamedType]] = {}
-        """The last description of each type, which comes again and again, and what it was."""
+        self._learned: dict[str, bytes] = {}
+        """The last description of each type, which comes again and again."""
+        self._united: dict[str, NamedType] = {}
+        """The union of what senders of the group described, by name."""
         self._conflicts: dict[tuple[_Sender, str], None] = {}
         self._waiting: dict[str, _Waiting] = {}
         self._waiting_bytes = 0
@@ -93,6 +94,11 @@ class Incoming:
             self._learn(sender, header, data, at, now_ns)
         else:
             self._bring(sender, subject, header, data, at, now_ns)
+
+    def node_opened(self) -> None:
+        """There is a new stream to the node, which has to be described everything again."""
+        self._learned.clear()
+        self._united.clear()
 
     def advance(self, now_ns: int) -> None:
         """Give up objects that waited for too long."""
@@ -170,12 +176,13 @@ class Incoming:
     # -- descriptions
 
     def _learn(self, sender: SenderInfo, header: Header, data: bytes, at: int, now_ns: int) -> None:
+        """A description: the node gets the union of all that senders of the group described."""
         try:
             message: Any = internal_class(header.type_name).decode(data[at:])
             name = message.name or ""
-            if self._learned.get(name) == (data, self._registry.get(name)):
+            if self._learned.get(name) == data:
                 return
-            found = from_description(message, self._registry)
+            found = from_description(message, ChainMap(self._united, self._registry))  # type: ignore[arg-type]
         except CodecError:
             self.dropped[Drop.MALFORMED] += 1
             return
@@ -183,22 +190,37 @@ class Incoming:
             # Most of the time what it is made of was described while nobody here listened.
             self.dropped[Drop.UNDESCRIBED] += 1
             return
-        if found.name not in self._registry:
-            self._door.put(data)
+        known = self._united.get(found.name)
+        change = None if known is None else obstacle(known, found)
+        if change is not None:
+            self._note_conflict(sender, found.name, str(change))
+            return
+        united = found if known is None else unite(known, found)
+        if united != known or found.name not in self._registry:
+            self._door.put(describing(united)[1])
             # At once: objects of the type may follow in the same datagram.
             self._door.flush(now_ns)
-        known = self._registry.get(found.name)
-        if known is None:
+        if found.name not in self._registry:
             # Refused, as there are too many of them; the door counts that.
             return
-        if fingerprint(known) != fingerprint(found):
-            self._note_conflict(sender, known, found)
-        else:
-            self._learned[found.name] = (data, known)
-            self._release(found.name, now_ns)
+        self._united[found.name] = united
+        held = self._registry.held(self._door.client_id, found.name)
+        if held is None or not held.is_accepted:
+            # Programs of this node have another definition, which counts more than the group's.
+            self._note_conflict(sender, found.name, self._difference(united))
+            return
+        self._conflicts.pop((_sender_key(sender), found.name), None)
+        self._learned[found.name] = data
+        self._release(found.name, now_ns)
 
-    def _note_conflict(self, sender: SenderInfo, known: NamedType, offered: NamedType) -> None:
-        key = (_sender_key(sender), known.name)
+    def _difference(self, united: NamedType) -> str:
+        conflict = self._registry.conflict(self._door.client_id, united.name)
+        if conflict is not None:
+            return conflict.difference
+        return str(obstacle(self._registry[united.name], united) or "a part of it differs")
+
+    def _note_conflict(self, sender: SenderInfo, type_name: str, difference: str) -> None:
+        key = (_sender_key(sender), type_name)
         if key in self._conflicts:
             return
         if len(self._conflicts) >= CARRIER_CONFLICT_COUNT_MAX:
@@ -206,15 +228,7 @@ class Incoming:
         self._conflicts[key] = None
         self.conflict_count += 1
         who = f"{sender.application or 'unknown'} at {sender.address}, sender {sender.sender_id}"
-        self.events.append(
-            DefinitionConflict(
-                type_name=known.name,
-                sender=who,
-                detail=Conflict(
-                    known=known, known_from="this node", offered=offered, offered_from=who
-                ).difference(),
-            )
-        )
+        self.events.append(DefinitionConflict(type_name=type_name, sender=who, detail=difference))
 
     def _is_in_conflict(self, sender: SenderInfo, names: frozenset[str]) -> bool:
         key = _sender_key(sender)

@@ -187,6 +187,7 @@ class ClientConnection(Connection):
             self.has_filters = bool(hello.capabilities.filteredSubscriptions)
             if is_skerry and self._offered_extensions:
                 self.extensions = connect.extensions = self._offered_extensions
+                self.renews = True
         if hello.authenticationRequired:
             if self._secret is None:
                 return SecretMissing()

@@ -1,8 +1,11 @@
 """What both ends of a connection have alike: framing, descriptions before objects, the end.
 
-Each end remembers which types were described on the connection, by whichever side. Before the
-first object of a type that was not, its description goes out, and before that those of all it is
-made of. Internal types are never described: both sides know them.
+Each end remembers which types were described on the connection, by either side. Before the first
+object of a type that was not, its description is sent, and before that the descriptions of all
+types that it uses. Internal types are never described: both sides know them.
+
+A type may change while programs run. Between programs that know our additions a further definition
+of a type is described as well. A plain DOTS program keeps the first one that it sent or received.
 """
 
 from __future__ import annotations
@@ -77,7 +80,11 @@ class Connection:
         self.wire = wire
         self.outgoing = Outgoing() if outgoing is None else outgoing
         self.stage = Stage.CONNECTING
-        self._described: set[str] = set()
+        self.renews = False
+        """Whether the peer takes a further description of a type that was described before."""
+        self._sent: dict[str, NamedType] = {}
+        self._received: dict[str, NamedType] = {}
+        """Types that were described on the connection, as they were described last."""
         self._is_old = isinstance(wire, OldWire)
         self._is_json = wire.version == 0
         self._is_over = False
@@ -111,29 +118,43 @@ class Connection:
         self._frame(header, obj.encode(), now_s)
 
     def describe(self, type_: NamedType, now_s: float) -> None:
-        """Send the descriptions of a type and of what it is made of that were not exchanged yet."""
-        if type_.name in self._described or type_.name in internal_types():
+        """Send the descriptions of a type and of the types it uses that the peer does not have."""
+        if self.is_described(type_):
             return
         for needed in (*dependencies(type_), type_):
-            if needed.name in self._described or needed.name in internal_types():
+            if self.is_described(needed):
                 continue
-            self._described.add(needed.name)
+            self._sent[needed.name] = needed
             obj = describe(needed)
             header = Header(obj.descriptor.name)
             header.attributes = int(obj.attributes)
             self._frame(header, obj.encode(), now_s)
 
-    def note_described(self, name: str) -> None:
+    def is_described(self, type_: NamedType) -> bool:
+        """Whether the peer needs no description before an object of the type."""
+        name = type_.name
+        sent = self._sent.get(name)
+        if sent is type_:
+            return True
+        received = self._received.get(name)
+        if self.renews:
+            return type_ in (sent, received) or name in internal_types()
+        return sent is not None or received is not None or name in internal_types()
+
+    def note_received(self, type_: NamedType) -> None:
         """The peer described a type."""
-        self._described.add(name)
+        self._received[type_.name] = type_
 
-    def forget_described(self, name: str) -> None:
-        """What was described is no longer so; it has to be done again."""
-        self._described.discard(name)
+    @property
+    def received(self) -> dict[str, NamedType]:
+        """The types that the peer described, as it described them last."""
+        return self._received
 
-    def is_described(self, name: str) -> bool:
-        """Whether either side described the type."""
-        return name in self._described
+    def definition(self, name: str) -> NamedType | None:
+        """The definition by which the peer reads objects of a type, if it is known."""
+        received = self._received.get(name)
+        # A plain DOTS program keeps what it was given first.
+        return self._sent.get(name) if received is None and not self.renews else received
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
         """Close, and tell the peer why where it listens for that."""

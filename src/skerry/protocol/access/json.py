@@ -7,7 +7,7 @@ known just before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from skerry.codec.compile import Codec
@@ -52,6 +52,8 @@ class JsonWire(Wire):
         # Of no framing of bytes: its frames are like those of no other.
         self.version = 0
         self.is_lenient = is_lenient
+        self.definition: Callable[[str], NamedType | None] | None = None
+        """Gives the definition of a type that the peer has, where that may be another one."""
         self._types = types
         self._tells_refusals = tells_refusals
         self._bytes_max = frame_bytes_max
@@ -104,7 +106,11 @@ class JsonWire(Wire):
         arrived.append((header, self._encoded(codec, plain[1])))
 
     def _codec(self, type_name: str) -> Codec | None:
-        type_ = internal_types().get(type_name) or self._types.get(type_name)
+        type_ = internal_types().get(type_name)
+        if type_ is None and self.definition is not None:
+            type_ = self.definition(type_name)
+        if type_ is None:
+            type_ = self._types.get(type_name)
         return codec_of(class_of(type_)) if isinstance(type_, StructType) else None
 
     def _text(self, codec: Codec, data: bytes) -> str:

@@ -17,6 +17,7 @@ from skerry.protocol.access.connection import (
     Stage,
 )
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -48,6 +49,9 @@ class ServerConnection(Connection):
 
     def __init__(self, wire: Wire, *, client_id: int, outgoing: Outgoing | None = None) -> None:
         super().__init__(wire, outgoing)
+        if isinstance(wire, JsonWire):
+            # Names of fields are those of the client's own definition.
+            wire.definition = self.definition
         self.client_id = client_id
         self.name = "<not_set>"
         self._has_joined = False

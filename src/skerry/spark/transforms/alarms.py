@@ -109,7 +109,7 @@ def build(
     sessions: DataFrame,
     statistics: DataFrame | None = None,
     ledger: DataFrame | None = None,
-    config: AlarmConfig = AlarmConfig(),  # noqa: B008  (frozen)
+    config: AlarmConfig = AlarmConfig(),
 ) -> DataFrame:
     """The alarms of the days of these tables."""
     measured = _measured(links)

@@ -67,7 +67,7 @@ def test_after_a_close_it_can_be_opened_again(stage: Stage) -> None:
 def test_objects_are_handed_over_with_a_flush_and_come_back(site: Any, stage: Stage) -> None:
     stage.open()
     tick = site.make("Tick", number=1)
-    stage.core.registry.add(tick.descriptor, origin="test")
+    stage.core.registry.restore(tick.descriptor)
     header = Header("Tick")
     header.attributes = 2
     data = write_header(header) + tick.encode()

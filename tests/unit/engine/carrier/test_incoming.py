@@ -242,6 +242,24 @@ struct Ping [cached=false] { 1: [key] string who; 2: uint32 number; 3: Colour co
 """
 
 
+def test_a_compatible_definition_is_united_with_the_one_of_this_node(
+    site: Any, host: Any, stranger: Any
+) -> None:
+    more = "struct Tick [cached=false] { 1: uint32 number; 5: string note; }"
+    tick = site.make("Tick", more, number=1, note="hm")
+    site.say(stranger, *describing(tick.descriptor))
+    site.say(stranger, "/Tick", data_of(tick))
+    friend = site.outsider()
+    other = "struct Tick [cached=false] { 1: uint32 number; 6: bool is_last; }"
+    last = site.make("Tick", other, number=2, is_last=True)
+    site.say(friend, *describing(last.descriptor))
+    site.say(friend, "/Tick", data_of(last))
+    site.say(stranger, "/Tick", data_of(tick))
+    assert dropped(host) == {}
+    assert [f.name for f in host.core.registry["Tick"].fields] == ["number", "note", "is_last"]
+    assert len(host.programs["q"].heard) == 3
+
+
 def test_another_definition_is_told_once_and_its_objects_are_dropped(
     site: Any, host: Any, stranger: Any
 ) -> None:
@@ -253,7 +271,7 @@ def test_another_definition_is_told_once_and_its_objects_are_dropped(
     (conflict,) = site.events_of(host, DefinitionConflict)
     assert conflict.type_name == "Tick"
     assert "skerry at 10.0.0.2, sender 61236" in conflict.sender
-    assert "string number" in conflict.detail
+    assert "uint32 to string" in conflict.detail
     assert host.statistics().conflict_count == 1
     # Others are not concerned.
     friend = site.outsider()
@@ -270,15 +288,19 @@ def test_another_definition_of_a_part_concerns_the_whole(
         site.say(stranger, *describing(parts[name]))
     site.say(stranger, "/Ping/a", data_of(site.make("Ping", who="a", number=1)))
     assert dropped(host) == {"conflict": 1}
-    assert [e.type_name for e in site.events_of(host, DefinitionConflict)] == ["Colour"]
+    conflicts = [e.type_name for e in site.events_of(host, DefinitionConflict)]
+    assert conflicts == ["Colour", "Ping"]
 
 
 @pytest.mark.slow
-def test_conflicts_are_remembered_up_to_a_bound(site: Any, host: Any, stranger: Any) -> None:
+def test_conflicts_are_remembered_up_to_a_bound(site: Any, stranger: Any) -> None:
+    limits = ClientLimits(type_count_max=2 * CARRIER_CONFLICT_COUNT_MAX)
+    admission = Admission(AdmissionConfig(limits=limits), rng=_rng())
+    host = site.add(core=NodeCore(admission=admission))
     text = "struct T{} [cached=false] {{ 1: {} number; }}"
     for number in range(CARRIER_CONFLICT_COUNT_MAX + 1):
         mine = types_of(text.format(number, "uint32"))[f"T{number}"]
-        host.core.registry.add(mine, origin="here")
+        host.core.registry.bring(mine, client=9, who="here", may_define=True)
         theirs = types_of(text.format(number, "string"))[f"T{number}"]
         stranger.publish(*describing(theirs), site.now_ns)
     site.settle()

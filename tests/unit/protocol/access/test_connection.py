@@ -88,18 +88,47 @@ def test_each_type_is_described_once() -> None:
     connection.describe(TYPES["Outer"], NOW_S)
     publish(connection, TYPES["Other"])
     assert names(connection)[3:] == ["Outer", "Outer", "describe Other", "Other"]
-    assert connection.is_described("Inner")
-    assert not connection.is_described("Elsewhere")
+    assert connection.is_described(TYPES["Inner"])
+    assert not connection.is_described(ELSEWHERE)
 
 
 def test_what_the_peer_described_is_not_described_again() -> None:
     connection = Connection(Wire())
-    connection.note_described("Color")
-    connection.note_described("Other")
-    assert connection.is_described("Color")
+    connection.note_received(TYPES["Color"])
+    connection.note_received(TYPES["Other"])
+    assert connection.is_described(TYPES["Color"])
+    assert connection.received == {name: TYPES[name] for name in ("Color", "Other")}
     publish(connection, TYPES["Outer"])
     publish(connection, TYPES["Other"])
     assert names(connection) == ["describe Inner", "describe Outer", "Outer", "Other"]
+
+
+FIRST = define("struct Other { 1: [key] uint32 id; }", file="x.dots").types[0]
+OTHER = define("struct Other { 1: [key] uint32 id; 9: string more; }", file="x.dots").types[0]
+ELSEWHERE = define("struct Elsewhere { 1: [key] uint32 id; }", file="x.dots").types[0]
+
+
+def test_a_plain_peer_keeps_the_first_definition_that_was_exchanged() -> None:
+    connection = Connection(Wire())
+    publish(connection, FIRST)
+    publish(connection, OTHER)
+    assert names(connection) == ["describe Other", "Other", "Other"]
+    assert connection.definition("Other") is FIRST
+    connection.note_received(OTHER)
+    assert connection.definition("Other") is OTHER, "what it says itself counts"
+    assert connection.definition("Elsewhere") is None
+
+
+def test_a_peer_with_our_additions_is_described_a_further_definition() -> None:
+    connection = Connection(Wire())
+    connection.renews = True
+    publish(connection, FIRST)
+    publish(connection, OTHER)
+    publish(connection, OTHER)
+    assert names(connection) == ["describe Other", "Other", "describe Other", "Other", "Other"]
+    assert connection.definition("Other") is None, "it reads by what it was given last"
+    connection.note_received(FIRST)
+    assert connection.definition("Other") is FIRST
 
 
 def test_internal_types_are_never_described() -> None:

@@ -1,0 +1,573 @@
+"""Which definitions of types are in use, by which clients, and the one that the node serves.
+
+Clients bring definitions, and several clients may bring different ones of the same name. The node
+serves the union of all compatible ones (`schema.union`). A definition takes part in the union from
+the moment that a client that may publish the type brings it. It stays in the union while a client
+that brought it is connected, and after that while objects exist that the others could not hold.
+
+Of incompatible definitions the one stays by which a client published first. Where clients only
+described them nothing is decided yet, so readers do not keep writers out.
+
+A client that may only subscribe has a definition to read by. It is served only as long as no other
+is known, so such a client cannot change what others see.
+
+The served form of a type is made when it is asked for: a part that changes makes all types that
+use it outdated, and there may be many of them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
+from typing import Final, NamedTuple
+
+from skerry.errors import LimitExceeded, SchemaMismatchError
+from skerry.limits import (
+    DEFINITION_COUNT_MAX,
+    ENUM_ELEMENT_COUNT_MAX,
+    TYPE_COUNT_MAX,
+    TYPE_DEPTH_MAX,
+)
+from skerry.schema.changes import What, change
+from skerry.schema.fingerprint import fingerprint
+from skerry.schema.internal import internal_types
+from skerry.schema.model import (
+    EnumType,
+    NamedType,
+    StructType,
+    content_of,
+    dependencies,
+    with_parts,
+)
+from skerry.schema.union import covers, obstacle, unite
+
+__all__ = ["Clash", "Definition", "Definitions"]
+
+_FREE_LOOKS: Final = 64
+"""Unused types that are looked at when room is needed for a new one."""
+_SHOWN_USERS: Final = 3
+"""Users of a definition that a message names; the others are counted."""
+
+
+class Definition:
+    """One definition of a type. Clients that brought the same one share it."""
+
+    __slots__ = ("clash", "clients", "is_accepted", "type")
+
+    def __init__(self, type_: NamedType) -> None:
+        self.type = type_
+        self.clients: dict[int, str] = {}
+        """Connected clients that brought it, by id, with their names."""
+        self.is_accepted = False
+        """Whether it is part of the union."""
+        self.clash: Clash | None = None
+        """Why it cannot be part of the union; None if it can, or is only used to read by."""
+
+
+class Clash(NamedTuple):
+    """Why a definition cannot be part of a union."""
+
+    difference: str
+    other: Definition | None
+    """The definition with which it is incompatible, where it is a single one."""
+    is_decided: bool = True
+    """Whether the other one stays; if not, that is decided when a client publishes by this one."""
+
+
+class _Known:
+    """A type name with all its definitions."""
+
+    __slots__ = (
+        "address",
+        "definitions",
+        "fresh_users",
+        "name",
+        "needs",
+        "served",
+        "union",
+        "used_by",
+    )
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.address = address
+        """Of the client that brought the name, to which it is counted."""
+        self.definitions: dict[int, Definition] = {}
+        """By fingerprint, oldest first."""
+        self.union: NamedType | None = None
+        """Of the accepted definitions; the types inside are those of any of them."""
+        self.served: NamedType | None = None
+        """The union with the served form of each type inside; None while it is outdated."""
+        self.needs: frozenset[str] = frozenset()
+        """Names of the types that the union uses directly."""
+        self.used_by: set[str] = set()
+        """Names of the types whose unions use this one directly."""
+        self.fresh_users: set[str] = set()
+        """Those of them whose served form has the present one inside."""
+
+
+class Definitions(Mapping[str, NamedType]):
+    """All types of a node by name, internal ones included, as they are served.
+
+    `has_objects` says whether objects of a struct type exist, `misfit` why those that exist could
+    not be read by a new union of its definitions, `has_published` whether a client published
+    objects of a type, `is_needed` whether a type is in use in another way. `outdated` is called
+    with the name of each type whose served form is no longer what it was, `removed` with the name
+    of each type that was removed to make room for others.
+    """
+
+    def __init__(
+        self,
+        *,
+        has_objects: Callable[[str], bool],
+        misfit: Callable[[str, StructType], str],
+        has_published: Callable[[int, str], bool],
+        is_needed: Callable[[str], bool],
+        outdated: Callable[[str], None],
+        removed: Callable[[str], None],
+        type_count_max: int = TYPE_COUNT_MAX,
+    ) -> None:
+        self._internal = internal_types()
+        self._known: dict[str, _Known] = {}
+        self._held: dict[int, dict[str, Definition]] = {}
+        """What each client brought, by name."""
+        self._unused: dict[str, None] = {}
+        """Types that no client holds, for the longest time first."""
+        self._by_address: Counter[str] = Counter()
+        self._has_objects = has_objects
+        self._misfit = misfit
+        self._has_published = has_published
+        self._is_needed = is_needed
+        self._outdated = outdated
+        self._removed = removed
+        self._type_count_max = type_count_max
+        self.conflict_count = 0
+        """Definitions that were refused."""
+        self._displaced: list[tuple[int, Definition]] = []
+
+    # -- the types that are served
+
+    def __getitem__(self, name: str) -> NamedType:
+        internal = self._internal.get(name)
+        return self._serve(self._known[name]) if internal is None else internal
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._internal
+        yield from self._known
+
+    def __len__(self) -> int:
+        return len(self._internal) + len(self._known)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._internal or name in self._known
+
+    def is_defined(self, name: str) -> bool:
+        """Whether a definition of a type is accepted, and not only used by clients to read by."""
+        known = self._known.get(name)
+        return known is not None and any(d.is_accepted for d in known.definitions.values())
+
+    def definitions(self, name: str) -> list[Definition]:
+        """The definitions of a type that are in use."""
+        known = self._known.get(name)
+        if known is None:
+            return []
+        self._drop_unused(known)
+        return list(known.definitions.values())
+
+    def users(self, definition: Definition) -> str:
+        """The clients that use a definition, or else the objects that need it, in words."""
+        names = [f"client {number} ({name})" for number, name in definition.clients.items()]
+        if not names:
+            return f"objects of {self._with_objects(definition.type.name) or definition.type.name}"
+        more = len(names) - _SHOWN_USERS
+        shown = [*names[:_SHOWN_USERS], f"{more} other clients"] if more > 0 else names
+        return ", ".join(shown)
+
+    def held(self, client: int, name: str) -> Definition | None:
+        """The definition that a client brought."""
+        return self._held.get(client, {}).get(name)
+
+    def conflict(self, client: int, name: str) -> SchemaMismatchError | None:
+        """Why the definition that a client brought is not part of the union, if it should be."""
+        definition = self.held(client, name)
+        if definition is None or definition.clash is None:
+            return None
+        difference, other, _ = definition.clash
+        known = self._users_of(self._known[name]) if other is None else self.users(other)
+        who = f"client {client} ({definition.clients[client]})"
+        return SchemaMismatchError(name=name, known=known, offered=who, difference=difference)
+
+    # -- what clients bring
+
+    def bring(
+        self,
+        type_: NamedType,
+        *,
+        client: int,
+        who: str,
+        may_define: bool,
+        is_publishing: bool = False,
+        address: str = "",
+        address_count_max: int = TYPE_COUNT_MAX,
+        type_count_max: int = TYPE_COUNT_MAX,
+    ) -> None:
+        """A client, which calls itself `who`, uses a definition. `conflict` says what came of it.
+
+        LimitExceeded when there are too many types or definitions, and then nothing is changed.
+        SchemaMismatchError when the name is that of an internal type.
+        """
+        internal = self._internal.get(type_.name)
+        if internal is not None:
+            if fingerprint(internal) == fingerprint(type_):
+                return
+            raise SchemaMismatchError(
+                name=type_.name,
+                known="every node",
+                offered=f"client {client} ({who})",
+                difference="it is the name of an internal type",
+            )
+        parts = [part for part in (*dependencies(type_), type_) if part.name not in self._internal]
+        self._make_room(parts, address, address_count_max, type_count_max)
+        clash = self._clash(parts, client, is_publishing) if may_define else None
+        for part in parts:
+            self._hold(part, client, who, address)
+        brought = self._known[type_.name].definitions[fingerprint(type_)]
+        for _, displaced in self._displaced:
+            if displaced.type.name == type_.name:
+                displaced.clash = Clash(displaced.clash.difference, brought)  # type: ignore[union-attr]
+        if clash is not None:
+            if clash.is_decided:
+                self._refuse(brought, clash)
+            return
+        for part in parts if may_define else ():
+            self._accept(self._known[part.name], part)
+
+    def take_displaced(self) -> list[tuple[int, Definition]]:
+        """Clients whose definition gave way to one by which another client publishes."""
+        displaced, self._displaced = self._displaced, []
+        return displaced
+
+    def is_blocked(self, client: int, name: str) -> bool:
+        """Whether the conflict of a client's definition still stands, as far as a look tells."""
+        definition = self.held(client, name)
+        clash = None if definition is None else definition.clash
+        if clash is None:
+            return False
+        return clash.other is None or self._is_used(clash.other, client)
+
+    def restore(self, type_: StructType) -> None:
+        """Objects of a type come back from the storage, under the definition they had there."""
+        for part in (*dependencies(type_), type_):
+            if part.name in self._internal:
+                continue
+            known = self._known.get(part.name) or self._add(part.name, "")
+            known.definitions.setdefault(fingerprint(part), Definition(part))
+            self._accept(known, part)
+            self._unused[part.name] = None
+
+    def forget(self, client: int) -> None:
+        """A client is gone."""
+        for name, definition in self._held.pop(client, {}).items():
+            self._release(self._known[name], definition, client)
+
+    # -- compatibility
+
+    def _clash(self, parts: list[NamedType], client: int, is_publishing: bool) -> Clash | None:
+        """What keeps a client's definitions out of their unions.
+
+        Definitions that nothing uses any more give way.
+        """
+        for part in parts:
+            known = self._known.get(part.name)
+            if known is None:
+                continue
+            same = known.definitions.get(fingerprint(part))
+            if same is not None and same.is_accepted:
+                continue
+            for definition in list(known.definitions.values()):
+                found = obstacle(definition.type, part) if definition.is_accepted else None
+                if found is None:
+                    continue
+                others = [number for number in definition.clients if number != client]
+                is_used = self._is_used(definition, client)
+                if is_used or (others and not is_publishing):
+                    return Clash(str(found), definition, is_decided=is_used)
+                if others:
+                    self._displace(known, definition, str(found), others)
+                else:
+                    self._drop(known, definition)
+            fault = self._structure_fault(known, part)
+            if fault:
+                return Clash(fault, None)
+        return None
+
+    def _displace(
+        self, known: _Known, definition: Definition, difference: str, clients: list[int]
+    ) -> None:
+        """A definition gives way, though clients have it."""
+        definition.is_accepted = False
+        self._refuse(definition, Clash(difference, None))
+        self._displaced += [(number, definition) for number in clients]
+        self._unite(known)
+
+    def _refuse(self, definition: Definition, clash: Clash) -> None:
+        self.conflict_count += definition.clash is None
+        definition.clash = clash
+
+    def _structure_fault(self, known: _Known, part: NamedType) -> str:
+        """What would be wrong with a union, or with types that use it, if a definition joined."""
+        if known.union is None:
+            return ""
+        united = unite(known.union, part)
+        if united == known.union:
+            return ""
+        if not isinstance(united, StructType):
+            count = len(united.elements)
+            is_over = count > ENUM_ELEMENT_COUNT_MAX
+            return f"{count} elements, the limit is {ENUM_ELEMENT_COUNT_MAX}" if is_over else ""
+        if part.name in self._reached_from(frozenset(_part_names(united))):
+            return f"{part.name} would contain itself"
+        fault = self._misfit(part.name, united)
+        if fault:
+            return fault
+        users = self._users_above(part.name)
+        if users and self._depth(united) + self._height(part.name) > TYPE_DEPTH_MAX:
+            return f"types that use {part.name} would be nested over {TYPE_DEPTH_MAX} deep"
+        changed = {part.name, *users}
+        for user in users:
+            union = self._known[user].union
+            fault = self._misfit(user, united)
+            if fault:
+                return fault
+            if isinstance(union, StructType) and _has_in_key(union, changed):
+                return str(change(What.KEY_STRUCT_CHANGED, user, part.name))
+        return ""
+
+    def _is_used(self, definition: Definition, but: int = 0) -> bool:
+        """Whether a client other than `but` publishes by a definition, or objects exist."""
+        name = definition.type.name
+        names = (name, *self._users_above(name))
+        return any(map(self._has_objects, names)) or any(
+            self._has_published(number, used)
+            for number in definition.clients
+            if number != but
+            for used in names
+        )
+
+    def _with_objects(self, name: str) -> str:
+        """The type itself or one that uses it, of which objects exist; empty if there is none."""
+        return next((n for n in (name, *self._users_above(name)) if self._has_objects(n)), "")
+
+    def _users_of(self, known: _Known) -> str:
+        accepted = [d for d in known.definitions.values() if d.is_accepted]
+        return ", ".join(self.users(definition) for definition in accepted) or "the node"
+
+    # -- unions
+
+    def _accept(self, known: _Known, part: NamedType) -> None:
+        definition = known.definitions[fingerprint(part)]
+        if not definition.is_accepted:
+            definition.is_accepted = True
+            definition.clash = None
+            self._unite(known)
+
+    def _unite(self, known: _Known) -> None:
+        """Find the union of a type again, after a definition came or went."""
+        accepted = [d.type for d in known.definitions.values() if d.is_accepted]
+        bases = accepted or [d.type for d in known.definitions.values()][:1]
+        union = reduce(unite, bases)
+        if union == known.union:
+            return
+        known.union = union
+        needs = frozenset(_part_names(union))
+        for name in known.needs - needs:
+            self._known[name].used_by.discard(known.name)
+            self._known[name].fresh_users.discard(known.name)
+        for name in needs - known.needs:
+            self._known[name].used_by.add(known.name)
+        known.needs = needs
+        self._outdate(known)
+
+    def _outdate(self, known: _Known) -> None:
+        outdated = [known]
+        while outdated:
+            one = outdated.pop()
+            one.served = None
+            self._outdated(one.name)
+            outdated += [self._known[name] for name in one.fresh_users]
+            one.fresh_users.clear()
+
+    def _serve(self, known: _Known) -> NamedType:
+        if known.served is None:
+            assert known.union is not None
+            parts = {name: self[name] for name in known.needs}
+            for name in known.needs:
+                self._known[name].fresh_users.add(known.name)
+            union = known.union
+            known.served = with_parts(union, parts) if isinstance(union, StructType) else union
+        return known.served
+
+    # -- users
+
+    def _hold(self, part: NamedType, client: int, who: str, address: str) -> None:
+        known = self._known.get(part.name) or self._add(part.name, address)
+        mine = self._held.setdefault(client, {})
+        number = fingerprint(part)
+        definition = known.definitions.get(number)
+        if definition is None:
+            definition = known.definitions[number] = Definition(part)
+        former, mine[part.name] = mine.get(part.name), definition
+        definition.clients[client] = who
+        self._unused.pop(part.name, None)
+        if known.union is None:
+            self._unite(known)
+        if former is not None and former is not definition:
+            self._release(known, former, client)
+
+    def _release(self, known: _Known, definition: Definition, client: int) -> None:
+        del definition.clients[client]
+        if definition.clients:
+            return
+        if not definition.is_accepted and len(known.definitions) > 1:
+            self._drop(known, definition)
+        else:
+            self._drop_unused(known)
+        if not any(d.clients for d in known.definitions.values()):
+            self._unused[known.name] = None
+
+    def _drop_unused(self, known: _Known) -> None:
+        """Drop definitions that no client has and that no object needs, all but the last one."""
+        for definition in list(known.definitions.values()):
+            if definition.clients or len(known.definitions) == 1:
+                continue
+            if not definition.is_accepted:
+                self._drop(known, definition)
+                continue
+            rest = [
+                d.type for d in known.definitions.values() if d.is_accepted and d is not definition
+            ]
+            is_covered = bool(rest) and covers(reduce(unite, rest), definition.type)
+            if is_covered or not self._with_objects(known.name):
+                self._drop(known, definition)
+
+    def _drop(self, known: _Known, definition: Definition) -> None:
+        del known.definitions[fingerprint(definition.type)]
+        for client in definition.clients:
+            self._held[client].pop(known.name, None)
+        if known.definitions:
+            self._unite(known)
+        else:
+            known.union = None
+
+    # -- room
+
+    def _make_room(
+        self, parts: list[NamedType], address: str, address_count_max: int, type_count_max: int
+    ) -> None:
+        """Make sure that new names and definitions fit, freeing types that nothing uses."""
+        fresh_count = sum(part.name not in self._known for part in parts)
+        if fresh_count:
+            limit = min(type_count_max, self._type_count_max)
+            self._free(len(self) + fresh_count - limit)
+            for what, count, most in (
+                ("count of types", len(self), limit),
+                ("count of types of one address", self._by_address[address], address_count_max),
+            ):
+                if count + fresh_count > most and (address or what == "count of types"):
+                    raise LimitExceeded(what=what, value=count + fresh_count, limit=most)
+        for part in parts:
+            known = self._known.get(part.name)
+            if known is not None and fingerprint(part) not in known.definitions:
+                self._drop_unused(known)
+                count = sum(d.is_accepted for d in known.definitions.values()) + 1
+                if count > DEFINITION_COUNT_MAX:
+                    what = f"count of definitions of {part.name:.60}"
+                    raise LimitExceeded(what=what, value=count, limit=DEFINITION_COUNT_MAX)
+
+    def _free(self, count: int) -> None:
+        """Remove types that nothing uses, as many as are needed, if there are so many."""
+        for name in list(self._unused)[:_FREE_LOOKS] if count > 0 else ():
+            known = self._known[name]
+            del self._unused[name]
+            if known.used_by or self._with_objects(name) or self._is_needed(name):
+                # It is looked at again after all others.
+                self._unused[name] = None
+                continue
+            self._remove(known)
+            count -= 1
+            if count <= 0:
+                return
+
+    def _add(self, name: str, address: str) -> _Known:
+        known = self._known[name] = _Known(name, address)
+        self._by_address[address] += 1
+        return known
+
+    def _remove(self, known: _Known) -> None:
+        for name in known.needs:
+            self._known[name].used_by.discard(known.name)
+            self._known[name].fresh_users.discard(known.name)
+            if not any(d.clients for d in self._known[name].definitions.values()):
+                self._unused[name] = None
+        del self._known[known.name]
+        self._by_address[known.address] -= 1
+        if not self._by_address[known.address]:
+            del self._by_address[known.address]
+        self._removed(known.name)
+
+    # -- the net of types
+
+    def _users_above(self, name: str) -> list[str]:
+        """All types that use a type, directly or by way of others."""
+        found: dict[str, None] = {}
+        waiting = [name]
+        while waiting:
+            known = self._known.get(waiting.pop())
+            for user in known.used_by if known is not None else ():
+                if user not in found:
+                    found[user] = None
+                    waiting.append(user)
+        return list(found)
+
+    def _reached_from(self, names: frozenset[str]) -> set[str]:
+        """All types that some types use, these included."""
+        found = set(names)
+        waiting = list(names)
+        while waiting:
+            known = self._known.get(waiting.pop())
+            fresh = set() if known is None else known.needs - found
+            found |= fresh
+            waiting += fresh
+        return found
+
+    def _depth(self, struct: StructType) -> int:
+        """How many structs are inside each other in a struct, itself counted."""
+        depth = 0
+        level: set[NamedType | None] = {struct}
+        while any(isinstance(union, StructType) for union in level):
+            depth += 1
+            names = {name for union in level if union is not None for name in _part_names(union)}
+            level = {self._known[name].union for name in names if name in self._known}
+        return depth
+
+    def _height(self, name: str) -> int:
+        """How many structs are around a type where it is used the deepest."""
+        height = -1
+        level = {name}
+        while level:
+            height += 1
+            level = {user for inner in level for user in self._known[inner].used_by}
+        return height
+
+
+def _part_names(type_: NamedType) -> Iterator[str]:
+    """Names of the types that a type uses directly, internal ones left out."""
+    for item in type_.fields if isinstance(type_, StructType) else ():
+        used = content_of(item.type)
+        if isinstance(used, (EnumType, StructType)) and used.name not in internal_types():
+            yield used.name
+
+
+def _has_in_key(struct: StructType, names: set[str]) -> bool:
+    return any(content_of(item.type).name in names for item in struct.key_fields)
