@@ -97,6 +97,7 @@ __all__ = [
     "REQUEST_WINDOW_COUNT",
     "RIGHTS_COUNT_MAX",
     "RIGHTS_MEMO_COUNT_MAX",
+    "RUNNING_CHANGE_COUNT_MAX",
     "ROUTE_MEMO_COUNT_MAX",
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
@@ -370,6 +371,10 @@ REPLAY_SORTED_COUNT_MAX: Final = 10_000
 """Objects that are told or cleared in the order of their keys: of a type, or of all types that
 a pattern selects. Sorting a million keys would hold everybody up for a second, and nobody may rely
 on the order."""
+
+RUNNING_CHANGE_COUNT_MAX: Final = 1000
+"""How often a client may change `running` in its DotsClient. Clients without any permission may
+publish it, and each change is sent to all that joined DotsClient."""
 
 SHELF_HOLE_COUNT_MAX: Final = 1024
 """Places of objects that are gone, besides as many as there are objects, before the others move up:

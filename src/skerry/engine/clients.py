@@ -90,6 +90,9 @@ class Client:
         self.received_count = 0
         self.received_bytes = 0
         self.refused_count = 0
+        self.running: bool | None = None
+        """What it last published of itself in DotsClient."""
+        self.running_change_count = 0
         self.told: tuple[int, int] = (-1, -1)
         """How many types it published, and how often it had joined or left, when it was told."""
 

@@ -16,12 +16,13 @@ from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.schema.fingerprint import fingerprint
+from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
 
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
-__all__ = ["Describing", "settle_subject"]
+__all__ = ["Describing"]
 
 _USES: Final = ("publish", "subscribe", "remove")
 """What a client needs to know a type for."""
@@ -45,7 +46,7 @@ class Describing:
     ) -> None:
         """A description of a type."""
         message: Any = self._types.class_of(topic).decode(payload)
-        reason = _excess(client, message.name or "", len(payload))
+        reason = _reserved(message.name or "") or _excess(client, message.name or "", len(payload))
         if reason is not None:
             self._node.refuse(client, "describe", reason, now_ns)
             return
@@ -171,12 +172,14 @@ class Describing:
         self._node.take(client, topic, header, payload, now_ns)
 
 
-def settle_subject(client: Client, header: Header) -> None:
-    """What is for the node needs no subject: one where the client may not publish is left out."""
-    rights = client.rights
-    assert rights is not None
-    if header.subject and not rights.allows("publish", header.subject):
-        header.subject = ""
+def _reserved(name: str) -> str | None:
+    """Why no client may describe a type of this name, if it is so.
+
+    DOTS programs do describe types that begin with `Dots`.
+    """
+    if name.startswith("Skerry") and name not in internal_types():
+        return f"{name:.60}: names that begin with Skerry are reserved for internal types"
+    return None
 
 
 def _excess(client: Client, name: str, size: int) -> str | None:

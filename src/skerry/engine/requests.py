@@ -109,15 +109,12 @@ class Requests:
             return
         handler = message.handler or ""
         subject = handler_subject(message.typeName, handler)
-        if what is None or not _may_ask(client, subject):
-            self._node.count_refusal(client, "request", f"{subject}: not permitted")
-            self._refuse(client, message, "refused", f"{subject}: not permitted", now_ns)
+        why = self._forbidden(client, what, subject)
+        if why is not None:
+            self._node.count_refusal(client, "request", why)
+            self._refuse(client, message, "refused", why, now_ns)
             return
-        conflict = self._types.registry.conflict(client.client_id, what.name)
-        if conflict is not None:
-            self._node.count_refusal(client, "request", str(conflict))
-            self._refuse(client, message, "refused", str(conflict), now_ns)
-            return
+        assert what is not None
         data = _whole(what, message.object)
         limits = client.limits
         if (
@@ -128,6 +125,15 @@ class Requests:
             self._refuse(client, message, "overflow", why, now_ns)
             return
         self._begin(client, message, what, handler, data, now_ns)
+
+    def _forbidden(self, client: Client, what: Topic | None, subject: str) -> str | None:
+        """Why a request of a client is refused; `what` is None if the node does not serve it."""
+        if what is None or not _may_ask(client, subject):
+            return f"{subject}: not permitted"
+        if what.type.flags.internal:
+            return f"{what.name}: requests of internal types are not served"
+        conflict = self._types.registry.conflict(client.client_id, what.name)
+        return None if conflict is None else str(conflict)
 
     def _begin(
         self, client: Client, message: Any, what: Topic, handler: str, data: bytes, now_ns: int

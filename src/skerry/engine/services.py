@@ -15,7 +15,7 @@ from skerry.codec.pieces import canonical_key, cut, split
 from skerry.codec.subjects import default_subject
 from skerry.engine.admission import Admission
 from skerry.engine.clients import Client, Countdown
-from skerry.engine.describing import Describing, settle_subject
+from skerry.engine.describing import Describing
 from skerry.engine.hub import Hub
 from skerry.engine.joining import Joining
 from skerry.engine.ledger import RequestCounts
@@ -23,7 +23,7 @@ from skerry.engine.requests import Requests
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
-from skerry.limits import REPLAY_SORTED_COUNT_MAX
+from skerry.limits import REPLAY_SORTED_COUNT_MAX, RUNNING_CHANGE_COUNT_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 
@@ -34,6 +34,8 @@ __all__ = ["Services"]
 
 _SECRET_BIT: Final = 1 << 4
 """The field of DotsAuthentication that nobody gets to see."""
+
+_OURS: Final = "only the node publishes and removes its objects"
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
@@ -58,35 +60,26 @@ class Services:
             "DotsAuthenticationPolicy": self._set_rule,
             "DotsClearCache": self._clear,
             "DotsClient": self._client,
-            "DotsClientStatistics": self._only_ours,
-            "DotsDaemonStatus": self._only_ours,
             "DotsDescriptorRequest": self._describing.answer,
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
             "EnumDescriptorData": self._describing.take,
-            "SkerryCall": self._only_ours,
             "SkerryClaim": self._only_theirs(self._ownership.take),
-            "SkerryClaimed": self._only_ours,
-            "SkerryConflict": self._only_ours,
-            "SkerryHolder": self._only_ours,
-            "SkerryLedger": self._only_ours,
-            "SkerryLink": self._only_ours,
-            "SkerryLoss": self._only_ours,
-            "SkerryPicture": self._only_ours,
-            "SkerryRefusal": self._only_ours,
             "SkerryRequest": self._only_theirs(self._requests.ask),
             "SkerryResponse": self._only_theirs(self._requests.answer),
             "StructDescriptorData": self._describing.take,
         }
-        assert set(self._services) == SPECIAL_TYPES
+        assert set(self._services) < SPECIAL_TYPES
 
     def serve(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
         """Act on what is meant for the node; whether it was."""
-        service = self._services.get(topic.name)
-        if service is None:
+        if topic.name not in SPECIAL_TYPES:
             return False
+        # The node's own objects stay at their default subjects.
+        header.subject = ""
+        service = self._services.get(topic.name, self._only_ours)
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"
@@ -107,7 +100,6 @@ class Services:
         if rights.allows_all:
             return True
         if topic.name in SPECIAL_TYPES:
-            settle_subject(client, header)
             return True
         verb = "remove" if header.remove_obj == 1 else "publish"
         chosen = header.subject if client.lane.has_subjects else ""
@@ -212,6 +204,9 @@ class Services:
             self._node.drop(client, now_ns, "DotsClearCache: without typeNames")
             return
         for name in message.typeNames:
+            if name in SPECIAL_TYPES:
+                self._node.refuse(client, "clear", f"{name}: {_OURS}", now_ns)
+                return
             if not rights.allows_group("clear", name):
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
                 return
@@ -219,6 +214,9 @@ class Services:
             if known is not None and not self._ownership.is_free_for(known, client):
                 self._node.refuse(client, "clear", f"{name}: some of it is owned", now_ns)
                 return
+        if not message.typeNames:
+            # It needs no permission, so it must not reach the clients that joined DotsClearCache.
+            return
         # What is told when all are gone is what the client said, with its right to say it now.
         told = Countdown(
             1, lambda: self._node.take(client, topic, header, payload, self._node.now_ns)
@@ -260,17 +258,28 @@ class Services:
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """What a client says of itself; of others, and of who is there, only the node speaks."""
+        """A client publishes that it runs; all else about it and others, the node publishes."""
         message: Any = self._types.class_of(topic).decode(payload)
         if message.id != client.client_id or header.remove_obj == 1:
             self._node.refuse(client, "publish", "DotsClient: of another than itself", now_ns)
             return
-        self._node.take(client, topic, header, payload, now_ns)
+        if message.running is None or message.running == client.running:
+            return
+        client.running_change_count += 1
+        if client.running_change_count > RUNNING_CHANGE_COUNT_MAX:
+            why = f"`running` changed more than {RUNNING_CHANGE_COUNT_MAX} times"
+            self._node.refuse(client, "publish", f"DotsClient: {why}", now_ns)
+            return
+        client.running = message.running
+        own = type(message)(id=message.id, running=message.running)
+        header.attributes = int(own.attributes)
+        self._node.take(client, topic, header, own.encode(), now_ns)
 
     def _only_ours(
-        self, client: Client, topic: Topic, _header: Header, _payload: bytes, now_ns: int
+        self, client: Client, topic: Topic, header: Header, _payload: bytes, now_ns: int
     ) -> None:
-        self._node.drop(client, now_ns, f"{topic.name}: only a node says this")
+        verb = "remove" if header.remove_obj == 1 else "publish"
+        self._node.refuse(client, verb, f"{topic.name}: {_OURS}", now_ns)
 
     def _only_theirs(self, service: _Service) -> _Service:
         """What only clients say that know our additions."""

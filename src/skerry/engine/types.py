@@ -21,38 +21,27 @@ from skerry.errors import DecodeError
 from skerry.limits import UNKNOWN_SCAN_COUNT_MAX
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of
+from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType
 
-__all__ = ["SPECIAL_TYPES", "Types"]
+__all__ = ["CLIENT_TYPES", "SPECIAL_TYPES", "Types"]
 
-SPECIAL_TYPES: Final = frozenset(
+CLIENT_TYPES: Final = frozenset(
     {
-        "DotsAuthentication",
-        "DotsAuthenticationPolicy",
-        "DotsClearCache",
-        "DotsClient",
-        "DotsClientStatistics",
-        "DotsDaemonStatus",
-        "DotsDescriptorRequest",
-        "DotsEcho",
-        "DotsMember",
-        "EnumDescriptorData",
-        "SkerryCall",
-        "SkerryClaim",
-        "SkerryClaimed",
-        "SkerryConflict",
-        "SkerryHolder",
-        "SkerryLedger",
-        "SkerryLink",
-        "SkerryLoss",
-        "SkerryPicture",
-        "SkerryRefusal",
-        "SkerryRequest",
-        "SkerryResponse",
-        "StructDescriptorData",
+        "DotsContinuousRecorderStatus",
+        "DotsDumpContinuousRecorder",
+        "DotsRecordHeader",
+        "SkerryBytes",
     }
 )
-"""Types by which clients speak with the node itself, and by which it speaks of itself and them."""
+"""Internal types whose objects clients publish to each other, as those of any other type."""
+
+SPECIAL_TYPES: Final = (
+    frozenset(name for name, type_ in internal_types().items() if isinstance(type_, StructType))
+    - CLIENT_TYPES
+)
+"""All other internal types: requests of clients to the node, and what the node tells of itself and
+its clients. Only the node publishes, removes and clears their objects."""
 
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"

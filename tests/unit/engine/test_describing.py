@@ -283,3 +283,22 @@ def test_values_of_elements_are_described_as_they_were_written(harbour: Harbour)
     told = [(each.tag, each.name, each.enum_value) for each in state.elements]
     assert told == [(1, "on", 5), (9, "off", 0), (10, "lost", -1)]
     assert reader.objects(made.Lamp) == [made.Lamp(state=made.State.off)]
+
+
+def test_names_that_begin_with_skerry_are_reserved(harbour: Harbour) -> None:
+    ours = skerry.define_types("struct SkerryBoat { 1: [key] uint32 id; }").SkerryBoat
+    guest, plain = harbour.guest(), harbour.plain()
+    for each in (guest, plain):
+        each.describe(ours)
+    (refusal,) = guest.refusals()
+    assert refusal[0] == "describe"
+    assert "reserved for internal types" in refusal[1]
+    assert plain.is_cut
+    assert harbour.node.registry.get("SkerryBoat") is None
+
+
+def test_dots_programs_describe_types_that_begin_like_internal_ones(harbour: Harbour) -> None:
+    theirs = skerry.define_types("struct DotsTestStruct { 1: [key] int32 id; }").DotsTestStruct
+    plain = harbour.plain()
+    plain.publish(theirs(id=1))
+    assert harbour.cached(theirs) == [theirs(id=1)]

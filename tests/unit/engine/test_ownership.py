@@ -459,4 +459,5 @@ def test_only_a_node_tells_of_claims(harbour: Harbour) -> None:
     for name in ("SkerryClaimed", "SkerryHolder"):
         guest = harbour.guest(name)
         guest.send(name)
-        assert guest.fault == f"{name}: only a node says this"
+        why = f"{name}: only the node publishes and removes its objects"
+        assert guest.refusals() == [("publish", why)]

@@ -61,4 +61,15 @@ def test_the_digest_is_of_who_is_there_and_not_of_the_order() -> None:
 def test_only_a_node_tells_a_picture(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("SkerryPicture")
-    assert guest.fault == "SkerryPicture: only a node says this"
+    why = "SkerryPicture: only the node publishes and removes its objects"
+    assert guest.refusals() == [("publish", why)]
+
+
+def test_nobody_clears_the_picture(harbour: Harbour) -> None:
+    harbour.node.tell_picture(0, endpoints=["tcp://127.0.0.1:1"])
+    guest = harbour.guest()
+    guest.join("SkerryPicture")
+    guest.send("DotsClearCache", typeNames=["SkerryPicture"])
+    assert [what for what, _ in guest.refusals()] == ["clear"]
+    assert len(harbour.cached(internal_class("SkerryPicture"))) == 1
+    assert all(item.header.remove_obj != 1 for item in guest.items("SkerryPicture"))

@@ -646,7 +646,18 @@ def test_requests_are_followed_only_by_who_may_subscribe_to_them(
 def test_only_a_node_tells_of_calls(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("SkerryCall")
-    assert guest.fault == "SkerryCall: only a node says this"
+    assert guest.refusals() == [
+        ("publish", "SkerryCall: only the node publishes and removes its objects")
+    ]
+
+
+def test_requests_of_internal_types_are_refused(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    content = internal_class("DotsClient")(id=1).encode()
+    guest.send("SkerryRequest", number=1, typeName="DotsClient", object=content, timeout=1.0)
+    (answer,) = guest.messages("SkerryResponse")
+    assert answer.outcome.label == "refused"
+    assert answer.reason == "DotsClient: requests of internal types are not served"
 
 
 def test_requests_of_clients_without_the_additions_end_the_connection(harbour: Harbour) -> None:

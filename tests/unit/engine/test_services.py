@@ -17,9 +17,11 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.engine.persistence import Journal
+from skerry.engine.types import CLIENT_TYPES, SPECIAL_TYPES
 from skerry.errors import LocalProtocolError
+from skerry.limits import RUNNING_CHANGE_COUNT_MAX
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import ALIVE_MARK
+from skerry.protocol.access.connection import ALIVE_MARK, HANDSHAKE
 from skerry.protocol.access.header import Header
 
 if TYPE_CHECKING:
@@ -39,6 +41,13 @@ Boat, Car, Log, Shout = TYPES.Boat, TYPES.Car, TYPES.Log, TYPES.Shout
 Rule: Any = internal_class("DotsAuthentication")
 Network: Any = internal_class("DotsNetwork")
 Policy: Any = internal_class("DotsAuthenticationPolicy")
+SERVED = {
+    *("DotsAuthentication", "DotsAuthenticationPolicy", "DotsClearCache", "DotsClient"),
+    *("DotsDescriptorRequest", "DotsEcho", "DotsMember"),
+    *("EnumDescriptorData", "StructDescriptorData"),
+    *("SkerryClaim", "SkerryRequest", "SkerryResponse"),
+}
+"""Internal types by which clients ask something of the node."""
 ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
 
 
@@ -371,8 +380,9 @@ def test_only_a_node_refuses(harbour: Harbour) -> None:
     other.join("/...")
     other.forget()
     guest.send("SkerryRefusal", what="publish", reason="because")
-    assert guest.is_cut
-    assert guest.fault == "SkerryRefusal: only a node says this"
+    assert guest.refusals() == [
+        ("publish", "SkerryRefusal: only the node publishes and removes its objects")
+    ]
     assert other.items("SkerryRefusal") == []
 
 
@@ -422,34 +432,115 @@ def test_no_client_speaks_of_another(harbour: Harbour, is_remove: bool) -> None:
     assert reader.items("DotsClient") == []
 
 
-@pytest.mark.parametrize(
-    ("name", "fields"),
-    [
-        ("DotsDaemonStatus", {"serverName": "me"}),
-        ("DotsClientStatistics", {"clientId": 7}),
-        ("SkerryLedger", {"kind": "type", "name": "Boat"}),
-        ("SkerryLink", {"sender": "10.0.0.1:61234", "receiver": "10.0.0.2:61234"}),
-        ("SkerryLoss", {"sender": "10.0.0.1:61234", "reason": "nak"}),
-    ],
-)
-def test_what_a_node_says_of_itself_nobody_else_says(
-    harbour: Harbour, name: str, fields: dict[str, object]
-) -> None:
-    forger = harbour.guest("forger")
-    forger.publish(internal_class(name)(**fields))
-    assert forger.is_cut
-    assert "only a node says this" in forger.fault
+FORBIDDEN = sorted(SPECIAL_TYPES - HANDSHAKE - SERVED - {"DotsNetwork", "SkerryNode"})
 
 
-def test_what_is_for_the_node_comes_under_no_subject_where_a_client_may_not_publish(
-    guarded: Harbour,
+@pytest.mark.parametrize("name", FORBIDDEN)
+def test_only_the_node_publishes_removes_and_clears_its_own_objects(
+    harbour: Harbour, name: str
 ) -> None:
+    watcher, forger = harbour.guest("watcher"), harbour.guest("forger")
+    watcher.join("/...")
+    watcher.join(name)
+    harbour.wait(6)
+    before = len(harbour.cached(internal_class(name)))
+    watcher.forget()
+    header = Header(name)
+    header.attributes = 0
+    for is_remove in (0, 1):
+        header.remove_obj = is_remove
+        forger.say(header, b"\xa0")
+    forger.send("DotsClearCache", typeNames=[name])
+    why = f"{name}: only the node publishes and removes its objects"
+    assert forger.refusals() == [("publish", why), ("remove", why), ("clear", why)]
+    assert watcher.items(name) == []
+    assert len(harbour.cached(internal_class(name))) == before
+
+
+@pytest.mark.parametrize("name", sorted(SERVED))
+def test_nobody_clears_what_the_node_keeps_for_itself(harbour: Harbour, name: str) -> None:
+    guest = harbour.guest()
+    before = len(harbour.cached(internal_class(name)))
+    guest.send("DotsClearCache", typeNames=["Boat", name])
+    assert [what for what, _ in guest.refusals()] == ["clear"]
+    assert len(harbour.cached(internal_class(name))) == before
+
+
+@pytest.mark.parametrize("name", sorted(CLIENT_TYPES))
+def test_internal_types_that_clients_exchange_are_as_any_other(harbour: Harbour, name: str) -> None:
+    guest, other = harbour.guest(), harbour.guest("other")
+    other.join(name)
+    cls = internal_class(name)
+    guest.publish(cls(**{field.name: "x" for field in cls.descriptor.key_fields}))
+    assert len(other.items(name)) == 1
+    guest.send("DotsClearCache", typeNames=[name])
+    assert guest.refusals() == []
+    assert harbour.cached(cls) == []
+
+
+def test_a_plain_guest_that_publishes_what_is_the_nodes_is_cut_with_a_reason(
+    harbour: Harbour,
+) -> None:
+    guest = harbour.plain()
+    guest.publish(internal_class("DotsDaemonStatus")(serverName="me"))
+    assert guest.is_cut
+    assert "only the node publishes" in guest.fault
+    assert "SkerryRefusal" not in guest.names()
+
+
+def test_of_itself_a_client_publishes_that_it_runs_and_nothing_else(harbour: Harbour) -> None:
+    client = internal_class("DotsClient")
+    watcher = harbour.guest("watcher")
+    guest = harbour.plain("guest")
+    watcher.join("DotsClient")
+    watcher.forget()
+    states = internal_class("DotsConnectionState")
+    many = ["x" * 1000] * 100
+    guest.publish(
+        client(
+            id=guest.client_id,
+            running=True,
+            name="another",
+            publishedTypes=many,
+            connectionState=states.of_tag(5),
+        )
+    )
+    assert watcher.objects(client) == [client(id=guest.client_id, running=True)]
+    (known,) = [obj for obj in harbour.cached(client) if obj.id == guest.client_id]
+    assert (known.name, known.connectionState.label) == ("guest", "connected")
+    assert known.running
+    assert not guest.is_cut
+
+
+def test_a_client_changes_only_so_often_whether_it_runs(harbour: Harbour) -> None:
+    client = internal_class("DotsClient")
+    watcher, guest = harbour.guest("watcher"), harbour.guest("guest")
+    watcher.join("DotsClient")
+    watcher.forget()
+    for _ in range(3):
+        guest.publish(client(id=guest.client_id, running=True))
+    assert len(watcher.items("DotsClient")) == 1, "the same again is nothing new"
+    for number in range(RUNNING_CHANGE_COUNT_MAX):
+        guest.post(client(id=guest.client_id, running=bool(number % 2)))
+    harbour.pump()
+    assert len(watcher.items("DotsClient")) == RUNNING_CHANGE_COUNT_MAX
+    assert [what for what, _ in guest.refusals()] == ["publish"]
+
+
+def test_to_clear_no_types_reaches_nobody(guarded: Harbour) -> None:
+    low, high = guarded.guest("low"), guarded.guest("high")
+    high.join("DotsClearCache")
+    low.send("DotsClearCache", typeNames=[])
+    assert low.refusals() == []
+    assert high.items("DotsClearCache") == []
+
+
+def test_what_is_for_the_node_comes_under_no_subject(guarded: Harbour) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.join("/alarms/...")
     high.join("/mine/...")
     client = internal_class("DotsClient")
     low.publish(client(id=low.client_id, running=True), subject="/alarms/fire")
+    low.publish(client(id=low.client_id, running=False), subject="/mine/1")
     assert high.items("DotsClient") == []
     assert low.refusals() == []
-    low.publish(client(id=low.client_id, running=True), subject="/mine/1")
-    assert [item.header.subject for item in high.items("DotsClient")] == ["/mine/1"]
