@@ -39,7 +39,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdmissionConfig:
-    """Who may come in and do what. Without rules: this computer may do all, others nothing."""
+    """Who may connect and do what.
+
+    Without permission rules, Unix sockets may do everything, loopback addresses may publish, subscribe
+    and remove, and other computers may do nothing.
+    """
 
     permission: tuple[PermissionRule, ...] = ()
     """What clients may do: the first rule that fits decides, and where none does, nothing is."""

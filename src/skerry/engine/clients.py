@@ -166,7 +166,10 @@ class Client:
     def is_free(self) -> bool:
         """Whether its objects need no look but the one that all get."""
         return (
-            self.rights is not None and self.rights.allows_all and self.meter is None and self.is_in
+            self.rights is not None
+            and self.rights.allows_objects
+            and self.meter is None
+            and self.is_in
         )
 
     @property

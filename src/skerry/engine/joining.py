@@ -140,7 +140,7 @@ class Joining:
         if topic is None or not topic.is_cached or not knows_type(client, topic):
             return None
         rights = _rights(client)
-        if topic.shelf.own_keys and not rights.allows_all:
+        if topic.shelf.own_keys and not rights.allows_objects:
             return [(topic, SightChoice(lambda subject: rights.allows("subscribe", subject)))]
         if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX:
             return [(topic, None)]

@@ -83,7 +83,7 @@ class Voice:
     def _may_tell(self, subject: str) -> bool:
         rights = self._client.rights
         assert rights is not None
-        return not subject or rights.allows_all or rights.allows("subscribe", subject)
+        return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
 
 class Listener(Ear):

@@ -1,8 +1,12 @@
 """What a client may do: an ordered list of rules, of which the first that fits decides.
 
 A rule says for which clients it is (name, place, certificate), for which verbs and for which
-subjects. Where no rule fits, nothing is allowed. Where there is no rule at all, clients of this
-computer may do everything and others nothing.
+subjects. Where no rule fits, nothing is allowed.
+
+Where there is no rule at all, it depends on the origin. A Unix socket is protected by the mode of its
+file, so its clients may do everything. Any user of this computer can connect to a loopback address, so
+its clients may publish, subscribe and remove, but neither clear nor administer. Clients of other
+computers may do nothing.
 
 The rules that fit a client are picked out once, when it has come in; what is left then, `Rights`,
 is the same for many clients, and answers by verb and subject.
@@ -29,6 +33,7 @@ from skerry.protocol.patterns import check_pattern, covers, overlaps
 __all__ = [
     "EVERYTHING",
     "NOTHING",
+    "OBJECTS",
     "VERBS",
     "PermissionRule",
     "Permissions",
@@ -44,6 +49,7 @@ VERBS: Final[tuple[Verb, ...]] = get_args(Verb)
 receives them, `remove` removes one object, `clear` all of a type, `administer` changes who may
 come in."""
 
+_OBJECT_VERBS: Final[tuple[Verb, ...]] = ("publish", "subscribe", "remove")
 _ALL_SUBJECTS: Final = "/..."
 
 
@@ -100,7 +106,7 @@ def group_patterns(group: str) -> list[str]:
 class Rights:
     """What one client may do. Clients for which the same rules hold share one."""
 
-    __slots__ = ("_decisions", "_groups", "_memo", "allows_all")
+    __slots__ = ("_decisions", "_everywhere", "_groups", "_memo", "allows_objects")
 
     def __init__(self, rules: Sequence[PermissionRule]) -> None:
         self._decisions: dict[str, list[tuple[str, bool]]] = {
@@ -114,11 +120,20 @@ class Rights:
         }
         self._memo: dict[tuple[str, str], bool] = {}
         self._groups: dict[tuple[str, str], bool | None] = {}
-        self.allows_all: Final = all(self._verdict(v, _ALL_SUBJECTS) is True for v in VERBS)
+        self._everywhere: Final = frozenset(
+            verb for verb in VERBS if self._verdict(verb, _ALL_SUBJECTS) is True
+        )
+        self.allows_objects: Final = self._everywhere.issuperset(_OBJECT_VERBS)
+        """Whether it may publish, subscribe and remove everything."""
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether it may do everything."""
+        return len(self._everywhere) == len(VERBS)
 
     def allows(self, verb: str, subject: str) -> bool:
         """Whether it may do this with what is published under a subject, which is a checked one."""
-        if self.allows_all:
+        if verb in self._everywhere:
             return True
         known = self._memo.get((verb, subject))
         if known is not None:
@@ -136,14 +151,14 @@ class Rights:
 
         LocalProtocolError when a group begins with `/` and is no pattern.
         """
-        return self.allows_all or self.group_verdict(verb, group) is True
+        return verb in self._everywhere or self.group_verdict(verb, group) is True
 
     def allows_type(self, verb: str, type_name: str) -> bool | None:
         """The same for a type: True for all objects of it, False for none, None if it depends.
 
         It is about objects under their default subjects.
         """
-        return True if self.allows_all else self.group_verdict(verb, type_name)
+        return True if verb in self._everywhere else self.group_verdict(verb, type_name)
 
     def group_verdict(self, verb: str, group: str) -> bool | None:
         """True: all of it is allowed; False: nothing of it; None: a part, or it cannot be told."""
@@ -186,7 +201,7 @@ class Permissions:
     def rights(self, origin: Origin, name: str) -> Rights:
         """What a client may do who comes from there and has this name."""
         if not self._rules:
-            return EVERYTHING if origin.is_local else NOTHING
+            return _unruled(origin)
         fitting = tuple(i for i, rule in enumerate(self._rules) if rule.is_for(origin, name))
         known = self._shared.get(fitting)
         if known is None:
@@ -195,6 +210,12 @@ class Permissions:
                 self._shared.clear()
             self._shared[fitting] = known
         return known
+
+
+def _unruled(origin: Origin) -> Rights:
+    if origin.kind in ("unix", "inside"):
+        return EVERYTHING
+    return OBJECTS if origin.is_local else NOTHING
 
 
 def _is_certified(origin: Origin, pattern: str) -> bool:
@@ -216,6 +237,8 @@ def _check_group(text: str) -> None:
 
 
 EVERYTHING: Final = Rights([PermissionRule(verbs=("all",))])
-"""What clients of this computer may do where there are no rules."""
+"""What clients of Unix sockets and of the node's own program may do where there are no rules."""
+OBJECTS: Final = Rights([PermissionRule(verbs=_OBJECT_VERBS)])
+"""What clients of loopback addresses may do there."""
 NOTHING: Final = Rights([])
 """What others may do there."""

@@ -195,7 +195,7 @@ class Routing(Router):
     def hide(self, client: Client) -> None:
         """A client has other rights: what is under way to it tells nothing that it may not see."""
         rights = client.rights
-        if rights is None or rights.allows_all:
+        if rights is None or rights.allows_objects:
             return
         for member in self._replaying:
             if member.client is client and member.active_replay is not None:
@@ -398,13 +398,13 @@ def _check(subject: str, topic: Topic) -> None:
 def _may_hear(client: Client, subject: str) -> bool:
     rights = client.rights
     assert rights is not None
-    return rights.allows_all or rights.allows("subscribe", subject)
+    return rights.allows_objects or rights.allows("subscribe", subject)
 
 
 def _may_join(client: Client, type_name: str) -> bool:
     rights = client.rights
     assert rights is not None
-    return rights.allows_all or rights.allows_group("subscribe", type_name)
+    return rights.allows_objects or rights.allows_group("subscribe", type_name)
 
 
 def _is_simple(memberships: list[Membership], topic: Topic) -> bool:

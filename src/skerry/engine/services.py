@@ -97,7 +97,7 @@ class Services:
                 return False
         rights = client.rights
         assert rights is not None
-        if rights.allows_all:
+        if rights.allows_objects:
             return True
         if topic.name in SPECIAL_TYPES:
             return True

@@ -227,7 +227,7 @@ class View(Ear):
         """Whether the client may see what is published there; default subjects it may, all."""
         rights = self.client.rights
         assert rights is not None
-        return not subject or rights.allows_all or rights.allows("subscribe", subject)
+        return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
     def _has_to_wait(self, news: News) -> bool:
         slots = self.client.slots

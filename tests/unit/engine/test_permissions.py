@@ -41,8 +41,34 @@ def rights(*rules: PermissionRule, origin: Origin = LAN, name: str = "tracker") 
     return Permissions(rules).rights(origin, name)
 
 
-@pytest.mark.parametrize("origin", [LOOPBACK, UNIX, INSIDE, Origin(kind="tcp", host="::1")])
-def test_without_rules_this_computer_may_do_everything(origin: Origin) -> None:
+@pytest.mark.parametrize(
+    "origin",
+    [
+        LOOPBACK,
+        Origin(kind="tcp", host="::1"),
+        Origin(kind="tcp", host="::ffff:127.0.0.1"),
+        Origin(kind="websocket", host="127.0.0.1"),
+        Origin(kind="tls", host="127.0.0.1", certificate="x"),
+    ],
+)
+def test_without_rules_any_user_of_this_computer_may_neither_clear_nor_administer(
+    origin: Origin,
+) -> None:
+    mine = rights(origin=origin)
+    assert mine.allows_objects, "the fast way is open to it"
+    allowed = {verb for verb in VERBS if mine.allows(verb, "/any/thing")}
+    assert allowed == {"publish", "subscribe", "remove"}
+    assert mine.allows_group("subscribe", "/...")
+    assert mine.allows_type("clear", "Vessel") is False
+    assert not mine.allows_group("administer", "DotsAuthentication")
+
+
+def test_a_rule_gives_loopback_everything_again() -> None:
+    assert rights(allow(verbs=("all",), network="local"), origin=LOOPBACK).allows_all
+
+
+@pytest.mark.parametrize("origin", [UNIX, INSIDE])
+def test_without_rules_unix_sockets_may_do_everything(origin: Origin) -> None:
     mine = rights(origin=origin)
     assert mine.allows_all
     assert all(mine.allows(verb, "/any/thing") for verb in VERBS)
