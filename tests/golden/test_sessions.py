@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.engine.admission import Admission, Origin
+from skerry.engine.admission import Admission, AdmissionConfig, Origin, PermissionRule
 from skerry.engine.node import NodeCore
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
@@ -35,6 +35,8 @@ GOLDEN = skerry.define_types((VECTORS / "golden.dots").read_text())
 
 
 HERE = Origin(kind="tcp", host="127.0.0.1")
+UNGUARDED = AdmissionConfig(permission=(PermissionRule(verbs=("all",), network="local"),))
+"""The real host permits everything to everybody."""
 
 
 class Drawn(Random):
@@ -55,7 +57,7 @@ class Play:
         self.node = NodeCore(
             name="dotsd",
             wall_offset_ns=1_700_000_000_000_000_000,
-            admission=Admission(rng=Drawn(challenge)),
+            admission=Admission(UNGUARDED, rng=Drawn(challenge)),
             extensions=False,
         )
         self.now_ns = 0
