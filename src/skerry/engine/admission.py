@@ -41,8 +41,8 @@ __all__ = [
 class AdmissionConfig:
     """Who may connect and do what.
 
-    Without permission rules, Unix sockets may do everything, loopback addresses may publish, subscribe
-    and remove, and other computers may do nothing.
+    Without permission rules, Unix sockets may do everything, loopback addresses may publish,
+    subscribe and remove, and other computers may do nothing.
     """
 
     permission: tuple[PermissionRule, ...] = ()

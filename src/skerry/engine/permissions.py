@@ -3,10 +3,10 @@
 A rule says for which clients it is (name, place, certificate), for which verbs and for which
 subjects. Where no rule fits, nothing is allowed.
 
-Where there is no rule at all, it depends on the origin. A Unix socket is protected by the mode of its
-file, so its clients may do everything. Any user of this computer can connect to a loopback address, so
-its clients may publish, subscribe and remove, but neither clear nor administer. Clients of other
-computers may do nothing.
+Where there is no rule at all, it depends on the origin. A Unix socket is protected by the mode of
+its file, so its clients may do everything. Any user of this computer can connect to a loopback
+address, so its clients may publish, subscribe and remove, but neither clear nor administer. Clients
+of other computers may do nothing.
 
 The rules that fit a client are picked out once, when it has come in; what is left then, `Rights`,
 is the same for many clients, and answers by verb and subject.
