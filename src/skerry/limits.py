@@ -55,6 +55,8 @@ __all__ = [
     "JSON_DEPTH_MAX",
     "JSON_VALUE_COUNT_MAX",
     "LIKE_TEXT_BYTES_MAX",
+    "LOG_LINES_PER_HOST_MAX",
+    "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
     "METRIC_TYPE_COUNT_MAX",
     "NAME_BYTES_MAX",
@@ -439,7 +441,13 @@ METRIC_TYPE_COUNT_MAX: Final = 50
 per type of a large system would cost its monitoring more than it tells."""
 
 LOG_REPEAT_COUNT_MAX: Final = 1000
-"""Warnings that are watched for being repeated; past it the oldest is forgotten and shown anew."""
+"""Messages, addresses and sources of warnings that are watched for repeats; past it the oldest is
+forgotten, and shown again when it repeats."""
+LOG_LINES_PER_HOST_MAX: Final = 20
+"""Warnings of one message about one address in ten seconds. Clients of one address may be many
+programs, and each that is cut is worth a line; but a stranger may connect again and again."""
+LOG_LINES_PER_MESSAGE_MAX: Final = 200
+"""Warnings of one message in ten seconds, for a stranger may have many addresses."""
 
 # -- filters
 

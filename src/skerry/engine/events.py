@@ -27,6 +27,8 @@ class ClientWent(Event):
     reason: str
     """One of a few words: what kind of end it was."""
     detail: str = ""
+    host: str = ""
+    """The address of the client; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class ClientRefused(Event):
     name: str
     what: str
     detail: str
+    host: str = ""
+    """The address of the client; empty where it has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

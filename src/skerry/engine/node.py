@@ -461,7 +461,13 @@ class NodeCore(Outbox):
         self._refusals[what] += 1
         client.refused_count += 1
         self._events.append(
-            ClientRefused(client_id=client.client_id, name=client.name, what=what, detail=reason)
+            ClientRefused(
+                client_id=client.client_id,
+                name=client.name,
+                what=what,
+                detail=reason,
+                host=client.origin.host,
+            )
         )
 
     def drop(self, client: Client, now_ns: int, why: str, *, reason: str = "fault") -> None:
@@ -575,7 +581,13 @@ class NodeCore(Outbox):
         """A client is gone: tell the others, and clean up after it."""
         self._ends[reason] += 1
         self._events.append(
-            ClientWent(client_id=client.client_id, name=client.name, reason=reason, detail=detail)
+            ClientWent(
+                client_id=client.client_id,
+                name=client.name,
+                reason=reason,
+                detail=detail,
+                host=client.origin.host,
+            )
         )
         client.is_present = False
         client.note_waiting(0)

@@ -52,6 +52,8 @@ def _line(event: Event) -> tuple[int, str]:
     match event:
         case ClientCame():
             return logging.DEBUG, "client came"
+        case ClientWent(reason="rejected"):
+            return logging.WARNING, "client rejected"
         case ClientWent(reason=reason):
             is_quiet = reason in _QUIET_ENDS
             return (logging.DEBUG, "client went") if is_quiet else (logging.WARNING, "client cut")

@@ -12,7 +12,11 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
-from skerry.limits import LOG_REPEAT_COUNT_MAX
+from skerry.limits import (
+    LOG_LINES_PER_HOST_MAX,
+    LOG_LINES_PER_MESSAGE_MAX,
+    LOG_REPEAT_COUNT_MAX,
+)
 from skerry.plain import plain, visible
 
 __all__ = [
@@ -36,6 +40,9 @@ LEVELS: Final[dict[str, int]] = {
 }
 _REPEAT_S: Final = 10.0
 """How long a warning is not shown again after it was."""
+_SOURCES: Final = ("client_id", "peer", "sender", "type_name", "what", "reason", "group", "file")
+"""Facts that tell what a warning is about, besides the address."""
+_SOURCE_CHAR_COUNT_MAX: Final = 100
 _OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """What every record has; all else in it is a fact."""
 
@@ -46,7 +53,8 @@ def written_to(stream: TextIO, *, level: Level, form: Form) -> Iterator[logging.
     is_text = form == "text" or (form == "auto" and stream.isatty())
     handler = logging.StreamHandler(stream)
     handler.setFormatter(TextFormatter() if is_text else JsonFormatter())
-    handler.addFilter(RepeatFilter())
+    repeats = RepeatFilter()
+    handler.addFilter(repeats)
     logger = logging.getLogger("skerry")
     before = logger.level, logger.propagate
     logger.addHandler(handler)
@@ -55,6 +63,8 @@ def written_to(stream: TextIO, *, level: Level, form: Form) -> Iterator[logging.
     try:
         yield handler
     finally:
+        if count := repeats.kept_back_count():
+            logger.warning("repeated warnings were not shown", extra={"count": count})
         logger.removeHandler(handler)
         logger.setLevel(before[0])
         logger.propagate = before[1]
@@ -91,43 +101,93 @@ class JsonFormatter(logging.Formatter):
 
 
 class RepeatFilter(logging.Filter):
-    """Lets a warning pass, and the same again only after a while, with the count in between.
+    """Shows repeated warnings once in a while, with the count of those in between.
 
-    The same is what has the same message, whatever its facts are: a flood comes from many sources.
+    Warnings of one message are counted by their source as well: by the address (`host`) and by the
+    client, sender, type or file concerned. In each period, one is shown of the same source, a few
+    of the same address, and a bounded number of the same message. So neither a flood from one
+    address nor a crowd of them hides what happens to others, or fills the log.
     """
 
     def __init__(
-        self, *, repeat_s: float = _REPEAT_S, count_max: int = LOG_REPEAT_COUNT_MAX
+        self,
+        *,
+        repeat_s: float = _REPEAT_S,
+        count_max: int = LOG_REPEAT_COUNT_MAX,
+        per_host_max: int = LOG_LINES_PER_HOST_MAX,
+        per_message_max: int = LOG_LINES_PER_MESSAGE_MAX,
     ) -> None:
         super().__init__()
         self._repeat_s = repeat_s
         self._count_max = count_max
-        self._shown_s: dict[tuple[str, str], float] = {}
-        self._kept_back: dict[tuple[str, str], int] = {}
+        self._per_host_max = per_host_max
+        self._per_message_max = per_message_max
+        self._periods: dict[tuple[str, ...], _Period] = {}
+        """Those of messages, of their addresses and of their sources; the oldest first."""
+        self._forgotten_count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to show it. One that is shown tells how many were not (`repeated`)."""
+        """Whether to show it; `repeated` then is the count of those that were not shown before."""
         if record.levelno < logging.WARNING:
             return True
-        which = (record.name, str(record.msg))
-        shown_s = self._shown_s.get(which)
-        if shown_s is not None and 0 <= record.created - shown_s < self._repeat_s:
-            self._kept_back[which] = self._kept_back.get(which, 0) + 1
-            return False
-        if shown_s is None and len(self._shown_s) >= self._count_max:
-            oldest = next(iter(self._shown_s))
-            del self._shown_s[oldest]
-            self._kept_back.pop(oldest, None)
-        # Put at the end, so that the first is always the oldest.
-        self._shown_s.pop(which, None)
-        self._shown_s[which] = record.created
-        if count := self._kept_back.pop(which, 0):
-            record.repeated = count
+        message = (record.name, str(record.msg))
+        host = (*message, _source(record, "host"))
+        source = (*host, *(_source(record, name) for name in _SOURCES))
+        periods: list[_Period] = []
+        # Sources of a flood that is held back already are not remembered one by one.
+        for key, limit in (
+            (message, self._per_message_max),
+            (host, self._per_host_max),
+            (source, 1),
+        ):
+            period = self._period(key, record.created)
+            if period.shown_count >= limit:
+                period.kept_back_count += 1
+                return False
+            periods.append(period)
+        repeated = 0
+        for period in periods:
+            period.shown_count += 1
+            repeated += period.kept_back_count
+            period.kept_back_count = 0
+        if repeated:
+            record.repeated = repeated
         return True
 
     def kept_back_count(self) -> int:
-        """Warnings that were not shown and of which nothing was told yet."""
-        return sum(self._kept_back.values())
+        """Warnings that were not shown and of which no line has told yet."""
+        waiting = sum(period.kept_back_count for period in self._periods.values())
+        return waiting + self._forgotten_count
+
+    def _period(self, key: tuple[str, ...], now_s: float) -> _Period:
+        period = self._periods.get(key)
+        if period is not None and 0 <= now_s - period.began_s < self._repeat_s:
+            return period
+        kept_back_count = 0
+        if period is not None:
+            # Put at the end, so that the first is always the oldest.
+            del self._periods[key]
+            kept_back_count = period.kept_back_count
+        elif len(self._periods) >= self._count_max:
+            oldest = self._periods.pop(next(iter(self._periods)))
+            self._forgotten_count += oldest.kept_back_count
+        period = self._periods[key] = _Period(now_s, kept_back_count)
+        return period
+
+
+class _Period:
+    """A time in which only so many lines of one kind are shown."""
+
+    __slots__ = ("began_s", "kept_back_count", "shown_count")
+
+    def __init__(self, began_s: float, kept_back_count: int) -> None:
+        self.began_s = began_s
+        self.shown_count = 0
+        self.kept_back_count = kept_back_count
+
+
+def _source(record: logging.LogRecord, name: str) -> str:
+    return str(record.__dict__.get(name, ""))[:_SOURCE_CHAR_COUNT_MAX]
 
 
 def _facts(record: logging.LogRecord) -> dict[str, Any]:

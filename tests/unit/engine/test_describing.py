@@ -19,6 +19,7 @@ from skerry.engine.admission import (
 )
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
+from skerry.observe.events import note_events
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -302,3 +303,26 @@ def test_dots_programs_describe_types_that_begin_like_internal_ones(harbour: Har
     plain = harbour.plain()
     plain.publish(theirs(id=1))
     assert harbour.cached(theirs) == [theirs(id=1)]
+
+
+def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
+    harbour: Harbour, caplog: pytest.LogCaptureFixture
+) -> None:
+    wide = skerry.define_types(
+        "struct Wide { 1: [key] uint32 id; 2: string name; 3: string note; }"
+    ).Wide
+    narrow = skerry.define_types("struct Wide { 1: [key] uint32 id; 2: string name; }").Wide
+    other = skerry.define_types("struct Wide { 1: [key] uint32 id; 2: int32 name; }").Wide
+    harbour.guest("early").publish(narrow(id=1))
+    harbour.node.take_events()
+    harbour.node.take_events()
+    harbour.guest("late").publish(wide(id=2))
+    with caplog.at_level("INFO", "skerry"):
+        note_events(harbour.node.take_events())
+    assert [record.getMessage() for record in caplog.records] == ["definition of a type changed"]
+    caplog.clear()
+    harbour.guest("stranger").publish(other(id=3))
+    with caplog.at_level("INFO", "skerry"):
+        note_events(harbour.node.take_events())
+    messages = [record.getMessage() for record in caplog.records]
+    assert "incompatible definition of a type refused" in messages

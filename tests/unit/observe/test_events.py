@@ -11,7 +11,7 @@ from skerry.engine.events import (
     ClientCame,
     ClientRefused,
     ClientWent,
-    TypeAdopted,
+    TypeChanged,
     TypeConflict,
 )
 from skerry.observe.events import note_events
@@ -38,21 +38,21 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (ClientWent(client_id=2, name="ann", reason="goodbye"), "DEBUG", "client went"),
         (ClientWent(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
         (ClientWent(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
+        (ClientWent(client_id=2, name="ann", reason="rejected"), "WARNING", "client rejected"),
         (
             ClientRefused(client_id=2, name="ann", what="publish", detail="no"),
             "WARNING",
             "client refused",
         ),
-        (TypeConflict(type_name="Boat", detail="id"), "WARNING", "two definitions of a type"),
         (
-            TypeAdopted(type_name="Boat", object_count=3),
-            "INFO",
-            "stored objects follow a new definition of their type",
+            TypeConflict(type_name="Boat", detail="id"),
+            "WARNING",
+            "incompatible definition of a type refused",
         ),
         (
-            TypeAdopted(type_name="Boat", object_count=3, losses=("field 3 is another one",)),
-            "WARNING",
-            "stored objects follow a new definition of their type",
+            TypeChanged(type_name="Boat", client_id=2, name="ann", added=("3: string note",)),
+            "INFO",
+            "definition of a type changed",
         ),
         (
             DefinitionConflict(type_name="Boat", sender="x", detail="id"),

@@ -60,21 +60,43 @@ def test_error_comes_with_its_origin_in_both_forms() -> None:
     assert json.loads(JsonFormatter().format(failed))["error"].endswith("nothing")
 
 
+def shown(repeats: RepeatFilter, at_s: float, **facts: object) -> int | None:
+    """How many were kept back before, where it is shown."""
+    made = record("cut", level=logging.WARNING, at_s=at_s, **facts)
+    return made.__dict__.get("repeated", 0) if repeats.filter(made) else None
+
+
 def test_warning_is_shown_again_after_a_while_with_the_count_in_between() -> None:
     repeats = RepeatFilter(repeat_s=10.0)
-
-    def shown(at_s: float, host: str) -> object:
-        made = record("cut", level=logging.WARNING, at_s=at_s, host=host)
-        return repeats.filter(made) and made.__dict__.get("repeated", 0)
-
-    assert [shown(float(second), f"host{second}") for second in range(12)] == [
-        0,
-        *[False] * 9,
-        9,
-        False,
-    ]
+    told = [shown(repeats, float(second), host="a", client_id=1) for second in range(12)]
+    assert told == [0, *[None] * 9, 9, None]
     assert repeats.kept_back_count() == 1
-    assert shown(5.0, "a clock that was set back hides nothing") == 1
+    assert shown(repeats, 5.0, host="a", client_id=1) == 1, (
+        "a clock that was set back hides nothing"
+    )
+
+
+def test_each_client_that_is_cut_has_its_line() -> None:
+    repeats = RepeatFilter()
+    assert [shown(repeats, 0.0, host="a", client_id=number) for number in range(10)] == [0] * 10
+    assert shown(repeats, 1.0, host="a", client_id=3) is None
+    assert shown(repeats, 1.0, host="b", client_id=3) == 0
+
+
+def test_flood_from_one_address_is_bounded_and_hides_no_other() -> None:
+    repeats = RepeatFilter(repeat_s=10.0, per_host_max=5)
+    flood = [shown(repeats, 0.0, host="bad", client_id=number) for number in range(1000)]
+    assert flood == [0] * 5 + [None] * 995
+    assert shown(repeats, 1.0, host="good", client_id=1) == 0
+    assert shown(repeats, 10.0, host="bad", client_id=2000) == 995, "and nothing is lost"
+    assert len(repeats._periods) < 20, "those that are held back are not remembered"
+
+
+def test_flood_from_many_addresses_is_bounded() -> None:
+    repeats = RepeatFilter(repeat_s=10.0, per_message_max=30)
+    flood = [shown(repeats, 0.0, host=f"host{number}", client_id=number) for number in range(1000)]
+    assert flood == [0] * 30 + [None] * 970
+    assert shown(repeats, 10.0, host="another", client_id=1) == 970
 
 
 def test_only_warnings_of_one_message_and_logger_count_as_the_same() -> None:
@@ -89,13 +111,23 @@ def test_only_warnings_of_one_message_and_logger_count_as_the_same() -> None:
 
 def test_only_so_many_warnings_are_watched() -> None:
     repeats = RepeatFilter()
+    assert repeats.filter(record("first", level=logging.WARNING))
+    assert not repeats.filter(record("first", level=logging.WARNING))
     for number in range(LOG_REPEAT_COUNT_MAX):
         assert repeats.filter(record(f"warning {number}", level=logging.WARNING))
-    assert not repeats.filter(record("warning 0", level=logging.WARNING))
-    assert repeats.filter(record("one more", level=logging.WARNING))
-    assert len(repeats._shown_s) == LOG_REPEAT_COUNT_MAX
-    assert repeats.filter(record("warning 0", level=logging.WARNING))
-    assert repeats.kept_back_count() == 0
+    assert len(repeats._periods) == LOG_REPEAT_COUNT_MAX
+    assert repeats.filter(record("first", level=logging.WARNING))
+    assert repeats.kept_back_count() == 1, "what is forgotten still counts"
+
+
+def test_in_the_end_the_log_tells_how_many_warnings_it_did_not_show() -> None:
+    stream = io.StringIO()
+    with written_to(stream, level="info", form="json"):
+        for _ in range(4):
+            logging.getLogger("skerry.test").warning("again")
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["message"] for line in lines] == ["again", "repeated warnings were not shown"]
+    assert lines[1]["count"] == 3
 
 
 @pytest.mark.parametrize(
