@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -53,6 +54,10 @@ class Site:
         }
         if "SKERRY_TEST_MODE" in os.environ:
             self.environ["SKERRY_TEST_MODE"] = os.environ["SKERRY_TEST_MODE"]
+        self.prefix: tuple[str, ...] = ()
+        """Words before each command."""
+        self.said: list[str] = []
+        """Lines of all processes on stderr."""
 
     def place(self, name: str = "node") -> str:
         return f"uds:{self.folder}/{name}.sock"
@@ -61,7 +66,7 @@ class Site:
     def started(self, *words: str, until: str) -> Iterator[subprocess.Popen[str]]:
         """A process that has said so on stderr; its stderr is read to the end by a thread."""
         with subprocess.Popen(
-            [sys.executable, "-m", "skerry", *words],
+            [*self.prefix, sys.executable, "-m", "skerry", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -70,14 +75,15 @@ class Site:
         ) as process:
             try:
                 assert process.stderr is not None
-                said = []
                 for line in process.stderr:
-                    said.append(line)
+                    self.said.append(line)
                     if until in line:
                         break
                 else:
-                    raise AssertionError("".join(said))
-                reader = threading.Thread(target=process.stderr.read, daemon=True)
+                    raise AssertionError("".join(self.said))
+                reader = threading.Thread(
+                    target=self.said.extend, args=[process.stderr], daemon=True
+                )
                 reader.start()
                 yield process
             finally:
@@ -95,7 +101,7 @@ class Site:
 
     def run(self, *words: str, code: int = 0) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "skerry", *words],
+            [*self.prefix, sys.executable, "-m", "skerry", *words],
             capture_output=True,
             text=True,
             env=self.environ,
@@ -392,3 +398,123 @@ def test_a_node_records_itself_until_its_end(site: Site) -> None:
         Vessel(mmsi=number % 7, lat=float(number)).encode() for number in range(300)
     ]
     assert "sound" in site.run("record", "verify", "own", "--strict")
+
+
+@contextmanager
+def small_disk(site: Site) -> Iterator[Path]:
+    """A folder on a disk of 3 MB. Processes of the site see the disk at `folder/disk`."""
+    folder = site.folder / "disk"
+    folder.mkdir()
+    mount = f"mount -t tmpfs -o size=3m tmpfs {folder} && echo ready && exec cat"
+    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
+        pytest.skip("unshare and nsenter are needed to make a small disk")
+    with subprocess.Popen(
+        ["unshare", "--mount", "sh", "-c", mount],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as holder:
+        assert holder.stdout is not None
+        if holder.stdout.readline() != "ready\n":
+            pytest.skip("mounting a file system is not allowed here")
+        site.prefix = ("nsenter", "--mount", "--target", str(holder.pid), "--")
+        try:
+            yield Path(f"/proc/{holder.pid}/root{folder}")
+        finally:
+            site.prefix = ()
+            holder.kill()
+
+
+@pytest.mark.parametrize("where", ["recorder", "node"])
+def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
+    site: Site, where: str
+) -> None:
+    group = free_group("239.255.77.33")
+    bound = "400000"
+    site.environ |= {
+        "SKERRY_RECORDER__QUEUE_BYTES_MAX": bound,
+        "SKERRY_NODE__RECORDING__QUEUE_BYTES_MAX": bound,
+    }
+    with small_disk(site) as disk:
+        ballast, to = disk / "ballast", str(site.folder / "disk" / "rec")
+        words = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
+        itself = ("--record", to) if where == "node" else ()
+        with ExitStack() as stack:
+            node = stack.enter_context(
+                site.started("node", "run", *words, *itself, until="listens at")
+            )
+            space = stack.enter_context(space_at(site.place()))
+            process = node
+            if where == "recorder":
+                options = ("--multicast", group, "--interface", "127.0.0.1")
+                process = stack.enter_context(site.recorder(to, *options, "--node", site.place()))
+                feed = stack.enter_context(distributor.open(group, interface="127.0.0.1"))
+
+            def written(type_name: str = "Vessel") -> int:
+                (recording,) = open_recordings(disk / "rec")
+                segments = recording.segments(include_open=True)
+                return sum(segment.types.get(type_name, 0) for segment in segments)
+
+            def publish(first: int, stop: int) -> None:
+                for number in range(first, stop):
+                    space.publish(Vessel(mmsi=number % 50, name="x" * 500, lat=float(number)))
+                space.flush()
+
+            def fill() -> None:
+                with suppress(OSError), ballast.open("wb", buffering=0) as file:
+                    while file.write(bytes(1024)):
+                        pass
+
+            def said(text: str, known: Sequence[str] = ()) -> int:
+                return sum(text in line for line in site.said[len(known) :])
+
+            publish(0, 10)
+            wait_for(lambda: written() == 10)
+            if where == "recorder":
+                fill()
+                publish(10, 200)
+                publisher = feed.publisher()
+                for number in range(20):
+                    publisher.publish("/prices/A", b"%d" % number)
+                publisher.flush()
+                wait_for(lambda: said("No space left on device") == 1)
+                ballast.unlink()
+                wait_for(lambda: written() == 200 and written("SkerryBytes") == 20)
+                wait_for(lambda: said("the recording goes on") == 1)
+            known = site.said[:]
+            fill()
+            publish(200, 210)
+            wait_for(lambda: said("No space left on device", known) == 1)
+            publish(210, 1500)
+            wait_for(lambda: said("updates are dropped until", known) == 1)
+            ballast.unlink()
+            wait_for(lambda: said("the recording goes on", known) == 1)
+            publish(1500, 1510)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 0
+        found = [u for u in read_updates(open_recordings(disk / "rec")) if not is_description(u)]
+        report = json.loads(site.run("record", "verify", to, "--json"))
+        site.run("record", "verify", to, "--strict", code=1)
+        info = json.loads(site.run("record", "info", to, "--json"))
+    vessels = [Vessel.decode(u.payload).lat for u in found if u.type_name == "Vessel"]
+    waited = range(200 if where == "recorder" else 10)
+    published = len(waited) + 1310
+    assert vessels[: len(waited)] == [float(number) for number in waited]
+    assert vessels[-10:] == [float(number) for number in range(1500, 1510)]
+    assert vessels == sorted(set(vessels))
+    gaps = [gap_of(u.payload) for u in found if u.operation == GAP]
+    assert {gap.reason for gap in gaps} == {"the recorder could not write: No space left on device"}
+    live = {
+        u.position
+        for u in found
+        if u.operation in (CREATE, UPDATE, REMOVE) and u.source != "distributor"
+    }
+    missing = {number for gap in gaps for number in range(gap.first, gap.stop)}
+    live.discard(0)
+    assert not live & missing
+    assert live | missing == set(range(min(live), max(live) + 1))
+    assert report["lost_row_count"] == sum(gap.count for gap in gaps)
+    assert sum(gap.count for gap in gaps) >= published - len(vessels) > 0
+    assert {"No space left on device" in item["detail"] for item in report["findings"]} == {True}
+    assert [item["count"] for item in info["gaps"]] == [gap.count for gap in gaps]

@@ -1,9 +1,11 @@
-"""Rows on their way from who receives to who writes.
+"""The queue of rows between the sources of a recorder and the thread that writes.
 
-Receiving never waits: it fills rows, and hands over full ones. They wait here for the thread that
-writes, up to a bound of bytes. Past it the newest are left out, and a gap says so in their place,
-with how many and from where to where, as soon as there is room again. Descriptions of types are
-never left out.
+Receiving never waits: it fills rows, and hands over full batches. They wait here for the thread
+that writes, up to a bound of bytes. Past it the newest rows are dropped, and a gap row stands in
+their place, with how many and from where to where, as soon as there is room again. The newest and
+not the oldest, because the oldest batch may be half way to the disk, and because what was recorded
+stays in one piece: the gap is a single range, at the end of what is known. Descriptions of types
+are never dropped.
 """
 
 from __future__ import annotations
@@ -22,6 +24,10 @@ from skerry.schema.model import NamedType
 __all__ = ["Handover", "RowQueue"]
 
 _OVERFLOW: Final = "the recorder did not keep up"
+_GATHERING_COUNT: Final = 8
+"""Batches that wait before rows are gathered into full ones only. A disk that stands still for
+hours would otherwise fill the queue with batches of one row each, which take some kilobytes of
+memory beside the bytes that are counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,13 +57,17 @@ class RowQueue:
         self.byte_count_max = byte_count_max
         """How many bytes do."""
         self.lost_count = 0
-        """Rows that were left out."""
+        """Rows that were dropped."""
+        self.drop_reason = ""
+        """Why nothing can be written now, for gaps; empty while the disk works. The thread that
+        writes sets it."""
         self.gap_count = 0
         """Gaps that were told, of any kind."""
         self.row_count = 0
         """Rows that were handed over."""
         self._space = space
-        self._waiting_bytes_max = waiting_bytes_max
+        self.waiting_bytes_max = waiting_bytes_max
+        """The bound of what waits."""
         self._types: dict[int, NamedType] = {}
         """Those that are not handed over, by fingerprint: one that is told often waits once."""
         self._missing = Missing()
@@ -81,15 +91,22 @@ class RowQueue:
         )
 
     def hand_over(self) -> None:
-        """Let the rows so far be written; or leave them out, if too much waits already."""
+        """Let the rows so far be written; drop them if too much waits already."""
+        rows = self.rows
+        is_full = rows.count >= self.row_count_max or rows.byte_count >= self.byte_count_max
+        if is_full or len(self._items) < _GATHERING_COUNT:
+            self._hand_over()
+
+    def _hand_over(self) -> None:
         rows = self.rows
         if not rows.count and not self._types and not self._missing:
             return
         size = int(rows.byte_count)
         waiting_bytes = self._waiting_bytes
-        # A single batch is let through however small the bound: it could never be written else.
-        if waiting_bytes and waiting_bytes + size > self._waiting_bytes_max:
-            self.lost_count += self._missing.leave_out(rows.take(), _OVERFLOW)
+        # A single batch is accepted however small the bound: it could never be written otherwise.
+        if waiting_bytes and waiting_bytes + size > self.waiting_bytes_max:
+            reason = self.drop_reason or _OVERFLOW
+            self.lost_count += self._missing.leave_out(rows.take(), reason)
             return
         if self._missing:
             self._tell_missing()
@@ -105,7 +122,7 @@ class RowQueue:
 
     def close(self) -> None:
         """Nothing more comes."""
-        self.hand_over()
+        self._hand_over()
         if self._missing:
             # However much waits: there will be no other time to say it.
             self._tell_missing()

@@ -1,7 +1,9 @@
-"""The thread of a recorder that writes: what comes out of the queue goes into the recording.
+"""The thread of a recorder that writes batches from the queue into the recording.
 
-A disk that is full or fails ends nothing. What could not be written is told by a gap, and the queue
-takes what comes meanwhile; after a moment it is tried again.
+A disk that is full or fails does not end the recording. The batch that could not be written stays
+first in the queue and is retried, with growing pauses, until it is written: rows keep their order,
+and none is written twice. Meanwhile updates wait in the queue. When its bound is reached the queue
+drops the newest ones and counts them, and a gap row stands for them (see `recorder_queue`).
 """
 
 from __future__ import annotations
@@ -12,15 +14,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final
 
-from skerry.apps.recorder_queue import RowQueue
+from skerry.apps.recorder_queue import Handover, RowQueue
 from skerry.errors import RecordingError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.writer import RecordingWriter
 
 __all__ = ["WritingThread"]
 
-_PATIENCE_S: Final = 1.0
-"""How long a disk that failed is left alone."""
+_RETRY_S_MIN: Final = 0.1
+_RETRY_S_MAX: Final = 5.0
+"""Pauses between attempts to write: doubled from the first to the last. Somebody who makes room
+sees the recording go on within seconds, and a broken disk is not kept busy."""
 _LOOK_S_MAX: Final = 1.0
 _WRITING: Final = "writing"
 _SEALING: Final = "sealing"
@@ -29,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class WritingThread:
-    """Writes what is in a queue until that is over, and closes the recording."""
+    """Writes what is in a queue until the queue is closed and empty, then closes the recording."""
 
     def __init__(
         self,
@@ -37,19 +41,23 @@ class WritingThread:
         writer: RecordingWriter,
         *,
         tell: Callable[[str], None] = lambda _text: None,
-        patience_s: float = _PATIENCE_S,
+        retry_s: tuple[float, float] = (_RETRY_S_MIN, _RETRY_S_MAX),
     ) -> None:
+        """`tell` receives each problem once, and its end. `retry_s`: first and longest pause."""
         self._queue = queue
         self._writer = writer
         self._tell = tell
-        self._patience_s = patience_s
+        self._retry_s_min, self._retry_s_max = retry_s
+        self._pause_s = self._retry_s_min
         self._is_stopping = threading.Event()
-        self._error: RecordingError | None = None
-        """Of the last attempt to write."""
-        self._failing = ""
-        """What that was."""
+        self._errors: dict[str, RecordingError] = {}
+        """The last error of what does not work: rows may be written where no segment can be
+        sealed, and the other way round."""
+        self._lost_before = 0
+        """Rows that had been dropped when the trouble began."""
+        self._is_loss_told = False
         self.failure: BaseException | None = None
-        """What ended the thread before its time."""
+        """The exception that ended the thread early."""
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
 
     def start(self) -> None:
@@ -57,21 +65,28 @@ class WritingThread:
         self._thread.start()
 
     def stop(self) -> None:
-        """The queue is closed: wait until all of it is written. RecordingError if it is not."""
+        """Wait until the closed queue is written. RecordingError if not all of it could be.
+
+        From now on a batch that cannot be written is given up; a gap row stands for it if at least
+        that can be written.
+        """
         self._is_stopping.set()
         self._thread.join()
         if self.failure is not None:
             raise self.failure
-        if self._error is not None:
-            raise self._error
+        for error in self._errors.values():
+            count = self._writer.lost_row_count
+            lost = f"; {count:,} rows that waited are lost" if count else ""
+            failure = RecordingError(f"{error}{lost}")
+            failure.hint = error.hint
+            raise failure from error
 
     @property
     def trouble(self) -> str:
         """Why the last attempt to write failed; empty when it did not."""
         if self.failure is not None:
             return f"the recorder cannot write any more: {self.failure}"
-        error = self._error
-        return "" if error is None else str(error)
+        return next((str(error) for error in list(self._errors.values())), "")
 
     @property
     def is_alive(self) -> bool:
@@ -82,22 +97,37 @@ class WritingThread:
         try:
             while not self._queue.is_over:
                 self._turn()
-            # Whatever had failed, what could be done about it is done with this.
-            self._guarded(self._writer.close, self._failing)
+            self._attempt(self._writer.close, _SEALING)
         except BaseException as error:
-            # Who stops the thread is told; until then it shows by what is not written.
+            # `stop` raises it; until then it shows by what is not written.
             self.failure = error
             log.exception("the recorder cannot write any more")
 
     def _turn(self) -> None:
         item = self._queue.take(self._wait_s())
-        if item is not None:
-            for type_ in item.types:
-                self._writer.describe(type_)
-            if item.columns is not None:
-                self._guarded(partial(self._writer.append_columns, item.columns), _WRITING)
-            self._queue.written()
-        self._guarded(lambda: self._writer.flush_if_due(monotonic_ns()), _SEALING)
+        is_written = item is None or self._write(item)
+        # Also when nothing could be written: to seal a segment can make room, by retention.
+        is_kept = self._attempt(lambda: self._writer.flush_if_due(monotonic_ns()), _SEALING)
+        if is_written and is_kept:
+            self._pause_s = self._retry_s_min
+            return
+        self._tell_loss()
+        # A caller of `stop` does not want to wait.
+        self._is_stopping.wait(self._pause_s)
+        self._pause_s = min(2 * self._pause_s, self._retry_s_max)
+
+    def _write(self, item: Handover) -> bool:
+        for type_ in item.types:
+            self._writer.describe(type_)
+        columns, is_last = item.columns, self._is_stopping.is_set()
+        if columns is not None and not self._attempt(
+            partial(self._writer.append_columns, columns), _WRITING
+        ):
+            if not is_last:
+                return False
+            self._writer.leave_out(columns, self._queue.drop_reason)
+        self._queue.written()
+        return True
 
     def _wait_s(self) -> float:
         due_ns = self._writer.deadline_ns()
@@ -105,21 +135,41 @@ class WritingThread:
             return _LOOK_S_MAX
         return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _LOOK_S_MAX)
 
-    def _guarded(self, do: Callable[[], None], what: str) -> None:
+    def _attempt(self, do: Callable[[], None], what: str) -> bool:
+        """Whether it worked. The first failure is told, and the first success after it."""
         try:
             do()
         except RecordingError as error:
-            is_known = str(error) == self.trouble
-            self._error, self._failing = error, what
-            if not is_known:
-                self._tell(
-                    f"{error}; what comes meanwhile waits, and is left out when it is too much"
-                )
-            # What comes meanwhile waits in the queue. Whoever stops does not want to wait.
-            self._is_stopping.wait(self._patience_s)
-        else:
-            # Mostly nothing is due, so that only shows something if it was what had failed; and
-            # where rows can be written, it may still be that a segment cannot be sealed.
-            if self._error is not None and what == self._failing:
-                self._error = None
-                self._tell("the recording goes on")
+            self._failed(what, error)
+            return False
+        if self._errors.pop(what, None) is not None and not self._errors:
+            self._recovered()
+        return True
+
+    def _failed(self, what: str, error: RecordingError) -> None:
+        if not self._errors:
+            self._lost_before = self._queue.lost_count
+            self._is_loss_told = False
+        is_known = str(error) == str(self._errors.get(what))
+        self._errors[what] = error
+        cause = error.__cause__
+        detail = (cause.strerror if isinstance(cause, OSError) else None) or str(error)
+        self._queue.drop_reason = f"the recorder could not write: {detail}"
+        if not is_known:
+            self._tell(
+                f"{error}; updates wait in a queue of at most"
+                f" {self._queue.waiting_bytes_max:,} bytes until it works again"
+            )
+
+    def _recovered(self) -> None:
+        self._queue.drop_reason = ""
+        count = self._queue.lost_count - self._lost_before
+        lost = f"; {count:,} updates were dropped, which a gap row records" if count else ""
+        self._tell(f"the recording goes on{lost}")
+
+    def _tell_loss(self) -> None:
+        if not self._is_loss_told and self._queue.lost_count > self._lost_before:
+            self._is_loss_told = True
+            self._tell(
+                "the queue of the recorder is full: updates are dropped until it can write again"
+            )

@@ -17,7 +17,7 @@ RECORDER_METRICS: Final[Mapping[str, str]] = {
     "skerry_recorder_rows_total": "Rows that were written, those of types and gaps included.",
     "skerry_recorder_bytes_total": "Bytes of these.",
     "skerry_recorder_gaps_total": "Gaps that were recorded.",
-    "skerry_recorder_lost_rows_total": "Rows that were left out, as the disk did not keep up.",
+    "skerry_recorder_lost_rows_total": "Rows dropped: the disk was full, failed or too slow.",
     "skerry_recorder_disconnects_total": "How often the connection to the node was lost.",
     "skerry_recorder_dropped_segments_total": "Segments dropped for their age or size.",
     "skerry_recorder_queued_bytes": "Bytes of rows that wait to be written.",

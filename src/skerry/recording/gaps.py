@@ -21,6 +21,7 @@ _STOP: Final = 3
 _REASON: Final = 4
 _FIRST_NS: Final = 5
 _LAST_NS: Final = 6
+_IS_DROPPED: Final = 7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,9 @@ class Gap:
     first_ns: int = 0
     last_ns: int = 0
     """Wall times between which they came."""
+    is_dropped: bool = False
+    """Whether the recorder had received them and could not keep them: that is damage, and not an
+    absence of the recorder."""
 
     def joined(self, later: Gap) -> Gap:
         """Both as one, with the reason of this one."""
@@ -48,6 +52,7 @@ class Gap:
             reason=self.reason,
             first_ns=min(self.first_ns, later.first_ns),
             last_ns=max(self.last_ns, later.last_ns),
+            is_dropped=self.is_dropped or later.is_dropped,
         )
 
 
@@ -113,6 +118,7 @@ def gap_update(
             _REASON: gap.reason,
             _FIRST_NS: gap.first_ns,
             _LAST_NS: gap.last_ns,
+            **({_IS_DROPPED: True} if gap.is_dropped else {}),
         }
     )
     return Update(
@@ -135,7 +141,7 @@ def gap_of(payload: bytes) -> Gap:
     try:
         facts = cbor.loads(payload)
         numbers = [facts.get(tag, 0) for tag in (_COUNT, _FIRST, _STOP, _FIRST_NS, _LAST_NS)]
-        reason = facts.get(_REASON, "")
+        reason, is_dropped = facts.get(_REASON, ""), facts.get(_IS_DROPPED, False)
     except (cbor.CBORError, AttributeError) as error:
         raise RecordingError(f"a gap row does not say what is missing: {error}") from error
     if not all(type(number) is int for number in numbers) or not isinstance(reason, str):
@@ -148,6 +154,7 @@ def gap_of(payload: bytes) -> Gap:
         reason=reason,
         first_ns=first_ns,
         last_ns=last_ns,
+        is_dropped=is_dropped is True,
     )
 
 
@@ -180,5 +187,6 @@ def _gaps_of(columns: Columns, reason: str) -> Iterator[tuple[tuple[int, int], G
             reason=reason,
             first_ns=min(times[index] for index in places),
             last_ns=max(times[index] for index in places),
+            is_dropped=True,
         )
         yield (node, 0), gap

@@ -199,9 +199,9 @@ def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
     assert pages["/readyz"]().body == b"ready\n"
     assert b"skerry_recorder_rows_total 0.0" in pages["/metrics"]().body
     assert json.loads(pages["/status.json"]().body)["rows"] == 0
-    recorder._writing._error = RecordingError("no room")
+    recorder._writing._errors["writing"] = RecordingError("no room")
     assert pages["/readyz"]().status == 503
-    recorder._writing._error = None
+    recorder._writing._errors.clear()
     asyncio.run(recorder.run(lambda: True))
 
 

@@ -117,10 +117,39 @@ def test_past_the_bound_rows_are_left_out_and_a_gap_says_which() -> None:
     rows = taken(queue)
     assert [row["operation"] for row in rows] == [GAP, GAP, CREATE]
     gaps = {row["node"]: gap_of(row["payload"]) for row in rows[:2]}
-    reason = "the recorder did not keep up"
-    assert gaps[7] == Gap(count=4, first=2, stop=7, reason=reason, first_ns=1002, last_ns=1006)
-    assert gaps[8] == Gap(count=1, first=5, stop=6, reason=reason, first_ns=1005, last_ns=1005)
+    why: Any = {"reason": "the recorder did not keep up", "is_dropped": True}
+    assert gaps[7] == Gap(count=4, first=2, stop=7, first_ns=1002, last_ns=1006, **why)
+    assert gaps[8] == Gap(count=1, first=5, stop=6, first_ns=1005, last_ns=1005, **why)
     assert queue.gap_count == 2
+
+
+def test_a_gap_names_what_kept_the_disk_from_writing() -> None:
+    queue = made(waiting_bytes_max=1)
+    append(queue, 1)
+    queue.hand_over()
+    queue.drop_reason = "the recorder could not write: No space left on device"
+    append(queue, 2)
+    queue.hand_over()
+    queue.drop_reason = ""
+    taken(queue)
+    queue.hand_over()
+    (gap,) = taken(queue)
+    assert gap_of(gap["payload"]).reason.endswith("No space left on device")
+
+
+def test_while_many_batches_wait_rows_are_gathered_into_full_ones() -> None:
+    queue = made()
+    for position in range(1, 40):
+        append(queue, position)
+        queue.hand_over()
+    counts = []
+    while (item := queue.take(0.0)) is not None:
+        assert item.columns is not None
+        counts.append(item.columns.count)
+        queue.written()
+    assert counts == [1] * 8 + [10, 10, 10]
+    queue.close()
+    assert [row["position"] for row in taken(queue)] == [39]
 
 
 def test_gaps_count_as_waiting_like_other_rows() -> None:

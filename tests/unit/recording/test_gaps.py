@@ -73,6 +73,10 @@ def rows_of(*places: tuple[int, int], gaps: tuple[Gap, ...] = ()) -> Rows:
     return rows
 
 
+def dropped(**facts: int) -> Gap:
+    return Gap(**facts, reason="full", is_dropped=True)
+
+
 def test_what_is_left_out_is_told_for_each_node_with_count_and_range() -> None:
     missing = Missing()
     lost = Gap(count=3, first=10, stop=13, reason="lost", first_ns=5, last_ns=6)
@@ -80,8 +84,8 @@ def test_what_is_left_out_is_told_for_each_node_with_count_and_range() -> None:
     assert missing.leave_out(rows_of((7, 5), (7, 0)).take(), "full") == 2
     found = {(row.node, row.sender): gap_of(row.payload) for row in missing.updates(space="local")}
     assert found == {
-        (7, 0): Gap(count=3, first=2, stop=6, reason="full", first_ns=1000, last_ns=1005),
-        (8, 0): Gap(count=1, first=9, stop=10, reason="full", first_ns=1009, last_ns=1009),
+        (7, 0): dropped(count=3, first=2, stop=6, first_ns=1000, last_ns=1005),
+        (8, 0): dropped(count=1, first=9, stop=10, first_ns=1009, last_ns=1009),
         (9, 4): lost,
     }
     assert (len(missing), missing.first_ns) == (3, 5)

@@ -21,10 +21,10 @@ __all__ = ["verify"]
 @click.option("--strict", is_flag=True, help="Fail when something is lost or wrong.")
 @json_option
 def verify(*, folder: str, strict: bool, as_json: bool) -> None:
-    """Check every byte of a recording, and say what is lost.
+    """Check every byte of a recording, and name each gap and what is lost.
 
-    What is damaged is jumped over by all who read, so a damaged recording is still of use: the
-    command fails for it with --strict only.
+    All commands skip what is damaged, so a damaged recording is still of use: this command fails
+    for damage, and for updates that the recorder dropped, with --strict only.
 
     \b
     Examples:

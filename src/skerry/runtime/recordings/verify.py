@@ -1,8 +1,9 @@
 """Whether a recording is what its manifest says, byte by byte.
 
-A **fault** is something that is lost or wrong: a damaged batch, a file that is gone. A **note** is
-what a reader may want to know and what can be right: a type that nobody described, rows of a node
-that are not in its order, what a crash took.
+A **fault** is something that is lost or wrong: a damaged batch, a file that is gone, updates that
+the recorder dropped. A **note** is what a reader may want to know and what can be right: a type
+without a description, rows of a node that are not in its order, what a crash took, what was
+published while no recorder was connected.
 """
 
 from __future__ import annotations
@@ -11,14 +12,17 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, head_at
+from skerry.recording.gaps import readable_gap
 from skerry.recording.index import NO_CRC, Batch, Segment, batch_of_rows
 from skerry.recording.messages import END_OF_STREAM
+from skerry.recording.plain_rows import time_text
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.segment_files import read_open
@@ -236,6 +240,20 @@ class _Check:
         }
         if fault := self._order.fault(name.rpartition("-")[0], rows):
             self._found.note(fault, segment=name, batch=index)
+        self._name_gaps(rows, index)
+
+    def _name_gaps(self, rows: pa.RecordBatch, index: int) -> None:
+        gaps = rows.filter(pc.equal(rows.column("operation"), GAP))
+        for payload, node in zip(gaps.column("payload"), gaps.column("node"), strict=True):
+            gap, place = readable_gap(payload.as_py()), {"segment": self._segment.name}
+            when = f"from {time_text(gap.first_ns)} to {time_text(gap.last_ns)}"
+            where = f"of node {node.as_py()}, {when}: {gap.reason}"
+            if gap.is_dropped:
+                detail = f"the recorder dropped updates {where}"
+                self._found.fault(detail, batch=index, rows=gap.count, **place)
+            else:
+                count = f"{gap.count:,}" if gap.count else "an unknown number of"
+                self._found.note(f"{count} updates are missing {where}", batch=index, **place)
 
 
 def _check_open(recording: Recording, found: _Findings) -> None:

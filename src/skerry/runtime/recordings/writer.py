@@ -15,7 +15,7 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
 from skerry.recording.gaps import Gap, Missing, gap_update
-from skerry.recording.index import Batch, Content, batch_of_rows
+from skerry.recording.index import Content, batch_of_rows
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
@@ -41,15 +41,17 @@ from skerry.schema.model import NamedType
 __all__ = ["RecordingWriter"]
 
 _SECOND_NS: Final = 1_000_000_000
-_UNWRITTEN: Final = "they could not be written"
+_UNWRITTEN: Final = "the recorder could not write them"
 
 
 class RecordingWriter(Closing):
     """The one writer of a folder; not for several threads at once.
 
     Rows are appended, by `append` or to `rows` directly, and `flush_if_due` is called now and then.
-    When the disk is full or fails, that raises RecordingError, and the rows concerned are gone; the
-    writer can be used on, and as soon as it works again, a gap row says what is missing.
+    When the disk is full or fails, that raises RecordingError and no row is dropped: rows of the
+    writer stay in `rows` until a later flush succeeds, and a batch that `append_columns` refused
+    stays with the caller, which calls again or gives the batch up with `leave_out`. Whatever was
+    written of a failed batch is overwritten by the next one, so no row is torn or duplicated.
     """
 
     def __init__(self, folder: Path, config: RecordingConfig | None = None, *, space: str) -> None:
@@ -60,7 +62,7 @@ class RecordingWriter(Closing):
         """Rows that were written, descriptions among them."""
         self.byte_count = 0
         self.lost_row_count = 0
-        """Rows that could not be written; gap rows tell of them."""
+        """Rows that were given up; gap rows tell of them."""
         self.gap_count = 0
         """Gap rows that were written for those."""
         self.dropped_count = 0
@@ -120,25 +122,23 @@ class RecordingWriter(Closing):
         )
 
     def append_columns(self, columns: Columns) -> None:
-        """Many rows more, which were gathered elsewhere, as a batch that is written at once."""
-        try:
-            self.flush()
-        except RecordingError:
-            self._miss(columns)
-            raise
+        """Write rows that were gathered elsewhere as one batch, after those that wait in `rows`.
+
+        After RecordingError none of `columns` is written, and the call can be repeated.
+        """
+        self.flush()
         if columns.count:
             self._write(columns)
 
+    def leave_out(self, columns: Columns, reason: str) -> None:
+        """Give rows up: a gap row stands for them as soon as one can be written."""
+        self.lost_row_count += self._missing.leave_out(columns, reason)
+
     def append_batch(self, batch: pa.RecordBatch) -> None:
         """The same for rows that are a batch of Arrow already."""
-        content = batch_of_rows(batch, offset=0, size=0, crc=0)
-        try:
-            self.flush()
-        except RecordingError:
-            self._miss(content.batch)
-            raise
+        self.flush()
         if batch.num_rows:
-            self._write(batch, content)
+            self._write(batch, batch_of_rows(batch, offset=0, size=0, crc=0))
 
     def describe(self, type_: NamedType) -> None:
         """Know a type, of which rows may come from now on; those are told by their fingerprint.
@@ -177,7 +177,7 @@ class RecordingWriter(Closing):
         if self._segment is not None:
             # Whether somebody follows is looked up each second.
             due.append(min(self._seal_due_ns(), self._looked_ns + _SECOND_NS))
-            if self._is_unsynced and self.config.durability == Durability.INTERVAL:
+            if self._is_unsynced and self._is_durable:
                 due.append(self._sync_due_ns())
         return min(due, default=None)
 
@@ -185,8 +185,9 @@ class RecordingWriter(Closing):
         """Write the rows that wait as one batch."""
         if not self.rows.count:
             return
+        self._write(Columns(self.rows))
+        self.rows.clear()
         self._rows_since_ns = None
-        self._write(self.rows.take())
 
     def seal(self) -> None:
         """Finish the segment, which is seen by those who follow from then on."""
@@ -219,12 +220,23 @@ class RecordingWriter(Closing):
         self.dropped_count += len(dropped)
 
     def close(self) -> None:
-        """Seal what there is and let others write."""
+        """Seal what there is and let others write.
+
+        Rows that cannot be written now are given up. RecordingError if anything failed.
+        """
+        failure: RecordingError | None = None
         try:
-            self.flush()
+            try:
+                self.flush()
+            except RecordingError as error:
+                # A gap row takes less room than the rows, so it may still be written.
+                failure = error
+                self.leave_out(self.rows.take(), _UNWRITTEN)
             if self._missing:
                 self._tell_missing()
             self.seal()
+            if failure is not None:
+                raise failure
         finally:
             if self._segment is not None:
                 self._segment.close()
@@ -246,10 +258,7 @@ class RecordingWriter(Closing):
             self._introduce(segment, {number for _, number in pairs}, since_ns)
             self._count(segment.write(rows) if noted is None else segment.write_batch(rows))
         except OSError as error:
-            self._miss(rows if noted is None else noted.batch)
             raise self._failure("write to", error) from error
-        if self.config.durability == Durability.BATCH:
-            self._sync(monotonic_ns())
 
     def _tell_missing(self) -> None:
         """Say what is missing though nothing follows it."""
@@ -293,17 +302,6 @@ class RecordingWriter(Closing):
         self.byte_count += content.batch.size
         self._is_unsynced = True
 
-    def _miss(self, rows: Columns | Batch) -> None:
-        """Note what could not be written."""
-        if isinstance(rows, Columns):
-            self.lost_row_count += self._missing.leave_out(rows, _UNWRITTEN)
-            return
-        gap = Gap(
-            count=rows.rows, reason=_UNWRITTEN, first_ns=rows.time_min_ns, last_ns=rows.time_max_ns
-        )
-        self.lost_row_count += gap.count
-        self._missing.add(gap)
-
     def _is_seal_due(self, now_ns: int) -> bool:
         segment = self._segment
         assert segment is not None
@@ -321,12 +319,14 @@ class RecordingWriter(Closing):
         return self._segment_since_ns + int(age_s * _SECOND_NS)
 
     def _sync_due_ns(self) -> int:
+        if self.config.durability == Durability.BATCH:
+            return 0
         return self._synced_ns + int(self.config.sync_interval_s * _SECOND_NS)
 
     def _is_sync_due(self, now_ns: int) -> bool:
-        if not self._is_unsynced or self.config.durability != Durability.INTERVAL:
-            return False
-        return now_ns >= self._sync_due_ns()
+        # Never as part of writing a batch: a batch that is written must not be written again
+        # because it could not be synced.
+        return self._is_unsynced and self._is_durable and now_ns >= self._sync_due_ns()
 
     def _sync(self, now_ns: int) -> None:
         assert self._segment is not None

@@ -6,12 +6,14 @@ import json
 import os
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from skerry.codec.envelope import Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
+from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
 from skerry.runtime.recordings.reader import Recording
@@ -51,6 +53,27 @@ def test_damaged_batch_is_named_with_its_rows(recording: Recording, damaged: Dam
     (finding,) = report.findings
     assert (finding.segment, finding.batch, finding.rows) == (segment.name, 2, 10)
     assert str(finding) == f"{segment.name}: batch 2: it is damaged (10 rows are lost)"
+
+
+def test_gaps_are_named_and_only_what_the_recorder_dropped_is_a_fault(tmp_path: Path) -> None:
+    away = Gap(count=7, reason="the recorder was not running", first_ns=0, last_ns=10**9)
+    full = Gap(count=5, reason="the disk is full", first_ns=2 * 10**9, is_dropped=True)
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append_gap(away, node=3)
+        writer.append_gap(replace(away, count=0))
+        assert verify_recording(Recording(tmp_path)).is_sound
+        writer.append_gap(replace(full, last_ns=3 * 10**9), node=4)
+    report = verify_recording(Recording(tmp_path))
+    assert (report.is_sound, report.fault_count, report.lost_row_count) == (False, 1, 5)
+    found = [str(finding).partition(": batch 0: ")[2] for finding in report.findings]
+    start, second = "from 1970-01-01T00:00:0", ".000000000Z"
+    first = f"{start}0{second} to 1970-01-01T00:00:01{second}"
+    later = f"{start}2{second} to 1970-01-01T00:00:03{second}"
+    assert found == [
+        f"7 updates are missing of node 3, {first}: the recorder was not running",
+        f"an unknown number of updates are missing of node 0, {first}: {away.reason}",
+        f"the recorder dropped updates of node 4, {later}: the disk is full (5 rows are lost)",
+    ]
 
 
 @pytest.mark.slow

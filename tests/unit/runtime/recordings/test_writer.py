@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import signal
@@ -28,6 +29,7 @@ from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.followers import touch_follower
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording, read_types
+from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
 
@@ -258,7 +260,7 @@ def test_manifest_that_is_removed_is_made_anew_with_all_that_is_there(
     assert Recording(tmp_path).segments()[-1].line == 2
 
 
-def test_interrupted_write_leaves_nothing_in_the_segment(
+def test_interrupted_write_leaves_no_torn_rows_and_is_repeated(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.pwrite
@@ -278,7 +280,7 @@ def test_interrupted_write_leaves_nothing_in_the_segment(
     (segment,) = Recording(tmp_path).segments()
     assert segment.path.stat().st_size == segment.byte_count
     with pa.ipc.open_stream(segment.path) as reader:
-        assert reader.read_all().column("position").to_pylist() == [1]
+        assert reader.read_all().column("position").to_pylist() == [1, 2]
 
 
 def test_name_of_a_new_segment_is_on_the_disk_before_its_rows_count(
@@ -368,10 +370,10 @@ def test_what_is_on_the_disk_when_depends_on_the_policy(
 # -- disks that are full
 
 
-def test_full_disk_costs_a_batch_and_a_gap_says_so(
+def test_rows_wait_for_a_full_disk_and_are_written_once(
     tmp_path: Path, update_of: UpdateOf, types: TypeSet, file_size_limit: Limit
 ) -> None:
-    with open_writer(tmp_path, batch_rows=2) as writer:
+    with open_writer(tmp_path, batch_rows=2, durability=Durability.BATCH) as writer:
         writer.describe(types.Vessel.descriptor)
         writer.append(update_of(1))
         writer.flush()
@@ -382,27 +384,64 @@ def test_full_disk_costs_a_batch_and_a_gap_says_so(
                 with pytest.raises(RecordingError, match="cannot write to") as caught:
                     writer.flush_if_due(1)
                 assert caught.value.hint
-        assert writer.lost_row_count == 4
+        assert writer.lost_row_count == 0
         writer.append(update_of(6))
-    found = [update for update in rows_of(tmp_path) if update.position or update.operation == GAP]
-    assert [update.position for update in found] == [1, 0, 6]
-    gap = gap_of(found[1].payload)
-    assert (gap.count, gap.first, gap.stop) == (4, 2, 6)
-    assert (gap.first_ns, gap.last_ns) == (update_of(2).time_ns, update_of(5).time_ns)
-    assert found[1].space == "local"
+    assert positions(tmp_path) == [1, 2, 3, 4, 5, 6]
+    assert verify_recording(Recording(tmp_path)).findings == ()
 
 
-def test_gap_of_a_full_disk_is_told_for_each_node(
+def test_batch_gathered_elsewhere_can_be_written_again_after_a_failure(
+    tmp_path: Path, update_of: UpdateOf, types: TypeSet, file_size_limit: Limit
+) -> None:
+    rows = Rows()
+    for number in (2, 3):
+        rows.append_update(update_of(number))
+    columns = rows.take()
+    with open_writer(tmp_path) as writer:
+        writer.describe(types.Vessel.descriptor)
+        writer.append(update_of(1))
+        for size in (0, 1500, 4000, 6000):
+            with file_size_limit(size), pytest.raises(RecordingError):
+                writer.append_columns(columns)
+        writer.append_columns(columns)
+    assert positions(tmp_path) == [1, 2, 3]
+    assert verify_recording(Recording(tmp_path)).findings == ()
+
+
+def test_batch_that_is_written_is_not_written_again_because_it_cannot_be_synced(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_handle: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    rows = Rows()
+    rows.append_update(update_of(1))
+    with open_writer(tmp_path, durability=Durability.BATCH) as writer:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", broken)
+            writer.append_columns(rows.take())
+            assert writer.deadline_ns() == 0
+            with pytest.raises(RecordingError, match="cannot sync"):
+                writer.flush_if_due(1)
+        writer.flush_if_due(1)
+        assert writer.deadline_ns() != 0
+    assert positions(tmp_path) == [1]
+
+
+def test_gap_of_rows_that_are_given_up_is_told_for_each_node(
     tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
 ) -> None:
     with open_writer(tmp_path) as writer:
         writer.append(update_of(1))
         writer.flush()
+        rows = Rows()
+        for number, node in ((2, -9), (3, 8), (7, -9)):
+            rows.append_update(update_of(number, node=node))
+        columns = rows.take()
         with file_size_limit(writer.byte_count):
-            for number, node in ((2, -9), (3, 8), (7, -9)):
-                writer.append(update_of(number, node=node))
             with pytest.raises(RecordingError) as caught:
-                writer.flush()
+                writer.append_columns(columns)
+            writer.leave_out(columns, "the disk is full")
         assert "make room" in (caught.value.hint or "")
         assert (writer.lost_row_count, writer.gap_count) == (3, 0)
         writer.append(update_of(9))
@@ -413,30 +452,33 @@ def test_gap_of_a_full_disk_is_told_for_each_node(
         -9: (2, 2, 8),
         8: (1, 3, 4),
     }
+    assert {(gap.reason, gap.is_dropped) for gap in gaps.values()} == {("the disk is full", True)}
 
 
-def test_gap_is_told_though_nothing_follows_it(
-    tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
-) -> None:
+def test_gap_is_told_though_nothing_follows_it(tmp_path: Path, update_of: UpdateOf) -> None:
+    rows = Rows()
+    rows.append_update(update_of(1))
     with open_writer(tmp_path) as writer:
-        writer.append(update_of(1))
-        with file_size_limit(0), pytest.raises(RecordingError):
-            writer.flush()
+        writer.leave_out(rows.take(), "the disk is full")
     (gap,) = rows_of(tmp_path)
     assert gap_of(gap.payload).count == 1
 
 
-def test_rows_that_wait_behind_a_full_disk_are_in_the_gap(
+def test_close_gives_up_what_cannot_be_written_and_leaves_a_gap_where_that_can(
     tmp_path: Path, update_of: UpdateOf, file_size_limit: Limit
 ) -> None:
-    rows = Rows()
-    rows.append_update(update_of(2))
-    with open_writer(tmp_path) as writer:
-        writer.append(update_of(1))
-        with file_size_limit(0), pytest.raises(RecordingError):
-            writer.append_columns(rows.take())
-    (gap,) = rows_of(tmp_path)
-    assert gap_of(gap.payload).count == 2
+    writer = open_writer(tmp_path)
+    writer.append(update_of(1))
+    writer.flush()
+    writer.append(update_of(2, payload=bytes(100_000)))
+    with file_size_limit(50_000), pytest.raises(RecordingError, match="cannot write"):
+        writer.close()
+    assert [(row.position, row.operation == GAP) for row in rows_of(tmp_path)] == [
+        (1, False),
+        (0, True),
+    ]
+    report = verify_recording(Recording(tmp_path))
+    assert (report.is_sound, report.lost_row_count) == (False, 1)
 
 
 def test_segment_that_cannot_be_sealed_is_sealed_later(
@@ -531,7 +573,7 @@ def test_real_disk_that_is_full_and_gets_room_again(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     refused, written, missed = map(int, done.stdout.split())
     assert refused == 5
-    assert (written, missed) == (55, 5)
+    assert (written, missed) == (60, 0)
 
 
 # -- crashes
