@@ -32,11 +32,12 @@ def read_whole(path: str | os.PathLike[str], *, bytes_max: int) -> bytes:
     return content
 
 
-def replace_files(contents: Mapping[Path, bytes]) -> None:
+def replace_files(contents: Mapping[Path, bytes], *, mode: int = 0o666) -> None:
     """Write files so that each has its old content or the new one, never a part of it.
 
     All are on the disk beside their targets before the first takes its place: where there is no
-    room or no permission, nothing changes. A link stays, and what it leads to is replaced.
+    room or no permission, nothing changes. A link stays, and what it leads to is replaced. A new
+    file gets `mode` as far as the umask allows; an existing one keeps its own.
     """
     forerunners: dict[Path, Path] = {}
     try:
@@ -44,7 +45,7 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
             target = Path(os.path.realpath(path))
             if target in forerunners:
                 raise OSError(errno.EEXIST, "two of the files are one and the same", str(path))
-            forerunners[target] = _write_beside(target, content, named=path)
+            forerunners[target] = _write_beside(target, content, mode, named=path)
         for target, forerunner in forerunners.items():
             forerunner.replace(target)
     finally:
@@ -52,14 +53,13 @@ def replace_files(contents: Mapping[Path, bytes]) -> None:
             forerunner.unlink(missing_ok=True)
 
 
-def _write_beside(target: Path, content: bytes, *, named: Path) -> Path:
+def _write_beside(target: Path, content: bytes, mode: int, *, named: Path) -> Path:
     path = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}")
     # Who reads an error knows the file that was to be written, not its forerunner.
     if fault := _fault(target):
         raise OSError(fault, os.strerror(fault), str(named))
     try:
-        # With the permissions that any new file gets.
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as error:
         raise OSError(error.errno, error.strerror, str(named)) from None
     try:

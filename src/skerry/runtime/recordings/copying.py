@@ -142,6 +142,9 @@ def _taking_place(target: Path) -> Iterator[Path]:
     try:
         make_folder(place.parent)
         yield part
+        if place.exists():
+            # It is empty, and somebody chose its mode.
+            part.chmod(place.stat().st_mode & 0o7777)
         part.rename(place)
         sync_folder(place.parent)
     except (OSError, RecordingError) as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
 from skerry.recording.json_schema import json_schema
 from skerry.recording.plain_rows import plain_row
 from skerry.recording.updates import is_description
+from skerry.runtime.recordings.folders import open_private
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
 from skerry.schema.model import StructType
@@ -170,15 +172,20 @@ class _Channels:
 
 @contextmanager
 def _new_file(target: Path) -> Iterator[IO[bytes]]:
-    """A file that takes its name when it is whole, and is not there otherwise."""
+    """A file that takes its name when it is whole, and is not there otherwise.
+
+    A new one is private, as the recording is; one that is replaced keeps its mode.
+    """
     if target.is_dir():
         error = RecordingError(f"cannot write {target}: it is a folder")
         error.hint = "name a file"
         raise error
     part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(4)}.part")
     try:
-        with part.open("wb") as file:
+        with open(part, "wb", opener=open_private) as file:
             yield file
+            if target.exists():
+                os.fchmod(file.fileno(), target.stat().st_mode & 0o777)
         part.replace(target)
     except OSError as error:
         failure = RecordingError(f"cannot write {target}: {error.strerror or error}")

@@ -7,6 +7,9 @@ manifest.jsonl.new          a shorter one that is being written
 <id>-<number>.arrow.open    the one that is being written
 followers/                  a file of each who follows
 recorder.lock               held by who writes
+
+A recording has all that was published, whoever was permitted to subscribe to it. So the folders and
+files that are made here are for their owner alone; the mode of a folder that exists is left alone.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from skerry.runtime.whole_files import read_whole, replace_files
 __all__ = [
     "IDENTITY_NAME",
     "OPEN_SUFFIX",
+    "PRIVATE_FILE",
     "SEALED_SUFFIX",
     "Identity",
     "create_identity",
@@ -39,6 +43,7 @@ __all__ = [
     "is_recording",
     "make_folder",
     "open_names",
+    "open_private",
     "read_identity",
     "refuse_holder",
     "refuse_recording",
@@ -51,6 +56,9 @@ __all__ = [
 ]
 
 IDENTITY_NAME: Final = "recording.json"
+PRIVATE_FILE: Final = 0o600
+"""Mode of the files of recordings."""
+_PRIVATE_FOLDER: Final = 0o700
 SEALED_SUFFIX: Final = ".arrow"
 OPEN_SUFFIX: Final = ".arrow.open"
 
@@ -154,17 +162,27 @@ def create_identity(folder: Path, *, space: str) -> Identity:
         "space": identity.space,
         "created_ns": identity.created_ns,
     }
-    replace_files({folder / IDENTITY_NAME: (json.dumps(plain, indent=2) + "\n").encode()})
+    content = (json.dumps(plain, indent=2) + "\n").encode()
+    replace_files({folder / IDENTITY_NAME: content}, mode=PRIVATE_FILE)
     sync_folder(folder)
     return identity
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that a power cut does not take it with all in it."""
+    """Make a folder and those above it, so that a power cut does not take it with all in it.
+
+    All of those that were not there are private.
+    """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
+    for path in reversed(missing or [folder]):
+        path.mkdir(mode=_PRIVATE_FOLDER, exist_ok=True)
     for path in missing:
         sync_folder(path.parent)
+
+
+def open_private(path: str | os.PathLike[str], flags: int) -> int:
+    """An `opener` for `open`: a file that is made is for its owner alone."""
+    return os.open(path, flags, PRIVATE_FILE)
 
 
 def read_identity(folder: Path | Place) -> Identity:
@@ -216,7 +234,7 @@ def writer_lock(folder: Path) -> Iterator[None]:
     import fcntl  # not everywhere
 
     until_ns = monotonic_ns() + _LOOKED_AT_NS
-    with (folder / _LOCK_NAME).open("a+b") as file:
+    with open(folder / _LOCK_NAME, "a+b", opener=open_private) as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

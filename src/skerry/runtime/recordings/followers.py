@@ -36,6 +36,7 @@ def touch_follower(folder: Path, name: str) -> None:
     """Say that somebody follows, who is to call this every second."""
     path = _file_of(folder, name)
     try:
+        # Not private: a recorder of another user has to see it, and nothing recorded is in it.
         path.parent.mkdir(exist_ok=True)
         path.touch()
     except OSError as error:

@@ -17,7 +17,7 @@ from typing import IO, Any, Final
 
 from skerry.recording.index import Segment
 from skerry.recording.segment_lines import segment_to_plain
-from skerry.runtime.recordings.folders import sync_folder
+from skerry.runtime.recordings.folders import open_private, sync_folder
 from skerry.runtime.recordings.manifest_facts import MANIFEST_NAME, ManifestFacts
 from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair, line_of
 from skerry.runtime.recordings.manifest_shortening import plan_shortening, write_shortened
@@ -145,7 +145,7 @@ def _lock(path: Path, held: ExitStack) -> IO[bytes]:
 
     while True:
         with ExitStack() as opened:
-            file = opened.enter_context(path.open("a+b"))
+            file = opened.enter_context(open(path, "a+b", opener=open_private))
             fcntl.flock(file, fcntl.LOCK_EX)
             # Another file may have taken its place while this one was waited for.
             if _is_at(path, file):

@@ -14,7 +14,12 @@ from skerry.recording.format import encode_block, encode_head, to_record_batch
 from skerry.recording.index import Content, Segment, batch_of_columns, batch_of_rows, segment_of
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Columns
-from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX, segment_name
+from skerry.runtime.recordings.folders import (
+    OPEN_SUFFIX,
+    PRIVATE_FILE,
+    SEALED_SUFFIX,
+    segment_name,
+)
 
 __all__ = ["SegmentFile", "map_file", "read_open", "write_all"]
 
@@ -30,7 +35,7 @@ class SegmentFile:
         self._name = segment_name(recording, number)
         self._path = folder / (self._name.removesuffix(SEALED_SUFFIX) + OPEN_SUFFIX)
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._handle = os.open(self._path, flags, 0o666)
+        self._handle = os.open(self._path, flags, PRIVATE_FILE)
         self.size = 0
         """Bytes up to the end of the last whole batch."""
         try:

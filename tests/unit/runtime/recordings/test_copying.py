@@ -47,6 +47,20 @@ def test_cut_has_what_was_asked_for_and_can_be_read_alone(
     assert Recording(tmp_path / "b").id != source.id
 
 
+def test_copies_are_private_and_an_empty_folder_keeps_its_mode(
+    tmp_path: Path, recorded: Recorded, update_of: UpdateOf
+) -> None:
+    source = recorded(tmp_path / "a", [update_of(1)])
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared").chmod(0o750)
+    for name in ("new", "shared"):
+        cut_recording([source], tmp_path / name)
+    folders = [tmp_path / name for name in ("new", "shared")]
+    assert [folder.stat().st_mode & 0o777 for folder in folders] == [0o700, 0o750]
+    files = [path for folder in folders for path in folder.iterdir()]
+    assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
+
+
 def test_cut_begins_with_what_was_there(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:

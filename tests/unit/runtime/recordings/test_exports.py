@@ -72,6 +72,17 @@ def test_file_of_lines_has_what_was_asked_for(
     assert told[-1][0] == told[-1][1]
 
 
+def test_new_export_is_private_and_one_that_is_replaced_keeps_its_mode(
+    recording: Recording, tmp_path: Path
+) -> None:
+    paths = [tmp_path / "new.jsonl", tmp_path / "old.jsonl"]
+    paths[1].touch()
+    paths[1].chmod(0o640)
+    for path in paths:
+        export_json_lines([recording], path)
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o600, 0o640]
+
+
 def test_mcap_has_a_channel_for_each_type(
     recording: Recording, tmp_path: Path, update_of: UpdateOf
 ) -> None:

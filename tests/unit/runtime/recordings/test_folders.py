@@ -16,6 +16,7 @@ from skerry.runtime.recordings.folders import (
     find_recordings,
     is_being_written,
     is_recording,
+    make_folder,
     open_names,
     read_identity,
     sealed_names,
@@ -32,6 +33,14 @@ def test_identity_stays_what_it_was(tmp_path: Path) -> None:
     assert read_identity(folder) == made == create_identity(folder, space="fleet")
     assert len(made.id) == 16
     assert json.loads((folder / IDENTITY_NAME).read_text())["format"] == 1
+
+
+def test_folders_that_are_made_are_private_and_others_stay_as_they_are(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    make_folder(tmp_path / "a" / "b")
+    make_folder(tmp_path)
+    modes = [path.stat().st_mode & 0o777 for path in (tmp_path, *sorted(tmp_path.rglob("*")))]
+    assert modes == [0o755, 0o700, 0o700]
 
 
 def test_recording_of_another_space_is_not_gone_on_with(tmp_path: Path) -> None:

@@ -317,6 +317,27 @@ def test_next_recorder_goes_on_with_new_numbers(tmp_path: Path, update_of: Updat
     assert positions(tmp_path) == [1, 2, 3]
 
 
+def test_files_of_a_recording_are_private_whatever_the_umask(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 1)
+    before = os.umask(0)
+    try:
+        with open_writer(tmp_path / "r", keep_bytes=1) as writer:
+            for number in range(1, 6):  # The manifest is shortened on the way.
+                writer.append(update_of(number))
+                writer.seal()
+            assert writer._manifest.forgotten.segments
+            writer.append(update_of(6))
+            writer.flush()
+            modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "r").iterdir()}
+    finally:
+        os.umask(before)
+    assert any(name.endswith(".open") for name in modes)
+    assert set(modes.values()) == {0o600}
+    assert (tmp_path / "r").stat().st_mode & 0o777 == 0o700
+
+
 def test_second_recorder_is_refused(tmp_path: Path) -> None:
     with open_writer(tmp_path), pytest.raises(RecordingError, match="another recorder"):
         open_writer(tmp_path)
