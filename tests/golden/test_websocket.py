@@ -1,7 +1,6 @@
 """The captured WebSocket session: its texts are read and written alike, and our node says the same.
 
-Times are left out of the comparison. The host wrote an infinity, which is no JSON; so both ends are
-lenient here.
+Times are left out of the comparison. The host wrote an infinity as `inf`, which is not JSON.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import pytest
 
 import skerry
 from skerry.engine.node import NodeCore
-from skerry.errors import DecodeError, EncodeError
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.connection import Broken
@@ -38,7 +36,7 @@ GUEST = Address("guest", 2, is_stream=True)
 
 @pytest.mark.parametrize("text", SAID)
 def test_texts_of_the_host_are_read_and_written_byte_by_byte(text: str) -> None:
-    wire = JsonWire(TYPES, is_lenient=True)
+    wire = JsonWire(TYPES)
     ((header, payload),) = wire.feed(text.encode())
     assert cut_messages(wire.frame(header, payload)) == [text.encode()]
 
@@ -55,15 +53,6 @@ def test_texts_of_the_client_mean_what_they_say() -> None:
 
 def without_nulls(plain: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [{name: value for name, value in part.items() if value is not None} for part in plain]
-
-
-def test_infinity_of_the_host_is_only_for_who_is_lenient() -> None:
-    (text,) = [text for text in SAID if "inf " in text]
-    with pytest.raises(DecodeError, match="JSON: not JSON"):
-        JsonWire(TYPES).feed(text.encode())
-    ((header, payload),) = JsonWire(TYPES, is_lenient=True).feed(text.encode())
-    with pytest.raises(EncodeError, match=r"GoldenAll\.f64: JSON has no number for inf"):
-        JsonWire(TYPES).frame(header, payload)
 
 
 class Play:
@@ -92,21 +81,27 @@ class Play:
 
 
 def test_node_says_what_the_host_said() -> None:
-    play = Play(lambda node: JsonWire(node.registry, is_lenient=True))
+    play = Play(lambda node: JsonWire(node.registry, is_node=True))
     assert list(map(without_times, play.heard)) == list(map(without_times, SAID))
 
 
-def test_client_that_is_not_lenient_is_told_of_the_infinity_in_words() -> None:
-    play = Play(lambda node: JsonWire(node.registry, tells_refusals=True))
-    said = [text for text in SAID if "inf " not in text]
-    (refusal,) = [text for text in play.heard if "SkerryRefusal" in text]
-    assert json.loads(refusal)[1] == {
-        "what": "GoldenAll",
-        "reason": "GoldenAll.f64: JSON has no number for inf",
-    }
-    play.heard.remove(refusal)
-    assert list(map(without_times, play.heard)) == list(map(without_times, said))
-    assert play.is_guest_there
+def test_a_plain_guest_publishes_an_infinity_as_the_host_accepts_it() -> None:
+    play = Play(lambda node: JsonWire(node.registry, is_node=True))
+    text = (
+        '[ { "typeName": "GoldenAll", "sentTime": 5.0, "attributes": 4102, "removeObj": false },'
+        ' { "id": 9, "name": "third", "f64": -inf } ]'
+    )
+    play.node.receive(text.encode(), CLIENT, 30)
+    (heard,) = [
+        cut_messages(transmit.data)[0].decode()
+        for transmit in play.node.take_transmits()
+        if transmit.destination == CLIENT
+    ]
+    assert heard.endswith('{ "id": 9, "name": "third", "f64": -inf } ]')
+    shelf = play.node.cache.shelf("GoldenAll")
+    (stored,) = [entry.payload for entry in shelf.objects.values() if entry.present == 4102]
+    expected = GOLDEN.GoldenAll(id=9, name="third", f64=float("-inf"))
+    assert GOLDEN.GoldenAll.decode(stored) == expected
 
 
 def publish_before(node: NodeCore) -> None:
@@ -131,7 +126,7 @@ def without_times(text: str) -> str:
 
 
 def test_client_understands_what_the_host_said() -> None:
-    wire = JsonWire(TYPES, is_lenient=True)
+    wire = JsonWire(TYPES)
     client = ClientConnection(wire, name="ws-client", cnonce="")
     for text in SAID:
         assert not [item for item in client.receive(text.encode(), 0.0) if isinstance(item, Broken)]

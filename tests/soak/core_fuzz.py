@@ -7,7 +7,6 @@ must arrive, in order, and the ledger must have no rest.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ from skerry.engine.admission import Admission, AdmissionConfig, Origin, Permissi
 from skerry.engine.meter import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.json_text import parse_text
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.testing.our_sessions import our_sessions
@@ -257,14 +257,14 @@ def _hear(ear: Wire, data: bytes) -> None:
         ear.feed(data)
         return
     for message in cut_messages(data):
-        header, content = json.loads(message)
+        header, content = parse_text(message)
         if not isinstance(header, dict) or not isinstance(content, dict):
             raise Unreadable(f"{message!r:.100} is no header and object")
 
 
 def _wire(session: Session, core: NodeCore) -> Wire:
     if session.framing == "json":
-        return JsonWire(core.registry, tells_refusals=True)
+        return JsonWire(core.registry, is_node=True)
     return OldWire() if session.framing == "v1" else Wire()
 
 

@@ -237,6 +237,8 @@ class NodeCore(Outbox):
             client = self._by_id.get(int(lane.client_id))
             if client is None:
                 lane.expire()
+            elif lane.wire.unsendable:
+                self.drop(client, self._now_ns, lane.wire.unsendable)
             elif lane.is_paused:
                 self._check_waiting(client)
             elif lane.size:
@@ -507,8 +509,7 @@ class NodeCore(Outbox):
         if client.has_extensions:
             client.lane.has_subjects = bool(asked.extensions & _SUBJECTS)
             client.lane.has_origin = bool(asked.extensions & _ORIGIN)
-            client.connection.renews = client.lane.has_subjects
-        client.connection.accept(asked, now_s)
+        client.connection.accept(asked, now_s, has_additions=bool(client.lane.has_subjects))
         self._roster.tell_state(client, now_ns)
         self._events.append(
             ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))

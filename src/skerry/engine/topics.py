@@ -189,8 +189,8 @@ class News:
         """The update without the tags that the type does not have."""
         if self._known is None:
             plan = self.topic.plan
+            # The attributes stay: the C++ host forwards bits that it does not know, too.
             header = copy_header(self.header)
-            header.attributes &= plan.mask
             payload, _ = project(plan, self.payload, plan.mask)
             self._known = News(self.topic, header, payload, self.subject)
             self._known.is_described = True

@@ -133,7 +133,7 @@ class WebSocketEntrance:
 
     def wire(self) -> JsonWire:
         """The framing for one client."""
-        return JsonWire(self._types, tells_refusals=True, frame_bytes_max=self.message_bytes_max)
+        return JsonWire(self._types, is_node=True, frame_bytes_max=self.message_bytes_max)
 
     def answer(self, talk: ServerProtocol, request: Request) -> Response:
         """What a request gets: a WebSocket, or the reason why not."""

@@ -755,8 +755,8 @@ def test_wires_are_those_of_a_node() -> None:
         async with harbour() as place:
             wire = place.entrance.wire()
             assert isinstance(wire, JsonWire)
-            assert not wire.is_lenient
-            assert wire._tells_refusals
+            assert not wire.has_additions
+            assert wire._is_node
 
     asyncio.run(scene())
 

@@ -15,7 +15,6 @@ from skerry.protocol.access.connection import (
     Stage,
 )
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import Wire
 
@@ -180,9 +179,6 @@ class ClientConnection(Connection):
             clientName=self.name, preloadCache=self._wants_preload
         )
         is_skerry = hello.capabilities is not None and bool(hello.capabilities.skerry)
-        if isinstance(self.wire, JsonWire) and not is_skerry:
-            # Other hosts write `inf` and `nan`, which is no JSON, and read them.
-            self.wire.is_lenient = True
         if hello.capabilities is not None:
             self.has_filters = bool(hello.capabilities.filteredSubscriptions)
             if is_skerry and self._offered_extensions:

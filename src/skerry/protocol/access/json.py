@@ -34,38 +34,42 @@ class JsonWire(Wire):
     A message is fed without anything around it, one a call. A frame is a message behind its
     length, since frames are joined on their way out: `cut_messages` takes them apart.
 
-    A lenient peer is one that writes and reads `inf` and `nan`, as the C++ host does; whether it is
-    one may turn out later. For others there is `null` for NaN, and what has an infinity cannot be
-    said. A node must not stumble over what one of its clients cannot be told, so with
-    `tells_refusals` that client gets a SkerryRefusal in its place.
+    What cannot be written for the peer raises EncodeError. A node must not stumble over an object
+    that one of its clients cannot receive, so with `is_node` nothing is raised: a client that
+    knows our additions gets a SkerryRefusal in place of the object, and for a plain DOTS guest
+    `unsendable` says why its connection has to end.
     """
 
     def __init__(
         self,
         types: Mapping[str, NamedType],
         *,
-        is_lenient: bool = False,
-        tells_refusals: bool = False,
+        is_node: bool = False,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         super().__init__(frame_bytes_max)
         # Of no framing of bytes: its frames are like those of no other.
         self.version = 0
-        self.is_lenient = is_lenient
+        self.has_additions = False
+        """Whether the peer said that it knows our additions. It then gets JSON that every reader
+        takes; others get and write `inf` and `nan` as DOTS hosts do."""
         self.definition: Callable[[str], NamedType | None] | None = None
         """Gives the definition of a type that the peer has, where that may be another one."""
         self._types = types
-        self._tells_refusals = tells_refusals
+        self._is_node = is_node
         self._bytes_max = frame_bytes_max
         self._header_codec = codec_of(internal_class("DotsHeader"))
 
     def frame(self, header: Header, payload: bytes) -> bytes:
-        """A transmission behind its length; EncodeError when JSON cannot say it."""
+        """A transmission behind its length; EncodeError when it cannot be written."""
         try:
             return self._frame(header, payload)
         except EncodeError as error:
-            if not self._tells_refusals:
+            if not self._is_node:
                 raise
+            if not self.has_additions:
+                self.unsendable = self.unsendable or str(error)
+                return b""
             refusal = internal_class("SkerryRefusal")(what=header.type_name, reason=str(error))
         replaced = Header("SkerryRefusal")
         replaced.attributes = int(refusal.attributes)
@@ -92,7 +96,7 @@ class JsonWire(Wire):
         if len(data) > self._bytes_max:
             detail = f"a message of {len(data)} bytes, the limit is {self._bytes_max}"
             raise DecodeError(type_name="JSON", detail=detail)
-        plain = parse_text(data, is_lenient=self.is_lenient)
+        plain = parse_text(data)
         if not isinstance(plain, list) or len(plain) != 2:
             raise DecodeError(type_name="JSON", detail="expected [ header, object ]")
         # By way of its bytes, so that it is checked and spelled as on every other road.
@@ -114,10 +118,10 @@ class JsonWire(Wire):
         return codec_of(class_of(type_)) if isinstance(type_, StructType) else None
 
     def _text(self, codec: Codec, data: bytes) -> str:
-        return object_text(codec.plan, codec.decode(data), is_lenient=self.is_lenient)
+        return object_text(codec.plan, codec.decode(data), is_strict=self.has_additions)
 
     def _encoded(self, codec: Codec, plain: object) -> bytes:
-        obj = object_from_plain(codec.plan, plain, is_lenient=self.is_lenient)
+        obj = object_from_plain(codec.plan, plain)
         try:
             return codec.encode(obj)
         except EncodeError as error:

@@ -1,8 +1,9 @@
 """Objects in the JSON of the WebSocket dialect: fields by name, elements of enums by tag.
 
 It differs from `objects.json`, which is made for people: here elements go by tag, bytes in base64,
-fields that the type does not have are passed over, and what JSON has no number for is `null` or
-refused. Texts are spaced as the C++ host spaces them.
+and fields that the type does not have are skipped. Infinities and NaN, which JSON does not have,
+are written as the C++ host writes them, or for strict readers as `1e999` and `null`. Texts are
+spaced as the C++ host spaces them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from functools import lru_cache
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_value, shown
+from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, shown
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError
 from skerry.schema.model import Kind
@@ -31,42 +32,42 @@ _FLOATS: Final = frozenset(
         Kind.DURATION,
     }
 )
-_NUMBERS_OF_CPP: Final = {math.inf: "inf", -math.inf: "-inf"}
+_STRICT_INFINITY: Final = "1e999"
+"""Is JSON, and readers that have numbers of 64 bits read an infinity: JavaScript and Python do."""
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
 # -- to text
 
 
-def object_text(plan: StructPlan, obj: object, *, is_lenient: bool = False) -> str:
-    """The object as text; EncodeError when JSON has no number for a value.
+def object_text(plan: StructPlan, obj: object, *, is_strict: bool = False) -> str:
+    """Return the object as text.
 
-    For a lenient reader there are `inf` and `nan`, which are no JSON.
+    Infinities and NaN are written as `inf`, `-inf` and `nan`, which is not JSON; with `is_strict`
+    as `1e999`, `-1e999` and `null`.
     """
     parts = []
     for field, value in zip(plan.fields, plan.values_of(obj), strict=True):
         if value is not None:
-            text = _value_text(plan, field, field.value, value, is_lenient)
+            text = _value_text(field.value, value, is_strict)
             parts.append(f"{_quoted_name(field.name)}: {text}")
     return _enclosed("{", parts, "}")
 
 
-def _value_text(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, value: Any, is_lenient: bool
-) -> str:
+def _value_text(spec: ValuePlan, value: Any, is_strict: bool) -> str:
     kind = int(spec.kind)
     if kind == Kind.STRING:
         return _quote(value)
     if kind in _FLOATS:
-        return _float_text(plan, field, value, is_lenient)
+        return _float_text(value, is_strict)
     if kind == Kind.VECTOR:
         element = spec.element
         assert element is not None
-        parts = [_value_text(plan, field, element, item, is_lenient) for item in value]
+        parts = [_value_text(element, item, is_strict) for item in value]
         return _enclosed("[", parts, "]")
     if kind == Kind.STRUCT:
         assert spec.struct is not None
-        return object_text(spec.struct, value, is_lenient=is_lenient)
+        return object_text(spec.struct, value, is_strict=is_strict)
     if kind == Kind.BOOL:
         return "true" if value else "false"
     if kind == Kind.ENUM:
@@ -82,14 +83,13 @@ def _value_text(
     return str(int(value))
 
 
-def _float_text(plan: StructPlan, field: FieldPlan, value: float, is_lenient: bool) -> str:
+def _float_text(value: float, is_strict: bool) -> str:
     if math.isfinite(value):
         return repr(value)
     if math.isnan(value):
-        return "nan" if is_lenient else "null"
-    if not is_lenient:
-        refuse_value(plan, field, f"JSON has no number for {value}")
-    return _NUMBERS_OF_CPP[value]
+        return "null" if is_strict else "nan"
+    text = _STRICT_INFINITY if is_strict else "inf"
+    return text if value > 0 else f"-{text}"
 
 
 def _base64_text(data: bytes) -> str:
@@ -113,7 +113,7 @@ def _quoted_name(name: str) -> str:
 # -- from plain values
 
 
-def object_from_plain(plan: StructPlan, plain: object, *, is_lenient: bool = False) -> Any:
+def object_from_plain(plan: StructPlan, plain: object) -> Any:
     """The object that plain values of JSON are; DecodeError when a value has another form.
 
     Whether a number or text fits its field is for the encoder to say.
@@ -125,24 +125,22 @@ def object_from_plain(plan: StructPlan, plain: object, *, is_lenient: bool = Fal
     for field in plan.fields:
         value = plain.get(field.name)
         if value is not None:
-            value = _value_from_plain(plan, field, field.value, value, is_lenient)
+            value = _value_from_plain(plan, field, field.value, value)
         setattr(obj, field.attribute, value)
     return obj
 
 
-def _value_from_plain(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
-) -> Any:
+def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
     kind = int(spec.kind)
     if kind in _FLOATS:
-        return _float_from_plain(plan, field, spec, plain, is_lenient)
+        return _float_from_plain(plan, field, spec, plain)
     if kind == Kind.VECTOR:
-        return _list_from_plain(plan, field, spec, plain, is_lenient)
+        return _list_from_plain(plan, field, spec, plain)
     if kind == Kind.STRUCT:
         assert spec.struct is not None
         if not isinstance(plain, dict):
             _refuse(plan, field.name, f"expected an object with fields, got {_shown(plain)}")
-        return object_from_plain(spec.struct, plain, is_lenient=is_lenient)
+        return object_from_plain(spec.struct, plain)
     if kind == Kind.ENUM:
         # A member of `bool` finds the element 1, as it is equal to 1.
         if type(plain) is not int or plain not in spec.members:
@@ -159,9 +157,7 @@ def _value_from_plain(
     return plain
 
 
-def _list_from_plain(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
-) -> list[Any]:
+def _list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> list[Any]:
     if not isinstance(plain, list):
         _refuse(plan, field.name, f"expected a list, got {_shown(plain)}")
     element = spec.element
@@ -169,22 +165,17 @@ def _list_from_plain(
     if int(element.kind) in _FLOATS:
         # An element cannot be unset; there null is how a NaN was written.
         plain = [math.nan if item is None else item for item in plain]
-    return [_value_from_plain(plan, field, element, item, is_lenient) for item in plain]
+    return [_value_from_plain(plan, field, element, item) for item in plain]
 
 
-def _float_from_plain(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any, is_lenient: bool
-) -> float:
+def _float_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> float:
     # JavaScript writes a float without fraction as an integer.
     if type(plain) is not float and type(plain) is not int:
         _refuse(plan, field.name, f"expected {spec.name}, got {_shown(plain)}")
     try:
-        number = float(plain)
+        return float(plain)
     except OverflowError:
-        number = math.inf
-    if math.isinf(number) and not is_lenient:
-        _refuse(plan, field.name, f"{_shown(plain)} is out of the range of {spec.name}")
-    return number
+        return math.inf if plain > 0 else -math.inf
 
 
 def _uuid_from_plain(plan: StructPlan, field: FieldPlan, plain: Any) -> UUID:

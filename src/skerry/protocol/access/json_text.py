@@ -1,8 +1,11 @@
-"""JSON text of a stranger as plain values, with bounds on what it may make of a few bytes.
+"""Untrusted JSON text as plain values, with bounds on what it may make of a few bytes.
 
 Python's reader takes any nesting until its stack ends, and makes sixty bytes of memory of the two
 of an empty list. So texts are measured first: how deep their brackets go, and how many values they
 have at most. Only what stands outside of quoted strings counts.
+
+DOTS hosts in C++ write `inf` and `nan`, which JSON does not have, and read them. So does this
+reader, in every spelling that C reads: `Infinity`, `-Inf`, `NAN`.
 """
 
 from __future__ import annotations
@@ -19,29 +22,31 @@ __all__ = ["parse_text"]
 # Possessive: without that, the engine would keep a place to come back to for every character.
 _QUOTED: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
 _QUOTED_OR_NUMBER_OF_CPP: Final = re.compile(
-    rb"(?P<quoted>" + _QUOTED + rb")|(?P<minus>-?)\b(?P<name>inf|nan)\b", re.DOTALL
+    rb"(?P<quoted>" + _QUOTED + rb")|(?P<minus>-?)\b(?P<name>inf(?:inity)?|nan)\b",
+    re.DOTALL | re.IGNORECASE,
 )
-_CONSTANTS: Final = {b"inf": b"Infinity", b"nan": b"NaN"}
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def parse_text(data: bytes, *, is_lenient: bool = False) -> Any:
-    """The value that a text in UTF-8 is; DecodeError when it is none, or is out of bounds.
-
-    A lenient reader takes `inf` and `nan` too, which the C++ host writes and JSON does not have.
-    """
+def parse_text(data: bytes) -> Any:
+    """Return the value of a text in UTF-8; DecodeError if it is not JSON or is out of bounds."""
     _check_extent(data)
-    if is_lenient:
-        data = _QUOTED_OR_NUMBER_OF_CPP.sub(_constant_of, data)
     try:
-        return json.loads(
-            # Python would guess other encodings, which a text message cannot have.
-            data.decode("utf-8"),
-            object_pairs_hook=_without_twins,
-            parse_constant=float if is_lenient else _refuse_constant,
-        )
+        return _parse(data)
     except (ValueError, RecursionError) as error:
+        # Only now: looking for them takes longer than reading, and few messages have any.
+        respelled = _QUOTED_OR_NUMBER_OF_CPP.sub(_constant_of, data)
+        if respelled != data:
+            try:
+                return _parse(respelled)
+            except (ValueError, RecursionError):
+                pass
         _refuse(f"not JSON: {error}")
+
+
+def _parse(data: bytes) -> Any:
+    # Python would guess other encodings, which a text message cannot have.
+    return json.loads(data.decode("utf-8"), object_pairs_hook=_without_twins)
 
 
 def _check_extent(data: bytes) -> None:
@@ -64,15 +69,12 @@ def _check_extent(data: bytes) -> None:
 
 
 def _constant_of(found: re.Match[bytes]) -> bytes:
+    """A number of C++ in the one spelling that Python's reader takes."""
     name = found["name"]
     if name is None:
         return found[0]
-    # A NaN has a sign for C++, and none for JSON readers.
-    return _CONSTANTS[name] if name == b"nan" else found["minus"] + _CONSTANTS[name]
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no number of JSON")
+    # A NaN has a sign in C++, and none here.
+    return b"NaN" if name[:1] in b"nN" else found["minus"] + b"Infinity"
 
 
 def _without_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

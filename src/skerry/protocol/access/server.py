@@ -105,9 +105,12 @@ class ServerConnection(Connection):
             return JoinsFinished()
         return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
 
-    def accept(self, asked: ConnectAsked, now_s: float) -> None:
-        """Let the client in."""
+    def accept(self, asked: ConnectAsked, now_s: float, *, has_additions: bool = False) -> None:
+        """Let the client in; `has_additions` says that it knows our additions and may use them."""
         self.name = asked.name
+        self.renews = has_additions
+        if isinstance(self.wire, JsonWire):
+            self.wire.has_additions = has_additions
         self._answer(asked, now_s, is_accepted=True)
         self.stage = Stage.EARLY_SUBSCRIBE if asked.wants_preload else Stage.CONNECTED
 

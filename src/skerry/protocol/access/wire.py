@@ -36,6 +36,8 @@ class Wire:
         self.version: int = 2
         self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
         """Version 2: gives the frames unread, to who can do without."""
+        self.unsendable: str = ""
+        """Why something could not be sent, if the connection has to end for that."""
         self._fault: DecodeError | None = None
 
     def feed(self, data: bytes) -> list[tuple[Header, bytes]]:
