@@ -42,7 +42,7 @@ class Harbour:
         *,
         extensions: int = 3,
         origin: Origin = INSIDE,
-        wire: type[Wire] = Wire,
+        wire: Callable[[], Wire] = Wire,
         wants_preload: bool = False,
         secret: str | None = None,
         has_extensions: bool = True,
