@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections import Counter
+from collections import ChainMap, Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, cast
 
 from skerry.apps.recorder_node import NodeWishes
 from skerry.apps.recorder_witness import payload_of_key
@@ -20,7 +20,6 @@ from skerry.codec.subjects import default_subject
 from skerry.errors import (
     CodecError,
     Disconnected,
-    SchemaMismatchError,
     WouldBlock,
 )
 from skerry.limits import RECORDER_SUBJECT_COUNT_MAX
@@ -30,7 +29,9 @@ from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.runtime.endpoints import parse_endpoint
-from skerry.schema.model import StructType
+from skerry.schema.evolve import Change
+from skerry.schema.model import NamedType, StructType
+from skerry.schema.union import obstacle, unite_deep
 
 __all__ = ["NodeTarget"]
 
@@ -51,7 +52,9 @@ class NodeTarget:
         self._session: Session | None = None
         self._wire = Wire()
         self._usable: dict[int, bool] = {}
-        """Whether the node's definition is the recorded one, by fingerprint."""
+        """Whether a recorded definition is compatible with the node's, by fingerprint."""
+        self._united: dict[str, NamedType] = {}
+        """The union of the recorded definitions that are, by name: what the node is described."""
         self._subjects: dict[tuple[int, bytes], str] = {}
         self._there: dict[tuple[str, bytes], tuple[StructType, str]] = {}
         """Objects that were made here, for the next round."""
@@ -66,7 +69,8 @@ class NodeTarget:
         session = self._session = await wishes.open(
             "skerry-replay", tells_origin=False, send_bytes_max=_SEND_BYTES_MAX
         )
-        self._wire = Opener(place).wire(session.core.types.registry)
+        by_name = cast("dict[str, NamedType]", session.core.types.by_name)
+        self._wire = Opener(place).wire(ChainMap(self._united, by_name))
         session.state_listeners.append(self._state_changed)
         session.refusal_listeners.append(self._refused)
         await session.request_types((), wishes.timeout_s)
@@ -126,7 +130,8 @@ class NodeTarget:
         frame = self._wire.frame(header, payload)
         while True:
             try:
-                is_due = session.core.buffer.add(frame, type_, type_.name)
+                united = self._united.get(type_.name, type_)
+                is_due = session.core.buffer.add(frame, united, type_.name)
                 break
             except WouldBlock:
                 session.carry()
@@ -159,17 +164,28 @@ class NodeTarget:
         return "" if update.subject == own else update.subject
 
     def _is_usable(self, type_: StructType, number: int) -> bool:
-        known = self._usable.get(number)
-        if known is None:
-            assert self._session is not None
-            try:
-                self._session.core.types.registry.add(type_, origin="the recording")
-                known = True
-            except SchemaMismatchError as error:
-                self._tell(f"updates of {type_.name} are left out: {error}")
-                known = False
-            self._usable[number] = known
-        return known
+        usable = self._usable.get(number)
+        if usable is None:
+            change = self._unite(type_)
+            if change is not None:
+                self._tell(f"updates of {type_.name} are left out: {change}")
+            usable = self._usable[number] = change is None
+        return usable
+
+    def _unite(self, type_: StructType) -> Change | None:
+        """Add a recorded definition to those before it, or say what keeps it from being played."""
+        assert self._session is not None
+        served = self._session.core.types.by_name.get(type_.name)
+        united = type_
+        for known in (served, self._united.get(type_.name)):
+            if known is None:
+                continue
+            found = unite_deep(known, united) if isinstance(known, StructType) else None
+            if not isinstance(found, StructType):
+                return found or obstacle(known, type_)
+            united = found
+        self._united[type_.name] = united
+        return None
 
     def _note(self, update: Update, type_: StructType, subject: str) -> None:
         place = (update.type_name, update.key)

@@ -147,7 +147,7 @@ def canonical_key(plan: StructPlan, pieces: Pieces) -> bytes:
         if not (pieces.present >> int(field.tag)) & 1:
             parts.append(b"\xf6")
         else:
-            parts.append(_exact_value(plan, field, pieces))
+            parts.append(_exact_value(plan, field, pieces, True))
     return b"".join(parts)
 
 
@@ -230,7 +230,7 @@ def _join(plan: StructPlan, old: Pieces, new: Pieces, named: i64, mask: i64) -> 
         source = new if (named >> field.tag) & 1 else old
         if (source.present >> int(field.tag)) & (mask >> field.tag) & 1:
             parts.append(field.head)
-            parts.append(_exact_value(plan, field, source))
+            parts.append(_exact_value(plan, field, source, False))
     extra: i64 = ((new.unknown & named) | (old.unknown & ~named)) & mask & ~plan.mask
     if extra:
         _append_unknown(parts, old, new, named, extra)
@@ -250,10 +250,11 @@ def _append_unknown(parts: list[bytes], old: Pieces, new: Pieces, named: i64, ex
             parts.append(source.data[source.starts[tag] : source.stops[tag]])
 
 
-def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> bytes:
+def _exact_value(plan: StructPlan, field: FieldPlan, pieces: Pieces, is_key: bool) -> bytes:
+    """A value in the one form; one with unknown tags inside as it is, unless it is for a key."""
     tag: int = field.tag
     start = pieces.starts[tag]
-    if pieces.is_canonical or pieces.unknown & field.bit:
+    if pieces.is_canonical or (pieces.unknown & field.bit and not is_key):
         return pieces.data[start : pieces.stops[tag]]
     value, _ = decode_value(plan, field, pieces.data, start)
     return encode_value(plan, field, value)
@@ -352,8 +353,7 @@ def _check_struct(
             if not is_whole:
                 pieces.unknown |= pieces.at_bit
             elif 0 < tag < TAG_COUNT:
-                if (seen >> tag) & 1:
-                    refuse_bytes(plan, None, f"tag {int(tag)} comes twice", value_at)
+                # Decoders skip it, also when it comes twice; the last one is kept.
                 seen |= i64(1) << tag
                 pieces.unknown |= i64(1) << tag
                 pieces.starts[tag] = value_at

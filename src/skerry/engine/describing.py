@@ -119,11 +119,12 @@ class Describing:
                 address="" if client.household is None else client.household.address,
                 address_count_max=client.limits.type_count_per_address_max,
             )
-            self._note_conflict(client, name, now_ns, is_asking=True)
+            # Where the client publishes, its update is refused for the same reason.
+            self._note_conflict(client, name, now_ns, is_told=not is_publishing)
             for number, definition in registry.take_displaced():
                 displaced = self._node.client(number)
                 if displaced is not None:
-                    self._note_conflict(displaced, definition.type.name, now_ns, is_asking=False)
+                    self._note_conflict(displaced, definition.type.name, now_ns, is_told=True)
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
@@ -131,7 +132,7 @@ class Describing:
         if topic is not None:
             self._routing.definition_changed(client, topic)
 
-    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_asking: bool) -> None:
+    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_told: bool) -> None:
         """Look closer at updates of a type by a client whose definition is not in the union."""
         registry, lane = self._types.registry, client.lane
         held = registry.held(client.client_id, name)
@@ -145,7 +146,7 @@ class Describing:
         if conflict is not None:
             self._node.report(TypeConflict(type_name=name, detail=str(conflict)))
             self._node.tell_conflict(conflict, now_ns)
-            if is_asking and lane.has_subjects:
+            if is_told and lane.has_subjects:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 
     def _may_define(self, client: Client, type_name: str) -> bool:

@@ -35,7 +35,7 @@ from skerry.protocol.access.filter_tree import LIKE, Branch, predicate_tree
 from skerry.protocol.access.like import LikePattern
 from skerry.schema.model import INTEGER_RANGES, Kind, StructType
 
-__all__ = ["Query", "compile_filter"]
+__all__ = ["ALL_FIELDS", "Query", "compile_filter"]
 
 
 ALL_FIELDS: Final = -1

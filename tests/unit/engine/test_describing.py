@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine import describing
 from skerry.engine.admission import (
     Admission,
     AdmissionConfig,
@@ -17,6 +16,7 @@ from skerry.engine.admission import (
     Origin,
     PermissionRule,
 )
+from skerry.limits import UNUSABLE_TYPE_BYTES_MAX
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.observe.events import note_events
@@ -199,21 +199,18 @@ def describe_large(guest: Guest, name: str, count: int) -> None:
     guest.send("StructDescriptorData", name=name, properties=properties)
 
 
-def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(
-    guarded: Harbour, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(describing, "UNUSABLE_TYPE_BYTES_MAX", 4_000)
+def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(guarded: Harbour) -> None:
     low, plain = guarded.guest("low"), guarded.plain("plain")
     for guest in (low, plain):
-        for number in range(3):
-            describe_large(guest, f"T{number}", 700)
+        for number in range(4):
+            describe_large(guest, f"T{number}", UNUSABLE_TYPE_BYTES_MAX // 5)
         assert not guest.is_cut
         assert guest.refusals() == []
-        describe_large(guest, "T3", 700)
+        describe_large(guest, "T4", UNUSABLE_TYPE_BYTES_MAX // 5)
     ((what, reason),) = low.refusals()
     assert what == "describe"
-    assert reason.startswith("T3: ")
-    assert reason.endswith("bytes of descriptions, the limit is 4000")
+    assert reason.startswith("T4: ")
+    assert reason.endswith(f"bytes of descriptions, the limit is {UNUSABLE_TYPE_BYTES_MAX}")
     assert plain.is_cut
 
 
@@ -234,7 +231,7 @@ def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harb
     for guest in (watcher, plain):
         guest.join("SkerryConflict")
     other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
-    harbour.guest("first").describe(Boat)
+    harbour.guest("first").publish(Boat(id=1))
     harbour.guest("second").describe(other)
     harbour.guest("third").describe(other)
     late = harbour.guest("late")
@@ -254,7 +251,7 @@ def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harb
 def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(extensions=False)
     other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
-    harbour.plain("first").describe(Boat)
+    harbour.plain("first").publish(Boat(id=1))
     harbour.plain("second").describe(other)
     assert harbour.node.statistics().conflict_count == 1
     assert harbour.node.cache.count("SkerryConflict") == 0

@@ -12,6 +12,7 @@ import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, PermissionRule
 from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.persistence import Batch, Journal, StoredObject, store_type
+from skerry.limits import READING_COUNT_MAX, UNKNOWN_SCAN_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.schema.model import StructType
 
@@ -171,13 +172,14 @@ def test_a_reader_does_not_keep_a_publisher_with_another_definition_out(harbour:
     reader.describe(BROKEN.Boat)
     reader.join("Boat")
     maker.publish(Fleeting(id=1, name="Mary"))
-    assert maker.refusals() == reader.refusals() == []
+    assert maker.refusals() == []
     assert harbour.cached(Fleeting) == [Fleeting(id=1, name="Mary")]
     assert reader.objects(BROKEN.Boat) == [BROKEN.Boat(id=1)]
     (event,) = harbour.events(TypeConflict)
     assert "client 2 (reader)" in event.detail
+    assert reader.refusals() == [("describe", event.detail)]
     reader.publish(BROKEN.Boat(id=1, name=8))
-    assert [what for what, _ in reader.refusals()] == ["publish"]
+    assert [what for what, _ in reader.refusals()] == ["describe", "publish"]
 
 
 def test_of_two_that_only_described_a_type_the_one_decides_that_publishes_first(
@@ -279,6 +281,18 @@ def test_a_wider_number_reaches_those_who_can_read_it(harbour: Harbour) -> None:
     assert len(late.messages("DotsCacheInfo")) == 1
 
 
+def test_ways_to_read_a_type_are_kept_up_to_a_bound(harbour: Harbour) -> None:
+    maker, reader = harbour.guest("maker"), harbour.plain("reader")
+    maker.publish(GROWN.Boat(id=1, name="Mary", length=1.0))
+    topic = harbour.node._types.topic("Boat")
+    assert topic is not None
+    topic.readings.update({(number, True): None for number in range(READING_COUNT_MAX)})
+    reader.describe(Fleeting)
+    reader.join("Boat")
+    assert reader.objects(Fleeting) == [Fleeting(id=1, name="Mary")]
+    assert len(topic.readings) == 1
+
+
 def test_filters_see_every_field_and_give_what_their_client_knows(harbour: Harbour) -> None:
     maker, old, new = harbour.guest("maker"), harbour.guest("old"), harbour.guest("new")
     old.publish(Fleeting(id=1, name="Mary"))
@@ -362,6 +376,23 @@ def test_an_undescribed_tag_becomes_a_field_when_a_definition_of_it_comes(
     third.publish(fitting(id=2, more=7))
     assert third.refusals() == []
     assert harbour.cached(fitting) == [fitting(id=1, more=42), fitting(id=2, more=7)]
+
+
+@pytest.mark.parametrize("is_over", [False, True])
+def test_objects_with_undescribed_tags_are_examined_up_to_a_bound(
+    is_over: bool, harbour: Harbour, make_header: Any
+) -> None:
+    guest = harbour.guest()
+    guest.publish(Fleeting(id=1, name="Mary"))
+    header = make_header(Fleeting(id=1))
+    header.attributes |= 1 << 9
+    guest.say(header, bytes.fromhex("a2 01 01 09 18 2a"))
+    for number in range(2, UNKNOWN_SCAN_COUNT_MAX + 1 + is_over):
+        guest.post(Fleeting(id=number))
+    harbour.pump()
+    other = harbour.guest("other")
+    other.publish(types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat(id=2, more=7))
+    assert bool(other.refusals()) == is_over
 
 
 def test_undescribed_tags_inside_a_struct_are_kept(harbour: Harbour, make_header: Any) -> None:

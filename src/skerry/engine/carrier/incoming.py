@@ -197,21 +197,26 @@ class Incoming:
             return
         united = found if known is None else unite(known, found)
         if united != known or found.name not in self._registry:
-            self._door.put(describing(united)[1])
-            # At once: objects of the type may follow in the same datagram.
-            self._door.flush(now_ns)
+            self._describe(united, now_ns)
         if found.name not in self._registry:
             # Refused, as there are too many of them; the door counts that.
             return
-        self._united[found.name] = united
         held = self._registry.held(self._door.client_id, found.name)
-        if held is None or not held.is_accepted:
+        if held is not None and not held.is_accepted:
             # Programs of this node have another definition, which counts more than the group's.
             self._note_conflict(sender, found.name, self._difference(united))
+            if known is not None:
+                self._describe(known, now_ns)
             return
+        self._united[found.name] = united
         self._conflicts.pop((_sender_key(sender), found.name), None)
         self._learned[found.name] = data
         self._release(found.name, now_ns)
+
+    def _describe(self, type_: NamedType, now_ns: int) -> None:
+        """Describe a type to the node at once: objects of it may follow in the same datagram."""
+        self._door.put(describing(type_)[1])
+        self._door.flush(now_ns)
 
     def _difference(self, united: NamedType) -> str:
         conflict = self._registry.conflict(self._door.client_id, united.name)

@@ -1,0 +1,192 @@
+"""Definitions of types: which are in use, by which clients, and the union that is served."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.engine.definitions import Definitions
+from skerry.errors import LimitExceeded, SchemaMismatchError
+from skerry.limits import DEFINITION_COUNT_MAX
+from skerry.schema.check import define
+from skerry.schema.model import NamedType, StructType
+
+
+def types(text: str) -> dict[str, NamedType]:
+    return {type_.name: type_ for type_ in define(text).types}
+
+
+def boat(fields: str) -> NamedType:
+    return types(f"struct Boat {{ 1: [key] uint32 id; {fields} }}")["Boat"]
+
+
+OLD = boat("2: string name;")
+GROWN = boat("2: string name; 3: float64 length;")
+BROKEN = boat("2: int32 name;")
+
+
+class Node:
+    """Stands for the node around the definitions."""
+
+    def __init__(self, type_count_max: int = 10_000) -> None:
+        self.with_objects: set[str] = set()
+        self.published: set[tuple[int, str]] = set()
+        self.needed: set[str] = set()
+        self.outdated: list[str] = []
+        self.removed: list[str] = []
+        self.definitions = Definitions(
+            has_objects=self.with_objects.__contains__,
+            misfit=lambda _name, _union: "",
+            has_published=lambda client, name: (client, name) in self.published,
+            is_needed=self.needed.__contains__,
+            outdated=self.outdated.append,
+            removed=self.removed.append,
+            type_count_max=len(self.internal()) + type_count_max,
+        )
+
+    @staticmethod
+    def internal() -> list[str]:
+        return list(
+            Definitions(
+                has_objects=lambda _: False,
+                misfit=lambda _name, _union: "",
+                has_published=lambda _client, _name: False,
+                is_needed=lambda _: False,
+                outdated=lambda _: None,
+                removed=lambda _: None,
+            )
+        )
+
+    def bring(
+        self,
+        type_: NamedType,
+        client: int,
+        *,
+        may_define: bool = True,
+        is_publishing: bool = False,
+        address: str = "",
+    ) -> str:
+        """The difference because of which the definition is refused, if it is."""
+        if is_publishing:
+            self.published.add((client, type_.name))
+        self.definitions.bring(
+            type_,
+            client=client,
+            who=f"c{client}",
+            may_define=may_define,
+            is_publishing=is_publishing,
+            address=address,
+            address_count_max=3,
+        )
+        conflict = self.definitions.conflict(client, type_.name)
+        return "" if conflict is None else str(conflict)
+
+
+def test_the_union_of_compatible_definitions_is_served() -> None:
+    node = Node()
+    assert node.bring(OLD, 2) == node.bring(GROWN, 3) == ""
+    assert node.definitions["Boat"] == GROWN
+    assert [list(d.clients) for d in node.definitions.definitions("Boat")] == [[2], [3]]
+    node.definitions.forget(3)
+    assert node.definitions["Boat"] == OLD, "no object needs the other one"
+
+
+def test_objects_keep_a_definition_that_no_client_has() -> None:
+    node = Node()
+    node.bring(OLD, 2)
+    node.bring(GROWN, 3)
+    node.with_objects.add("Boat")
+    node.definitions.forget(3)
+    assert node.definitions["Boat"] == GROWN
+    node.definitions.forget(2)
+    assert len(node.definitions.definitions("Boat")) == 1, "the other one covers it"
+    assert "objects of Boat" in node.bring(BROKEN, 4)
+    node.with_objects.clear()
+    assert node.bring(BROKEN, 4) == ""
+    assert node.definitions["Boat"] == BROKEN
+
+
+def test_a_reader_does_not_change_what_is_served() -> None:
+    node = Node()
+    node.bring(GROWN, 2, may_define=False)
+    assert node.definitions["Boat"] == GROWN
+    assert not node.definitions.is_defined("Boat")
+    node.bring(BROKEN, 3)
+    assert node.definitions["Boat"] == BROKEN
+    node.bring(OLD, 4, may_define=False)
+    assert node.definitions["Boat"] == BROKEN
+    assert node.definitions.conflict_count == 0
+
+
+def test_of_incompatible_definitions_the_one_stays_by_which_a_client_publishes() -> None:
+    node = Node()
+    assert node.bring(OLD, 2) == node.bring(BROKEN, 3) == ""
+    assert not node.definitions.is_blocked(3, "Boat")
+    assert node.bring(BROKEN, 3, is_publishing=True) == ""
+    assert node.definitions["Boat"] == BROKEN
+    assert [number for number, _ in node.definitions.take_displaced()] == [2]
+    assert node.definitions.take_displaced() == []
+    refusal = node.bring(OLD, 2, is_publishing=True)
+    for part in ("Boat.name", "int32 to string", "client 3 (c3)", "client 2 (c2)"):
+        assert part in refusal
+    assert node.definitions.is_blocked(2, "Boat")
+    assert node.definitions.conflict_count == 1
+
+
+def test_users_of_a_definition_are_named_up_to_three() -> None:
+    node = Node()
+    for client in range(2, 8):
+        node.bring(OLD, client)
+    (definition,) = node.definitions.definitions("Boat")
+    shown = node.definitions.users(definition)
+    assert shown == "client 2 (c2), client 3 (c3), client 4 (c4), 3 other clients"
+
+
+def test_a_part_that_changes_outdates_the_types_that_use_it() -> None:
+    text = "struct Place {{ {} }} struct Car {{ 1: [key] uint32 id; 2: Place place; }}"
+    node = Node()
+    node.bring(types(text.format("1: float64 lat;"))["Car"], 2)
+    assert isinstance(node.definitions["Car"], StructType)
+    node.outdated.clear()
+    node.bring(types(text.format("1: float64 lat; 2: float64 lon;"))["Place"], 3)
+    assert node.outdated == ["Place", "Car"]
+    car = node.definitions["Car"]
+    assert isinstance(car, StructType)
+    assert car.field("place").type == node.definitions["Place"]
+
+
+def test_types_that_nothing_uses_make_room_for_others() -> None:
+    node = Node(type_count_max=2)
+    for number in range(2):
+        node.bring(types(f"struct T{number} {{ 1: bool a; }}")["T" + str(number)], number)
+    with pytest.raises(LimitExceeded, match="count of types"):
+        node.bring(OLD, 5)
+    node.with_objects.add("T0")
+    node.definitions.forget(0)
+    with pytest.raises(LimitExceeded, match="count of types"):
+        node.bring(OLD, 5)
+    node.definitions.forget(1)
+    assert node.bring(OLD, 5) == ""
+    assert node.removed == ["T1"]
+
+
+def test_one_address_has_a_share_of_the_types() -> None:
+    node = Node()
+    for number in range(3):
+        node.bring(types(f"struct T{number} {{ 1: bool a; }}")[f"T{number}"], 2, address="a")
+    with pytest.raises(LimitExceeded, match="of one address"):
+        node.bring(OLD, 2, address="a")
+    assert node.bring(OLD, 3, address="b") == ""
+
+
+def test_definitions_of_one_type_have_a_limit() -> None:
+    node = Node()
+    for number in range(DEFINITION_COUNT_MAX):
+        node.bring(boat(f"2: int32 n{number};"), number)
+    with pytest.raises(LimitExceeded, match="count of definitions of Boat"):
+        node.bring(boat("2: int32 name; 3: bool a;"), 1000)
+
+
+def test_the_name_of_an_internal_type_is_refused() -> None:
+    node = Node()
+    with pytest.raises(SchemaMismatchError, match="internal type"):
+        node.bring(types("struct DotsClient { 1: bool a; }")["DotsClient"], 2)
