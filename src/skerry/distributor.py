@@ -30,6 +30,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     SenderRemoved,
     SendersRefused,
+    TooLargeForJava,
     UpdatesLost,
 )
 from skerry.protocol.machine import Event
@@ -55,6 +56,7 @@ __all__ = [
     "SendersRefused",
     "Subscriber",
     "SubscriberCut",
+    "TooLargeForJava",
     "UpdatesDropped",
     "UpdatesLost",
     "open",

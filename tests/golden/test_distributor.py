@@ -18,6 +18,7 @@ from skerry.protocol.distributor.events import (
     LossReason,
     OtherDialect,
     SenderFound,
+    TooLargeForJava,
     UpdatesLost,
 )
 from skerry.protocol.distributor.identity import Identity
@@ -321,6 +322,25 @@ def test_a_large_update_is_cut_as_the_java_program_cuts_it() -> None:
     made.take_transmits()
     made.publish(whole["subject"], bytes.fromhex(whole["payload_hex"]), 0)
     assert [t.data for t in made.take_transmits()] == [packet.data for packet in packets]
+
+
+@pytest.mark.parametrize(
+    ("file", "number"), [("configuration", 0), ("heartbeat", 0), ("retransmission", 1)]
+)
+def test_a_java_program_is_known_by_any_of_its_control_messages(file: str, number: int) -> None:
+    packet = captured(file)[number]
+    made = connection()
+    made.open_publisher(0)
+    made.take_transmits()
+    made.receive(packet.data, Address("127.0.0.1", 5656), 0)
+    made.publish("/a", bytes(16_000), 0)
+    data = [t.data for t in made.take_transmits() if t.data[2] == 1]
+    assert max(map(len, data)) == 8192
+    assert len(data) == 2, "the Java program puts together no more"
+    assert not any(isinstance(event, TooLargeForJava) for event in made.take_events())
+    made.publish("/a", bytes(17_000), 0)
+    (event,) = [event for event in made.take_events() if isinstance(event, TooLargeForJava)]
+    assert (event.subject, event.size, event.limit) == ("/a", 17_000, 16_316)
 
 
 @pytest.mark.parametrize("file", ["retransmission-nak", "retransmission-nak-empty"])

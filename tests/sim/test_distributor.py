@@ -12,12 +12,14 @@ from skerry.protocol.distributor.connection import Connection
 from skerry.protocol.distributor.events import Delivered, UpdatesLost
 from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION
 from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.patterns import PatternHandle
 from skerry.testing import World, run_scenario
 from skerry.testing.machines import distributor
 from skerry.testing.machines.distributor import (
     MakeConnection,
     make_connection,
     play_distributor,
+    play_short_lives,
     play_storm,
 )
 from skerry.testing.node import Setting
@@ -57,6 +59,13 @@ def test_a_seed_gives_the_same_run_again() -> None:
 def test_fifty_receivers_that_lose_the_same_ask_little_and_are_answered_once() -> None:
     for seed in range(2):
         play_storm(World(seed), 51)
+
+
+@pytest.mark.slow
+def test_of_publishers_that_come_and_go_nothing_is_missing_in_silence() -> None:
+    for seed in range(10):
+        play_short_lives(World(seed), 32, loss=0.1)
+        play_short_lives(World(seed), 32, loss=0.3)
 
 
 # -- broken ones
@@ -147,9 +156,25 @@ def maker(kind: type[Connection]) -> MakeConnection:
             rng=setting.rng,
             now_ns=setting.now_ns,
             config=config,
+            wall_offset_ns=setting.wall_offset_ns,
         )
 
     return make
+
+
+class BeginsWhereItHears(Connection):
+    """Takes each stream from the first datagram that arrives."""
+
+    def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
+        return super().subscribe(pattern, value)
+
+
+@pytest.mark.slow
+def test_a_connection_that_begins_with_what_it_hears_first_is_caught() -> None:
+    with pytest.raises(SimulationError) as error:
+        for seed in range(BROKEN_SEED_COUNT):
+            play_short_lives(World(seed), 32, make=maker(BeginsWhereItHears))
+    assert error.value.checker == "short lives"
 
 
 def caught(make: MakeConnection, seed: int) -> str | None:

@@ -14,7 +14,7 @@ from typing import Final
 
 from skerry.apps.doctor import Finding
 from skerry.errors import SkerryError
-from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
 from skerry.runtime.datagrams import set_buffers
 from skerry.runtime.interfaces import Interface, find_interface, list_interfaces
@@ -99,9 +99,8 @@ def _way(port: int) -> Finding:
 
 def _mtu(interface: Interface) -> Finding:
     check = f"MTU of {interface.name}"
-    segment_bytes = DistributorConfig().segment_bytes
     facts = f"{interface.mtu} bytes"
-    if interface.mtu - 28 < segment_bytes:
+    if interface.mtu - 28 < SEGMENT_BYTES_USUAL:
         return Finding(
             check=check,
             verdict="ok",

@@ -140,7 +140,6 @@ class NodeCarrier:
         try:
             if not config.sender_id:
                 self._number = SenderNumber(parameters.sender_id_first)
-            parameters = _fitted(parameters, self._socket)
             now_ns = monotonic_ns()
             self._connection = self._make_connection(parameters, rng, now_ns)
             self._carrier = Carrier(server.core, self._connection, config=parameters, now_ns=now_ns)
@@ -230,6 +229,8 @@ class NodeCarrier:
             now_ns=now_ns,
             config=parameters,
             seal=self._seal,
+            segment_bytes=self._socket.segment_bytes,
+            wall_offset_ns=wall_ns() - monotonic_ns(),
         )
 
     def _leave(self) -> None:
@@ -315,15 +316,6 @@ class NodeCarrier:
         due_ns = self._carrier.deadline_ns()
         if due_ns is not None:
             self._timer = self._loop.call_later(max(0, due_ns - now_ns) / 1e9, self._turn)
-
-
-def _fitted(parameters: DistributorConfig, made: MulticastSocket) -> DistributorConfig:
-    """With the size of datagrams that suits the network, unless somebody chose one."""
-    if parameters.segment_bytes != _DEFAULTS.segment_bytes or not made.sends_trains:
-        return parameters
-    # In trains small datagrams cost no more, and a lost frame costs one and not all.
-    fitting = min(parameters.segment_bytes, made.datagram_bytes_max)
-    return dataclasses.replace(parameters, segment_bytes=fitting)
 
 
 def _host_name() -> str:

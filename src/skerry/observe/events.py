@@ -23,6 +23,7 @@ from skerry.protocol.distributor.events import (
     SenderFound,
     SenderRemoved,
     SendersRefused,
+    TooLargeForJava,
     UpdatesLost,
 )
 from skerry.protocol.machine import Event
@@ -75,7 +76,7 @@ def _line(event: Event) -> tuple[int, str]:
             return logging.INFO, "a sender of the group was found"
         case SenderRemoved():
             return logging.INFO, "a sender of the group is gone"
-        case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused():
+        case IdentityTaken() | Nagging() | OtherDialect() | SendersRefused() | TooLargeForJava():
             return logging.WARNING, "trouble in a multicast group"
         case _:
             return logging.DEBUG, type(event).__name__

@@ -12,6 +12,7 @@ from typing import Any, Final
 from mypy_extensions import mypyc_attr
 
 from skerry.errors import ConnectFailed, LimitExceeded
+from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
 from skerry.runtime.datagrams import (
     Buffer,
@@ -96,6 +97,13 @@ class MulticastSocket:
     def datagram_bytes_max(self) -> int:
         """The largest datagram that needs no cutting by the network layer."""
         return self.interface.mtu - (_HEADS_V6 if self._is_v6 else _HEADS_V4)
+
+    @property
+    def segment_bytes(self) -> int:
+        """The size of data datagrams that suits the network, where nobody chooses one."""
+        # In trains small datagrams cost no more, and a lost frame costs one and not all.
+        fitting = self.datagram_bytes_max if self.sends_trains else SEGMENT_BYTES_USUAL
+        return min(SEGMENT_BYTES_USUAL, fitting)
 
     @property
     def drop_count(self) -> int | None:

@@ -120,7 +120,7 @@ class Connection:
     @property
     def config(self) -> Config:
         """The parameters in use, with what was fitted to this computer."""
-        return self._junction.config
+        return self._junction.fitted_config
 
     @property
     def management_port(self) -> int:

@@ -52,6 +52,8 @@ drives is told if not, and asking costs as much as reading."""
 _MS: Final = 1_000_000
 _DATA: Final = (UPDATE, RETRANSMISSION)
 _FOREVER_NS: Final = 1 << 62
+_BACKLOG_NS: Final = 50_000_000
+"""How long a publisher sleeps at the most before it looks again whether its update is sent."""
 
 
 class Junction(Outgoing):
@@ -85,7 +87,7 @@ class Junction(Outgoing):
             trains=config.trains,
         )
         try:
-            self.config = _fitted(config, self.socket)
+            self.config = _fitted(config)
             self._number = None if config.sender_id else SenderNumber(config.sender_id_first)
         except BaseException:
             self.socket.close()
@@ -104,10 +106,13 @@ class Junction(Outgoing):
             now_ns=monotonic_ns(),
             config=self.config,
             seal=seal,
+            segment_bytes=self.socket.segment_bytes,
+            wall_offset_ns=wall_ns() - monotonic_ns(),
         )
         # Between head and data of an update stands its length.
-        overhead = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4
-        super().__init__(self.machine.packer, {}, self.config.segment_bytes - overhead)
+        self._overhead_bytes = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4
+        small_bytes_max = self.machine.segment_bytes - self._overhead_bytes
+        super().__init__(self.machine.packer, {}, small_bytes_max)
         self.lock = threading.Lock()
         self._acquire: Callable[[], object] = self.lock.acquire
         self._release: Callable[[], object] = self.lock.release
@@ -134,6 +139,11 @@ class Junction(Outgoing):
         self.publisher_count = 0
         self._update_hearing()
 
+    @property
+    def fitted_config(self) -> Config:
+        """The parameters in use, with the size of datagrams that was chosen."""
+        return replace(self.config, segment_bytes=self.machine.segment_bytes)
+
     # -- publishing
 
     def publish_unusual(self, subject: str, data: bytes) -> None:
@@ -152,8 +162,10 @@ class Junction(Outgoing):
                 ready_ns = self.machine.ready_ns(now_ns)
                 self._after_publishing(now_ns)
             if is_done:
-                return
+                break
             self._wait_until(ready_ns)
+        if len(data) > self.small_bytes_max:
+            self._send_backlog()
 
     def publish_one(self, head: bytes, data: bytes) -> None:
         self._acquire()
@@ -322,6 +334,7 @@ class Junction(Outgoing):
                 now_ns = monotonic_ns()
                 self._take_pending(now_ns)
                 self.machine.advance(now_ns)
+                self.small_bytes_max = self.machine.segment_bytes - self._overhead_bytes
                 self._send_ready()
                 self._after_publishing(now_ns)
                 self.is_over = self.router.route()
@@ -400,6 +413,18 @@ class Junction(Outgoing):
             self.pending_count_max = self.batch_count_max
             if self.deadline_ns > now_ns + self._holdback_ns:
                 self.wake()
+
+    def _send_backlog(self) -> None:
+        """After a large update: send what waits for bandwidth, or leave it to whoever drives."""
+        # There may be something to tell about it.
+        self.wake()
+        while self._may_wait and self.machine.has_backlog and not self.is_over:
+            with self.lock:
+                now_ns = monotonic_ns()
+                self.machine.advance(now_ns)
+                self._send_ready()
+                due_ns = self.machine.deadline_ns() or now_ns
+            _pause(min(due_ns - monotonic_ns(), _BACKLOG_NS) / 1e9)
 
     def _send_ready(self) -> None:
         if not self.machine.has_ready:
@@ -491,15 +516,12 @@ def _address(made: MulticastSocket) -> bytes:
     return address_bytes(address) if address else bytes(4)
 
 
-def _fitted(config: Config, made: MulticastSocket) -> Config:
+def _fitted(config: Config) -> Config:
     """The configuration with what depends on this computer."""
     default = DistributorConfig()
     if config.host == default.host:
         name = socket.gethostname().encode("ascii", "ignore")[: config.control_bytes // 4]
         config = replace(config, host=name.decode() or default.host)
-    if config.segment_bytes == default.segment_bytes and made.sends_trains:
-        # In trains small datagrams cost no more, and a lost frame costs one and not all.
-        config = replace(config, segment_bytes=min(config.segment_bytes, made.datagram_bytes_max))
     return config
 
 

@@ -114,7 +114,7 @@ class Reporter:
             sender_id=identity.sender_id,
             start_ms=identity.start_ms,
             application_id=identity.application_id,
-            segment_bytes=junction.config.segment_bytes,
+            segment_bytes=junction.machine.segment_bytes,
             receive_buffer_bytes=made.receive_buffer.bytes,
             send_buffer_bytes=made.send_buffer.bytes,
             is_buffer_clipped=made.receive_buffer.is_clipped,
@@ -144,7 +144,7 @@ class Reporter:
         }
         rates = {what: self._meters[direction, what].rates(total) for what, total in totals.items()}
         datagram_count = max(totals["datagram"], 1)
-        room = datagram_count * self._junction.config.segment_bytes
+        room = datagram_count * self._junction.machine.segment_bytes
         return Traffic(
             updates=rates["update"],
             datagrams=rates["datagram"],

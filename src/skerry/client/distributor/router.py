@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from time import monotonic_ns
 from typing import Final
 
 from skerry.client.distributor.dispatch import Routes
@@ -21,6 +22,7 @@ from skerry.protocol.distributor.events import (
     IdentityTaken,
     Nagging,
     SendersRefused,
+    TooLargeForJava,
     UpdatesLost,
 )
 from skerry.protocol.distributor.updates import Pairs, Updates
@@ -29,7 +31,14 @@ from skerry.protocol.patterns import PatternHandle
 
 __all__ = ["Router", "SubscriberRoutes", "Subscription"]
 
-_NOTABLE: Final = (CommunicationFailed, IdentityTaken, Nagging, SendersRefused, UpdatesLost)
+_NOTABLE: Final = (
+    CommunicationFailed,
+    IdentityTaken,
+    Nagging,
+    SendersRefused,
+    TooLargeForJava,
+    UpdatesLost,
+)
 """Events that must not go unheard."""
 
 log = logging.getLogger(__name__)
@@ -117,7 +126,7 @@ class Router:
     def tap(self, taker: OnEvent) -> None:
         """Somebody takes all there is as the machine tells it, with senders and numbers."""
         self._machine.number_updates()
-        self._machine.subscribe("/...", None)
+        self._machine.subscribe("/...", None, monotonic_ns())
         self._tap = taker
 
     def enter(self, outlet: Outlet) -> None:
@@ -145,7 +154,7 @@ class Router:
         """A subscription more; gives its handle."""
         if routes not in self._subscribers or (routes.outlet and routes.outlet.is_cut):
             raise LocalProtocolError("the subscriber is closed")
-        handle = self._machine.subscribe(pattern, Subscription(routes, tag))
+        handle = self._machine.subscribe(pattern, Subscription(routes, tag), monotonic_ns())
         routes.add(handle)
         self._changed(routes)
         return handle.number

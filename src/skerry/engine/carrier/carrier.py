@@ -29,7 +29,6 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     UpdatesLost,
 )
-from skerry.protocol.distributor.roster import dotted
 from skerry.protocol.machine import Address, Event, Transmit
 
 __all__ = ["SYSTEM_PORT", "Carrier", "system_group"]
@@ -78,7 +77,7 @@ class Carrier:
         self._links_ns = now_ns + _LINKS_NS
         self.opens_ns: int | None = now_ns
         """When a stream to the node is to be opened; None while there is one."""
-        connection.subscribe("/...", None)
+        connection.subscribe("/...", None, now_ns)
         connection.open_publisher(now_ns)
 
     # -- towards the node
@@ -204,7 +203,7 @@ class Carrier:
         # Nobody is woken for it: the heartbeats of the group are more often.
         self._links_ns = now_ns + _LINKS_NS
         mine = self._connection.identity
-        receiver = f"{dotted(mine.address)}:{mine.sender_id}"
+        receiver = f"{self._connection.own_host}:{mine.sender_id}"
         for link in self._connection.take_links():
             if not self._is_own(link.sender):
                 self._core.tell_link(link, receiver, now_ns)
@@ -223,8 +222,8 @@ class Carrier:
 
     def _is_own(self, sender: SenderInfo) -> bool:
         mine = self._connection.identity
-        return (sender.sender_id, sender.start & 0xFFFFFFFF, sender.address) == (
+        return (sender.sender_id, sender.start & 0xFFFFFFFF, sender.application_id) == (
             mine.sender_id,
             mine.start(self._dialect),
-            dotted(mine.address),
+            mine.application_id,
         )

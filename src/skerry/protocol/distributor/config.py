@@ -13,11 +13,23 @@ from skerry.limits import (
     PAYLOAD_BYTES_MAX,
 )
 
-__all__ = ["BANDWIDTH_MBIT_MIN", "Dialect", "DistributorConfig", "LossPolicy"]
+__all__ = [
+    "BANDWIDTH_MBIT_MIN",
+    "SEGMENT_BYTES_JAVA",
+    "SEGMENT_BYTES_USUAL",
+    "Dialect",
+    "DistributorConfig",
+    "LossPolicy",
+]
 
 BANDWIDTH_MBIT_MIN: Final = 0.25
 """A limit below this is taken as this: less would not carry one full datagram an interval."""
 
+SEGMENT_BYTES_USUAL: Final = 7800
+"""Datagrams of a size that nobody chose. One of 8192 takes twice the kernel's receive buffer."""
+SEGMENT_BYTES_JAVA: Final = 8192
+"""The segment size of Java programs by default. They put together only updates of two pieces, so
+pieces are as large as those programs read."""
 _SEGMENT_BYTES_MIN: Final = 128
 _CONTROL_BYTES_MIN: Final = 256
 
@@ -75,9 +87,10 @@ class DistributorConfig:
     # -- bytes
     dialect: Dialect = Dialect.JAVA
     """Whose bytes are spoken."""
-    segment_bytes: int = 7800
-    """Size of the largest data datagram. No more than the smallest that any Java program of the
-    group has; theirs is 8192 if nobody changed it."""
+    segment_bytes: int = 0
+    """Size of the largest data datagram, at most the smallest segment size of any Java program in
+    the group (theirs is 8192 by default). 0 chooses: 7800, or less where that fits the MTU, and
+    8192 once a Java program was heard in the group."""
     control_bytes: int = 512
     """Size of the largest control message."""
     update_bytes_max: int = PAYLOAD_BYTES_MAX
@@ -159,6 +172,8 @@ class DistributorConfig:
     def __post_init__(self) -> None:
         for name, low, high in _RANGES:
             value = getattr(self, name)
+            if name == "segment_bytes" and not value:
+                continue
             if not low <= value <= high:
                 raise _refusal(name, f"{value} is not between {low} and {high}")
         if self.bandwidth_mbit_max and self.bandwidth_kbit_max:

@@ -15,7 +15,7 @@ from typing import Final
 from mypy_extensions import mypyc_attr
 
 from skerry.errors import ConfigError, DecodeError
-from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.config import Dialect, DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries, Parcel
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
@@ -27,7 +27,14 @@ from skerry.protocol.distributor.events import (
     SenderFound,
     SenderInfo,
 )
-from skerry.protocol.distributor.identity import Identity, address_bytes, draw_start_ms, java_sum
+from skerry.protocol.distributor.identity import (
+    Identity,
+    address_bytes,
+    draw_start_ms,
+    is_marked,
+    java_sum,
+    start_lead_ms,
+)
 from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.messages import (
     GOODBYE,
@@ -48,7 +55,8 @@ from skerry.protocol.distributor.messages import (
 )
 from skerry.protocol.distributor.nagging import NaggingMonitor
 from skerry.protocol.distributor.packing import Packer
-from skerry.protocol.distributor.roster import Asked, Roster, sender_info
+from skerry.protocol.distributor.receiver import Origin
+from skerry.protocol.distributor.roster import Asked, Roster, dotted, sender_info
 from skerry.protocol.distributor.sealing import Seal
 from skerry.protocol.distributor.sender import Sender, sooner
 from skerry.protocol.distributor.senders import RemoteSender
@@ -61,6 +69,7 @@ from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 __all__ = ["Connection"]
 
 _MS: Final = 1_000_000
+_DEFAULTS: Final = DistributorConfig()
 _DROP_REASONS: Final = {
     Fault.DUPLICATE: DropReason.DUPLICATE,
     Fault.SENDERS: DropReason.STRANGER,
@@ -83,8 +92,20 @@ class Connection:
         seal: Seal | None = None,
         tracer: Tracer = NO_TRACE,
         first_seq: int = 1,
+        segment_bytes: int = 0,
+        wall_offset_ns: int | None = None,
     ) -> None:
-        """`first_seq` is the number of the first datagram, other than 1 only in tests."""
+        """`first_seq` is the number of the first datagram, other than 1 only in tests.
+
+        `segment_bytes` is the size of datagrams that suits the network, where the configuration
+        chooses none. `wall_offset_ns` is wall time less monotonic time; without it, a receiver that
+        joined just now cannot tell whether a sender started before.
+        """
+        self._wall_offset_ns = wall_offset_ns
+        # Where there is a seal, no Java program can take part.
+        self._may_have_java = seal is None and (config or _DEFAULTS).dialect is Dialect.JAVA
+        self._is_v6 = ":" in group.host
+        self._own_host = ""
         self._group = group
         self._group_bytes = address_bytes(group.host)
         self._config = config = config or DistributorConfig()
@@ -100,6 +121,7 @@ class Connection:
         self._seal = seal
         self._tracer = tracer
         self._wire = wire_of(config.dialect)
+        self._deliveries = Deliveries()
         self._sender = Sender(
             identity=identity,
             group=self._group_bytes,
@@ -109,9 +131,10 @@ class Connection:
             now_ns=now_ns,
             overhead_bytes=0 if seal is None else seal.overhead_bytes,
             first_seq=first_seq,
+            segment_bytes=segment_bytes,
+            deliveries=self._deliveries,
         )
         self._subjects = Subjects(is_java=config.java_matching)
-        self._deliveries = Deliveries()
         self._roster = Roster(
             group=group,
             config=config,
@@ -119,6 +142,7 @@ class Connection:
             subjects=self._subjects,
             deliveries=self._deliveries,
             rng=rng,
+            wall_offset_ns=wall_offset_ns,
         )
         self._nagging = NaggingMonitor(
             window_ns=config.nagging_window_ms * _MS,
@@ -128,9 +152,12 @@ class Connection:
         )
         self._closed_ns: int | None = None
         self._is_closing = False
+        self._has_started = False
         self._is_listening = False
         # What is sealed, or to be lost on purpose, is looked at one by one.
         self._may_run = seal is None and not config.fake_receive_loss_permille
+        self._source = group
+        """Where the datagram came from that is being received."""
         self._requests: list[bytes] = []
         self._faults = dict.fromkeys(Fault, 0)
         self._received_update_count = 0
@@ -155,9 +182,16 @@ class Connection:
         """Who this connection is to the group."""
         return self._sender.identity
 
+    @property
+    def own_host(self) -> str:
+        """The address of this connection as people write it. In a group of version 6 it is the one
+        its own datagrams came back from, and what stands for it until then."""
+        return self._own_host or dotted(self._sender.identity.address)
+
     def open_publisher(self, now_ns: int) -> None:
         """One publisher more; the first one is announced to the group."""
         if not self._sender.publisher_count:
+            self._start_now(now_ns)
             self._keep_apart(now_ns)
         self._sender.open_publisher(now_ns)
 
@@ -183,6 +217,16 @@ class Connection:
         return self._sender.hold_until_ns > 0 and self._sender.ready_bytes < bytes_max
 
     @property
+    def segment_bytes(self) -> int:
+        """Size of the largest data datagram; it grows when a Java program is heard."""
+        return self._sender.segment_bytes
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether pieces of a large update wait for bandwidth; `advance` sends them."""
+        return self._sender.has_backlog
+
+    @property
     def has_ready(self) -> bool:
         """Whether `take_datagrams` has any."""
         return len(self._sender.ready) > 0 or len(self._requests) > 0
@@ -200,10 +244,15 @@ class Connection:
         """Send what is held back."""
         self._sender.flush(now_ns)
 
-    def subscribe(self, pattern: str, value: object) -> PatternHandle:
-        """Deliver what this pattern selects; `match` gives the values for a subject."""
+    def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
+        """Deliver what this pattern selects; `match` gives the values for a subject.
+
+        Of senders that start after `now_ns`, the first datagram is waited for as well.
+        """
         handle = self._subjects.add(pattern, value)
         self._listen_if_wanted()
+        if self._is_listening and self._roster.listening_ns is None:
+            self._roster.listening_ns = now_ns
         return handle
 
     def unsubscribe(self, handle: PatternHandle) -> None:
@@ -236,7 +285,7 @@ class Connection:
         self._listen_if_wanted()
         while self._sender.publisher_count:
             self._sender.close_publisher(now_ns)
-        self._closed_ns = max(now_ns, self._sender.serves_until_ns)
+        self._closed_ns = now_ns
 
     def failed(self, direction: Direction, reason: str) -> None:
         """The socket refused. What could not be sent is kept, and asked for by who misses it."""
@@ -250,6 +299,7 @@ class Connection:
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         """Take a datagram of the group."""
+        self._source = source
         if self._seal is not None:
             opened = self._seal.open(data)
             if opened is None:
@@ -294,7 +344,8 @@ class Connection:
                     duration_ms=self._nagging.run_ns // _MS,
                 )
             )
-        if self._closed_ns is not None and now_ns >= self._closed_ns:
+        closed_ns = self._served_ns()
+        if closed_ns is not None and now_ns >= closed_ns:
             self._closed_ns = None
             self._deliveries.add(ConnectionClosed(group=self._group.host, port=self._group.port))
 
@@ -326,7 +377,8 @@ class Connection:
     def deadline_ns(self) -> int | None:
         """When `advance` has something to do."""
         due_ns = sooner(self._sender.deadline_ns(), self._roster.due_ns)
-        return sooner(sooner(due_ns, self._nagging.due_ns), self._closed_ns)
+        due_ns = sooner(due_ns, self._nagging.due_ns)
+        return due_ns if self._closed_ns is None else sooner(due_ns, self._served_ns())
 
     def statistics(self) -> DistributorStatistics:
         """Counters, and what is held now."""
@@ -366,6 +418,11 @@ class Connection:
             last_seq=sender.last_seq,
             is_nagging=self._nagging.is_fired,
         )
+
+    def _served_ns(self) -> int | None:
+        """When a connection that is closing has served the last requests, as far as is known."""
+        over_ns = self._sender.over_ns
+        return None if self._closed_ns is None or over_ns is None else max(self._closed_ns, over_ns)
 
     # -- data
 
@@ -424,6 +481,7 @@ class Connection:
     def _listen_if_wanted(self) -> None:
         self._is_listening = len(self._subjects) > 0 and not self._nagging.is_fired
         if not self._is_listening:
+            self._roster.listening_ns = None
             self._roster.desynchronise()
 
     # -- control messages
@@ -439,6 +497,8 @@ class Connection:
         except DecodeError:
             return Fault.BODY if HEARTBEAT <= data[2] <= GOODBYE else Fault.KIND
         assert not isinstance(message, Update)
+        if self._may_have_java:
+            self._mind_java(message.header)
         if isinstance(message, Request):
             return self._receive_request(message, now_ns)
         if isinstance(message, Nak):
@@ -451,8 +511,11 @@ class Connection:
         is_goodbye = message.header.kind == GOODBYE
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
-            # Nobody needs to be met who is leaving.
-            found = Fault.DUPLICATE if is_goodbye else self._meet(data[4:16], data, now_ns)
+            # One who is leaving is met only if something of it is missing.
+            origin = self._roster.origin(data[4:16], message.header, now_ns)
+            is_missed = message.last_seq and origin is Origin.STARTED
+            is_late = is_goodbye and not is_missed
+            found = Fault.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
             if isinstance(found, Fault):
                 return found
             remote = found
@@ -460,8 +523,7 @@ class Connection:
         if self._is_listening:
             remote.receiver.last_seq_told(message.last_seq, now_ns)
         if is_goodbye:
-            linger_ns = self._config.request_timeout_ms * _MS
-            remote.leaves(last_seq=message.last_seq, due_ns=now_ns + linger_ns)
+            remote.leaves(last_seq=message.last_seq, now_ns=now_ns)
         self._roster.due_at(remote.due_ns())
         return None
 
@@ -482,8 +544,13 @@ class Connection:
         )
         self._roster.due_at(remote.due_ns())
         if is_new:
-            info = sender_info(message.header, message.start, message.application or "")
-            self._roster.introduce(remote, info)
+            info = sender_info(
+                message.header,
+                message.start,
+                message.application or "",
+                self._source.host if self._is_v6 else "",
+            )
+            self._roster.introduce(data[4:16], remote, info)
         return None
 
     def _receive_request(self, message: Request, now_ns: int) -> Fault | None:
@@ -513,10 +580,14 @@ class Connection:
         if self._roster.is_foreign(key):
             return Fault.DIALECT
         header = self._wire.decode_header(data)
-        remote = self._roster.meet(key, header, now_ns)
+        # Four bytes do not hold an address of version 6; where it came from is told instead.
+        address = self._source.host if self._is_v6 else ""
+        remote = self._roster.meet(key, header, now_ns, address)
         if remote is None:
             return Fault.SENDERS
-        if not self._is_own(header):
+        if self._is_own(header):
+            self._own_host = address
+        else:
             self._mind_collision(remote.receiver.sender, now_ns)
         return remote
 
@@ -536,8 +607,28 @@ class Connection:
             mine.start(self._config.dialect),
         )
 
+    def _mind_java(self, header: Header) -> None:
+        """Whoever sends control messages without our mark may be a Java program."""
+        if not is_marked(header.address, header.application_id):
+            self._may_have_java = False
+            self._sender.java_heard()
+
+    def _start_now(self, now_ns: int) -> None:
+        """Before the first announcement: the stream starts now, whenever the connection did."""
+        mine = self._sender.identity
+        if self._wall_offset_ns is None or self._sender.last_seq or self._has_started:
+            return
+        self._has_started = True
+        start_ms = draw_start_ms(
+            address=mine.address,
+            sender_id=mine.sender_id,
+            wall_ms=(now_ns + self._wall_offset_ns) // _MS,
+            rng=self._rng,
+        )
+        self._sender.become(replace(mine, start_ms=start_ms), now_ns)
+
     def _keep_apart(self, now_ns: int) -> None:
-        """Before the first announcement: be nobody who was heard in the group."""
+        """Before the first announcement: take an identity that was not heard in the group."""
         taken = self._roster.java_sums()
         mine = self._sender.identity
         if self._sender.last_seq == 0 and java_sum(mine.sender_id, mine.start_ms) in taken:
@@ -558,7 +649,11 @@ class Connection:
     def _become_another(self, taken_sums: set[int], now_ns: int) -> None:
         mine = self._sender.identity
         start_ms = draw_start_ms(
-            sender_id=mine.sender_id, wall_ms=mine.start_ms, rng=self._rng, taken_sums=taken_sums
+            address=mine.address,
+            sender_id=mine.sender_id,
+            wall_ms=mine.start_ms + start_lead_ms(mine.address, mine.sender_id),
+            rng=self._rng,
+            taken_sums=taken_sums,
         )
         self._sender.become(replace(mine, start_ms=start_ms), now_ns)
 

@@ -24,6 +24,7 @@ __all__ = [
     "SenderInfo",
     "SenderRemoved",
     "SendersRefused",
+    "TooLargeForJava",
     "UpdatesLost",
 ]
 
@@ -133,6 +134,18 @@ class SendersRefused(Event):
     group: str
     port: int
     sender: SenderInfo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLargeForJava(Event):
+    """An update was published that Java programs of the group cannot read: it needs more than two
+    datagrams, and they put together no more than two. Others receive it as it is."""
+
+    subject: str
+    size: int
+    """Bytes of its data."""
+    limit: int
+    """Bytes that would have fitted, under this subject and with this segment size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,7 @@ class Bandwidth:
         self._allowed = bit_max_per_s * interval_ns // (8 * _SECOND_NS)
         self._end_ns = now_ns + interval_ns
         self._spent = 0
+        self._bit_max_per_s = bit_max_per_s
         self.is_limited = bit_max_per_s > 0
 
     def spend(self, size: int, now_ns: int) -> None:
@@ -68,6 +69,10 @@ class Bandwidth:
             return now_ns
         # This interval ends at `_end_ns`, and each one that passes pays for its share.
         return self._end_ns + (self._spent // self._allowed - 1) * self._interval_ns
+
+    def time_ns(self, size: int) -> int:
+        """How long so many bytes take at the limit."""
+        return size * 8 * _SECOND_NS // self._bit_max_per_s if self.is_limited else 0
 
     def _roll(self, now_ns: int) -> None:
         if now_ns >= self._end_ns:

@@ -9,10 +9,14 @@ up after so many requests. Numbers here do not wrap; see `Receiver`.
 from __future__ import annotations
 
 from random import Random
+from typing import Final
 
 from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
 
 __all__ = ["Gaps", "runs"]
+
+_HURRY: Final = 4
+"""A sender that leaves is asked this many times as often."""
 
 
 class Gaps:
@@ -24,6 +28,7 @@ class Gaps:
         self._delay_ns_max = delay_ns_max
         self._timeout_ns = timeout_ns
         self._retry_count_max = retry_count_max
+        self._usual = timeout_ns, retry_count_max
         self._rng = rng
         self._missing: dict[int, _Ask] = {}
         self.recovered_count = 0
@@ -34,6 +39,8 @@ class Gaps:
         """How long these took, all together."""
         self.due_ns: int | None = None
         """When to look; not later than anything is due."""
+        self.is_hurried = False
+        """Whether the sender is about to leave."""
 
     def __len__(self) -> int:
         return len(self._missing)
@@ -46,6 +53,26 @@ class Gaps:
         ask = _Ask(now_ns + self._delay_ns(), 0, now_ns)
         self._missing.update(dict.fromkeys(range(first_seq, stop_seq), ask))
         self._due_at(ask.due_ns)
+
+    def hurry(self, now_ns: int) -> None:
+        """The sender is about to leave: ask again sooner, and more often."""
+        if self.is_hurried:
+            return
+        self.is_hurried = True
+        self._timeout_ns = max(1, self._timeout_ns // _HURRY)
+        self._retry_count_max = self._retry_count_max * _HURRY + _HURRY - 1
+        latest_ns = now_ns + self._timeout_ns
+        for seq, ask in self._missing.items():
+            if ask.due_ns > latest_ns:
+                self._missing[seq] = _Ask(latest_ns, ask.count, ask.asked_ns)
+        if self._missing:
+            self._due_at(latest_ns)
+
+    def calm_down(self) -> None:
+        """The sender stays after all."""
+        if self.is_hurried:
+            self.is_hurried = False
+            self._timeout_ns, self._retry_count_max = self._usual
 
     def close(self, seq: int) -> None:
         """This one is not missing (any more)."""

@@ -1,8 +1,13 @@
-"""Who a sender is: an identity that no other sender of the group has.
+"""Sender identities, each unique within a group.
 
 The Java program tells senders apart by a sum of 32 bits alone, that of sender id and start time.
-Two senders with equal sums would be one to it, so a start time has random low bits, and is drawn
-again while the sum is one that was heard in the group.
+Two senders with equal sums would be one to it, so a start time is told up to four seconds early,
+by a hash of address and sender id, and drawn at random while the sum is one heard in the group.
+Whoever knows the hash knows the true start, so a receiver can tell a sender that started after the
+receiver joined from one that was there before.
+
+The application id is free to choose. Ours carries a mark, which tells programs of this project from
+Java programs, whose limits a publisher has to respect.
 """
 
 from __future__ import annotations
@@ -16,11 +21,22 @@ from typing import Final
 
 from skerry.protocol.distributor.config import Dialect
 
-__all__ = ["Identity", "address_bytes", "draw_identity", "draw_start_ms", "java_sum"]
+__all__ = [
+    "Identity",
+    "address_bytes",
+    "draw_identity",
+    "draw_start_ms",
+    "is_marked",
+    "java_sum",
+    "mark_application",
+    "start_lead_ms",
+]
 
 _U32: Final = 0xFFFFFFFF
-_RANDOM_BITS: Final = 12
-"""The start may be told up to four seconds early; it serves to tell lives apart, not as a clock."""
+_LEAD_BITS: Final = 12
+"""The start may be told up to four seconds early."""
+_MARK: Final = 0x534B
+"""What our application ids differ by from those of Java programs, in their upper half."""
 _DRAW_COUNT_MAX: Final = 1000
 
 
@@ -51,26 +67,44 @@ def draw_identity(
 ) -> Identity:
     """An identity for a sender that starts now; `taken_sums` are those heard in the group."""
     assert len(address) == 4
-    start_ms = draw_start_ms(sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums)
-    low = int.from_bytes(address[2:], "big")
+    start_ms = draw_start_ms(
+        address=address, sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums
+    )
     return Identity(
         address=address,
         sender_id=sender_id,
         start_ms=start_ms,
-        application_id=((low << 16) + (process_id & 0xFFFF)) & _U32,
+        application_id=mark_application(address, process_id),
     )
 
 
 def draw_start_ms(
-    *, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
+    *, address: bytes, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
 ) -> int:
-    """A start time of about now, whose sum with the sender id nobody has."""
-    start_ms = wall_ms
+    """A start time of about now, whose sum with the sender id no other sender has."""
+    start_ms = max(0, wall_ms - start_lead_ms(address, sender_id))
     for _ in range(_DRAW_COUNT_MAX):
-        start_ms = max(0, wall_ms - rng.getrandbits(_RANDOM_BITS))
         if java_sum(sender_id, start_ms) not in taken_sums:
             break
+        start_ms = max(0, wall_ms - rng.getrandbits(_LEAD_BITS))
     return start_ms
+
+
+def start_lead_ms(address: bytes, sender_id: int) -> int:
+    """How many milliseconds before its true start a sender of this project says it started."""
+    digest = sha256(address + (sender_id & _U32).to_bytes(4, "big")).digest()
+    return int.from_bytes(digest[:2], "big") & ((1 << _LEAD_BITS) - 1)
+
+
+def mark_application(address: bytes, process_id: int) -> int:
+    """The application id of a process: as in the Java program, and marked as one of ours."""
+    low = int.from_bytes(address[2:], "big") ^ _MARK
+    return (low << 16) + (process_id & 0xFFFF)
+
+
+def is_marked(address: bytes, application_id: int) -> bool:
+    """Whether an application id is one of this project's."""
+    return application_id >> 16 == int.from_bytes(address[2:], "big") ^ _MARK
 
 
 def java_sum(sender_id: int, start: int) -> int:

@@ -10,6 +10,7 @@ retransmission, or is given up, and then an event stands in its place.
 
 from __future__ import annotations
 
+import enum
 from random import Random
 from typing import Final
 
@@ -42,15 +43,30 @@ from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.unpacking import scan
 from skerry.protocol.distributor.updates import Alike, Packed
 
-__all__ = ["Receiver", "WaitingRoom"]
+__all__ = ["Origin", "Receiver", "WaitingRoom"]
 
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
 _LAP: Final = 0x1_0000_0000
+_FIRST_SEQ: Final = 1
+"""The number of the first datagram of every sender."""
 _unpack: Final = unpack_for_this_build()
 
 _Content = tuple[int, bytes, list[tuple[str, bytes]]]
 """A datagram that waits: its flags, itself, and its updates if it is not a piece."""
+
+
+class Origin(enum.Enum):
+    """What a receiver knows of the beginning of a stream whose first datagram it has not seen."""
+
+    UNKNOWN = "unknown"
+    """The sender may have sent before this connection listened: the stream begins with what is
+    heard first."""
+    UNHEARD = "unheard"
+    """The sender was not heard while this connection listened for several heartbeats, so its first
+    datagram was sent in that time, unless it was without a publisher."""
+    STARTED = "started"
+    """The sender started after this connection began to listen: all it sent is wanted."""
 
 
 class WaitingRoom:
@@ -80,8 +96,10 @@ class Receiver:
         room: WaitingRoom,
         rng: Random,
         gap_count_max: int = DISTRIBUTOR_GAP_COUNT_MAX,
+        origin: Origin = Origin.UNKNOWN,
     ) -> None:
         """`gap_count_max` is how many numbers may be missing at once, fewer only in tests."""
+        self.origin = origin
         self.sender = sender
         self._subjects = subjects
         self._deliveries = deliveries
@@ -230,7 +248,10 @@ class Receiver:
         last = self._unwrapped(last_seq)
         if self._is_lapped(last + 1):
             last += _LAP
-        if not self.is_synchronised:
+        has_begun = self.is_synchronised or (
+            self.origin is Origin.STARTED and self._begin_with_first(last)
+        )
+        if not has_begun:
             # It is idle now, so the next one begins an update, and counts from here on.
             if not self._is_known or last + 1 >= self._next_seq:
                 self._begin(last + 1)
@@ -273,7 +294,8 @@ class Receiver:
         self._begin(next_seq)
 
     def desynchronise(self) -> None:
-        """Nobody listens: begin anew with what comes later."""
+        """Nobody listens: begin again with what comes later."""
+        self.origin = Origin.UNKNOWN
         self.gaps.close_all()
         self._waiting.clear()
         self._gone.clear()
@@ -312,7 +334,9 @@ class Receiver:
         return self._is_known and self._next_seq - seq > self._gap_count_max
 
     def _synchronise(self, datagram: bytes, seq: int) -> bool:
-        """Begin with this datagram if that is possible."""
+        """Begin with this datagram if that is possible, or with the first one of its sender."""
+        if self.origin is not Origin.UNKNOWN and self._begin_with_first(seq):
+            return True
         # A retransmission is an answer to somebody else, of a time before this receiver's.
         if datagram[2] != UPDATE or not datagram[3] & START:
             return False
@@ -321,6 +345,14 @@ class Receiver:
         if self._is_known and seq < self._next_seq:
             return False
         self._begin(seq)
+        return True
+
+    def _begin_with_first(self, seq: int) -> bool:
+        """Begin with the first datagram of a sender that is at `seq` now, unless that is so far
+        away that it could not be asked for."""
+        if self._is_known or not 0 <= seq <= self._gap_count_max:
+            return False
+        self._begin(_FIRST_SEQ)
         return True
 
     def _begin(self, next_seq: int) -> None:

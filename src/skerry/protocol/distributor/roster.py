@@ -8,7 +8,7 @@ from random import Random
 from typing import Final
 
 from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
-from skerry.protocol.distributor.config import DistributorConfig
+from skerry.protocol.distributor.config import Dialect, DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import (
     OtherDialect,
@@ -18,11 +18,11 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     SendersRefused,
 )
-from skerry.protocol.distributor.identity import java_sum
+from skerry.protocol.distributor.identity import java_sum, start_lead_ms
 from skerry.protocol.distributor.links import Link, LinkCounts
 from skerry.protocol.distributor.messages import Header
-from skerry.protocol.distributor.receiver import Receiver, WaitingRoom
-from skerry.protocol.distributor.senders import Departed, RemoteSender
+from skerry.protocol.distributor.receiver import Origin, Receiver, WaitingRoom
+from skerry.protocol.distributor.senders import HEARTBEATS_UNHEARD, Departed, RemoteSender
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import Wire
 from skerry.protocol.machine import Address
@@ -32,6 +32,10 @@ __all__ = ["Asked", "Roster", "dotted", "sender_info"]
 Asked = tuple[SenderInfo, int, int]
 """A request that is to be sent: to whom, first and last number."""
 _NOTHING: Final = LinkCounts()
+_MS: Final = 1_000_000
+_U32: Final = 0xFFFFFFFF
+_CLOCK_SLACK_MS: Final = 20
+"""Start times have whole milliseconds, and clocks of computers that agree still differ a little."""
 
 
 class Roster:
@@ -46,7 +50,14 @@ class Roster:
         subjects: Subjects,
         deliveries: Deliveries,
         rng: Random,
+        wall_offset_ns: int | None = None,
     ) -> None:
+        """`wall_offset_ns` is wall time less monotonic time; None if that is not known."""
+        self._wall_offset_ns = wall_offset_ns
+        self.listening_ns: int | None = None
+        """Since when somebody listens; None while nobody does."""
+        self._unannounced: dict[bytes, None] = {}
+        """Those of `remotes` that did not announce themselves, the oldest first."""
         self._group = group
         self._config = config
         self._wire = wire
@@ -102,9 +113,31 @@ class Roster:
         """By what Java programs tell these senders apart."""
         return {java_sum(r.sender.sender_id, r.sender.start) for r in self.receivers()}
 
-    def meet(self, key: bytes, header: Header, now_ns: int) -> RemoteSender | None:
-        """A sender that is not known yet, or came back; None if there are too many."""
-        info = sender_info(header)
+    def origin(self, key: bytes, header: Header, now_ns: int) -> Origin:
+        """What is known of the beginning of a stream that is not in `remotes`."""
+        since_ns = self.listening_ns
+        if since_ns is None or key in self._departed:
+            return Origin.UNKNOWN
+        forgot_ns = self._departed.forgot_ns
+        if self._has_started(header, max(since_ns, forgot_ns or since_ns), now_ns):
+            return Origin.STARTED
+        unheard_ns = HEARTBEATS_UNHEARD * self._config.heartbeat_interval_ms * _MS
+        if forgot_ns is None and now_ns - since_ns >= unheard_ns:
+            return Origin.UNHEARD
+        return Origin.UNKNOWN
+
+    def meet(
+        self, key: bytes, header: Header, now_ns: int, address: str = ""
+    ) -> RemoteSender | None:
+        """A sender that is not known yet, or came back; None if there are too many.
+
+        `address` is where its datagrams come from, for groups whose headers do not tell.
+        """
+        info = sender_info(header, address=address)
+        if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX and self._unannounced:
+            # Any datagram makes a sender up, so those who never announced themselves go first.
+            oldest = next(iter(self._unannounced))
+            self._remove(oldest, self.remotes[oldest], RemovalReason.SILENT, now_ns)
         if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX:
             if not self._has_refused:
                 self._has_refused = True
@@ -119,17 +152,21 @@ class Roster:
             deliveries=self._deliveries,
             room=self._room,
             rng=self._rng,
+            origin=self.origin(key, header, now_ns),
         )
         next_seq = self._departed.take(key)
         if next_seq is not None:
             receiver.resume(next_seq)
-        remote = RemoteSender(receiver, self._config, now_ns)
+        since_ns = now_ns if self.listening_ns is None else self.listening_ns
+        remote = RemoteSender(receiver, self._config, now_ns, now_ns - since_ns)
         self.remotes[key] = remote
+        self._unannounced[key] = None
         self.due_at(remote.due_ns())
         return remote
 
-    def introduce(self, remote: RemoteSender, info: SenderInfo) -> None:
+    def introduce(self, key: bytes, remote: RemoteSender, info: SenderInfo) -> None:
         """A sender announced itself for the first time."""
+        self._unannounced.pop(key, None)
         remote.receiver.sender = info
         self._deliveries.add(self._found(info))
 
@@ -144,7 +181,7 @@ class Roster:
             if reason is None:
                 self.due_at(remote.due_ns())
             else:
-                self._remove(key, remote, reason)
+                self._remove(key, remote, reason, now_ns)
         return asked
 
     def due_at(self, due_ns: int | None) -> None:
@@ -173,6 +210,7 @@ class Roster:
         if len(self._foreign) < DISTRIBUTOR_SENDER_COUNT_MAX:
             self._foreign[key] = None
             remote = self.remotes.pop(key, None)
+            self._unannounced.pop(key, None)
             if remote is not None:
                 remote.receiver.desynchronise()
                 self._count_past(remote.receiver)
@@ -182,11 +220,23 @@ class Roster:
     def _found(self, sender: SenderInfo) -> SenderFound:
         return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
 
-    def _remove(self, key: bytes, remote: RemoteSender, reason: RemovalReason) -> None:
+    def _has_started(self, header: Header, since_ns: int, now_ns: int) -> bool:
+        """Whether the clock of a sender says that it started after `since_ns`."""
+        if self._wall_offset_ns is None or self._config.dialect is not Dialect.JAVA:
+            return False
+        # Low bits only, so times are compared by their distance. A clock that is wrong by more than
+        # this connection has listened tells nothing, and that is what it is taken for.
+        lead_ms = start_lead_ms(header.address, header.sender_id)
+        wall_ms = (now_ns + self._wall_offset_ns) // _MS
+        age_ms = (wall_ms - header.start - lead_ms + _CLOCK_SLACK_MS) & _U32
+        return age_ms * _MS < now_ns - since_ns + _CLOCK_SLACK_MS * _MS
+
+    def _remove(self, key: bytes, remote: RemoteSender, reason: RemovalReason, now_ns: int) -> None:
         receiver = remote.receiver
         receiver.end()
         del self.remotes[key]
-        self._departed.add(key, receiver.next_seq)
+        self._unannounced.pop(key, None)
+        self._departed.add(key, receiver.next_seq, now_ns)
         self._parted.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
         self._count_past(receiver)
         self._has_refused = False
@@ -201,10 +251,12 @@ class Roster:
         self._pieces_fault_count += receiver.pieces_fault_count
 
 
-def sender_info(header: Header, start: int | None = None, application: str = "") -> SenderInfo:
+def sender_info(
+    header: Header, start: int | None = None, application: str = "", address: str = ""
+) -> SenderInfo:
     """A sender as its header, and if there is one its announcement, tell of it."""
     return SenderInfo(
-        address=dotted(header.address),
+        address=address or dotted(header.address),
         sender_id=header.sender_id,
         start=header.start if start is None else start,
         application_id=header.application_id,

@@ -5,13 +5,19 @@ All publishers of a connection share one sender: one identity and one sequence o
 
 from __future__ import annotations
 
+from collections import deque
 from random import Random
 from typing import Final
 
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
 from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
-from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.distributor.config import (
+    SEGMENT_BYTES_JAVA,
+    SEGMENT_BYTES_USUAL,
+    DistributorConfig,
+)
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
 from skerry.protocol.distributor.flow import Bandwidth, UpdateRate
 from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.identity import Identity
@@ -45,6 +51,17 @@ _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
 _fit: Final = fit_for_this_build()
 _HEAD_ENTRY_BYTES: Final = 200
+_EARLY_NS: Final = (100 * _MS, 300 * _MS, 1000 * _MS)
+"""When the announcement of a sender is repeated, so that a receiver that lost it need not wait for
+the usual interval."""
+_GOODBYE_COUNT: Final = 8
+"""How often a goodbye is sent, over one request timeout. Nothing else tells receivers of a last
+datagram that was lost."""
+_PACE_SLACK_NS: Final = _MS
+"""Pieces that are due this soon are sent at once, so that a fast sender is not woken for each."""
+_PACE_LATE_NS: Final = 20 * _MS
+"""What a driver that comes late may catch up with in one burst."""
+_JAVA_PIECE_COUNT_MAX: Final = 2
 
 
 class Sender(Packer):
@@ -64,17 +81,31 @@ class Sender(Packer):
         now_ns: int,
         overhead_bytes: int = 0,
         first_seq: int = 1,
+        segment_bytes: int = 0,
+        deliveries: Deliveries | None = None,
     ) -> None:
-        """`overhead_bytes` is what a seal adds to each datagram."""
+        """`overhead_bytes` is what a seal adds to each datagram. `segment_bytes` is the size of
+        datagrams where the configuration chooses none; reports are added to `deliveries`.
+        """
         super().__init__(-1)
+        self._deliveries = deliveries
+        self._has_java = False
         self._config = config
         self._group = group
         self._port = port
         self._rng = rng
         self._wire = wire_of(config.dialect)
         self._overhead_bytes = overhead_bytes
-        self._datagram_bytes_max = config.segment_bytes - overhead_bytes
+        self.segment_bytes = config.segment_bytes or segment_bytes or SEGMENT_BYTES_USUAL
+        """Size of the largest data datagram, with its seal."""
+        self._datagram_bytes_max = self.segment_bytes - overhead_bytes
         self._body_bytes_max = self._datagram_bytes_max - UPDATE_HEADER_BYTES
+        self._backlog: deque[bytes] = deque()
+        """Pieces of a large update that wait for bandwidth. They have numbers, and are kept."""
+        self._pace_ns = now_ns
+        """When the first of them may be sent."""
+        self._is_leaving = False
+        """Whether a goodbye is to be said once the backlog is sent."""
         self._heads_size = 0
         self._delay_ns = config.holdback_delay_ms * _MS
         self._threshold_per_s = config.holdback_threshold_per_s
@@ -94,6 +125,9 @@ class Sender(Packer):
             self._history,
             holdback_ns=config.server_holdback_ms * _MS,
             bytes_max=config.cache_bytes_max,
+            again_ns=self._again_ns(),
+            # Half of the limit is left to new data, however much is asked for.
+            bit_max_per_s=config.bandwidth_bit_max // 2,
         )
         self.next_seq = first_seq
         self._opened_ns = now_ns
@@ -107,7 +141,11 @@ class Sender(Packer):
         self._send_ns: int | None = None
         self._heartbeat_ns: int | None = None
         self._configuration_ns: int | None = None
+        self._announced_ns = now_ns
+        self._announced_seq = first_seq
         self._goodbye_ns: int | None = None
+        self._goodbye_count = 0
+        self._serves_until_ns_max = now_ns
         self._clean_ns: int | None = None
         self.ready: list[bytes] = []
         """Datagrams to be sent, see `take_ready`."""
@@ -115,7 +153,7 @@ class Sender(Packer):
         """How much data is in there."""
         self.publisher_count = 0
         self.serves_until_ns = now_ns
-        """After its last goodbye a sender stays so long, for requests."""
+        """After its goodbye a sender stays so long, for requests."""
         self.sent_update_count = 0
         self.sent_datagram_count = 0
         self.sent_byte_count = 0
@@ -134,6 +172,8 @@ class Sender(Packer):
         if self.publisher_count == 1:
             self.room = self._datagram_bytes_max
             self._goodbye_ns = None
+            self._is_leaving = False
+            self._server.again_ns = self._again_ns()
             self._announce(now_ns)
 
     def close_publisher(self, now_ns: int) -> None:
@@ -145,11 +185,9 @@ class Sender(Packer):
             self.room = -1
             self._heartbeat_ns = self._configuration_ns = self._tail_ns = None
             self._tail_wait_ns = 0
-            self._send_heartbeat(GOODBYE)
-            timeout_ns = self._config.request_timeout_ms * _MS
-            # Once more later: what loses the first one would lose one right behind it, too.
-            self._goodbye_ns = now_ns + timeout_ns // 4
-            self.serves_until_ns = now_ns + timeout_ns
+            self._is_leaving = True
+            if not self._backlog:
+                self._leave(now_ns)
 
     def become(self, identity: Identity, now_ns: int) -> None:
         """Take another identity. Only possible while no data was sent under this one."""
@@ -161,7 +199,28 @@ class Sender(Packer):
     @property
     def last_seq(self) -> int:
         """The number of the datagram sent last, as it stands on the wire; 0 before any."""
-        return (self.next_seq - 1) & _U32
+        return (self.next_seq - 1 - len(self._backlog)) & _U32
+
+    @property
+    def has_backlog(self) -> bool:
+        """Whether pieces of a large update wait for bandwidth; `advance` sends them."""
+        return len(self._backlog) > 0
+
+    @property
+    def over_ns(self) -> int | None:
+        """When a sender without publishers has served all; None while that is not known."""
+        return None if self._backlog else self.serves_until_ns
+
+    def java_heard(self) -> None:
+        """There is a Java program in the group, so pieces are to be as large as those read."""
+        self._has_java = True
+        if self._config.segment_bytes or self.segment_bytes == SEGMENT_BYTES_JAVA:
+            return
+        self.segment_bytes = SEGMENT_BYTES_JAVA
+        self._datagram_bytes_max = self.segment_bytes - self._overhead_bytes
+        self._body_bytes_max = self._datagram_bytes_max - UPDATE_HEADER_BYTES
+        if self.room >= 0:
+            self.room = self._datagram_bytes_max
 
     @property
     def cache_count(self) -> int:
@@ -226,8 +285,18 @@ class Sender(Packer):
         self.flush(now_ns)
         self._rate.add(1, now_ns)
         self.sent_update_count += 1
-        for flags, body in cut(head, data, room=self._body_bytes_max):
-            self._send(self._header(UPDATE, flags) + numbers(self.next_seq, 1) + body, now_ns)
+        pieces = cut(head, data, room=self._body_bytes_max)
+        if self._has_java and len(pieces) > _JAVA_PIECE_COUNT_MAX:
+            self._report_large(head, len(data))
+        first_seq = self.next_seq
+        datagrams = [
+            self._header(UPDATE, flags) + numbers(first_seq + index, 1) + body
+            for index, (flags, body) in enumerate(pieces)
+        ]
+        self._history.add_large(first_seq, datagrams, now_ns)
+        for datagram in datagrams:
+            self._send_kept(datagram, now_ns, is_paced=True)
+        self._release(now_ns)
 
     def hold_or_flush(self, now_ns: int) -> None:
         until_ns = self._opened_ns + self._delay_ns
@@ -266,6 +335,7 @@ class Sender(Packer):
         last = self._unwrapped(last_seq)
         if first <= last and first < self.next_seq:
             self._server.request(first, last + 1, now_ns)
+            self._stay(now_ns)
 
     def request_to(self, other: SenderInfo, first_seq: int, last_seq: int) -> bytes:
         """A request of ours to another sender, as a datagram."""
@@ -298,11 +368,11 @@ class Sender(Packer):
         if self._tail_ns is not None and now_ns >= self._tail_ns:
             self._tail(now_ns)
         if self._configuration_ns is not None and now_ns >= self._configuration_ns:
-            self._send_configuration()
-            self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
+            self._announce_again(now_ns)
+        if self._backlog and now_ns >= self._pace_ns:
+            self._release(now_ns)
         if self._goodbye_ns is not None and now_ns >= self._goodbye_ns:
-            self._send_heartbeat(GOODBYE)
-            self._goodbye_ns = None
+            self._say_goodbye(now_ns)
         if self._server.due_ns is not None and now_ns >= self._server.due_ns:
             self._serve(now_ns)
         if self._clean_ns is not None and now_ns >= self._clean_ns:
@@ -318,6 +388,8 @@ class Sender(Packer):
         due_ns = sooner(due_ns, self._tail_ns)
         due_ns = sooner(due_ns, self._configuration_ns)
         due_ns = sooner(due_ns, self._goodbye_ns)
+        if self._backlog:
+            due_ns = sooner(due_ns, self._pace_ns)
         due_ns = sooner(due_ns, self._server.due_ns)
         return sooner(due_ns, self._clean_ns)
 
@@ -347,6 +419,10 @@ class Sender(Packer):
 
     def _send(self, datagram: bytes, now_ns: int) -> None:
         self._history.add(self.next_seq, datagram, now_ns)
+        self._send_kept(datagram, now_ns)
+
+    def _send_kept(self, datagram: bytes, now_ns: int, *, is_paced: bool = False) -> None:
+        """Send a datagram that is in the history; with `is_paced` as the bandwidth allows."""
         self.next_seq += 1
         self._opened_ns = now_ns
         if self._clean_ns is None:
@@ -356,10 +432,13 @@ class Sender(Packer):
         self.sent_datagram_count += 1
         self.sent_byte_count += len(datagram)
         if self._bandwidth.is_limited:
-            self._bandwidth.spend(len(datagram) + self._overhead_bytes, now_ns)
-            if self._bandwidth.ready_ns(now_ns) > now_ns:
-                # The next update is an unusual case then, and learns that it has to wait.
-                self.room = -1
+            self._spend(len(datagram), now_ns)
+            if is_paced or self._backlog:
+                self._backlog.append(datagram)
+                return
+        self._put_ready(datagram)
+
+    def _put_ready(self, datagram: bytes) -> None:
         permille = self._fake_loss_permille
         if permille and self._rng.randrange(1000) < permille:
             self.fake_loss_count += 1
@@ -367,13 +446,92 @@ class Sender(Packer):
             self.ready.append(datagram)
             self.ready_bytes += len(datagram)
 
+    def _spend(self, size: int, now_ns: int) -> None:
+        self._bandwidth.spend(size + self._overhead_bytes, now_ns)
+        if self._bandwidth.ready_ns(now_ns) > now_ns:
+            # The next update is an unusual case then, and learns that it has to wait.
+            self.room = -1
+
+    def _release(self, now_ns: int) -> None:
+        """Send what the bandwidth limit allows of the backlog."""
+        self._pace_ns = max(self._pace_ns, now_ns - _PACE_LATE_NS)
+        while self._backlog and self._pace_ns <= now_ns + _PACE_SLACK_NS:
+            datagram = self._backlog.popleft()
+            self._put_ready(datagram)
+            self._opened_ns = now_ns
+            self._pace_ns += self._bandwidth.time_ns(len(datagram) + self._overhead_bytes)
+        if self._is_leaving and not self._backlog:
+            self._leave(now_ns)
+
+    def _report_large(self, head: bytes, size: int) -> None:
+        """Java programs put together the first two pieces of an update only."""
+        if self._deliveries is not None:
+            self._deliveries.add(
+                TooLargeForJava(
+                    subject=head[1 + self._wire.text_length_bytes : -1].decode(),
+                    size=size,
+                    limit=_JAVA_PIECE_COUNT_MAX * self._body_bytes_max - len(head) - 4,
+                )
+            )
+
+    def _again_ns(self) -> int:
+        """How long a datagram that was sent again is not sent once more: a little less than the
+        receivers wait before they repeat a request."""
+        config = self._config
+        wait_ms = config.server_holdback_ms * 2 + config.request_delay_ms_max
+        return max(config.request_timeout_ms - wait_ms, config.request_timeout_ms // 2) * _MS
+
+    def _leave(self, now_ns: int) -> None:
+        """All was sent: say goodbye, and stay for requests."""
+        self._is_leaving = False
+        timeout_ns = self._config.request_timeout_ms * _MS
+        self.serves_until_ns = now_ns + timeout_ns
+        self._serves_until_ns_max = now_ns + timeout_ns * (self._config.request_retry_count_max + 1)
+        # Receivers ask more often when they heard the goodbye.
+        self._server.again_ns = self._config.server_holdback_ms * _MS
+        self._goodbye_count = 0
+        self._say_goodbye(now_ns)
+
+    def _say_goodbye(self, now_ns: int) -> None:
+        self._send_heartbeat(GOODBYE)
+        self._goodbye_count += 1
+        wait_ns = self._config.request_timeout_ms * _MS // _GOODBYE_COUNT
+        self._goodbye_ns = now_ns + wait_ns if self._goodbye_count < _GOODBYE_COUNT else None
+
+    def _stay(self, now_ns: int) -> None:
+        """Somebody asks: one who said goodbye stays longer, up to a bound."""
+        if not self.publisher_count and not self._is_leaving:
+            until_ns = now_ns + self._config.request_timeout_ms * _MS
+            self.serves_until_ns = max(
+                self.serves_until_ns, min(until_ns, self._serves_until_ns_max)
+            )
+
     def _announce(self, now_ns: int) -> None:
         self._send_configuration()
         # With it a receiver knows which number comes next, and so misses the first one, too.
         self._send_heartbeat(HEARTBEAT)
         self._tick_seq = self.next_seq
         self._heartbeat_ns = now_ns + self._config.heartbeat_interval_ms * _MS
-        self._configuration_ns = now_ns + self._config.configuration_interval_ms * _MS
+        self._announced_ns = now_ns
+        self._announced_seq = self.next_seq
+        self._configuration_ns = self._next_announcement_ns(now_ns)
+
+    def _announce_again(self, now_ns: int) -> None:
+        self._send_configuration()
+        is_early = now_ns - self._announced_ns <= _EARLY_NS[-1]
+        if is_early and self._announced_seq == self.next_seq:
+            # No data yet: who lost the first one learns which number comes next.
+            self._send_heartbeat(HEARTBEAT)
+        self._configuration_ns = self._next_announcement_ns(now_ns)
+
+    def _next_announcement_ns(self, now_ns: int) -> int:
+        """When to announce the sender again: early at first, then each interval."""
+        interval_ns = self._config.configuration_interval_ms * _MS
+        for early_ns in _EARLY_NS:
+            due_ns = self._announced_ns + early_ns
+            if early_ns < interval_ns and due_ns > now_ns:
+                return due_ns
+        return now_ns + interval_ns
 
     def _tick(self, now_ns: int) -> None:
         if self._tick_seq == self.next_seq:
@@ -428,6 +586,8 @@ class Sender(Packer):
 
     def _serve(self, now_ns: int) -> None:
         datagrams, gone = self._server.take_due(now_ns)
+        if self._server.due_ns is not None:
+            self._stay(now_ns)
         number_count = (self._body_bytes_max - 8) // 4
         for first in range(0, len(gone), number_count):
             self.naks_sent_count += 1
@@ -443,6 +603,8 @@ class Sender(Packer):
         for datagram in datagrams:
             self.resent_datagram_count += 1
             self.resent_byte_count += len(datagram)
+            if self._bandwidth.is_limited:
+                self._spend(len(datagram), now_ns)
             self.ready.append(datagram[:2] + bytes((RETRANSMISSION,)) + datagram[3:])
 
     def _send_control(self, message: Heartbeat | Configuration | Nak) -> None:

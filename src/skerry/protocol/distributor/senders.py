@@ -13,18 +13,24 @@ from typing import Final
 from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import RemovalReason
-from skerry.protocol.distributor.receiver import Receiver
+from skerry.protocol.distributor.receiver import Origin, Receiver
 
-__all__ = ["Departed", "RemoteSender"]
+__all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
 
 _MS: Final = 1_000_000
+HEARTBEATS_UNHEARD: Final = 3
+"""A sender that was there is heard within so many of its heartbeats, with hardly an exception."""
 
 
 class RemoteSender:
     """One sender: its stream, and when it was heard of."""
 
-    def __init__(self, receiver: Receiver, config: DistributorConfig, now_ns: int) -> None:
+    def __init__(
+        self, receiver: Receiver, config: DistributorConfig, now_ns: int, listened_ns: int = 0
+    ) -> None:
+        """`listened_ns` is how long the connection had listened when it met this sender."""
         self.receiver = receiver
+        self._listened_ns = listened_ns
         self.heard_ns = now_ns
         """When data or a heartbeat came last."""
         self.is_announced = False
@@ -39,11 +45,19 @@ class RemoteSender:
         """Whether it said goodbye."""
         self._leaving_ns = 0
         self._goodbye_seq = 0
+        self._timeout_ns = config.request_timeout_ms * _MS
+        self._repair_ns = self._timeout_ns * (config.request_retry_count_max + 1)
+        """How long after its goodbye a sender may be asked, at the most."""
+        self._left_ns = 0
 
     def announced(
         self, *, heartbeat_interval_ms: int, configuration_interval_ms: int, now_ns: int
     ) -> None:
         """It told how often it will be heard."""
+        heard_often_ns = HEARTBEATS_UNHEARD * heartbeat_interval_ms * _MS
+        if self.receiver.origin is Origin.UNHEARD and self._listened_ns < heard_often_ns:
+            # It may have been silent for longer than this connection listened.
+            self.receiver.origin = Origin.UNKNOWN
         self.is_announced = True
         self.heard_ns = max(self.heard_ns, now_ns)
         self._announced_ns = now_ns
@@ -52,22 +66,27 @@ class RemoteSender:
             configuration_interval_ms, self._configuration_lost_count_max
         )
 
-    def leaves(self, *, last_seq: int, due_ns: int) -> None:
-        """It said goodbye, and is removed at `due_ns`."""
+    def leaves(self, *, last_seq: int, now_ns: int) -> None:
+        """It said goodbye. It is removed after a request timeout, or when all is repaired."""
         if not self.is_leaving:
             self.is_leaving = True
-            self._leaving_ns = due_ns
+            self._left_ns = now_ns
+            self._leaving_ns = now_ns + self._timeout_ns
         self._goodbye_seq = last_seq
+        self.receiver.gaps.hurry(now_ns)
 
     def stays_after(self, seq: int) -> None:
         """Data came: if it is newer than the goodbye, that does not count any more."""
         if 0 < (seq - self._goodbye_seq) & 0xFFFFFFFF < 1 << 31:
             self.is_leaving = False
+            self.receiver.gaps.calm_down()
 
     def removal(self, now_ns: int) -> RemovalReason | None:
         """Why it is to be removed now, if it is."""
         if self.is_leaving and now_ns >= self._leaving_ns:
-            return RemovalReason.GOODBYE
+            if not self._is_repairing(now_ns):
+                return RemovalReason.GOODBYE
+            self._leaving_ns = now_ns + self._timeout_ns // 4
         if now_ns - self.heard_ns >= self._silence_ns:
             return RemovalReason.SILENT
         if self._unannounced_ns and now_ns - self._announced_ns >= self._unannounced_ns:
@@ -84,6 +103,12 @@ class RemoteSender:
         request_ns = self.receiver.gaps.due_ns
         return due_ns if request_ns is None else min(due_ns, request_ns)
 
+    def _is_repairing(self, now_ns: int) -> bool:
+        """Whether the sender still answers, and something is missing that it may have."""
+        # It stays for a timeout after each request, and it was heard with each answer.
+        is_there = now_ns - self.heard_ns < 2 * self._timeout_ns
+        return len(self.receiver.gaps) > 0 and is_there and now_ns - self._left_ns < self._repair_ns
+
     @staticmethod
     def _period_ns(interval_ms: int, lost_count_max: int) -> int:
         # The interval is what a stranger says: nothing, or a thousand years, are not believed.
@@ -95,22 +120,27 @@ class Departed:
     """Where the streams of removed senders stopped; the oldest are forgotten first."""
 
     def __init__(self) -> None:
-        self._next_seqs: dict[bytes, int] = {}
+        self._next_seqs: dict[bytes, int | None] = {}
+        self.forgot_ns: int | None = None
+        """When one was forgotten last. A sender that started before may have been here."""
 
     def __len__(self) -> int:
         return len(self._next_seqs)
 
-    def add(self, key: bytes, next_seq: int | None) -> None:
-        """A sender was removed; None if nobody listened to it."""
-        if next_seq is not None:
-            self._next_seqs[key] = next_seq
+    def __contains__(self, key: bytes) -> bool:
+        return key in self._next_seqs
+
+    def add(self, key: bytes, next_seq: int | None, now_ns: int) -> None:
+        """A sender was removed; None if its stream had no beginning yet."""
+        self._next_seqs[key] = next_seq
         while len(self._next_seqs) > DISTRIBUTOR_SENDER_COUNT_MAX:
             del self._next_seqs[next(iter(self._next_seqs))]
+            self.forgot_ns = now_ns
 
     def clear(self) -> None:
-        """Nobody listens any more, so no stream goes on."""
-        self._next_seqs.clear()
+        """Nobody listens any more, so no stream goes on; who was here is still known."""
+        self._next_seqs = dict.fromkeys(self._next_seqs)
 
     def take(self, key: bytes) -> int | None:
-        """The number this sender's stream goes on with, if it was here before."""
+        """The number with which the stream of this sender goes on; None if that is not known."""
         return self._next_seqs.pop(key, None)

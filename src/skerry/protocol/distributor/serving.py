@@ -1,14 +1,16 @@
 """Answers to requests: each datagram once, however many ask for it, and not all in one burst.
 
 A request waits for the server holdback, in which further ones for the same numbers change nothing.
-Then what is kept goes out in rising order, in portions that a receiver's buffer takes, and numbers
-that are gone are told as gone. For one more holdback the same numbers are not answered again: those
-requests were on their way when the answer was sent.
+Then what is kept is sent again in rising order, in portions that fit a receiver's buffer and obey
+the bandwidth limit, and numbers that are gone are named in a NAK. A number that was answered is not
+answered again before a receiver could have missed the answer and repeated its request: without
+that, a few requests a second for all of the history would flood the group.
 """
 
 from __future__ import annotations
 
 from itertools import islice
+from typing import Final
 
 from skerry.limits import (
     DISTRIBUTOR_NAK_COUNT_MAX,
@@ -19,21 +21,46 @@ from skerry.protocol.distributor.history import History
 
 __all__ = ["Server"]
 
+_SECOND_NS: Final = 1_000_000_000
+_PORTION_NS: Final = 10_000_000
+"""Under a bandwidth limit a portion is what may be sent in this time, or one datagram."""
+
 
 class Server:
     """What of a sender's history has to be sent again, and when."""
 
-    def __init__(self, history: History, *, holdback_ns: int, bytes_max: int) -> None:
-        """No more than `bytes_max` wait; what is asked for beyond is not answered now."""
+    def __init__(
+        self,
+        history: History,
+        *,
+        holdback_ns: int,
+        bytes_max: int,
+        again_ns: int = 0,
+        bit_max_per_s: int = 0,
+    ) -> None:
+        """No more than `bytes_max` wait; what is asked for beyond is not answered now.
+
+        `again_ns` is the time in which a number is not answered twice, at least the holdback.
+        `bit_max_per_s` bounds what is sent again; 0 for 64 KiB a millisecond.
+        """
         self._history = history
         self._holdback_ns = holdback_ns
+        self.again_ns = max(again_ns, holdback_ns)
+        self._bit_max_per_s = bit_max_per_s
+        self._portion_bytes = DISTRIBUTOR_RESEND_BYTES_MAX
+        if bit_max_per_s:
+            portion_bytes = bit_max_per_s * _PORTION_NS // (8 * _SECOND_NS)
+            self._portion_bytes = min(portion_bytes, DISTRIBUTOR_RESEND_BYTES_MAX)
         self._bytes_max = bytes_max
         # The bytes themselves are held: the history may let go of them in the meantime.
         self._waiting: dict[int, bytes] = {}
         self._waiting_bytes = 0
         self._gone: dict[int, None] = {}
+        self._gone_told: dict[int, int] = {}
         self._answered: dict[int, int] = {}
         self._is_sorted = True
+        self._free_ns = 0
+        """When the bandwidth limit allows another portion."""
         self.due_ns: int | None = None
         """When there is something to send."""
 
@@ -44,7 +71,8 @@ class Server:
     def request(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
         """Somebody asks for these. What was never sent is not answered."""
         stop_seq = min(stop_seq, self._history.stop_seq)
-        self._forget_answered(now_ns)
+        _forget(self._answered, now_ns - self.again_ns)
+        _forget(self._gone_told, now_ns - self._holdback_ns)
         found = False
         for seq in range(max(first_seq, self._history.first_seq), stop_seq):
             if seq in self._waiting or seq in self._answered:
@@ -63,30 +91,34 @@ class Server:
             if len(self._gone) >= DISTRIBUTOR_NAK_COUNT_MAX:
                 break
             # What waits is still sent, though the history let go of it.
-            if seq not in self._answered and seq not in self._waiting:
+            if seq not in self._gone_told and seq not in self._waiting:
                 self._gone[seq] = None
                 found = True
         if found and self.due_ns is None:
-            self.due_ns = now_ns + self._holdback_ns
+            self.due_ns = max(now_ns + self._holdback_ns, self._free_ns)
 
     def take_due(self, now_ns: int) -> tuple[list[bytes], list[int]]:
         """The datagrams that are to be sent again now, and the numbers that are gone."""
         if self.due_ns is None or now_ns < self.due_ns:
             return [], []
         gone, self._gone = sorted(self._gone), {}
-        datagrams = self._take_portion(now_ns)
-        self._answered.update(dict.fromkeys(gone, now_ns))
-        self.due_ns = now_ns + DISTRIBUTOR_RESEND_INTERVAL_NS if self._waiting else None
+        datagrams, size = self._take_portion(now_ns)
+        self._gone_told.update(dict.fromkeys(gone, now_ns))
+        wait_ns = DISTRIBUTOR_RESEND_INTERVAL_NS
+        if self._bit_max_per_s:
+            wait_ns = max(wait_ns, size * 8 * _SECOND_NS // self._bit_max_per_s)
+            self._free_ns = now_ns + wait_ns
+        self.due_ns = now_ns + wait_ns if self._waiting else None
         return datagrams, gone
 
-    def _take_portion(self, now_ns: int) -> list[bytes]:
+    def _take_portion(self, now_ns: int) -> tuple[list[bytes], int]:
         if not self._is_sorted:
             self._waiting = dict(sorted(self._waiting.items()))
             self._is_sorted = True
         datagrams: list[bytes] = []
         size = 0
         for seq, datagram in self._waiting.items():
-            if size >= DISTRIBUTOR_RESEND_BYTES_MAX:
+            if size and size + len(datagram) > self._portion_bytes:
                 break
             datagrams.append(datagram)
             size += len(datagram)
@@ -94,14 +126,15 @@ class Server:
         for seq in list(islice(self._waiting, len(datagrams))):
             del self._waiting[seq]
         self._waiting_bytes -= size
-        return datagrams
+        return datagrams, size
 
-    def _forget_answered(self, now_ns: int) -> None:
-        """Numbers are kept in the order in which they were answered, so the old ones are first."""
-        old = []
-        for seq, answered_ns in self._answered.items():
-            if now_ns - answered_ns < self._holdback_ns:
-                break
-            old.append(seq)
-        for seq in old:
-            del self._answered[seq]
+
+def _forget(answered: dict[int, int], before_ns: int) -> None:
+    """Remove old numbers. They stand in the order in which they were answered."""
+    old = []
+    for seq, answered_ns in answered.items():
+        if answered_ns > before_ns:
+            break
+        old.append(seq)
+    for seq in old:
+        del answered[seq]

@@ -73,6 +73,7 @@ def make_host(setting: Setting) -> CarrierHost:
         now_ns=setting.now_ns,
         config=_CONFIG,
         tracer=setting.tracer,
+        wall_offset_ns=setting.wall_offset_ns,
     )
     host = CarrierHost(
         connection,

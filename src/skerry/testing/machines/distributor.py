@@ -17,6 +17,7 @@ from skerry.protocol.distributor.identity import draw_identity
 from skerry.protocol.machine import Address
 from skerry.testing.faults import Duplication, LoseIf, Loss, Reordering
 from skerry.testing.machines.distributor_checkers import (
+    AllAccounted,
     AllDelivered,
     FewAnswers,
     NothingGivenUp,
@@ -34,9 +35,11 @@ __all__ = [
     "GROUP",
     "MakeConnection",
     "distributor",
+    "distributor_short_lives",
     "distributor_storm",
     "make_connection",
     "play_distributor",
+    "play_short_lives",
     "play_storm",
 ]
 
@@ -63,6 +66,15 @@ MakeConnection = Callable[[Setting, DistributorConfig], Connection]
 
 def make_connection(setting: Setting, config: DistributorConfig) -> Connection:
     """A sound one, with an identity that is new in each life."""
+    # Some begin just before their numbers wrap.
+    return _make(setting, config, setting.rng.choice([1, 1, 2**32 - 5, 2**31 - 5]))
+
+
+def _make_from_one(setting: Setting, config: DistributorConfig) -> Connection:
+    return _make(setting, config, 1)
+
+
+def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> Connection:
     rng = setting.rng
     identity = draw_identity(
         address=b"\x0a\x00" + rng.randbytes(2),
@@ -71,8 +83,6 @@ def make_connection(setting: Setting, config: DistributorConfig) -> Connection:
         wall_ms=(setting.now_ns + setting.wall_offset_ns) // MS,
         rng=rng,
     )
-    # Some begin just before their numbers wrap.
-    first_seq = rng.choice([1, 1, 2**32 - 5, 2**31 - 5])
     return Connection(
         group=GROUP,
         identity=identity,
@@ -81,6 +91,7 @@ def make_connection(setting: Setting, config: DistributorConfig) -> Connection:
         config=config,
         tracer=setting.tracer,
         first_seq=first_seq,
+        wall_offset_ns=setting.wall_offset_ns,
     )
 
 
@@ -96,12 +107,12 @@ class _Roles:
 
     def subscriber(self, setting: Setting) -> Connection:
         connection = self.make(setting, self.config)
-        connection.subscribe("/...", None)
+        connection.subscribe("/...", None, setting.now_ns)
         return connection
 
     def both(self, setting: Setting) -> Connection:
         connection = self.publisher(setting)
-        connection.subscribe("/...", None)
+        connection.subscribe("/...", None, setting.now_ns)
         return connection
 
 
@@ -231,6 +242,40 @@ def play_storm(world: World, node_count: int, *, make: MakeConnection = make_con
         )
 
 
+def play_short_lives(
+    world: World, node_count: int, *, make: MakeConnection = _make_from_one, loss: float = 0.3
+) -> None:
+    """Publishers that start, publish a little and end, in a group that loses much: each update is
+    delivered, or told as lost. One subscriber is there before all of them, and one joins late."""
+    roles = _Roles(make=make, config=DistributorConfig())
+    accounted = AllAccounted()
+    world.watch(StreamsInOrder())
+    world.watch(accounted)
+    world.inject(Loss(loss))
+    rng = world.random("lives")
+    early = world.add("sub-early", roles.subscriber, groups=[GROUP])
+    publisher_count = node_count - 2
+    for n in range(publisher_count):
+        world.run_for(rng.randrange(MS, 300 * MS))
+        if n == publisher_count // 2:
+            world.add("sub-late", roles.subscriber, groups=[GROUP])
+        node = world.add(f"pub-{n}", roles.publisher, groups=[GROUP])
+        count = rng.choice([1, 1, 5, 30])
+        updates = [(f"/{node.name}/{index}", mark(index, 1)) for index in range(count)]
+        node.do(partial(_publish_all, updates))
+        accounted.published(node, count)
+        node.do(lambda machine, now_ns: machine.close(now_ns))
+    world.run_for(60 * SECOND)
+    missing = accounted.missing(early)
+    if missing:
+        raise world.failure("short lives", f"missing in silence: {missing}")
+
+
+def _publish_all(updates: list[tuple[str, bytes]], machine: Connection, now_ns: int) -> None:
+    for subject, data in updates:
+        machine.publish(subject, data, now_ns)
+
+
 def _is_lost(lost: set[int], begin: int, packet: Packet) -> bool:
     data = packet.data
     return data[2] == 1 and (int.from_bytes(data[20:24], "big") - begin) & 0xFFFFFFFF in lost
@@ -247,3 +292,8 @@ distributor_storm = scenario(
     node_count=51,
     node_count_min=2,
 )(play_storm)
+distributor_short_lives = scenario(
+    "publishers that come and go in a group that loses much leave nothing missing in silence",
+    node_count=22,
+    node_count_min=3,
+)(play_short_lives)

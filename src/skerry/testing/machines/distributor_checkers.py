@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from skerry.protocol.distributor.connection import Connection
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
+from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.distributor.messages import (
     REQUEST,
     RETRANSMISSION,
@@ -31,6 +32,7 @@ from skerry.testing.packet import Packet
 from skerry.testing.world import World
 
 __all__ = [
+    "AllAccounted",
     "AllDelivered",
     "FewAnswers",
     "NothingGivenUp",
@@ -121,6 +123,36 @@ class NothingGivenUp(Checker):
         return None
 
 
+class AllAccounted(Checker):
+    """Counts what a receiver has of each publisher, and whether it was told of a loss."""
+
+    def __init__(self) -> None:
+        self._published: dict[_Stream, tuple[str, int]] = {}
+        self._delivered: dict[tuple[str, _Stream], int] = defaultdict(int)
+        self._told: set[tuple[str, _Stream]] = set()
+        self.lost_count = 0
+
+    def published(self, node: Node[Connection], count: int) -> None:
+        """This publisher published so many updates, and will publish no more."""
+        self._published[_identity_stream(node.machine.identity)] = node.name, count
+
+    def observed(self, node: Node[Any], event: Event) -> str | None:
+        if isinstance(event, Delivered):
+            self._delivered[node.name, _stream(event.sender)] += len(event.updates)
+        if isinstance(event, UpdatesLost):
+            self._told.add((node.name, _stream(event.sender)))
+            self.lost_count += 1
+        return None
+
+    def missing(self, node: Node[Any]) -> list[str]:
+        """Publishers of which this receiver misses updates, and was not told."""
+        return [
+            name
+            for stream, (name, count) in self._published.items()
+            if self._delivered[node.name, stream] < count and (node.name, stream) not in self._told
+        ]
+
+
 class AllDelivered(Checker):
     """In the end each receiver has the last update of each publisher, and waits for nothing."""
 
@@ -130,10 +162,7 @@ class AllDelivered(Checker):
 
     def published(self, node: Node[Connection], number: int) -> None:
         """The last update of this publisher by now."""
-        identity = node.machine.identity
-        address = ".".join(map(str, identity.address))
-        stream = (address, identity.sender_id, identity.start_ms & _U32)
-        self._published[node.name] = (stream, number)
+        self._published[node.name] = (_identity_stream(node.machine.identity), number)
 
     def observed(self, node: Node[Any], event: Event) -> str | None:
         if isinstance(event, Delivered):
@@ -186,3 +215,8 @@ def _pieces(seq: int, total: int, datagram_bytes: int, content: bytes) -> set[in
     room = datagram_bytes - 28
     count = 1 + -(-(total - len(content)) // room)
     return {(seq + index) & _U32 for index in range(count)}
+
+
+def _identity_stream(identity: Identity) -> _Stream:
+    address = ".".join(map(str, identity.address))
+    return address, identity.sender_id, identity.start_ms & _U32

@@ -192,7 +192,7 @@ def test_update_that_just_fits_is_one_datagram(join: Join) -> None:
     voice(sender)
     sender.publish("/a", b"")
     head_bytes = 1 + 4 + len("/a") + 1
-    most = sender.config.segment_bytes - 28 - head_bytes - 4
+    most = sender.machine.segment_bytes - 28 - head_bytes - 4
     for size, count in ((most, 2), (most + 1, 4)):
         sender.publish("/a", bytes(size))
         assert sender.machine.statistics().sent_datagram_count == count
@@ -385,8 +385,8 @@ def test_threads_of_outlets_leave_reading_to_others_where_some_have_no_thread(jo
 
 def test_datagrams_fit_the_way_where_trains_are_sent(join: Join) -> None:
     # The loopback interface takes more than the default.
-    assert join().config.segment_bytes == 7800
-    assert join(segment_bytes=1000).config.segment_bytes == 1000
+    assert join().fitted_config.segment_bytes == 7800
+    assert join(segment_bytes=1000).fitted_config.segment_bytes == 1000
     assert join().config.host != "localhost"
     assert join(host="box").config.host == "box"
 

@@ -11,7 +11,7 @@ import pytest
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection
 from skerry.protocol.distributor.events import Delivered
-from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.identity import Identity, mark_application
 from skerry.protocol.machine import Address
 
 GROUP = Address("239.192.7.1", 4711)
@@ -23,6 +23,7 @@ class Bus:
 
     def __init__(self) -> None:
         self.now_ns = 1_000 * MS
+        self.wall_offset_ns = 1_794_726_418_298 * MS
         self.members: list[Connection] = []
         self.events: dict[Connection, list[Any]] = {}
         self.sent: list[tuple[Connection, bytes]] = []
@@ -36,13 +37,14 @@ class Bus:
                 address=bytes((10, 0, 0, number)),
                 sender_id=61_234 + number,
                 start_ms=1_794_726_418_298 + 1000 * number,
-                application_id=number,
+                application_id=mark_application(bytes((10, 0, 0, number)), number),
             ),
             rng=Random(number),
             now_ns=self.now_ns,
             config=DistributorConfig(**config),
             seal=seal,
             first_seq=first_seq,
+            wall_offset_ns=self.wall_offset_ns,
         )
         self.members.append(connection)
         self.events[connection] = []
@@ -57,7 +59,7 @@ class Bus:
     def subscriber(self, *patterns: str, **config: Any) -> Connection:
         connection = self.join(**config)
         for pattern in patterns or ("/...",):
-            connection.subscribe(pattern, pattern)
+            connection.subscribe(pattern, pattern, self.now_ns)
         return connection
 
     def publish(self, connection: Connection, *subjects: str, data: bytes = b"x") -> None:

@@ -18,7 +18,7 @@ from skerry.protocol.distributor.config import (
 
 def test_the_defaults_are_those_of_the_specification() -> None:
     config = DistributorConfig()
-    assert (config.ttl, config.segment_bytes, config.control_bytes) == (1, 7800, 512)
+    assert (config.ttl, config.segment_bytes, config.control_bytes) == (1, 0, 512)
     assert (config.heartbeat_interval_ms, config.heartbeat_lost_count_max) == (3000, 10)
     assert (config.configuration_interval_ms, config.configuration_lost_count_max) == (3000, 3)
     assert (config.holdback_delay_ms, config.holdback_threshold_per_s) == (0, 200)

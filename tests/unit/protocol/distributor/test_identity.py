@@ -13,7 +13,10 @@ from skerry.protocol.distributor.identity import (
     Identity,
     address_bytes,
     draw_identity,
+    is_marked,
     java_sum,
+    mark_application,
+    start_lead_ms,
 )
 
 
@@ -30,14 +33,24 @@ def draw(seed: int, **given: object) -> Identity:
 
 def test_an_identity_starts_about_now_and_names_host_and_process() -> None:
     identity = draw(1)
-    assert 0 <= 1_794_726_418_298 - identity.start_ms < 4096
-    assert identity.application_id == 0x01022345
+    lead_ms = start_lead_ms(identity.address, identity.sender_id)
+    assert 0 <= lead_ms < 4096
+    assert identity.start_ms == 1_794_726_418_298 - lead_ms
+    assert identity.application_id & 0xFFFF == 0x2345
     assert identity.start(Dialect.JAVA) == identity.start_ms & 0xFFFFFFFF
     assert identity.start(Dialect.PYCAST) == identity.start_ms // 1000
 
 
 def test_senders_that_start_in_the_same_millisecond_differ_almost_always() -> None:
-    assert len({draw(seed).start_ms for seed in range(100)}) > 90
+    hosts = [bytes((10, 0, 1, number)) for number in range(100)]
+    assert len({draw(1, address=host).start_ms for host in hosts}) > 90
+
+
+def test_an_application_id_tells_our_programs_from_those_in_java() -> None:
+    identity = draw(1)
+    assert is_marked(identity.address, identity.application_id)
+    assert not is_marked(identity.address, 0x01022345), "this is how the Java program makes it"
+    assert mark_application(identity.address, 5) != mark_application(identity.address, 6)
 
 
 def test_a_sum_that_was_heard_in_the_group_is_not_drawn() -> None:

@@ -47,10 +47,21 @@ class Rig:
     def meet(self, number: int, now_ns: int = 0) -> bool:
         return self.roster.meet(self.key(number), self.header(number), now_ns) is not None
 
+    def introduce(self, number: int) -> None:
+        remote = self.roster.remotes[self.key(number)]
+        self.roster.introduce(self.key(number), remote, sender_info(self.header(number)))
+
+    def leave(self, number: int) -> None:
+        self.roster.remotes[self.key(number)].leaves(last_seq=0, now_ns=0)
+        self.roster.look(800 * MS)
+
 
 def test_only_so_many_senders_are_listened_to_and_that_is_told_once() -> None:
     rig = Rig()
-    assert all(rig.meet(number) for number in range(DISTRIBUTOR_SENDER_COUNT_MAX))
+    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX):
+        assert rig.meet(number)
+        rig.introduce(number)
+    rig.deliveries.take()
     assert not rig.meet(5000)
     assert not rig.meet(5001)
     (event,) = rig.deliveries.take()
@@ -63,12 +74,30 @@ def test_a_sender_that_leaves_makes_room() -> None:
     rig = Rig()
     for number in range(DISTRIBUTOR_SENDER_COUNT_MAX):
         rig.meet(number)
+        rig.introduce(number)
     rig.meet(5000)
-    rig.roster.remotes[rig.key(0)].leaves(last_seq=0, due_ns=0)
-    rig.roster.look(0)
+    rig.deliveries.take()
+    rig.leave(0)
     assert rig.meet(5000)
+    rig.introduce(5000)
     assert not rig.meet(5001)
-    assert [type(event) for event in rig.deliveries.take()] == [SendersRefused, SendersRefused]
+    assert [type(event) for event in rig.deliveries.take()] == [SenderFound, SendersRefused]
+
+
+def test_senders_that_never_announced_themselves_make_room_for_new_ones() -> None:
+    rig = Rig()
+    rig.meet(0)
+    rig.introduce(0)
+    for number in range(1, DISTRIBUTOR_SENDER_COUNT_MAX + 500):
+        assert rig.meet(number), "made up by anybody"
+    assert rig.meet(5000), "a real one"
+    rig.introduce(5000)
+    for number in range(6000, 8000):
+        rig.meet(number)
+    assert len(rig.roster) == DISTRIBUTOR_SENDER_COUNT_MAX
+    assert rig.key(0) in rig.roster.remotes
+    assert rig.key(5000) in rig.roster.remotes
+    assert [type(event) for event in rig.deliveries.take()] == [SenderFound] * 2
 
 
 def test_only_who_was_introduced_is_told_as_removed() -> None:
@@ -77,7 +106,7 @@ def test_only_who_was_introduced_is_told_as_removed() -> None:
         rig.meet(number)
     first = rig.roster.remotes[rig.key(1)]
     first.announced(heartbeat_interval_ms=3000, configuration_interval_ms=20_000, now_ns=0)
-    rig.roster.introduce(first, sender_info(rig.header(1), 2**32 + 7, "feed"))
+    rig.roster.introduce(rig.key(1), first, sender_info(rig.header(1), 2**32 + 7, "feed"))
     (found,) = rig.roster.announced()
     assert found.sender.application == "feed"
     assert rig.roster.due_ns == 33_000 * MS
@@ -146,11 +175,12 @@ def test_links_are_told_also_of_those_who_left_and_once() -> None:
         receiver.resume(1)
         receiver.last_seq_told(last_seq, 0)
     assert rig.roster.take_links() == [], "nothing passed yet"
-    rig.roster.remotes[rig.key(1)].leaves(last_seq=0, due_ns=0)
-    rig.roster.look(0)
-    (link,) = rig.roster.take_links()
-    assert link.sender.sender_id == 1
-    assert link.counts == LinkCounts(passed_count=5, lost_count=5)
+    rig.roster.remotes[rig.key(1)].leaves(last_seq=0, now_ns=0)
+    rig.roster.look(2000 * MS)
+    first, second = rig.roster.take_links()
+    assert first.sender.sender_id == 1
+    assert first.counts == LinkCounts(passed_count=5, lost_count=5, request_count=1)
+    assert second.counts == LinkCounts(request_count=1)
     assert rig.roster.take_links() == []
 
 
@@ -161,8 +191,8 @@ def test_links_of_those_who_left_are_kept_up_to_a_bound() -> None:
         remote = rig.roster.remotes[rig.key(number)]
         remote.receiver.resume(1)
         remote.receiver.last_seq_told(1, 0)
-        remote.leaves(last_seq=0, due_ns=0)
-        rig.roster.look(0)
+        remote.leaves(last_seq=0, now_ns=0)
+        rig.roster.look(2000 * MS)
     links = rig.roster.take_links()
     assert len(links) == DISTRIBUTOR_SENDER_COUNT_MAX
     assert links[0].sender.sender_id == 1

@@ -10,7 +10,8 @@ import pytest
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
 from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX, PAYLOAD_BYTES_MAX
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.events import SenderInfo
+from skerry.protocol.distributor.deliveries import Deliveries
+from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
 from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.distributor.messages import (
     CONFIGURATION,
@@ -37,7 +38,13 @@ GROUP = b"\xef\xc0\x07\x01"
 
 
 def sender(
-    *, first_seq: int = 1, overhead_bytes: int = 0, opened: bool = True, **config: Any
+    *,
+    first_seq: int = 1,
+    overhead_bytes: int = 0,
+    opened: bool = True,
+    segment: int = 0,
+    deliveries: Deliveries | None = None,
+    **config: Any,
 ) -> Sender:
     made = Sender(
         identity=IDENTITY,
@@ -48,6 +55,8 @@ def sender(
         now_ns=0,
         overhead_bytes=overhead_bytes,
         first_seq=first_seq,
+        segment_bytes=segment,
+        deliveries=deliveries,
     )
     if opened:
         made.open_publisher(0)
@@ -58,6 +67,11 @@ def sender(
 def taken(made: Sender, dialect: Dialect = Dialect.JAVA) -> list[Any]:
     ready, made.ready = made.ready, []
     return [wire_of(dialect).decode(datagram) for datagram in ready]
+
+
+def updates_of(made: Sender) -> list[bytes]:
+    ready, made.ready = made.ready, []
+    return [datagram for datagram in ready if datagram[2] == UPDATE]
 
 
 def kinds(made: Sender) -> list[int]:
@@ -190,13 +204,13 @@ def test_updates_are_held_back_only_while_there_are_many() -> None:
     for ms in range(0, 1000, 20):
         made.publish("/a", b"", ms * MS)
         made.advance(ms * MS)
-    assert len(made.ready) == 50  # 50 a second are few: each went by itself
+    assert len(updates_of(made)) == 50  # 50 a second are few: each went by itself
     made.ready.clear()
     for ms in range(1000, 2000):
         made.publish("/a", b"", ms * MS)
         made.advance(ms * MS)
     made.flush(2000 * MS)
-    updates = taken(made)
+    updates = [message for message in taken(made) if isinstance(message, Update)]
     assert sum(update.count for update in updates) == 1000
     assert len(updates) < 160
     # The rate slides: once it is high there are no single updates at the beginning of each window.
@@ -270,14 +284,121 @@ def test_what_a_seal_adds_counts_as_bandwidth() -> None:
     assert counts == [7812 // 40 + 1, 7812 // 65 + 1]
 
 
-def test_neither_control_messages_nor_answers_count_as_bandwidth() -> None:
-    made = sender(bandwidth_mbit_max=0.25)
-    made.publish("/a", bytes(7000), 0)
+def test_control_messages_do_not_count_as_bandwidth_and_answers_do() -> None:
+    made = sender(bandwidth_mbit_max=0.25, heartbeat_interval_ms=1, tail_heartbeat_ms=0)
+    made.publish("/a", bytes(3000), 0)
+    for ms in range(200):
+        made.advance(ms * MS)
+    assert made.ready_ns(200 * MS) == 200 * MS
+    made.request(1, 1, 200 * MS)
+    made.advance(220 * MS)
+    assert made.resent_datagram_count == 1
+    made.publish("/a", bytes(3000), 220 * MS)
+    # Three times 3000 bytes are more than the 7812 of an interval.
+    assert made.ready_ns(220 * MS) > 220 * MS
+
+
+def test_answers_leave_half_of_the_bandwidth_to_new_data() -> None:
+    made = sender(bandwidth_mbit_max=10, cache_bytes_max=10**8)
+    for _ in range(100):
+        made.publish("/a", bytes(7000), made.ready_ns(0))
+    start_ms = made.ready_ns(0) // MS + 1000
+    made.ready.clear()
+    for ms in range(start_ms, start_ms + 2000):
+        made.request(1, 100, ms * MS)
+        made.advance(ms * MS)
+    assert made.resent_byte_count <= 2.1 * 10e6 / 8 / 2
+    assert made.resent_byte_count >= 0.7 * 10e6 / 8 / 2, "each is sent once before it comes again"
+
+
+def test_the_pieces_of_a_large_update_are_sent_at_the_pace_of_the_limit() -> None:
+    made = sender(bandwidth_mbit_max=8, tail_heartbeat_ms=50)
+    made.publish("/a", bytes(1_000_000), 0)
+    sent_bytes = []
+    for ms in range(1200):
+        made.advance(ms * MS)
+        if ms and ms < 990:
+            assert made.has_backlog
+        updates = updates_of(made)
+        sent_bytes.append(sum(map(len, updates)))
+    assert not made.has_backlog
+    assert max(sent_bytes) <= 3 * 7800, "a millisecond is worth 1000 bytes"
+    assert sum(sent_bytes[:500]) == pytest.approx(500_000, abs=20_000)
+
+
+def test_a_heartbeat_does_not_tell_of_pieces_that_wait_for_bandwidth() -> None:
+    made = sender(bandwidth_mbit_max=1, heartbeat_interval_ms=10, configuration_interval_ms=10)
+    made.publish("/a", bytes(100_000), 0)
+    highest = 0
+    for ms in range(900):
+        made.advance(ms * MS)
+        for message in taken(made):
+            if isinstance(message, Update):
+                highest = message.seq
+            elif isinstance(message, Heartbeat):
+                assert message.last_seq == highest
+    assert highest == 13
+
+
+def test_a_goodbye_follows_the_pieces_that_wait_for_bandwidth() -> None:
+    made = sender(bandwidth_mbit_max=1)
+    made.publish("/a", bytes(100_000), 0)
+    made.close_publisher(0)
+    assert made.over_ns is None
+    found = []
+    now_ns = 0
+    while made.has_backlog:
+        now_ns = made.deadline_ns() or 0
+        made.advance(now_ns)
+        found += taken(made)
+    assert [m.last_seq for m in found if isinstance(m, Heartbeat)] == [13]
+    assert isinstance(found[-1], Heartbeat)
+    assert made.over_ns == now_ns + 800 * MS
+
+
+def test_an_update_beyond_the_size_of_the_history_is_kept_as_a_whole() -> None:
+    made = sender(cache_bytes_max=20_000)
+    made.publish("/a", bytes(100_000), 0)
+    assert made.cache_count == 13
+    made.publish("/b", bytes(7000), 0)
+    assert made.cache_count == 14
     for _ in range(20):
-        made.request(1, 1, 0)
-        made.advance(20 * MS)
-        made.request(1, 1, 40 * MS)
-    assert made.ready_ns(0) == 0
+        made.publish("/b", bytes(7000), 0)
+    assert made.cache_bytes <= 20_000
+
+
+# -- in a group with Java programs
+
+
+def test_pieces_are_as_large_as_java_programs_read_where_nobody_chose_a_size() -> None:
+    made = sender(segment=1472)
+    made.publish("/a", bytes(10_000), 0)
+    assert max(map(len, updates_of(made))) == 1472
+    made.java_heard()
+    made.publish("/a", bytes(10_000), 0)
+    assert max(map(len, updates_of(made))) == 8192
+    assert made.segment_bytes == 8192
+
+
+@pytest.mark.parametrize("segment_bytes", [7800, 1472])
+def test_a_size_that_was_chosen_stays(segment_bytes: int) -> None:
+    made = sender(segment_bytes=segment_bytes)
+    made.java_heard()
+    made.publish("/a", bytes(20_000), 0)
+    assert max(map(len, updates_of(made))) == segment_bytes
+
+
+def test_an_update_of_three_pieces_is_reported_where_java_programs_are() -> None:
+    deliveries = Deliveries()
+    made = sender(deliveries=deliveries)
+    made.publish("/a", bytes(20_000), 0)
+    assert deliveries.take() == []
+    made.java_heard()
+    limit = 2 * (8192 - 28) - len("/a") - 10
+    made.publish("/a", bytes(limit), 0)
+    assert deliveries.take() == []
+    made.publish("/a", bytes(limit + 1), 0)
+    assert deliveries.take() == [TooLargeForJava(subject="/a", size=limit + 1, limit=limit)]
 
 
 # -- signs of life
@@ -310,8 +431,9 @@ def test_heartbeats_come_when_there_was_no_data_and_announcements_always() -> No
             made.publish("/a", b"", ms * MS)
         seen += [(ms, kind) for kind in kinds(made)]
     beats = [ms for ms, kind in seen if kind == HEARTBEAT]
-    assert beats == [100, 300, 400, 500, 600, 700, 800, 900, 1000]
-    assert [ms for ms, kind in seen if kind == CONFIGURATION] == [1000]
+    # The second one at 100 comes with the early announcement, as there was no data yet.
+    assert beats == [100, 100, 300, 400, 500, 600, 700, 800, 900, 1000]
+    assert [ms for ms, kind in seen if kind == CONFIGURATION] == [100, 300]
 
 
 def beats(made: Sender, from_ms: int, stop_ms: int) -> list[int]:
@@ -362,7 +484,7 @@ def test_a_sender_without_publishers_tells_no_end_of_data() -> None:
     assert beats(made, 1001, 1200) == [1100]
 
 
-def test_the_last_publisher_says_goodbye_twice_and_then_is_silent() -> None:
+def test_the_last_publisher_says_goodbye_eight_times_and_then_is_silent() -> None:
     made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0)
     made.open_publisher(0)
     made.publish("/a", b"", 0)
@@ -379,7 +501,7 @@ def test_the_last_publisher_says_goodbye_twice_and_then_is_silent() -> None:
     while (due_ns := made.deadline_ns()) is not None:
         made.advance(due_ns)
         later += kinds(made)
-    assert later == [GOODBYE]
+    assert later == [GOODBYE] * 7
     assert made.serves_until_ns == 1 + 800 * MS
 
 
@@ -392,7 +514,7 @@ def test_a_sender_that_said_goodbye_can_begin_again() -> None:
     assert kinds(made) == [CONFIGURATION, HEARTBEAT]
     made.publish("/a", b"", 1)
     assert [update.seq for update in taken(made)] == [2]
-    assert made.deadline_ns() == 2000 * MS  # the cache is cleaned; no goodbye is due
+    assert made.deadline_ns() == 100 * MS + 1  # an early announcement; no goodbye is due
 
 
 def test_another_identity_is_announced() -> None:
@@ -429,7 +551,7 @@ def test_requests_that_make_no_sense_are_not_answered() -> None:
     made.ready.clear()
     for first, last in ((2, 2), (2, 1), (3, 2**31), (2**31, 2**31 + 5)):
         made.request(first, last, 0)
-    assert made.deadline_ns() == 2000 * MS
+    assert made.deadline_ns() == 100 * MS
     made.advance(30 * MS)
     assert made.ready == []
 

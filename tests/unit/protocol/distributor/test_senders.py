@@ -72,8 +72,8 @@ def test_intervals_without_sense_are_not_believed(told_ms: int, believed_ms: int
 
 def test_a_goodbye_counts_unless_newer_data_comes() -> None:
     sender = remote()
-    sender.leaves(last_seq=5, due_ns=800 * MS)
-    sender.leaves(last_seq=5, due_ns=900 * MS)
+    sender.leaves(last_seq=5, now_ns=0)
+    sender.leaves(last_seq=5, now_ns=100 * MS)
     assert sender.due_ns() == 800 * MS
     sender.stays_after(5)
     assert sender.removal(800 * MS) is RemovalReason.GOODBYE
@@ -84,7 +84,7 @@ def test_a_goodbye_counts_unless_newer_data_comes() -> None:
 
 def test_a_goodbye_at_the_end_of_the_numbers_is_overtaken_by_the_first_ones() -> None:
     sender = remote()
-    sender.leaves(last_seq=2**32 - 1, due_ns=1)
+    sender.leaves(last_seq=2**32 - 1, now_ns=1)
     sender.stays_after(2**32 - 2)
     assert sender.is_leaving
     sender.stays_after(0)
@@ -93,13 +93,36 @@ def test_a_goodbye_at_the_end_of_the_numbers_is_overtaken_by_the_first_ones() ->
 
 def test_the_streams_of_departed_senders_are_remembered_up_to_a_bound() -> None:
     departed = Departed()
-    departed.add(b"nobody listened", None)
-    assert len(departed) == 0
-    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX + 1):
-        departed.add(b"%d" % number, number)
+    for number in range(DISTRIBUTOR_SENDER_COUNT_MAX):
+        departed.add(b"%d" % number, number, 5)
+    departed.add(b"nobody listened", None, 6)
+    assert departed.forgot_ns == 6
     assert len(departed) == DISTRIBUTOR_SENDER_COUNT_MAX
     assert departed.take(b"0") is None
     assert departed.take(b"1") == 1
-    assert departed.take(b"1") is None
+    assert b"1" not in departed
     departed.clear()
+    assert b"2" in departed
     assert departed.take(b"2") is None
+
+
+def test_a_sender_that_says_goodbye_stays_while_it_answers_and_something_is_missing() -> None:
+    sender = remote()
+    sender.receiver.resume(1)
+    sender.receiver.last_seq_told(3, 0)
+    sender.leaves(last_seq=3, now_ns=0)
+    assert sender.removal(800 * MS) is None
+    sender.heard_ns = 900 * MS  # an answer came
+    assert sender.removal(2400 * MS) is None
+    assert sender.removal(2600 * MS) is RemovalReason.GOODBYE, "it was silent for two timeouts"
+
+
+def test_a_sender_that_left_is_not_waited_for_longer_than_it_would_stay() -> None:
+    sender = remote()
+    sender.receiver.resume(1)
+    sender.receiver.last_seq_told(3, 0)
+    sender.leaves(last_seq=3, now_ns=0)
+    sender.heard_ns = 8700 * MS
+    assert sender.removal(8799 * MS) is None
+    sender.heard_ns = 8900 * MS
+    assert sender.removal(9000 * MS) is RemovalReason.GOODBYE

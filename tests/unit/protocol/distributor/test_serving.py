@@ -11,11 +11,13 @@ from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.serving import Server
 
 
-def served(*, kept: range = range(1, 11), size: int = 1, bytes_max: int = 10**9) -> Server:
+def served(
+    *, kept: range = range(1, 11), size: int = 1, bytes_max: int = 10**9, **given: int
+) -> Server:
     history = History(bytes_max=10**9, age_ns_max=0, next_seq=kept.start)
     for seq in kept:
         history.add(seq, bytes([seq % 256]) * size, 0)
-    return Server(history, holdback_ns=20, bytes_max=bytes_max)
+    return Server(history, holdback_ns=20, bytes_max=bytes_max, **given)
 
 
 def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
@@ -44,6 +46,26 @@ def test_a_request_that_crossed_its_answer_is_not_answered_again_but_a_later_one
     assert server.due_ns is None
     server.request(3, 4, 140)
     assert server.take_due(160) == ([b"\3"], [])
+
+
+def test_a_number_is_not_sent_twice_in_the_time_in_which_nobody_repeats_a_request() -> None:
+    server = served(again_ns=700)
+    answers = 0
+    for now in range(0, 2100, 10):
+        server.request(1, 11, now)
+        answers += len(server.take_due(now)[0])
+    assert answers == 3 * 10
+
+
+def test_a_bandwidth_limit_bounds_what_is_sent_again() -> None:
+    server = served(kept=range(1, 101), size=1000, bit_max_per_s=8_000_000)
+    server.request(1, 101, 0)
+    sizes = []
+    for ms in range(1, 51):
+        server.request(1, 101, ms * 1_000_000)
+        sizes.append(sum(map(len, server.take_due(ms * 1_000_000)[0])))
+    assert max(sizes) == 10_000, "what may be sent in 10 ms"
+    assert sum(sizes) == 50_000
 
 
 def test_numbers_that_are_gone_are_told_and_the_rest_is_sent() -> None:
