@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 __all__ = [
+    "ATTEMPT_ADDRESS_COUNT_MAX",
+    "ATTEMPT_DELAY_S_MAX",
+    "ATTEMPT_WAITING_COUNT_MAX",
     "AUTHENTICATION_RULE_COUNT_MAX",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
@@ -481,6 +484,14 @@ Names and lines are shorter, and for searching documents this is not the tool.""
 
 CLIENT_NAME_CHAR_COUNT_MAX: Final = 256
 """Name a client gives itself, which rules are held against and people read."""
+
+ATTEMPT_ADDRESS_COUNT_MAX: Final = 10_000
+"""Addresses from which wrong secrets came that are remembered; past it the oldest is forgotten."""
+ATTEMPT_DELAY_S_MAX: Final = 8.0
+"""How long a secret waits at most before it is tried, after wrong ones from its address: some
+ten thousand guesses a day, and a client with the right secret does not time out."""
+ATTEMPT_WAITING_COUNT_MAX: Final = 100
+"""Clients of one address that wait for that; others are rejected at once."""
 
 AUTHENTICATION_RULE_COUNT_MAX: Final = 1000
 """Rules about who may connect, those of clients included. Each connection is held against them one

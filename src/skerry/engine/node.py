@@ -20,6 +20,7 @@ from mypy_extensions import mypyc_attr
 from skerry.codec.pieces import split
 from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Household, Origin
 from skerry.engine.arrivals import Arrivals
+from skerry.engine.attempts import Attempts
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
@@ -99,6 +100,7 @@ class NodeCore(Outbox):
         """Those who have not introduced themselves, in the order in which they came."""
         self._busy: dict[int, Client] = {}
         """Those with something on their agenda."""
+        self._attempts = Attempts()
         self._next_client = _FIRST_CLIENT
         self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
         self._services = Services(self, self._hub, self._routing, self._types, self._admission)
@@ -213,6 +215,8 @@ class NodeCore(Outbox):
                 client.lane.begin_turn()
                 self._continue(client, now_ns)
         self._services.advance(now_ns)
+        for client, asked in self._attempts.take_due(now_ns):
+            self._decide(client, asked, now_ns)
         self._cut_silent(now_ns)
         self._roster.advance(now_ns, self._by_id.values(), self._status, self._ledger)
 
@@ -220,7 +224,11 @@ class NodeCore(Outbox):
         """When to call `advance`; at once while a replay or a removal could go on."""
         if self._sweeps or any(not client.lane.is_paused for client in self._busy.values()):
             return self._now_ns
-        due = [self._roster.deadline_ns(), self._services.deadline_ns()]
+        due = [
+            self._roster.deadline_ns(),
+            self._services.deadline_ns(),
+            self._attempts.deadline_ns(),
+        ]
         if self._waiting:
             due.append(self._handshake_due_ns(next(iter(self._waiting.values()))))
         return min((ns for ns in due if ns is not None), default=None)
@@ -490,9 +498,16 @@ class NodeCore(Outbox):
     # -- clients come
 
     def introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
-        """A client said who it is: let it in, or not."""
+        """A client introduced itself: accept or reject it, at once or when its secret is tried."""
+        if self._waiting.pop(client.client_id, None) is None:
+            self.drop(client, now_ns, "DotsMsgConnect: it came twice")
+        elif client.nonce is None or not self._attempts.must_wait(client.origin, now_ns):
+            self._decide(client, asked, now_ns)
+        elif not self._attempts.wait(client, asked):
+            self._reject(client, asked, now_ns, "too many of this address wait after wrong secrets")
+
+    def _decide(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
         now_s = self.wall_s(now_ns)
-        self._waiting.pop(client.client_id, None)
         if not self._admission.verdict(
             client.origin,
             name=asked.name,
@@ -500,8 +515,10 @@ class NodeCore(Outbox):
             response=asked.response,
             cnonce=asked.cnonce,
         ):
-            client.connection.reject(asked, now_s)
-            self._end(client, now_ns, code=0, text="", reason="rejected")
+            why = "by the authentication rules"
+            if client.nonce is not None:
+                why = self._attempts.failed(client.origin, now_ns)
+            self._reject(client, asked, now_ns, why)
             return
         client.rights = self._admission.rights(client.origin, asked.name)
         if client.limits.is_measured:
@@ -514,6 +531,11 @@ class NodeCore(Outbox):
         self._events.append(
             ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
+
+    def _reject(self, client: Client, asked: ConnectAsked, now_ns: int, why: str) -> None:
+        """End the connection of a client that is not accepted; the reason is for the log alone."""
+        client.connection.reject(asked, self.wall_s(now_ns))
+        self._end(client, now_ns, code=0, text="", reason="rejected", detail=why)
 
     def joined(self, client: Client) -> None:
         """All that a client wanted early is on its way."""
@@ -570,13 +592,20 @@ class NodeCore(Outbox):
         self._transmits.append(Disconnect(destination=client.address, is_abrupt=True))
 
     def _end(
-        self, client: Client, now_ns: int, *, code: int, text: str, reason: str = "goodbye"
+        self,
+        client: Client,
+        now_ns: int,
+        *,
+        code: int,
+        text: str,
+        reason: str = "goodbye",
+        detail: str = "",
     ) -> None:
         client.connection.end(self.wall_s(now_ns), code=code, text=text)
         if client.lane.size:
             self._hand_out(client)
         self._transmits.append(Disconnect(destination=client.address))
-        self._forget(client, now_ns, reason, text)
+        self._forget(client, now_ns, reason, detail or text)
 
     def _forget(self, client: Client, now_ns: int, reason: str, detail: str = "") -> None:
         """A client is gone: tell the others, and clean up after it."""

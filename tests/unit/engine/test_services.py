@@ -339,6 +339,7 @@ def test_a_secret_is_never_sent_to_anybody(make_harbour: Callable[..., Harbour])
     assert harbour.cached(Rule) == [rule(accept=True)]
     here = Origin(kind="tcp", host="127.0.0.1")
     wrong, right = (harbour.guest(n, origin=here, secret=n) for n in ("sesame", "open"))
+    harbour.wait(1)
     assert [guest.is_cut for guest in (wrong, right)] == [True, False]
 
 
