@@ -58,6 +58,7 @@ __all__ = [
     "JSON_DEPTH_MAX",
     "JSON_VALUE_COUNT_MAX",
     "LIKE_TEXT_BYTES_MAX",
+    "LINGER_BYTES_MAX",
     "LOG_LINES_PER_HOST_MAX",
     "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
@@ -443,6 +444,10 @@ METRIC_TYPE_COUNT_MAX: Final = 50
 """Types with metrics of their own; those with less traffic are summed up as `other`. A time series
 per type of a large system would cost its monitoring more than it tells."""
 
+LINGER_BYTES_MAX: Final = 16 * 1024 * 1024
+"""What is read and dropped of a stream after the last message to it: what may be under way in the
+buffers of two systems. A client that sends more does not listen."""
+
 LOG_REPEAT_COUNT_MAX: Final = 1000
 """Messages, addresses and sources of warnings that are watched for repeats; past it the oldest is
 forgotten, and shown again when it repeats."""
@@ -487,7 +492,7 @@ CLIENT_NAME_CHAR_COUNT_MAX: Final = 256
 
 ATTEMPT_ADDRESS_COUNT_MAX: Final = 10_000
 """Addresses from which wrong secrets came that are remembered; past it the oldest is forgotten."""
-ATTEMPT_DELAY_S_MAX: Final = 8.0
+ATTEMPT_DELAY_S_MAX: Final = 8
 """How long a secret waits at most before it is tried, after wrong ones from its address: some
 ten thousand guesses a day, and a client with the right secret does not time out."""
 ATTEMPT_WAITING_COUNT_MAX: Final = 100

@@ -12,6 +12,7 @@ from skerry.errors import ConnectFailed
 from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import Endpoint
+from skerry.runtime.last_words import LastWords
 from skerry.runtime.places import default_socket
 from skerry.runtime.plain_streams import PlainStream, StreamUser
 from skerry.runtime.sockets import tune
@@ -185,15 +186,31 @@ class _Bytes(asyncio.BufferedProtocol):
     def __init__(self, user: StreamUser) -> None:
         self._user = user
         self._room = memoryview(bytearray(_READ_BYTES))
+        self._transport: asyncio.Transport | None = None
+        self._is_closing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of other loops are no subclasses.
-        stream = cast("asyncio.Transport", transport)
-        stream.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
-        raw = stream.get_extra_info("socket")
+        self._transport = cast("asyncio.Transport", transport)
+        self._transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH)
+        raw = self._transport.get_extra_info("socket")
         if raw is not None:
             tune(raw)
-        self._user.opened(stream)
+        self._user.opened(self)
+
+    def write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def close(self) -> None:
+        assert self._transport is not None
+        if not self._is_closing and not self._transport.is_closing():
+            self._is_closing = True
+            LastWords(self._transport, self, self._room)
+
+    def abort(self) -> None:
+        assert self._transport is not None
+        self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._room

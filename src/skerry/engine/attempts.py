@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Attempts"]
 
 _FIRST_DELAY_NS: Final = 250_000_000
-_DELAY_NS_MAX: Final = int(ATTEMPT_DELAY_S_MAX * 1e9)
+_DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
 _FORGET_NS: Final = 600_000_000_000
 """After so long without a wrong secret, an address is like any other."""
 _EVICTION_LOOKS: Final = 8

@@ -12,6 +12,9 @@ import os
 import socket
 from typing import Final, Protocol
 
+from skerry.limits import LINGER_BYTES_MAX
+from skerry.runtime.last_words import LINGER_S_MAX
+
 __all__ = ["PlainStream", "Stream", "StreamUser"]
 
 _READ_BYTES: Final = 64 * 1024
@@ -54,6 +57,10 @@ class PlainStream:
         self._is_full = False
         self._is_closing = False
         self._is_over = False
+        self._has_ended = False
+        """Whether the other end sends nothing more."""
+        self._dropped_bytes = 0
+        self._alarm: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Tell the user that it is open, and of all that comes."""
@@ -62,7 +69,7 @@ class PlainStream:
         except Exception as error:
             self._end(error)
             raise
-        if not self._is_closing:
+        if not self._is_over:
             self._loop.add_reader(self._file, self._readable)
 
     def write(self, data: bytes) -> None:
@@ -82,13 +89,12 @@ class PlainStream:
             self._user.paused(is_full=True)
 
     def close(self) -> None:
-        """End it when all is sent."""
+        """End it when all is sent, so that it arrives (`runtime.last_words`)."""
         if self._is_closing:
             return
         self._is_closing = True
-        self._loop.remove_reader(self._file)
         if not self._waiting:
-            self._end(None)
+            self._end_sending()
 
     def abort(self) -> None:
         """End it now."""
@@ -104,7 +110,17 @@ class PlainStream:
             return
         if not size:
             # Nothing more comes. The other side may still read.
-            self.close()
+            self._has_ended = True
+            self._loop.remove_reader(self._file)
+            if self._is_closing and not self._waiting:
+                self._end(None)
+            else:
+                self.close()
+            return
+        if self._is_closing:
+            self._dropped_bytes += size
+            if self._dropped_bytes > LINGER_BYTES_MAX:
+                self._end(None)
             return
         try:
             self._user.received(bytes(self._room[:size]))
@@ -121,7 +137,7 @@ class PlainStream:
         if not self._waiting:
             self._loop.remove_writer(self._file)
             if self._is_closing:
-                self._end(None)
+                self._end_sending()
                 return
         if self._is_full and len(self._waiting) <= self._waiting_bytes_max // 4:
             self._is_full = False
@@ -137,9 +153,23 @@ class PlainStream:
             self._end(error)
         return 0
 
+    def _end_sending(self) -> None:
+        """All is sent: end our half, and drop what still comes until the other end closes."""
+        if not self._has_ended:
+            try:
+                self._socket.shutdown(socket.SHUT_WR)
+            except OSError:
+                self._end(None)
+                return
+            self._alarm = self._loop.call_later(LINGER_S_MAX, self._end, None)
+            return
+        self._end(None)
+
     def _end(self, error: Exception | None) -> None:
         if self._is_over:
             return
+        if self._alarm is not None:
+            self._alarm.cancel()
         self._is_over = self._is_closing = True
         self._loop.remove_reader(self._file)
         self._loop.remove_writer(self._file)

@@ -25,6 +25,7 @@ from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Event
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import Endpoint
+from skerry.runtime.last_words import LINGER_S_MAX, LastWords
 from skerry.runtime.sockets import SILENCE_S_MAX, SocketFile, bind_tcp, bind_unix, tune
 from skerry.runtime.tls import Lobby, TlsFiles, common_name, load_certificates, server_context
 from skerry.runtime.vigil import Vigil
@@ -32,7 +33,7 @@ from skerry.runtime.websocket import WebSocketConfig, WebSocketEntrance
 
 __all__ = ["NodeServer", "Stream", "origin_of"]
 
-_LAST_WORDS_S: Final = 1.0
+_LAST_WORDS_S: Final = LINGER_S_MAX
 """How long a client may take to read what was sent to it before its connection ended."""
 _BACKLOG: Final = 1024
 """Connections that wait to be let in. A thousand clients come back at once when a node restarts."""
@@ -114,6 +115,8 @@ class NodeServer:
         self._servers: list[asyncio.Server] = []
         self._files: list[SocketFile] = []
         self._streams: dict[Address, Stream] = {}
+        self._doors: dict[Address, _Door] = {}
+        """Of streams that are transports, which do not end orderly by themselves."""
         self._open: set[Stream] = set()
         """All of them, also those that the node ended and that still have words to bring out."""
         self._leaving: dict[Stream, asyncio.TimerHandle] = {}
@@ -218,11 +221,20 @@ class NodeServer:
         """A connection is over, whether it was a client's or not."""
         self._vigil.discard(transport)
 
-    def opened(self, stream: Stream, wire: Wire, origin: Origin, extensions: bool) -> Address:
-        """A client came in."""
+    def opened(
+        self,
+        stream: Stream,
+        wire: Wire,
+        origin: Origin,
+        extensions: bool,
+        door: _Door | None = None,
+    ) -> Address:
+        """A client connected; `door` is the protocol of a stream that is a transport."""
         self._count += 1
         address = Address("client", self._count, is_stream=True)
         self._streams[address] = stream
+        if door is not None:
+            self._doors[address] = door
         self._open.add(stream)
         self._is_quiet.clear()
         self.core.open(address, wire, monotonic_ns(), origin=origin, extensions=extensions)
@@ -260,6 +272,7 @@ class NodeServer:
             self._is_quiet.set()
         if timer := self._leaving.pop(stream, None):
             timer.cancel()
+        self._doors.pop(address, None)
         if self._streams.pop(address, None) is not None:
             self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
             self._carry()
@@ -299,9 +312,14 @@ class NodeServer:
     def _end(self, address: Address, *, is_abrupt: bool = False) -> None:
         stream = self._streams.pop(address)
         if is_abrupt:
+            self._doors.pop(address, None)
             stream.abort()
             return
-        stream.close()
+        door = self._doors.pop(address, None)
+        if door is None:
+            stream.close()
+        else:
+            door.end()
         if stream in self._open:
             self._leaving[stream] = self._loop.call_later(_LAST_WORDS_S, stream.abort)
 
@@ -419,6 +437,7 @@ class _Door(asyncio.BufferedProtocol):
             OldWire() if endpoint.version == 1 else Wire(),
             origin_of(transport, endpoint),
             endpoint.extensions,
+            self,
         )
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -430,6 +449,13 @@ class _Door(asyncio.BufferedProtocol):
             self._server.received(self._address, bytes(self._view[:nbytes]))
             if nbytes == STREAM_CHUNK_BYTES_MAX:
                 self._end_turn()
+
+    def end(self) -> None:
+        """Close it when all is sent, so that it arrives."""
+        stream = self._stream
+        assert stream is not None
+        if not stream.is_closing():
+            LastWords(stream, self, self._view)
 
     def pause_writing(self) -> None:
         # While it comes in it has no name yet; the greeting is far too short for this.

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from skerry.runtime import plain_streams
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.plain_streams import PlainStream, Stream
 
@@ -94,6 +95,8 @@ def test_bytes_go_both_ways(run: Any) -> None:
             far.send(b"back")
             await user.hears(b"back")
             stream.close()
+            assert await read_all(far) == 0
+            far.close()
             await user.hears(None)
             assert user.heard == [b"back", None]
 
@@ -113,8 +116,9 @@ def test_what_does_not_fit_waits_and_the_user_is_asked_for_a_pause(run: Any) -> 
             await user.hears(False)
             stream.close()
             stream.write(b"too late")
-            await user.hears(None)
             assert await reading == 10_000_004
+            far.close()
+            await user.hears(None)
             assert user.heard == [True, False, None]
 
     run(main())
@@ -128,6 +132,53 @@ def test_an_end_while_something_waits_comes_when_that_is_sent(run: Any) -> None:
             stream.close()
             stream.close()
             assert await read_all(far) == 10_000_000
+            far.close()
+            await user.hears(None)
+
+    run(main())
+
+
+def test_last_words_arrive_though_the_other_end_still_sends(run: Any) -> None:
+    async def main() -> None:
+        near, far = tcp_pair()
+        user = User()
+        with far:
+            stream = PlainStream(near.fileno(), user, waiting_bytes_max=WAITING_BYTES_MAX)
+            near.close()
+            stream.start()
+            # Unread input when a socket is closed makes the system reset the connection.
+            far.sendall(bytes(100_000))
+            stream.write(b"rejected")
+            stream.close()
+            far.setblocking(False)
+            assert await asyncio.get_running_loop().sock_recv(far, 100) == b"rejected"
+            far.setblocking(True)
+            far.sendall(b"what is under way")
+            far.setblocking(False)
+            assert await read_all(far) == 0
+            assert user.heard == []
+            far.close()
+            await user.hears(None)
+            assert user.heard == [None]
+
+    run(main())
+
+
+def test_an_end_without_an_answer_takes_only_so_long_and_so_many_bytes(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main() -> None:
+        monkeypatch.setattr(plain_streams, "LINGER_S_MAX", 0.01)
+        stream, user, silent = pair()
+        with silent:
+            stream.close()
+            await user.hears(None)
+        monkeypatch.setattr(plain_streams, "LINGER_S_MAX", 1000.0)
+        monkeypatch.setattr(plain_streams, "LINGER_BYTES_MAX", 1000)
+        stream, user, loud = pair()
+        with loud:
+            stream.close()
+            loud.send(bytes(2000))
             await user.hears(None)
 
     run(main())
@@ -265,6 +316,7 @@ def test_a_user_that_ends_it_at_once_hears_nothing_more(run: Any) -> None:
         with near, far:
             far.send(b"x")
             PlainStream(near.fileno(), user, waiting_bytes_max=WAITING_BYTES_MAX).start()
+            far.shutdown(socket.SHUT_WR)
             await user.changed.wait()
         assert user.heard == [None]
 

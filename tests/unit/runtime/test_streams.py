@@ -21,17 +21,22 @@ from websockets.frames import Opcode
 
 import skerry
 from skerry import aio
-from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits
+from skerry.engine.admission import (
+    Admission,
+    AdmissionConfig,
+    AuthenticationRule,
+    ClientLimits,
+)
 from skerry.engine.node import NodeCore
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.limits import REPLAY_SLICE_BYTES, STREAM_CHUNK_BYTES_MAX, STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.client import Accepted, ClientConnection, ClientInput
+from skerry.protocol.access.client import Accepted, ClientConnection, ClientInput, Rejected
 from skerry.protocol.access.connection import Arrival, Ended
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, Transmit
-from skerry.runtime import streams
+from skerry.runtime import last_words, streams
 from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import NodeServer
@@ -55,16 +60,29 @@ class Guest:
     """A client on a real stream."""
 
     def __init__(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, wire: Wire, name: str
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        wire: Wire,
+        name: str,
+        secret: str | None = None,
     ) -> None:
         self.reader = reader
         self.writer = writer
-        self.connection = ClientConnection(wire, name=name, cnonce="", wants_preload=False)
+        self.connection = ClientConnection(
+            wire, name=name, cnonce="", secret=secret, wants_preload=False
+        )
         self._heard: list[ClientInput] = []
 
     @classmethod
     async def reach(
-        cls, place: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
+        cls,
+        place: str,
+        *,
+        name: str = "guest",
+        tls: ssl.SSLContext | None = None,
+        secret: str | None = None,
     ) -> Guest:
         """A stream to a node, with nothing said yet."""
         endpoint = parse_endpoint(place)
@@ -76,7 +94,8 @@ class Guest:
             )
         else:
             streams = await asyncio.open_connection(endpoint.host, endpoint.port)
-        return cls(*streams, wire=OldWire() if endpoint.version == 1 else Wire(), name=name)
+        wire = OldWire() if endpoint.version == 1 else Wire()
+        return cls(*streams, wire=wire, name=name, secret=secret)
 
     @classmethod
     async def connect(
@@ -402,10 +421,11 @@ def test_close_ends_all_connections_and_removes_the_socket(tmp_path: Path) -> No
         server = NodeServer(NodeCore())
         places = [await server.listen(parse_endpoint(text)) for text in (TCP, place_in(tmp_path))]
         guests = [await Guest.connect(place) for place in places]
-        await asyncio.wait_for(server.close(), PATIENCE_S)
+        closing = asyncio.create_task(server.close())
         for guest in guests:
             await guest.hear_end()
             await guest.leave()
+        await asyncio.wait_for(closing, PATIENCE_S)
         assert server._timer is None or server._timer.cancelled()
         for place in places:
             with pytest.raises(OSError, match=r"refused|No such file|Connect call failed"):
@@ -1003,3 +1023,50 @@ def test_driver_hears_what_the_core_tells_and_when_it_has_carried() -> None:
     asyncio.run(scene())
     assert told == ["ClientCame", "ClientWent"]
     assert len(carried) >= 3
+
+
+PLACES = ["tcp://127.0.0.1:0", "tcp-v1://127.0.0.1:0", "tls://127.0.0.1:0"]
+
+
+@pytest.mark.parametrize("text", PLACES)
+def test_rejection_reaches_a_client_that_still_sends(
+    text: str, loop: LoopKind, papers: Papers
+) -> None:
+    """Unread input when a socket is closed makes the system reset the connection."""
+    config = AdmissionConfig(authentication=(AuthenticationRule(secret="sesame"),))
+    core = NodeCore(admission=Admission(config, rng=Random(1)))
+
+    async def scene() -> None:
+        async with node(core, tls=TlsFiles(cert=papers.own)) as server:
+            place = await server.listen(parse_endpoint(text))
+            tls = papers.client() if text.startswith("tls") else None
+            guest = await Guest.reach(place, tls=tls, secret="guess")
+            hello = await guest.reader.read(65536)
+            guest._heard += guest.connection.receive(hello, 0.0)
+            # What comes after the introduction, in one piece with it, is unread when it is refused.
+            guest.writer.write(guest.connection.take_output() + bytes(1_000_000))
+            await guest.hear(Rejected)
+            assert await guest.hear_end() == b"", "an end, and no reset"
+            await guest.leave()
+
+    run_loop(scene(), loop)
+
+
+def test_client_that_sends_on_and_on_after_its_end_is_cut(
+    loop: LoopKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(last_words, "LINGER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(last_words, "LINGER_S_MAX", 1000.0)
+    monkeypatch.setattr(streams, "_LAST_WORDS_S", 1000.0)
+
+    async def scene() -> None:
+        async with node() as server:
+            guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
+            guest.writer.write(b"\xff" * 64)
+            with pytest.raises(OSError, match=r"reset|pipe|lost"):
+                while True:
+                    guest.writer.write(bytes(50_000))
+                    await asyncio.wait_for(guest.writer.drain(), PATIENCE_S)
+            guest.writer.close()
+
+    run_loop(scene(), loop)
