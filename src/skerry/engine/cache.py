@@ -97,6 +97,9 @@ class Shelf:
         """Tags that some objects had and the type did not when they came."""
         self.has_unknown_inside: bool = False
         """Whether some objects had such tags inside a struct."""
+        self.by_writer: dict[int, dict[bytes, None]] | None = None
+        """Keys by the client that changed the object last, if objects of the type are removed with
+        that client; else None."""
 
     def note_unknown(self, plan: StructPlan, pieces: Pieces) -> None:
         """An object is kept that has tags which its type does not have."""
@@ -118,6 +121,32 @@ class Shelf:
         self.objects[key] = entry
         if entry.subject:
             self.own_keys.add(key)
+        if self.by_writer is not None:
+            self.by_writer.setdefault(int(entry.modified_from), {})[key] = None
+
+    def index_writers(self, is_wanted: bool) -> None:
+        """Keep an index of the objects by their last writer, or drop it."""
+        if not is_wanted:
+            self.by_writer = None
+        elif self.by_writer is None:
+            self.by_writer = {}
+            for key, entry in self.objects.items():
+                self.by_writer.setdefault(int(entry.modified_from), {})[key] = None
+
+    def take_written(self, writer: int) -> dict[bytes, None]:
+        """Keys of the objects that a client changed last, which are not indexed any more."""
+        by_writer = self.by_writer
+        return {} if by_writer is None else by_writer.pop(writer, {})
+
+    def unindex(self, key: bytes, writer: i64) -> None:
+        """Take an object out of the index."""
+        by_writer = self.by_writer
+        if by_writer is not None:
+            keys = by_writer.get(int(writer))
+            if keys is not None:
+                keys.pop(key, None)
+                if not keys:
+                    del by_writer[int(writer)]
 
     def move(self, key: bytes, entry: Entry, subject: str) -> None:
         """Put an object under another subject."""
@@ -133,6 +162,8 @@ class Shelf:
         if entry is not None:
             if entry.subject:
                 self.own_keys.discard(key)
+            if self.by_writer is not None:
+                self.unindex(key, entry.modified_from)
             self.order[entry.place] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
@@ -273,6 +304,9 @@ class Cache:
         if known.modified_from != sender:
             self._mention(known.modified_from, -1)
             self._mention(sender, 1)
+            if shelf.by_writer is not None:
+                shelf.unindex(key, known.modified_from)
+                shelf.by_writer.setdefault(int(sender), {})[key] = None
             known.modified_from = sender
         return known
 

@@ -12,7 +12,7 @@ replay of many objects goes on piece by piece each time the node is advanced.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -179,6 +179,7 @@ class NodeCore(Outbox):
         if client.connection.is_over:
             return
         client.lane.begin_turn()
+        self._sweeps.begin_turn()
         self._arrivals.take(client, data, now_ns)
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
@@ -392,11 +393,14 @@ class NodeCore(Outbox):
         route = topic.routes.get(subject) or self._routing.resolve(topic, subject)
         return bool(route.lanes or route.ears)
 
-    def sweep(
-        self, topic: Topic, keys: Iterable[bytes], now_ns: int, finish: Callable[[], None]
+    def clear(
+        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
     ) -> None:
-        """Remove objects as the node itself; `finish` is called after the last."""
-        self._sweeps.begin(topic, keys, self.wall_ns(now_ns), finish)
+        """Remove all objects of a topic but the hidden ones, as the node itself.
+
+        `finish` is called after the last.
+        """
+        self._sweeps.clear(topic, hidden, self.wall_ns(now_ns), finish)
 
     def start(self, client: Client, task: Any, now_ns: int) -> None:
         """Put something on a client's agenda, and begin with it if it is the first."""
@@ -638,13 +642,10 @@ class NodeCore(Outbox):
 
     def _clean_up(self, client: Client, now_ns: int) -> None:
         """Remove what was to live no longer than the client that changed it last."""
-        client_id = client.client_id
         for name in client.lane.published:
             topic = self._types.topic(name)
             if topic is not None and topic.type.flags.cleanup and topic.is_cached:
-                objects = topic.shelf.objects
-                mine = [key for key, entry in objects.items() if entry.modified_from == client_id]
-                self.sweep(topic, mine, now_ns, lambda: None)
+                self._sweeps.clean_up(topic, client.client_id, self.wall_ns(now_ns))
 
     def _has_published(self, client_id: int, type_name: str) -> bool:
         client = self._by_id.get(client_id)

@@ -39,6 +39,11 @@ class Walk:
         self._is_open: bool = True
         shelf.reader_count += 1
 
+    @property
+    def stop(self) -> int:
+        """The place behind the last of them."""
+        return int(self._stop)
+
     def is_over(self) -> bool:
         """Whether all had their turn, or nobody wants them any more."""
         return not self._is_open or self._at >= self._stop

@@ -23,7 +23,7 @@ from skerry.engine.requests import Requests
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
-from skerry.limits import REPLAY_SORTED_COUNT_MAX, RUNNING_CHANGE_COUNT_MAX
+from skerry.limits import RUNNING_CHANGE_COUNT_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 
@@ -224,11 +224,8 @@ class Services:
         for name in dict.fromkeys(message.typeNames):
             cleared = self._types.topic(name)
             if cleared is not None:
-                keys = _clearable(client, cleared)
-                if len(keys) <= REPLAY_SORTED_COUNT_MAX:
-                    keys.sort()
                 told.count += 1
-                self._node.sweep(cleared, keys, now_ns, told.one_less)
+                self._node.clear(cleared, _hidden(client, cleared), now_ns, told.one_less)
         told.one_less()
         if told.count:
             # An echo that follows has to wait for it.
@@ -295,11 +292,12 @@ class Services:
         return serve
 
 
-def _clearable(client: Client, topic: Topic) -> list[bytes]:
-    """The objects of a type that the client may clear."""
+def _hidden(client: Client, topic: Topic) -> frozenset[bytes]:
+    """The objects of a type that the client may not clear, which have subjects of their own."""
     rights, shelf = client.rights, topic.shelf
     assert rights is not None
-    hidden = {
+    if rights.allows_all:
+        return frozenset()
+    return frozenset(
         key for key in shelf.own_keys if not rights.allows("clear", shelf.objects[key].subject)
-    }
-    return [key for key in shelf.objects if key not in hidden] if hidden else list(shelf.objects)
+    )

@@ -1,21 +1,33 @@
 """The removal of many objects at once: of a type that is cleared, or of a client that is gone.
 
-A node may hold millions of objects, and each removal is told to everybody who asked. So they go
-some at a time, and everybody else has a turn between two slices. Nobody can tell the difference:
-an update of an object that is still to go is put behind its removal.
+A node may hold millions of objects, and each removal is sent to all subscribers. So a sweep removes
+some objects at a time, and other clients have a turn between two slices. Nobody can tell the
+difference: an update of an object that is still to be removed is put behind its removal.
+
+Which objects are to go is known without a list of them, whatever their number: a clear removes all
+that had a place on the shelf when it began, and what a client left is indexed there.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
+from typing import Final
 
+from skerry.codec.pieces import canonical_key, split
+from skerry.engine.cache import Entry
 from skerry.engine.hub import Hub
+from skerry.engine.parts import Walk
 from skerry.engine.topics import Sweep, Topic
-from skerry.limits import SWEEP_SLICE_COUNT
+from skerry.limits import REPLAY_SORTED_COUNT_MAX, SWEEP_SLICE_COUNT
 from skerry.objects.times import seconds_of_ns
 
 __all__ = ["Sweeps"]
+
+_NO_KEY: Final = b""
+"""Stands for a look at something that is not an object."""
+_SORTED_PER_LOOK: Final = 50
+"""Keys that take as long to list and to sort as it takes to remove an object."""
 
 
 class Sweeps:
@@ -24,42 +36,66 @@ class Sweeps:
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._under_way: dict[str, _TopicSweep] = {}
+        self._looks = SWEEP_SLICE_COUNT
+        """Objects that may still be examined before other clients have their turn."""
 
     def __bool__(self) -> bool:
         return bool(self._under_way)
 
-    def begin(
-        self, topic: Topic, keys: Iterable[bytes], wall_ns: int, finish: Callable[[], None]
+    def begin_turn(self) -> None:
+        """Other clients had their turn."""
+        self._looks = SWEEP_SLICE_COUNT
+
+    def clear(
+        self, topic: Topic, hidden: frozenset[bytes], wall_ns: int, finish: Callable[[], None]
     ) -> None:
-        """Remove these objects, the first slice now; `finish` is called when none is left."""
-        sweep = self._under_way.get(topic.name)
-        if sweep is None:
-            sweep = topic.sweep = self._under_way[topic.name] = _TopicSweep(self._hub, topic)
-        sweep.add(keys, finish)
-        self._continue(sweep, wall_ns)
+        """Remove all objects that a topic has now, except for those with hidden keys.
+
+        `finish` is called when none of them is left.
+        """
+        self._sweep(topic).clear(hidden, finish)
+        self._go_on(wall_ns)
+
+    def clean_up(self, topic: Topic, writer: int, wall_ns: int) -> None:
+        """Remove the objects of a topic that a client changed last, which is gone."""
+        written = topic.shelf.take_written(writer)
+        if written:
+            self._sweep(topic).clean_up(writer, written)
+            self._go_on(wall_ns)
 
     def advance(self, wall_ns: int) -> None:
-        """Remove a slice of each type."""
-        for sweep in list(self._under_way.values()):
-            self._continue(sweep, wall_ns)
+        """Remove a slice."""
+        self.begin_turn()
+        self._go_on(wall_ns)
 
     def complete(self, wall_ns: int) -> None:
         """Remove all that is left."""
         while self._under_way:
             self.advance(wall_ns)
 
-    def _continue(self, sweep: _TopicSweep, wall_ns: int) -> None:
-        sweep.wall_ns = wall_ns
-        if not sweep.step():
-            return
-        del self._under_way[sweep.topic.name]
-        sweep.topic.sweep = None
-        for finish in sweep.finishes:
-            finish()
+    def _sweep(self, topic: Topic) -> _TopicSweep:
+        sweep = self._under_way.get(topic.name)
+        if sweep is None:
+            sweep = topic.sweep = self._under_way[topic.name] = _TopicSweep(self._hub, topic)
+        return sweep
+
+    def _go_on(self, wall_ns: int) -> None:
+        """Remove objects of one topic after the other, as many as this turn has left."""
+        while self._looks > 0 and self._under_way:
+            name = next(iter(self._under_way))
+            sweep = self._under_way.pop(name)
+            sweep.wall_ns = wall_ns
+            self._looks -= sweep.step(self._looks)
+            if not sweep.is_over:
+                self._under_way[name] = sweep
+                continue
+            sweep.topic.sweep = None
+            for finish in sweep.finishes:
+                finish()
 
 
 class _TopicSweep(Sweep):
-    """The objects of one topic that are still to go."""
+    """The objects of one topic that are still to be removed."""
 
     def __init__(self, hub: Hub, topic: Topic) -> None:
         super().__init__()
@@ -67,30 +103,80 @@ class _TopicSweep(Sweep):
         self.wall_ns = 0
         self.finishes: list[Callable[[], None]] = []
         self._hub = hub
-        self._pending: set[bytes] = set()
-        self._order: deque[bytes] = deque()
-        """In which they go; some of them may have gone before their turn."""
+        self._writers: set[int] = set()
+        """Clients that are gone, of whose objects some are left."""
+        self._cleared: list[tuple[int, frozenset[bytes]]] = []
+        """For each clear, the places before which objects are removed, and keys that are not."""
+        self._removing = b""
+        """The key of the object that is being removed."""
+        self._walks: deque[tuple[Iterator[bytes], Callable[[], None]]] = deque()
+        """Ways to all of these, each with what is to be done at its end."""
 
-    def add(self, keys: Iterable[bytes], finish: Callable[[], None]) -> None:
-        """More of them."""
-        fresh = [key for key in keys if key not in self._pending]
-        self._pending.update(fresh)
-        self._order.extend(fresh)
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing is left to be removed."""
+        return not self._walks
+
+    def clear(self, hidden: frozenset[bytes], finish: Callable[[], None]) -> None:
+        """Remove all objects that are there now, except for hidden ones."""
+        walk = Walk(self.topic.shelf)
+        cleared = (walk.stop, hidden)
+        # A clear that hides no other objects includes the earlier ones.
+        self._cleared = [other for other in self._cleared if not hidden <= other[1]] + [cleared]
+
+        def end() -> None:
+            walk.close()
+            self._cleared = [other for other in self._cleared if other is not cleared]
+
+        self._walks.append((self._present_keys(walk), end))
         self.finishes.append(finish)
 
+    def clean_up(self, writer: int, keys: dict[bytes, None]) -> None:
+        """Remove objects that a client changed last."""
+        self._writers.add(writer)
+        self._walks.append((iter(keys), lambda: self._writers.discard(writer)))
+
     def settle(self, key: bytes) -> None:
-        """An update of an object has come: if it is to go, that has to happen first."""
-        if key in self._pending:
-            self._remove(key)
-
-    def step(self) -> bool:
-        """Remove a slice; whether that was the last."""
-        for _ in range(min(SWEEP_SLICE_COUNT, len(self._order))):
-            self.settle(self._order.popleft())
-        return not self._order
-
-    def _remove(self, key: bytes) -> None:
-        self._pending.remove(key)
-        # Nothing else can have taken it away: every update goes through `settle`.
-        entry = self.topic.shelf.objects[key]
+        """An update of an object arrived: if the object is to be removed, remove it first."""
+        entry = self.topic.shelf.objects.get(key)
+        if entry is None or key == self._removing or not self._is_to_go(key, entry):
+            return
+        self._removing = key
         self._hub.remove(self.topic, entry, seconds_of_ns(self.wall_ns), self.wall_ns)
+        self._removing = b""
+
+    def step(self, look_count: int) -> int:
+        """Remove objects, looking at no more than so many; gives at how many it looked."""
+        looked = 0
+        while self._walks and looked < look_count:
+            keys, end = self._walks[0]
+            looked += 1
+            key = next(keys, None)
+            if key is None:
+                self._walks.popleft()
+                end()
+            elif key != _NO_KEY:
+                self.settle(key)
+        return looked
+
+    def _is_to_go(self, key: bytes, entry: Entry) -> bool:
+        if int(entry.modified_from) in self._writers:
+            return True
+        place = int(entry.place)
+        return any(place < stop and key not in hidden for stop, hidden in self._cleared)
+
+    def _present_keys(self, walk: Walk) -> Iterator[bytes]:
+        """The keys of all objects, in their order if they are few."""
+        shelf = self.topic.shelf
+        if len(shelf.objects) <= REPLAY_SORTED_COUNT_MAX:
+            keys = sorted(shelf.objects)
+            yield from (_NO_KEY for _ in range(0, len(keys), _SORTED_PER_LOOK))
+            yield from keys
+            return
+        while not walk.is_over():
+            entry = walk.advance()
+            if entry is None:
+                yield _NO_KEY
+            else:
+                plan = self.topic.plan
+                yield canonical_key(plan, split(plan, entry.payload, 0))

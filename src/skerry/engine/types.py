@@ -129,6 +129,7 @@ class Types:
             is_persistent=flags.persistent and flags.cached,
             is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
         )
+        topic.shelf.index_writers(flags.cleanup)
         self._routing.came(topic)
         return topic
 
@@ -144,6 +145,7 @@ class Types:
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
         )
+        topic.shelf.index_writers(flags.cleanup)
         self._routing.redefined(topic)
         return topic
 
