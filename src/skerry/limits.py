@@ -23,6 +23,7 @@ __all__ = [
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
     "DEFINITION_COUNT_MAX",
+    "DESCRIBE_LOOK_COUNT",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
     "DISTRIBUTOR_MEMO_BYTES_MAX",
@@ -57,8 +58,11 @@ __all__ = [
     "JOURNAL_CHANGE_COUNT_MAX",
     "JSON_DEPTH_MAX",
     "JSON_VALUE_COUNT_MAX",
+    "LIKE_FIND_PART_COUNT",
+    "LIKE_SEARCH_PART_COUNT",
     "LIKE_TEXT_BYTES_MAX",
     "LINGER_BYTES_MAX",
+    "LIKE_WORK_MAX",
     "LOG_LINES_PER_HOST_MAX",
     "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
@@ -108,6 +112,7 @@ __all__ = [
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
     "SEND_SUBJECT_COUNT_MAX",
+    "SERVICE_BYTES_MAX",
     "SHELF_HOLE_COUNT_MAX",
     "SIM_EVENT_COUNT_MAX",
     "SIM_EVENT_KEPT_COUNT_MAX",
@@ -365,6 +370,14 @@ SELECT_SLICE_COUNT: Final = 2_000
 """Cached objects that are examined for a client before others have their turn, whether they are in
 a new view or selected by a pattern: some milliseconds."""
 
+DESCRIBE_LOOK_COUNT: Final = 50
+"""Objects that could be examined in the time that it takes to describe one type to a client."""
+
+SERVICE_BYTES_MAX: Final = 512 * 1024
+"""A message by which a client asks something of the node, such as a list of types to be described
+or cleared. It is decoded in one step, for which all others wait: some tens of milliseconds. A list
+of all types that a node can have takes less."""
+
 UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
 """Descriptions of a client up to which types are kept that it may not use, since they may be parts
 of others. All types of a large program are described in less."""
@@ -478,12 +491,23 @@ FILTER_LIST_COUNT_MAX: Final = 10_000
 bound is one of memory."""
 
 FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
-"""Characters of all patterns in a condition. The time that a text takes is at the worst its length
-times this."""
+"""Characters of all patterns in a condition, each of which is kept and tried on each update."""
 
 LIKE_TEXT_BYTES_MAX: Final = 65_536
-"""The longest text that can fit a pattern: with the bound above, tens of milliseconds at the worst.
-Names and lines are shorter, and for searching documents this is not the tool."""
+"""The longest text that can fit a pattern: to look for something in it takes less than a
+millisecond at the worst. Names and lines are shorter, and for searching documents this is not the
+tool."""
+
+LIKE_WORK_MAX: Final = 262_144
+"""Characters of a text, times those from the first plain character to the last one of a run that
+has `_` between them, with which a text can still fit: `%M_ria%` up to texts of 52 000 characters. A
+search for such a run may take as many comparisons, a millisecond."""
+
+LIKE_FIND_PART_COUNT: Final = 100
+LIKE_SEARCH_PART_COUNT: Final = 200
+"""Comparisons of a client's conditions (`view_part_count_max`) for which a pattern counts that is
+searched for in a text: `%ri%`, and one with `_` inside as `%r_a%`. Each takes up to a millisecond
+on the longest text, and all patterns of a client are tried on each update."""
 
 # -- who may do what
 

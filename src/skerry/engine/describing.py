@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections import ChainMap
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.engine.clients import Client
+from skerry.engine.clients import Client, Later
+from skerry.engine.definitions import Definitions
 from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.hub import Hub
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
-from skerry.limits import UNUSABLE_TYPE_BYTES_MAX
+from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, UNUSABLE_TYPE_BYTES_MAX
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
@@ -84,24 +86,24 @@ class Describing:
     ) -> None:
         """A DotsDescriptorRequest: describe what the client does not know yet."""
         message: Any = self._types.class_of(topic).decode(payload)
-        wanted, unwanted = message.whitelist or (), message.blacklist or ()
-        registry = self._types.registry
+        wanted, unwanted = frozenset(message.whitelist or ()), frozenset(message.blacklist or ())
 
-        def describe(now_s: float) -> None:
+        def names() -> Iterator[str]:
+            registry = self._types.registry
+            chosen = [name for name in wanted if name in registry] if wanted else registry
+            return iter(sorted(name for name in chosen if name not in unwanted))
+
+        def finish(now_s: float) -> None:
             client.answered(len(payload))
-            for name in sorted(registry):
-                if not registry.is_defined(name) or not _concerns(client, name):
-                    continue
-                if (wanted and name not in wanted) or name in unwanted:
-                    continue
-                type_ = registry[name]
-                if not isinstance(type_, EnumType) and not type_.flags.internal:
-                    client.connection.describe(type_, now_s)
             info = internal_class("DotsCacheInfo")(endDescriptorRequest=True)
             client.connection.send_message(info, now_s)
 
         client.asked(len(payload))
-        client.when_caught_up(describe, self._node.wall_s(now_ns))
+        self._node.start(
+            client,
+            Later(lambda: _Descriptions(client, self._types.registry, names(), finish)),
+            now_ns,
+        )
 
     def _bring(
         self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
@@ -181,6 +183,50 @@ def _reserved(name: str) -> str | None:
     if name.startswith("Skerry") and name not in internal_types():
         return f"{name:.60}: names that begin with Skerry are reserved for internal types"
     return None
+
+
+class _Descriptions:
+    """Describes types to a client that asked for them: a task of many pieces."""
+
+    def __init__(
+        self,
+        client: Client,
+        registry: Definitions,
+        names: Iterator[str],
+        finish: Callable[[float], None],
+    ) -> None:
+        self._client = client
+        self._registry = registry
+        self._names = names
+        self._finish = finish
+
+    def step(self, now_s: float) -> bool:
+        """Describe the next types, as many as the client has looks for; whether all are done."""
+        client, lane = self._client, self._client.lane
+        size_max = int(lane.size) + REPLAY_SLICE_BYTES
+        while lane.looks > 0 and lane.size < size_max:
+            name = next(self._names, None)
+            if name is None:
+                self._finish(now_s)
+                return True
+            lane.looks -= 1
+            if not self._registry.is_defined(name) or not _concerns(client, name):
+                continue
+            type_ = self._registry[name]
+            if isinstance(type_, EnumType) or type_.flags.internal:
+                continue
+            if not client.connection.is_described(type_):
+                lane.looks -= DESCRIBE_LOOK_COUNT
+                client.connection.describe(type_, now_s)
+        return False
+
+
+def settle_subject(client: Client, header: Header) -> None:
+    """What is for the node needs no subject: one where the client may not publish is left out."""
+    rights = client.rights
+    assert rights is not None
+    if header.subject and not rights.allows("publish", header.subject):
+        header.subject = ""
 
 
 def _excess(client: Client, name: str, size: int) -> str | None:

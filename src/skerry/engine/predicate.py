@@ -77,6 +77,8 @@ class Step:
         """Place of the field among those that the condition reads."""
         self.is_for_unset: bool = False
         """The answer for an unset field: a comparison with one is false."""
+        self.part_count: int = 1
+        """How many plain comparisons take as long as this question at the worst."""
         self.if_true: Step = self
         self.if_false: Step = self
 
@@ -150,6 +152,7 @@ class Fit(Step):
     def __init__(self, plan: StructPlan, field: FieldPlan, pattern: LikePattern) -> None:
         super().__init__(plan, field)
         self.pattern: LikePattern = pattern
+        self.part_count = pattern.part_count
 
     def holds(self, data: bytes, at: i64) -> bool:
         text: bytes = _read(self, data, at)
@@ -164,7 +167,8 @@ class Predicate:
         self.first: Step = first
         self.mask: int = 0
         """Property set of the fields that it reads."""
-        self.step_count: int = len(steps)
+        self.part_count: int = 0
+        """Comparisons that it takes, at the worst."""
         self._slots: list[int] = [-1] * TAG_COUNT
         slot_count = 0
         for step in steps:
@@ -176,6 +180,7 @@ class Predicate:
                 slot_count += 1
             step.slot = self._slots[tag]
             self.mask |= int(field.bit)
+            self.part_count += step.part_count
         self._slot_count: i64 = slot_count
 
     def holds(self, data: bytes) -> bool:

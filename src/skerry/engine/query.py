@@ -51,7 +51,7 @@ class Query:
         self.mask: int = mask
         """Property set of the wanted fields, the key included."""
         self._is_whole: bool = int(plan.mask) & ~mask == 0
-        self.part_count: int = 1 if predicate is None else predicate.step_count
+        self.part_count: int = 1 if predicate is None else predicate.part_count
         """Comparisons in its condition; 1 if it has none."""
         read = 0 if predicate is None else predicate.mask
         self._relevant: int = (mask | read) & ~int(plan.key_mask)

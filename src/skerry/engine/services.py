@@ -23,7 +23,7 @@ from skerry.engine.requests import Requests
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import SPECIAL_TYPES, Types
-from skerry.limits import RUNNING_CHANGE_COUNT_MAX
+from skerry.limits import RUNNING_CHANGE_COUNT_MAX, SERVICE_BYTES_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 
@@ -36,6 +36,11 @@ _SECRET_BIT: Final = 1 << 4
 """The field of DotsAuthentication that nobody gets to see."""
 
 _OURS: Final = "only the node publishes and removes its objects"
+
+_LARGE_MESSAGES: Final = frozenset(
+    {"DotsEcho", "EnumDescriptorData", "SkerryRequest", "SkerryResponse", "StructDescriptorData"}
+)
+"""Messages that carry something of the client's: their services have bounds of their own."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
@@ -80,6 +85,10 @@ class Services:
         # The node's own objects stay at their default subjects.
         header.subject = ""
         service = self._services.get(topic.name, self._only_ours)
+        if len(payload) > SERVICE_BYTES_MAX and topic.name not in _LARGE_MESSAGES:
+            reason = f"{topic.name}: {len(payload)} bytes, the limit is {SERVICE_BYTES_MAX}"
+            self._node.refuse(client, "ask", f"{reason}; ask in several messages", now_ns)
+            return True
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"

@@ -16,7 +16,12 @@ from skerry.engine.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.limits import UNUSABLE_TYPE_BYTES_MAX
+from skerry.limits import (
+    DESCRIBE_LOOK_COUNT,
+    SELECT_SLICE_COUNT,
+    SERVICE_BYTES_MAX,
+    UNUSABLE_TYPE_BYTES_MAX,
+)
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.observe.events import note_events
@@ -131,6 +136,38 @@ def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour)
     assert described() == ["Shout"]
     guest.send("DotsDescriptorRequest")
     assert described() == []
+
+
+def test_many_types_are_described_in_slices_between_which_others_have_their_turn(
+    harbour: Harbour,
+) -> None:
+    guest, maker = harbour.guest(), harbour.guest("maker")
+    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT
+    text = "".join(f"struct Many{n:04} {{ 1: [key] uint32 id; }}" for n in range(count))
+    types = skerry.define_types(text)
+    for number in range(count):
+        maker.describe(getattr(types, f"Many{number:04}"))
+    guest.connection.send_message(internal_class("DotsDescriptorRequest")(), 0.0)
+    guest.connection.send_message(internal_class("DotsEcho")(request=True, identifier=7), 0.0)
+    slice_counts = []
+    while not guest.messages("DotsEcho"):
+        before = len(guest.messages("StructDescriptorData"))
+        harbour.carry()
+        slice_counts.append(len(guest.messages("StructDescriptorData")) - before)
+        harbour.node.advance(harbour.now_ns)
+    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT + 1
+    described = [message.name for message in guest.messages("StructDescriptorData")]
+    assert described == [f"Many{n:04}" for n in range(count)]
+    assert guest.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
+
+
+def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    name = "x" * 1000
+    guest.send("DotsDescriptorRequest", whitelist=[name] * (SERVICE_BYTES_MAX // len(name) + 1))
+    ((what, reason),) = guest.refusals()
+    assert what == "ask"
+    assert str(SERVICE_BYTES_MAX) in reason
 
 
 def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:

@@ -4,6 +4,10 @@ A pattern may come from a stranger and is tried on every update, so it is not ma
 expression, in which a few `%` cost time without end. It is cut at its `%` into runs of fixed
 length. The first and the last have their places, and each of the others is taken at the first
 place where it fits, which is never worse than a later one.
+
+A run is searched for by its core, from its first plain character to its last one. If no `_` is
+inside, that is a search for a text, in linear time. If there is, the time may be the length of the
+core times that of the text, which has a bound.
 """
 
 from __future__ import annotations
@@ -12,7 +16,12 @@ import re
 from typing import Any, Final
 
 from skerry.errors import FilterError
-from skerry.limits import LIKE_TEXT_BYTES_MAX
+from skerry.limits import (
+    LIKE_FIND_PART_COUNT,
+    LIKE_SEARCH_PART_COUNT,
+    LIKE_TEXT_BYTES_MAX,
+    LIKE_WORK_MAX,
+)
 
 __all__ = ["LikePattern"]
 
@@ -30,20 +39,30 @@ class LikePattern:
         self._middle: list[bytes] = []
         self._first_of_text: Any = None
         self._last_of_text: Any = None
-        self._middle_of_text: list[Any] = []
+        self._middle_of_text: list[_Run] = []
         self._last_count: int = len(runs[-1])
+        self._work_per_char: int = 0
+        """Comparisons that a character of the text takes at the worst, if `_` is inside a core."""
         inner = [run for run in runs[1:-1] if run]
         if self._counts_characters:
             self._first_of_text = _expression(runs[0])
             self._last_of_text = _expression(runs[-1])
-            self._middle_of_text = [_expression(run) for run in inner]
+            self._middle_of_text = [_Run(run) for run in inner]
+            costs = [run.size for run in self._middle_of_text if run.expression is not None]
+            self._work_per_char = max(costs, default=0)
         else:
             self._first = _plain(runs[0])
             self._last = _plain(runs[-1])
             self._middle = [_plain(run) for run in inner]
+        self.part_count: int = 1
+        """How many plain comparisons take as long as this one at the worst."""
+        if self._work_per_char:
+            self.part_count = LIKE_SEARCH_PART_COUNT
+        elif inner:
+            self.part_count = LIKE_FIND_PART_COUNT
 
     def matches(self, data: bytes) -> bool:
-        """Whether the text with these bytes, all of it, fits; one past the bound never does."""
+        """Whether the text with these bytes, all of it, fits; one past the bounds never does."""
         if len(data) > LIKE_TEXT_BYTES_MAX:
             return False
         if self._counts_characters:
@@ -64,17 +83,48 @@ class LikePattern:
     def _matches_text(self, text: str) -> bool:
         if not self._is_open:
             return self._first_of_text.fullmatch(text) is not None
+        if len(text) * self._work_per_char > LIKE_WORK_MAX:
+            return False
         begun = self._first_of_text.match(text)
         stop = len(text) - self._last_count
         if begun is None or stop < begun.end() or self._last_of_text.match(text, stop) is None:
             return False
         at: int = begun.end()
         for run in self._middle_of_text:
-            found = run.search(text, at, stop)
-            if found is None:
+            at = run.find_end(text, at, stop)
+            if at < 0:
                 return False
-            at = found.end()
         return True
+
+
+class _Run:
+    """Characters between two `%`, some of which may be any."""
+
+    def __init__(self, run: list[str]) -> None:
+        plain = [index for index, character in enumerate(run) if character != _ANY_ONE]
+        first, last = (plain[0], plain[-1] + 1) if plain else (len(run), len(run))
+        core = run[first:last]
+        self.before: int = first
+        self.behind: int = len(run) - last
+        """Characters before and behind the core, which may be any."""
+        self.core: str = "".join(core)
+        self.size: int = len(core)
+        self.expression: Any = _expression(core) if _ANY_ONE in core else None
+
+    def find_end(self, text: str, at: int, stop: int) -> int:
+        """The end of the first place from `at` on where it fits, or -1."""
+        at += self.before
+        stop -= self.behind
+        if at > stop:
+            return -1
+        if self.expression is None:
+            found = text.find(self.core, at, stop)
+            return found if found < 0 else found + self.size + self.behind
+        fitting = self.expression.search(text, at, stop)
+        if fitting is None:
+            return -1
+        end: int = fitting.end()
+        return end + self.behind
 
 
 _ANY_ONE: Final = ""

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from skerry.errors import FilterError
-from skerry.limits import LIKE_TEXT_BYTES_MAX
+from skerry.limits import (
+    LIKE_FIND_PART_COUNT,
+    LIKE_SEARCH_PART_COUNT,
+    LIKE_TEXT_BYTES_MAX,
+    LIKE_WORK_MAX,
+)
 from skerry.protocol.access.like import LikePattern
 
 
@@ -69,3 +78,32 @@ def test_text_fits_up_to_a_length_and_never_past_it() -> None:
 def test_many_runs_are_found_in_one_pass(pattern: str) -> None:
     # As one regular expression this would take longer than anyone waits.
     assert not LikePattern(pattern).matches(b"a" * 10_000)
+
+
+@given(st.text("ab%_", max_size=8), st.text("ab", max_size=10))
+def test_it_gives_the_answer_of_a_regular_expression(pattern: str, text: str) -> None:
+    parts = {"%": ".*", "_": "."}
+    expected = re.fullmatch("".join(parts.get(c, c) for c in pattern), text) is not None
+    assert LikePattern(pattern).matches(text.encode()) is expected
+
+
+def test_characters_around_a_run_that_may_be_any_are_not_searched_for() -> None:
+    pattern = LikePattern("%" + "_" * 1000 + "b" + "_" * 5 + "%")
+    assert pattern.part_count == LIKE_FIND_PART_COUNT
+    text = b"a" * (LIKE_TEXT_BYTES_MAX - 6)
+    assert pattern.matches(text + b"baaaaa")
+    assert not pattern.matches(text + b"baaaa")
+    assert not pattern.matches(b"a" * 999 + b"baaaaa")
+
+
+def test_a_text_that_would_take_too_many_comparisons_never_fits() -> None:
+    pattern = LikePattern("%a" + "_" * 62 + "b%")
+    assert pattern.part_count == LIKE_SEARCH_PART_COUNT
+    longest = LIKE_WORK_MAX // 64
+    assert pattern.matches(b"a" * (longest - 1) + b"b")
+    assert not pattern.matches(b"a" * longest + b"b")
+
+
+@pytest.mark.parametrize("pattern", ["Maria", "M%", "%a", "M_ria", "M_%", "M%a"])
+def test_a_pattern_that_is_compared_at_one_place_counts_as_one_comparison(pattern: str) -> None:
+    assert LikePattern(pattern).part_count == 1
