@@ -149,6 +149,7 @@ def test_many_types_are_described_in_slices_between_which_others_have_their_turn
         maker.describe(getattr(types, f"Many{number:04}"))
     guest.connection.send_message(internal_class("DotsDescriptorRequest")(), 0.0)
     guest.connection.send_message(internal_class("DotsEcho")(request=True, identifier=7), 0.0)
+    harbour.carry()
     slice_counts = []
     while not guest.messages("DotsEcho"):
         before = len(guest.messages("StructDescriptorData"))
