@@ -61,8 +61,8 @@ __all__ = [
     "LIKE_FIND_PART_COUNT",
     "LIKE_SEARCH_PART_COUNT",
     "LIKE_TEXT_BYTES_MAX",
-    "LINGER_BYTES_MAX",
     "LIKE_WORK_MAX",
+    "LINGER_BYTES_MAX",
     "LOG_LINES_PER_HOST_MAX",
     "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
@@ -504,10 +504,12 @@ has `_` between them, with which a text can still fit: `%M_ria%` up to texts of 
 search for such a run may take as many comparisons, a millisecond."""
 
 LIKE_FIND_PART_COUNT: Final = 100
-LIKE_SEARCH_PART_COUNT: Final = 200
 """Comparisons of a client's conditions (`view_part_count_max`) for which a pattern counts that is
-searched for in a text: `%ri%`, and one with `_` inside as `%r_a%`. Each takes up to a millisecond
-on the longest text, and all patterns of a client are tried on each update."""
+searched for in a text, such as `%ri%`. That takes up to a millisecond on the longest text, and all
+patterns of a client are tried on each update."""
+
+LIKE_SEARCH_PART_COUNT: Final = 200
+"""The same for one with `_` inside, such as `%r_a%`."""
 
 # -- who may do what
 
