@@ -87,7 +87,7 @@ def wait_line(running: subprocess.Popen[str], words: str) -> None:
 def record_buoys(folder: Path) -> None:
     """What a newer program said, beside the definition that an older one knows.
 
-    Nodes leave out what they have no definition for, other sources of recordings do not.
+    Nodes and groups carry fields that no definition has, and a recording keeps them.
     """
     teller = Teller(now_ns=time.time_ns())
     plain = teller.create(Buoy(id=2, name="Fladen"))

@@ -47,10 +47,12 @@ class GroupIntake:
         self.row_count_max: i64 = queue.row_count_max
         self.byte_count_max: i64 = queue.byte_count_max
         self.types: dict[str, KnownType] = types
+        self.by_sender: dict[int, dict[str, KnownType]] = {}
+        """Types that each sender described itself, which are those of its objects."""
         self.wanted: frozenset[str] | None = None
         """Types whose objects are recorded; None for all."""
         self.on_description: Any = None
-        """Called with the type and the bytes of a description."""
+        """Called with the type and the bytes of a description, and with its sender."""
         self.taken_count: i64 = 0
         self.unreadable_count: i64 = 0
         """Updates that are no objects, in a group of objects."""
@@ -176,7 +178,7 @@ class GroupIntake:
         payload = data[size:]
         name = header.type_name
         if name == "StructDescriptorData" or name == "EnumDescriptorData":
-            self.on_description(name, payload)
+            self.on_description(name, payload, int(sender))
         elif self.wanted is not None and name not in self.wanted:
             return
         elif name in self.types:
@@ -194,7 +196,10 @@ class GroupIntake:
     def _write(
         self, header: Header, subject: str, payload: bytes, sender: int, sequence: int, time_ns: int
     ) -> None:
-        known = self.types.get(header.type_name)
+        own = self.by_sender.get(sender)
+        known = None if own is None else own.get(header.type_name)
+        if known is None:
+            known = self.types.get(header.type_name)
         key = b""
         fingerprint: i64 = 0
         operation: i64 = CREATE

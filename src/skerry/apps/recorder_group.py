@@ -82,6 +82,7 @@ class GroupSource:
         self._tell = tell
         self._types = RecordedTypes(DISTRIBUTOR)
         self.intake = GroupIntake(queue, self._types.known, space=space)
+        self.intake.by_sender = self._types.by_sender
         self.intake.on_description = self._described
         self._patterns = PatternTree()
         for pattern in wishes.subjects:
@@ -204,9 +205,9 @@ class GroupSource:
             number = self._sender(link.sender)
             self._links.write(link.message(receiver), sender=number, node=number)
 
-    def _described(self, descriptor: str, payload: bytes) -> None:
+    def _described(self, descriptor: str, payload: bytes, sender: int) -> None:
         try:
-            type_ = self._types.learn(descriptor, payload)
+            type_ = self._types.learn(descriptor, payload, sender=sender)
         except (CodecError, SchemaError, LimitExceeded):
             self.intake.unreadable_count += 1
             return

@@ -144,7 +144,7 @@ class NodeTarget:
         header.sent_time = seconds_of_ns(sent_ns_of(update))
         # What was there is the whole object: what it does not have is not to stay from before.
         is_whole = update.operation == SNAPSHOT
-        header.attributes = type_.mask if is_whole else update.present
+        header.attributes = update.present | (type_.mask if is_whole else 0)
         header.remove_obj = 1 if update.operation == REMOVE else 0
         header.subject = self._chosen_subject(update, type_)
         return header

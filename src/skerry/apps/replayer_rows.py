@@ -10,7 +10,8 @@ from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.spans import span_updates
-from skerry.runtime.recordings.updates import read_all_types, selected_updates
+from skerry.runtime.recordings.updates import read_united_types, selected_updates
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
 __all__ = ["ReplayWishes", "RowReader"]
@@ -43,8 +44,10 @@ class RowReader:
             types=wishes.types or None,
             subjects=wishes.subjects or None,
         )
-        self.types: dict[int, StructType] = read_all_types(recordings)
-        """Definitions by fingerprint."""
+        self.types: dict[int, StructType] = read_united_types(recordings)
+        """What to read rows by, and to describe them with: the union of compatible definitions, by
+        the fingerprint of each. The one of an object that several updated is there as well."""
+        self.types |= {fingerprint(type_): type_ for type_ in self.types.values()}
 
     def __iter__(self) -> Iterator[Update]:
         """All rows that are asked for, and gaps; descriptions are left out."""

@@ -48,6 +48,7 @@ def json_schema(type_: StructType) -> dict[str, Any]:
             properties[name] = _TEXT
         elif name not in _OPEN_FACTS:
             properties[name] = {"type": "integer"}
+    properties["_unknown"] = {"type": "object", "additionalProperties": _HEX}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": type_.name,

@@ -6,7 +6,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skerry.codec.envelope import GAP, OPERATION_NAMES, Update
+from skerry.codec.pieces import split
+from skerry.codec.plans import TAG_COUNT
 from skerry.errors import DecodeError, RecordingError
+from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.json import to_plain
 from skerry.recording.gaps import gap_of
@@ -35,8 +38,9 @@ FACT_NAMES: Final = (
 def plain_row(update: Update, type_: StructType | None) -> dict[str, Any]:
     """A row. Fields that the update cleared are null.
 
-    Where the type is not known, or the payload is none of it, the payload stands in hexadecimal
-    digits under `_payload`.
+    Fields that the type does not have are under `_unknown`, by tag, as the hexadecimal digits of
+    their encoded values; a field with such a field inside is there as well. Where the type is not
+    known, or the payload does not decode as that type, the whole payload is under `_payload`.
     """
     if update.operation == GAP:
         return {**_facts(update, None), **_gap(update)}
@@ -65,10 +69,15 @@ def time_text(time_ns: int) -> str:
 
 
 def _fields(update: Update, type_: StructType) -> dict[str, Any]:
-    plain = to_plain(class_of(type_).decode(update.payload))
+    cls = class_of(type_)
+    plain = to_plain(cls.decode(update.payload))
     for field in type_.fields:
         if update.present >> field.tag & 1:
             plain.setdefault(field.name, None)
+    pieces = split(codec_of(cls).plan, update.payload, 0)
+    if pieces.unknown:
+        tags = (tag for tag in range(TAG_COUNT) if pieces.unknown >> tag & 1)
+        plain["_unknown"] = {str(tag): (pieces.value(tag) or b"").hex() for tag in tags}
     return plain
 
 

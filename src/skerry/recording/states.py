@@ -13,6 +13,7 @@ from skerry.codec.pieces import merge, split_whole
 from skerry.errors import CodecError
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
 __all__ = ["States", "has_state"]
@@ -24,7 +25,11 @@ def has_state(update: Update, type_: StructType | None) -> bool:
 
 
 class States:
-    """The objects that are there. `types` are definitions by fingerprint."""
+    """The objects that are there. `types` has what reads each definition, by fingerprint.
+
+    That is the union of compatible definitions where a type has several: an object that was updated
+    by some of them has fields of all.
+    """
 
     def __init__(self, types: Mapping[int, StructType]) -> None:
         self._types = types
@@ -71,4 +76,10 @@ def _updated(before: Update | None, update: Update, type_: StructType) -> Update
         except CodecError:
             # Of two definitions that do not go together the later one is what is there.
             payload, present = update.payload, update.present
-    return update.replace(operation=operation, payload=payload, present=present, sequence=0)
+    return update.replace(
+        operation=operation,
+        payload=payload,
+        present=present,
+        fingerprint=fingerprint(type_) if before is not None else update.fingerprint,
+        sequence=0,
+    )

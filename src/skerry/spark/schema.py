@@ -121,6 +121,13 @@ _SCALARS: Final = {
 _SIGNED: Final = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
 _UNSIGNED: Final = (Kind.UINT8, Kind.UINT16, Kind.UINT32, Kind.UINT64)
 _FLOATS: Final = (Kind.FLOAT16, Kind.FLOAT32, Kind.FLOAT64)
+_ALIKE: Final = (
+    (Kind.FLOAT64, Kind.TIMEPOINT, Kind.STEADY_TIMEPOINT, Kind.DURATION),
+    (Kind.UINT32, Kind.PROPERTY_SET),
+)
+"""Kinds whose values are equal bytes: a column reads all of them by the kind that came first."""
+_BYTES_READ: Final = (Kind.BYTES, Kind.UUID)
+"""A column of bytes holds a UUID, too; one of UUIDs does not hold any bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -329,6 +336,8 @@ def _merged_kind(known: Kind, new: Kind) -> Kind | None:
     """The narrowest kind that holds the values of both, or None."""
     if known == new:
         return None if known in (Kind.VECTOR, Kind.STRUCT, Kind.ENUM) else known
+    if any(known in alike and new in alike for alike in _ALIKE) or (known, new) == _BYTES_READ:
+        return known
     for family in (_SIGNED, _UNSIGNED, _FLOATS):
         if known in family and new in family:
             return max(known, new)

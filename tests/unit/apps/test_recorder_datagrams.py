@@ -13,7 +13,7 @@ from skerry.apps.recorder_queue import RowQueue
 from skerry.apps.recorder_types import RecordedTypes
 from skerry.codec.envelope import CREATE, DISTRIBUTOR, REMOVE, UPDATE
 from skerry.limits import RECORDER_WAITING_BYTES_MAX
-from skerry.objects.base import codec_of
+from skerry.objects.base import codec_of, key_of
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.objects.times import ns_of_seconds
@@ -33,15 +33,16 @@ class Stage:
         self.queue = RowQueue(space="local", row_count_max=1000)
         self.types = RecordedTypes(DISTRIBUTOR)
         self.intake = GroupIntake(self.queue, self.types.known, space="local", **options)
+        self.intake.by_sender = self.types.by_sender
         self.intake.on_description = self.described
 
-    def described(self, descriptor: str, payload: bytes) -> None:
-        type_ = self.types.learn(descriptor, payload)
+    def described(self, descriptor: str, payload: bytes, sender: int) -> None:
+        type_ = self.types.learn(descriptor, payload, sender=sender)
         if type_ is not None:
             self.intake.described(type_.name)
 
-    def take_objects(self, *updates: tuple[str, bytes]) -> None:
-        self.intake.take_objects(list(updates), [(0, 10 * DATAGRAM_SPAN)], SENDER, TIME)
+    def take_objects(self, *updates: tuple[str, bytes], sender: int = SENDER) -> None:
+        self.intake.take_objects(list(updates), [(0, 10 * DATAGRAM_SPAN)], sender, TIME)
 
     def rows(self) -> list[dict[str, Any]]:
         return list(to_record_batch(self.queue.rows.take()).to_pylist())
@@ -69,6 +70,28 @@ def description(cls: Any) -> tuple[str, bytes]:
     header = Header(obj.descriptor.name)
     header.attributes = int(obj.attributes)
     return f"/StructDescriptorData/{cls.descriptor.name}", write_header(header) + obj.encode()
+
+
+def test_objects_are_recorded_with_the_definition_of_their_sender(stage: Stage) -> None:
+    newer = skerry.define_types(
+        "struct Ping [cached=false] { 1: [key] uint32 id; 2: string text; 3: float64 wait; }"
+    ).Ping
+    other = skerry.define_types("struct Ping [cached=false] { 2: [key] string text; }").Ping
+    for sender, cls in ((1, TYPES.Ping), (2, newer), (3, other), (1, TYPES.Ping)):
+        stage.take_objects(description(cls), sender=sender)
+    sent = [
+        (1, TYPES.Ping(id=1, text="x")),
+        (2, newer(id=2, text="x", wait=0.5)),
+        (3, other(text="y")),
+        (1, TYPES.Ping(id=3)),
+        (4, other(text="z")),
+    ]
+    for sender, obj in sent:
+        stage.take_objects(("/Ping/1", body(obj)), sender=sender)
+    rows = stage.rows()
+    assert [row["fingerprint"] for row in rows] == [fingerprint(o.descriptor) for _, o in sent]
+    assert [row["payload"] for row in rows] == [obj.encode() for _, obj in sent]
+    assert [row["key"] for row in rows] == [key_of(obj) for _, obj in sent]
 
 
 def test_bytes_are_counted_by_datagram_and_place(stage: Stage) -> None:

@@ -99,7 +99,7 @@ def test_trouble_is_told_and_other_events_are_not() -> None:
 
 def test_what_describes_nothing_is_counted() -> None:
     stage = Stage(kind="objects")
-    stage.source._described("StructDescriptorData", b"\xa0")
+    stage.source._described("StructDescriptorData", b"\xa0", 5)
     assert stage.source.intake.unreadable_count == 1
 
 

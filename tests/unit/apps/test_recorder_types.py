@@ -15,9 +15,9 @@ from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.schema.fingerprint import fingerprint
 
 
-def learn(types: RecordedTypes, type_: Any) -> Any:
+def learn(types: RecordedTypes, type_: Any, sender: int = 0) -> Any:
     obj = describe(type_)
-    return types.learn(obj.descriptor.name, obj.encode())
+    return types.learn(obj.descriptor.name, obj.encode(), sender=sender)
 
 
 def defined(text: str) -> Any:
@@ -65,3 +65,28 @@ def test_another_definition_takes_its_place_and_the_objects_stay() -> None:
 def test_what_describes_nothing_is_refused(payload: bytes) -> None:
     with pytest.raises((CodecError, SchemaError)):
         RecordedTypes().learn("StructDescriptorData", payload)
+
+
+def test_each_sender_has_its_own_definitions_and_equal_ones_are_shared() -> None:
+    types = RecordedTypes(DISTRIBUTOR)
+    old = defined("enum Kind { 1: tug } struct A { 1: [key] uint32 id; 2: Kind kind; }")
+    new = defined("enum Kind { 1: tug, 2: sub } struct A { 1: [key] uint32 id; 2: Kind kind; }")
+    for sender, found in ((5, old), (6, new), (7, new)):
+        learn(types, found.Kind.descriptor, sender)
+        assert learn(types, found.A.descriptor, sender) == found.A.descriptor
+    assert learn(types, old.A.descriptor, 5) is None
+    own = {sender: known["A"] for sender, known in types.by_sender.items()}
+    assert own[5].fingerprint == fingerprint(old.A.descriptor)
+    assert own[6] is own[7] is types.known["A"]
+
+
+def test_past_the_bound_the_definitions_of_the_first_senders_are_forgotten(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    types = RecordedTypes(DISTRIBUTOR)
+    limit = len(types._named) + 2
+    monkeypatch.setattr("skerry.apps.recorder_types.TYPE_COUNT_MAX", limit)
+    type_ = defined("struct A { 1: [key] uint32 id; }").A.descriptor
+    for sender in range(1, limit + 3):
+        learn(types, type_, sender)
+    assert list(types.by_sender) == list(range(3, limit + 3))

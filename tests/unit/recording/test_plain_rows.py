@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+from skerry import cbor
 from skerry.codec.envelope import GAP, REMOVE, Update
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
@@ -45,6 +46,13 @@ def test_fields_stand_by_name_and_ours_with_an_underscore(update_of: UpdateOf) -
     }
     assert set(FACT_NAMES) <= row.keys()
     json.dumps(row, allow_nan=False)
+
+
+def test_fields_that_the_type_does_not_have_are_shown_by_tag(update_of: UpdateOf) -> None:
+    payload = cbor.dumps({1: 7, 2: "Ann", 9: "x"})
+    row = plain_row(update_of(7, payload=payload, present=0b1000000110), TYPES.Vessel.descriptor)
+    assert row["name"] == "Ann"
+    assert row["_unknown"] == {"9": "6178"}
 
 
 def test_key_of_several_fields_is_a_list_and_of_none_the_empty_one(update_of: UpdateOf) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import skerry
+from skerry import cbor
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.objects.base import codec_of
 from skerry.recording.states import States, has_state
+from skerry.recording.unions import united_types
 from skerry.schema.fingerprint import fingerprint
 
 TYPES = skerry.define_types(
@@ -55,6 +57,31 @@ def after(*updates: Update, known: Any = KNOWN) -> list[Update]:
 
 def shown(updates: list[Update]) -> list[tuple[int, Any]]:
     return [(u.operation, TYPES[u.type_name].decode(u.payload)) for u in updates]
+
+
+def test_an_object_of_several_definitions_has_the_fields_of_all_and_their_union() -> None:
+    newer = skerry.define_types(
+        "struct Vessel { 1: [key] uint32 mmsi; 2: string name; 3: uint32 speed; 5: bool seen; }"
+    ).Vessel
+    known = {**KNOWN, fingerprint(newer.descriptor): newer.descriptor}
+    (found,) = after(
+        update(newer(mmsi=1, seen=True), 1, CREATE),
+        update(vessel(1, speed=4), 2),
+        known=united_types(known),
+    )
+    assert found.fingerprint == fingerprint(newer.descriptor), "which is their union"
+    assert newer.decode(found.payload) == newer(mmsi=1, speed=4, seen=True)
+    assert found.present == 0b101010
+
+
+def test_fields_that_no_definition_has_are_kept() -> None:
+    created = update(vessel(1, name="a"), 1, CREATE)
+    strange = cbor.dumps({1: 1, 2: "a", 9: [1, 2]})
+    (found,) = after(
+        created.replace(payload=strange, present=0b1000000110), update(vessel(1, speed=4), 2)
+    )
+    assert cbor.loads(found.payload) == {1: 1, 2: "a", 3: 4, 9: [1, 2]}
+    assert found.present == 0b1000001110
 
 
 def test_objects_are_merged_and_messages_and_gaps_make_none() -> None:

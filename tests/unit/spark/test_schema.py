@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ import skerry
 from skerry.errors import PipelineError
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import Field, Kind, ScalarType, StructType, VectorType
+from skerry.schema.union import unite_deep
 from skerry.spark.schema import (
     ENVELOPE,
     RAW,
@@ -99,6 +101,42 @@ def test_a_number_that_became_wider_makes_the_column_wider(
     assert columns(defined(f"1: {second} x"), defined(f"1: {first} x")) == {"x": column}
 
 
+KINDS = [
+    *("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("float16", "float32", "float64", "string", "bytes", "uuid", "timepoint"),
+    *("steady_timepoint", "duration", "property_set", "any", "instance_ref<R>"),
+    *("E", "F", "S", "vector<int32>", "vector<int64>", "vector<S>", "vector<string>"),
+]
+
+
+def test_what_a_node_serves_together_is_in_one_table() -> None:
+    parts = "enum E { 1: a } enum F { 2: b } struct S { 1: int32 x; }"
+    parts += "struct R { 1: [key] int32 x; }"
+    made = {kind: defined("1: [key] int32 id", f"2: {kind} v", before=parts) for kind in KINDS}
+    apart = []
+    for (first, old), (second, new) in product(made.items(), made.items()):
+        if isinstance(unite_deep(old, new), StructType):
+            try:
+                typed_schema([old, new])
+            except PipelineError:
+                apart.append((first, second))
+    assert apart == [("uuid", "bytes")], "a column of UUIDs does not hold any bytes"
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("timepoint", "float64"),
+        ("float64", "duration"),
+        ("bytes", "uuid"),
+        ("uint32", "property_set"),
+    ],
+)
+def test_kinds_with_equal_bytes_are_read_by_the_first_one(first: str, then: str) -> None:
+    made = [defined(f"1: {kind} v") for kind in (first, then)]
+    assert typed_schema(made).reader.field("v").type.name == first
+
+
 def test_elements_of_an_enum_add_up_by_tag_and_the_newest_name_counts() -> None:
     old = defined("1: E e", before="enum E { 1: a, 2: b }")
     new = defined("1: E e", before="enum E { 2: bee, 3: c }")
@@ -119,7 +157,7 @@ def test_structs_inside_add_up_by_tag_too() -> None:
         ("int32", "string"),
         ("int32", "float64"),
         ("uint64", "int64"),
-        ("timepoint", "float64"),
+        ("timepoint", "int64"),
         ("uuid", "bytes"),
         ("vector<int32>", "int32"),
         ("instance_ref", "instance_ref<T>"),

@@ -20,6 +20,7 @@ from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.seen import Seen
 from skerry.recording.selection import Selection, selection_of
+from skerry.recording.unions import united_types
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
@@ -37,6 +38,7 @@ from skerry.runtime.recordings.spans import span_updates
 from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
 __all__ = ["Copied", "cut_recording", "merge_recordings"]
@@ -75,7 +77,10 @@ def cut_recording(
     known = read_all_types(recordings)
     seen = Seen()
     if has_state:
-        updates = span_updates(recordings, known, selection, seen=seen, on_progress=on_progress)
+        united = united_types(known)
+        # Objects that were updated by several definitions are described by their union.
+        known |= {fingerprint(type_): type_ for type_ in united.values()}
+        updates = span_updates(recordings, united, selection, seen=seen, on_progress=on_progress)
     else:
         updates = selected_updates(recordings, selection, seen=seen, on_progress=on_progress)
     return _copy(updates, known, seen, _space(recordings), target, config)

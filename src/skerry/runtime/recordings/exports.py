@@ -19,7 +19,8 @@ from skerry.recording.plain_rows import plain_row
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.folders import open_private
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
+from skerry.runtime.recordings.updates import Progress, read_united_types, read_updates
+from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 
 __all__ = ["ChannelsBy", "export_json_lines", "export_mcap", "json_lines"]
@@ -37,7 +38,7 @@ def json_lines(
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
     """A line of JSON for each update and gap."""
-    known = read_all_types(recordings)
+    known = read_united_types(recordings)
     for update in read_updates(
         recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
     ):
@@ -94,7 +95,7 @@ def export_mcap(
         missing.hint = "install skerry[recording]"
         raise missing from error
     count = 0
-    known = read_all_types(recordings)
+    known = read_united_types(recordings)
     with _new_file(target) as file:
         writer: Any = Writer(file)
         writer.start(profile="", library="skerry")
@@ -133,7 +134,7 @@ class _Channels:
 
     def _channel(self, update: Update, type_: StructType | None) -> int:
         topic = self._topic(update)
-        number = update.fingerprint if type_ is not None else 0
+        number = fingerprint(type_) if type_ is not None else 0
         known = self._channels.get((topic, number))
         if known is not None:
             return known

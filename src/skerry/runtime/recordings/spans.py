@@ -32,7 +32,7 @@ def span_updates(
 ) -> Iterator[Update]:
     """Updates and gaps of a selection, the objects that are there at its beginning first.
 
-    `known` are the definitions of all types by fingerprint. Everything before the end is read.
+    `known` has what reads each definition, by fingerprint. Everything before the end is read.
     """
     chosen = replace(selection, from_ns=None, to_ns=None)
     found = selected_updates(recordings, chosen, seen=seen, on_progress=on_progress)

@@ -10,11 +10,18 @@ from skerry.codec.envelope import Update
 from skerry.recording.index import Segment
 from skerry.recording.seen import Seen
 from skerry.recording.selection import Selection, selection_of
+from skerry.recording.unions import united_types
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
 from skerry.schema.model import StructType
 
-__all__ = ["Progress", "read_all_types", "read_updates", "selected_updates"]
+__all__ = [
+    "Progress",
+    "read_all_types",
+    "read_united_types",
+    "read_updates",
+    "selected_updates",
+]
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Told how many rows are done, and of how many."""
@@ -57,6 +64,11 @@ def selected_updates(
         return merged
     seen = Seen() if seen is None else seen
     return filter(seen.is_new, merged)
+
+
+def read_united_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
+    """By which definition to read the rows of each: the union of those that are compatible."""
+    return united_types(read_all_types(recordings))
 
 
 def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:

@@ -10,6 +10,10 @@ import pytest
 
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.errors import RecordingError
+from skerry.objects.base import key_of
+from skerry.objects.classes import class_of
+from skerry.objects.json import to_plain
+from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.config import RecordingConfig
@@ -18,6 +22,7 @@ from skerry.runtime.recordings.reader import Recording, open_recordings, read_ty
 from skerry.runtime.recordings.updates import read_updates
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.fingerprint import fingerprint
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -81,6 +86,32 @@ def test_cut_begins_with_what_was_there(
         (UPDATE, "/Vessel/1", 10, 10),
     ], "of the third it is not known what it was before"
     assert verify_recording(Recording(tmp_path / "b")).findings == ()
+
+
+def test_cut_has_the_fields_of_all_definitions_of_an_object(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    old = define_types("struct Vessel { 1: [key] uint32 mmsi; 2: int16 speed; 4: bool b; }").Vessel
+    new = define_types(
+        "struct Vessel { 1: [key] uint32 mmsi; 2: int32 speed; 3: string name; }"
+    ).Vessel
+    updates = []
+    with RecordingWriter(tmp_path / "a", space="local") as writer:
+        objects = [new(mmsi=1, name="x"), old(mmsi=1, speed=3, b=True), new(mmsi=2, speed=70_000)]
+        for number, obj in enumerate(objects, 1):
+            writer.describe(obj.descriptor)
+            facts = {"payload": obj.encode(), "present": int(obj.attributes), "key": key_of(obj)}
+            facts["operation"] = UPDATE if number == 2 else CREATE
+            updates.append(update_of(number, fingerprint=fingerprint(obj.descriptor), **facts))
+            writer.append(updates[-1])
+    cut_recording(open_recordings(tmp_path / "a"), tmp_path / "b", from_ns=updates[2].time_ns)
+    (recording,) = open_recordings(tmp_path / "b")
+    first, second = updates_in(tmp_path / "b")
+    assert second == updates[2]
+    (segment,) = recording.segments()
+    union = class_of(read_types(segment)[first.fingerprint])
+    assert to_plain(union.decode(first.payload)) == {"mmsi": 1, "name": "x", "speed": 3, "b": True}
+    assert verify_recording(recording).findings == ()
 
 
 def test_two_cuts_that_meet_are_as_good_as_the_whole(

@@ -14,13 +14,17 @@ import pytest
 from mcap.reader import make_reader
 from mcap.writer import Writer
 
-from skerry.codec.envelope import GAP, Update
+from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
 from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
+from skerry.objects.base import key_of
+from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
 from skerry.runtime.recordings import exports
 from skerry.runtime.recordings.exports import export_json_lines, export_mcap, json_lines
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.writer import RecordingWriter
+from skerry.schema.fingerprint import fingerprint
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -104,6 +108,48 @@ def test_mcap_has_a_channel_for_each_type(
     assert (message.log_time, message.publish_time) == (update_of(2).time_ns, 20)
     assert content["mmsi"] == 2
     assert found[5][0] is None, "a gap has no schema"
+
+
+def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) -> None:
+    old = define_types("enum Kind { 1: tug } struct Boat { 1: [key] uint32 id; 2: Kind kind; }")
+    new = define_types(
+        "enum Kind { 1: tug, 2: sub } struct Boat { 1: [key] uint32 id; 2: Kind kind; 3: bool b; }"
+    )
+    strange = define_types("struct Boat { 1: [key] uint32 id; 2: string kind; }")
+    late = new.Boat(id=3, kind=new.Kind.sub, b=False)
+    told: list[tuple[Any, Any]] = [
+        (old.Boat(id=1, kind=old.Kind.tug), old.Boat),
+        (new.Boat(id=2, kind=new.Kind.sub, b=True), new.Boat),
+        # As a recorder notes it that knows the old definition only.
+        (late, old.Boat),
+        (strange.Boat(id=4, kind="?"), strange.Boat),
+    ]
+    with RecordingWriter(tmp_path / "r", space="local") as writer:
+        for number, (obj, cls) in enumerate(told, 1):
+            writer.describe(cls.descriptor)
+            writer.append(
+                Update(
+                    type_name="Boat",
+                    subject="/Boat",
+                    operation=CREATE,
+                    key=key_of(obj),
+                    present=int(obj.attributes),
+                    payload=obj.encode(),
+                    fingerprint=fingerprint(cls.descriptor),
+                    time_ns=number,
+                )
+            )
+    export_mcap([Recording(tmp_path / "r")], tmp_path / "out.mcap")
+    found = messages(tmp_path / "out.mcap")
+    rows = [{k: v for k, v in row.items() if not k.startswith("_")} for *_, row in found]
+    assert rows == [
+        {"id": 1, "kind": "tug"},
+        {"id": 2, "kind": "sub", "b": True},
+        {"id": 3, "kind": "sub", "b": False},
+        {"id": 4, "kind": "?"},
+    ]
+    assert [channel.id for _, channel, _, _ in found] == [1, 1, 1, 2]
+    assert "b" in json.loads(found[0][0].data)["properties"]
 
 
 def test_mcap_has_a_channel_for_each_subject_if_one_wants(
