@@ -23,6 +23,7 @@ __all__ = [
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
     "DEFINITION_COUNT_MAX",
+    "DELIVERIES_PER_LOOK",
     "DESCRIBE_LOOK_COUNT",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
@@ -46,6 +47,7 @@ __all__ = [
     "FILTER_NODE_COUNT_MAX",
     "FILTER_PATTERN_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
+    "FRESH_LOOK_COUNT",
     "GROUP_COUNT_MAX",
     "GROUP_KEY_COUNT_MAX",
     "GUESS_WORK_MAX",
@@ -66,6 +68,8 @@ __all__ = [
     "LOG_LINES_PER_HOST_MAX",
     "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
+    "LOOKS_PER_MESSAGE",
+    "LOOP_TURN_NS_MAX",
     "METRIC_TYPE_COUNT_MAX",
     "NAME_BYTES_MAX",
     "NUMBER_DIGITS_MAX",
@@ -107,6 +111,7 @@ __all__ = [
     "REQUEST_WINDOW_COUNT",
     "RIGHTS_COUNT_MAX",
     "RIGHTS_MEMO_COUNT_MAX",
+    "ROUND_LOOK_COUNT",
     "ROUTE_MEMO_COUNT_MAX",
     "RUNNING_CHANGE_COUNT_MAX",
     "SELECT_SLICE_COUNT",
@@ -367,8 +372,24 @@ OWED_COUNT_MAX: Final = 10_000
 storage. An honest client waits for some answers before it asks on."""
 
 SELECT_SLICE_COUNT: Final = 2_000
-"""Cached objects that are examined for a client before others have their turn, whether they are in
-a new view or selected by a pattern: some milliseconds."""
+"""Looks of a client in one turn: what the node does for it is counted in these, until other clients
+have their turn. A look is an object that is examined, or a frame that is passed on, and takes a
+microsecond or two: a turn takes some milliseconds. The rest of what the client sent waits, and its
+socket is not read."""
+
+LOOKS_PER_MESSAGE: Final = 10
+"""Looks for a message that the node has to understand, such as a join."""
+
+DELIVERIES_PER_LOOK: Final = 8
+"""Subscribers that can be given a frame in the time of a look."""
+
+ROUND_LOOK_COUNT: Final = 4_000
+"""Looks of all clients together that have something left from earlier turns, before the sockets of
+all others are read again."""
+
+FRESH_LOOK_COUNT: Final = 200
+"""Looks of a client whose first input came when a turn of the loop had lasted too long. Who sends
+little has its turn before those who send much."""
 
 DESCRIBE_LOOK_COUNT: Final = 50
 """Objects that could be examined in the time that it takes to describe one type to a client."""
@@ -429,6 +450,10 @@ may be as long as a payload."""
 STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
 """Bytes read from a client at once, after which the others have their turn: a fraction of a
 millisecond's work. More would leave the fast part of the memory, and cost more for each byte."""
+
+LOOP_TURN_NS_MAX: Final = 10_000_000
+"""Time that one turn of the loop spends on what its sockets brought. What comes from the others in
+that turn waits for the next one, in which clients that send little go first."""
 
 TURN_NS_MAX: Final = 2_000_000
 """Time that is spent on what one WebSocket brought before the others have their turn. Text costs

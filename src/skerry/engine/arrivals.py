@@ -6,7 +6,7 @@ here: a step of the handshake, a message to the node, an object that is not perm
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skerry.codec.frame import FrameCutter
 from skerry.engine.clients import Client
@@ -22,6 +22,7 @@ from skerry.errors import (
     Refused,
     SchemaError,
 )
+from skerry.limits import DELIVERIES_PER_LOOK, LOOKS_PER_MESSAGE
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import Arrival, Broken, Ended
 from skerry.protocol.access.header import Header, read_header
@@ -31,6 +32,11 @@ if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
 __all__ = ["Arrivals"]
+
+_BYTES_PER_LOOK: Final = 1024
+_TEXT_BYTES_PER_LOOK: Final = 64
+"""Bytes of a message, or of JSON text, that take as long to read as it takes to examine an
+object."""
 
 
 class Arrivals:
@@ -45,33 +51,67 @@ class Arrivals:
         """Transmissions of all clients."""
 
     def take(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Bytes of a client."""
-        if client.lane.is_framed:
+        """Bytes of a client, as far as they can be worked on in its turn; the rest waits."""
+        waiting = client.input
+        if waiting.is_held:
+            waiting.data.append(data)
+        elif client.lane.is_framed:
             self._take_frames(client, data, now_ns)
         else:
             self._take_messages(client, data, now_ns)
 
+    def go_on(self, client: Client, now_ns: int) -> bool:
+        """Work on what waits, as far as another turn of the client allows; whether that was all."""
+        waiting = client.input
+        waiting.is_held = False
+        if waiting.is_cutting:
+            self._cut(client, now_ns)
+        elif waiting.messages or waiting.fault is not None:
+            self._work_off(client, now_ns)
+        while waiting.data and not waiting.is_held and not client.connection.is_over:
+            self.take(client, waiting.data.popleft(), now_ns)
+        return not waiting.is_held
+
     def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
         """Frames of version 2: most are passed on without being read."""
+        try:
+            client.connection.wire.cutter.load(data)
+        except DecodeError as error:
+            self._node.drop(client, now_ns, str(error))
+            return
+        client.input.is_cutting = True
+        self._cut(client, now_ns)
+
+    def _cut(self, client: Client, now_ns: int) -> None:
+        """Take the frames that the cutter has."""
         cutter, lane = client.connection.wire.cutter, client.lane
         wall_ns = self._node.wall_ns(now_ns)
         now_s = seconds_of_ns(wall_ns)
         try:
-            cutter.load(data)
             while True:
-                if client.is_free and self._have_all_gone(lane, cutter, now_s, wall_ns):
-                    break
-                if not client.is_free and not cutter.step():
+                if lane.looks <= 0 and client.input.can_wait:
+                    client.input.is_held = True
+                    return
+                if client.is_free:
+                    if self._have_all_gone(lane, cutter, now_s, wall_ns):
+                        if lane.looks <= 0:
+                            # There may be more.
+                            lane.looks = 0 if client.input.can_wait else lane.look_count_max
+                            continue
+                        break
+                elif not cutter.step():
                     break
                 header, at = read_header(cutter.body(), 0)
                 self._take_one(client, header, cutter.body()[at:], now_ns)
                 if not client.is_present:
                     break
+            client.input.is_cutting = False
             self._count_received(client, int(cutter.frame_count))
             if client.is_present:
                 # A fault behind whole frames is told when asked again.
                 cutter.load(b"")
         except DecodeError as error:
+            client.input.is_cutting = False
             self._node.drop(client, now_ns, str(error))
 
     def _have_all_gone(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
@@ -88,11 +128,25 @@ class Arrivals:
     def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
         """What comes in another form than frames of version 2."""
         arrived, fault = client.connection.feed(data)
+        client.lane.looks -= len(data) // _TEXT_BYTES_PER_LOOK
         self._count_received(client, len(arrived))
-        for header, payload in arrived:
+        client.input.messages.extend(arrived)
+        client.input.fault = fault
+        self._work_off(client, now_ns)
+
+    def _work_off(self, client: Client, now_ns: int) -> None:
+        waiting = client.input
+        is_first = True
+        while waiting.messages:
+            if client.lane.looks <= 0 and waiting.can_wait and not is_first:
+                waiting.is_held = True
+                return
+            is_first = False
+            header, payload = waiting.messages.popleft()
             self._take_one(client, header, payload, now_ns)
             if not client.is_present:
                 return
+        fault, waiting.fault = waiting.fault, None
         if fault is not None:
             self._node.drop(client, now_ns, f"{fault.message}: {fault.detail}")
 
@@ -101,6 +155,13 @@ class Arrivals:
         self.count += count
 
     def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
+        """Take something that needs more than a look of the hub, which counts as many looks."""
+        client.lane.looks -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_LOOK
+        work = self._hub.work
+        self._understand(client, header, payload, now_ns)
+        client.lane.looks -= (self._hub.work - work) // DELIVERIES_PER_LOOK
+
+    def _understand(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         item = client.connection.understand(header, payload)
         if isinstance(item, Arrival):
             self._arrived(client, header, payload, now_ns)

@@ -18,7 +18,7 @@ from skerry.engine.readings import Reading, reading
 from skerry.engine.slots import Late, Slots
 from skerry.engine.topics import Topic
 from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX, READING_COUNT_MAX
-from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.connection import Broken, Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
@@ -26,7 +26,7 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
 from skerry.schema.union import obstacle, unite
 
-__all__ = ["Client", "Countdown", "Later", "Task", "do_at_once"]
+__all__ = ["Client", "Countdown", "Input", "Later", "Task", "do_at_once"]
 
 
 class Task(Protocol):
@@ -34,6 +34,26 @@ class Task(Protocol):
 
     def step(self, now_s: float) -> bool:
         """Do a piece of it; whether it is done."""
+
+
+class Input:
+    """What a client sent and the node did not work on yet, since its turn was over."""
+
+    def __init__(self) -> None:
+        self.can_wait = True
+        """Whether the client can be held up; if not, all it sends is worked on at once."""
+        self.is_held = False
+        """Whether anything waits. The client's socket is not read until then."""
+        self.is_last = False
+        """Whether the connection is lost, so that the client is to be forgotten after it."""
+        self.is_cutting = False
+        """Whether the cutter of the connection has frames left."""
+        self.messages: deque[tuple[Header, bytes]] = deque()
+        """The same for connections without frames."""
+        self.fault: Broken | None = None
+        """What is wrong behind these."""
+        self.data: deque[bytes] = deque()
+        """Bytes behind all of these."""
 
 
 class Client:
@@ -73,6 +93,7 @@ class Client:
         self.voice: Late | None = None
         """Tells it later of objects in the groups it joined; None before it joined one."""
         self.agenda: deque[Task] = deque()
+        self.input = Input()
         self.owed_count = 0
         """Questions of its that wait for their answer, on the agenda or for the storage."""
         self.owed_bytes = 0

@@ -20,7 +20,7 @@ from skerry.engine.stencils import TIME_S_MAX, Stencil
 from skerry.engine.topics import Keeper, News, Owners, Route, Router, Topic
 from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_LOOK
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header, read_header
 from skerry.protocol.access.repeats import Repeat
 
@@ -42,6 +42,8 @@ class Hub:
         """Updates that were accepted."""
         self.listed: list[Lane] = []
         """Lanes that have something new."""
+        self.work: i64 = 0
+        """Counts what was done for subscribers: a unit for each delivery, more for a condition."""
         self._pieces: Pieces = Pieces(b"")
         """For one object after the other."""
         self._plain: Frames = Frames()
@@ -62,12 +64,15 @@ class Hub:
     def take_frames(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
         """Take frames as long as they are of ordinary objects; whether those were all.
 
-        If not, the cutter is at the first other. That one may be of any kind: a message for the
-        node, an object of a type that nobody described, one with a fault.
+        It also stops when the looks of the client's turn are spent, with some frames left or none.
+        If it gives false, the cutter is at the first other. That one may be of any kind: a message
+        for the node, an object of a type that nobody described, one with a fault.
         """
-        while cutter.step():
+        while lane.looks > 0 and cutter.step():
+            work = self.work
             if not self.take_frame(lane, cutter, now_s, wall_ns):
                 return False
+            lane.looks -= 1 + (self.work - work) // DELIVERIES_PER_LOOK
         return True
 
     def take_frame(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: i64) -> bool:
@@ -135,6 +140,7 @@ class Hub:
             lane.note_published(topic.name)
         tally = topic.tally
         tally.due += len(route.lanes) * count
+        self.work += len(route.lanes)
         for member in route.lanes:
             data = full_data if member.has_subjects else plain_data
             member.deliver_run(data, count, tally)
@@ -187,6 +193,7 @@ class Hub:
             lane.note_published(topic.name)
         tally = topic.tally
         tally.due += len(route.lanes)
+        self.work += len(route.lanes)
         plain = stencil.frame(sent_time, now_s, payload, False) if route.has_plain else b""
         full = stencil.frame(sent_time, now_s, payload, True) if route.has_full else b""
         for member in route.lanes:
@@ -377,6 +384,7 @@ class Hub:
     def _tell(self, topic: Topic, news: News, route: Route) -> None:
         tally = topic.tally
         tally.due += len(route.lanes)
+        self.work += len(route.lanes) + len(route.ears) * DELIVERIES_PER_LOOK
         for lane in route.lanes:
             lane.tally.due += 1
             lane.deliver(news.frame(lane), tally)

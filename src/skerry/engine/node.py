@@ -11,7 +11,7 @@ replay of many objects goes on piece by piece each time the node is advanced.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -22,7 +22,7 @@ from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Househol
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.attempts import Attempts
 from skerry.engine.cache import Cache
-from skerry.engine.clients import Client
+from skerry.engine.clients import Client, Input
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
 from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
@@ -37,7 +37,7 @@ from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
-from skerry.limits import REPLAY_SLICE_BYTES
+from skerry.limits import FRESH_LOOK_COUNT, REPLAY_SLICE_BYTES, ROUND_LOOK_COUNT
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
@@ -54,6 +54,8 @@ from skerry.schema.internal import LINK_TYPE
 __all__ = ["NodeCore"]
 
 _FIRST_CLIENT = 2
+_BYTES_PER_LOOK = 64
+"""Bytes of a replay that take as long as a look."""
 _SUBJECTS = 1
 _ORIGIN = 2
 
@@ -98,8 +100,14 @@ class NodeCore(Outbox):
         self._by_id: dict[int, Client] = {}
         self._waiting: dict[int, Client] = {}
         """Those who have not introduced themselves, in the order in which they came."""
-        self._busy: dict[int, Client] = {}
-        """Those with something on their agenda."""
+        self._busy: OrderedDict[int, Client] = OrderedDict()
+        """Clients for which something can be done, in the order of their turns: input that waits,
+        or tasks on their agenda."""
+        self._fresh: OrderedDict[int, Client] = OrderedDict()
+        """Clients whose input came when the others had used the time, and that have their turn
+        before these."""
+        self._released: list[Address] = []
+        """Clients whose input does not wait any more."""
         self._attempts = Attempts()
         self._next_client = _FIRST_CLIENT
         self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
@@ -181,12 +189,45 @@ class NodeCore(Outbox):
         client.lane.begin_turn()
         self._sweeps.begin_turn()
         self._arrivals.take(client, data, now_ns)
+        if client.input.is_held:
+            self._list(client)
+
+    def receive_later(self, data: bytes, source: Address) -> None:
+        """Bytes from a client, to be worked on when the node is advanced."""
+        client = self._clients.get(source)
+        if client is None or client.connection.is_over:
+            return
+        client.received_bytes += len(data)
+        self._received_bytes += len(data)
+        client.input.data.append(data)
+        if not client.input.is_held:
+            client.input.is_held = True
+            self._fresh[client.client_id] = client
+
+    def is_held(self, peer: Address) -> bool:
+        """Whether input of a client waits, so that nothing more is to be read from it.
+
+        `take_released` tells when that is over.
+        """
+        client = self._clients.get(peer)
+        return client is not None and client.input.is_held
+
+    def take_released(self) -> list[Address]:
+        """Clients from which is to be read again."""
+        released = self._released
+        if released:
+            self._released = []
+        return released
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
-        """A client is gone, orderly or not."""
+        """A client is gone, orderly or not; what it sent before counts."""
         self._note_time(now_ns)
         client = self._clients.get(peer)
-        if client is not None:
+        if client is None:
+            return
+        if client.input.is_held:
+            client.input.is_last = True
+        else:
             self._forget(client, now_ns, "lost")
 
     def pause(self, peer: Address) -> None:
@@ -194,6 +235,7 @@ class NodeCore(Outbox):
         client = self._clients.get(peer)
         if client is not None:
             client.lane.is_paused = True
+            self._list(client)
 
     def resume(self, peer: Address, now_ns: int) -> None:
         """The transport has room again."""
@@ -211,10 +253,7 @@ class NodeCore(Outbox):
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
         self._sweeps.advance(self.wall_ns(now_ns))
-        for client in list(self._busy.values()):
-            if not client.lane.is_paused:
-                client.lane.begin_turn()
-                self._continue(client, now_ns)
+        self._serve_round(now_ns)
         self._services.advance(now_ns)
         for client, asked in self._attempts.take_due(now_ns):
             self._decide(client, asked, now_ns)
@@ -222,8 +261,8 @@ class NodeCore(Outbox):
         self._roster.advance(now_ns, self._by_id.values(), self._status, self._ledger)
 
     def deadline_ns(self) -> int | None:
-        """When to call `advance`; at once while a replay or a removal could go on."""
-        if self._sweeps or any(not client.lane.is_paused for client in self._busy.values()):
+        """When to call `advance`; at once while a replay, a removal or input could go on."""
+        if self._sweeps or self._busy or self._fresh:
             return self._now_ns
         due = [
             self._roster.deadline_ns(),
@@ -360,6 +399,7 @@ class NodeCore(Outbox):
         """
         client = self._clients[peer]
         client.meter = None
+        client.input.can_wait = False
         self._routing.carry(client)
 
     # -- for the services
@@ -408,7 +448,7 @@ class NodeCore(Outbox):
         if len(client.agenda) == 1 and not client.lane.is_paused:
             self._continue(client, now_ns)
         else:
-            self._busy[client.client_id] = client
+            self._list(client)
 
     def watch_ledger(self, now_ns: int) -> None:
         """Somebody joined the ledger, and is told of it from now on."""
@@ -624,6 +664,7 @@ class NodeCore(Outbox):
             )
         )
         client.is_present = False
+        client.input = Input()
         client.note_waiting(0)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
@@ -631,7 +672,7 @@ class NodeCore(Outbox):
         client.slots.expire()
         client.lane.expire()
         client.agenda.clear()
-        for table in (self._by_id, self._waiting, self._busy):
+        for table in (self._by_id, self._waiting, self._busy, self._fresh):
             table.pop(client.client_id, None)
         del self._clients[client.address]
         self._admission.left(client.origin)
@@ -662,10 +703,51 @@ class NodeCore(Outbox):
             if not client.agenda[0].step(now_s):
                 break
             client.agenda.popleft()
-        if client.is_present and (client.agenda or client.slots):
+        self._list(client)
+
+    def _list(self, client: Client) -> None:
+        """Let a client have a turn when the node is advanced, if there is anything to do for it."""
+        has_task = bool(client.agenda or client.slots) and not client.lane.is_paused
+        if client.is_present and (has_task or client.input.is_held):
             self._busy[client.client_id] = client
         else:
             self._busy.pop(client.client_id, None)
+
+    def _serve_round(self, now_ns: int) -> None:
+        """Let clients have their turns, as many as fit in the time after which sockets are read."""
+        looks = ROUND_LOOK_COUNT
+        for _ in range(len(self._fresh)):
+            if not self._fresh or looks <= 0:
+                break
+            _, client = self._fresh.popitem(last=False)
+            looks -= self._serve(client, now_ns, FRESH_LOOK_COUNT)
+        # At least one of these, so that none waits for ever.
+        for _ in range(len(self._busy)):
+            if not self._busy:
+                break
+            _, client = self._busy.popitem(last=False)
+            looks -= self._serve(client, now_ns, int(client.lane.look_count_max))
+            if looks <= 0:
+                break
+
+    def _serve(self, client: Client, now_ns: int, look_count: int) -> int:
+        """One turn of a client; gives for how many looks it counts."""
+        lane, count, size = client.lane, 0, int(client.lane.size)
+        if client.input.is_held:
+            lane.looks = look_count
+            is_over = self._arrivals.go_on(client, now_ns)
+            count += look_count - int(lane.looks)
+            if is_over and client.is_present:
+                self._released.append(client.address)
+                if client.input.is_last:
+                    self._forget(client, now_ns, "lost")
+        if client.is_present and (client.agenda or client.slots) and not lane.is_paused:
+            # Both have looks of their own: a long replay does not hold up what the client sends.
+            lane.looks = look_count
+            self._continue(client, now_ns)
+            count += look_count - int(lane.looks)
+        self._list(client)
+        return max(count + (int(lane.size) - size) // _BYTES_PER_LOOK, 1)
 
     def _hand_out(self, client: Client) -> None:
         lane = client.lane

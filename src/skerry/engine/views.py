@@ -126,6 +126,7 @@ class View(Ear):
         lane, topic = self.client.lane, news.topic
         topic.tally.due += 1
         lane.tally.due += 1
+        self._hub.work += self.part_count
         if not topic.is_cached:
             self._hear_message(news)
             return

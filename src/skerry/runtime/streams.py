@@ -17,6 +17,7 @@ from skerry.engine.admission import Origin
 from skerry.engine.node import NodeCore
 from skerry.errors import ConnectFailed
 from skerry.limits import (
+    LOOP_TURN_NS_MAX,
     STREAM_CHUNK_BYTES_MAX,
     TLS_HANDSHAKE_COUNT_MAX,
     WEBSOCKET_WAITING_COUNT_MAX,
@@ -129,6 +130,10 @@ class NodeServer:
         self._timer: asyncio.Handle | None = None
         self._timer_ns = 0
         self._is_gathering = False
+        self._turn_end_ns = 0
+        """When a turn of the loop has lasted so long that the rest of its input has to wait."""
+        self._held: dict[Address, Callable[[], None]] = {}
+        """Clients of which nothing is read for now, with what changes that."""
         self._gathered_bytes = 0
 
     # -- places
@@ -241,18 +246,29 @@ class NodeServer:
         self._carry()
         return address
 
-    def received(self, address: Address, data: bytes) -> None:
-        """A client said something."""
-        self.core.receive(data, address, monotonic_ns())
+    def received(self, address: Address, data: bytes) -> bool:
+        """A client sent something; whether the client is to be held until its turn comes again."""
+        now_ns = monotonic_ns()
         if not self._is_gathering:
             self._is_gathering = True
+            self._turn_end_ns = now_ns + LOOP_TURN_NS_MAX
+            self.core.receive(data, address, now_ns)
             self._send()
             # What is not for clients can wait until they have theirs, and is done then.
             self._loop.call_soon(self._end_gathering)
-            return
-        self._gathered_bytes += len(data)
-        if self._gathered_bytes >= _GATHERED_BYTES_MAX:
-            self._send()
+        elif now_ns >= self._turn_end_ns:
+            # Others have used the time: who sends little has its turn before those who send much.
+            self.core.receive_later(data, address)
+        else:
+            self.core.receive(data, address, now_ns)
+            self._gathered_bytes += len(data)
+            if self._gathered_bytes >= _GATHERED_BYTES_MAX:
+                self._send()
+        return self.core.is_held(address)
+
+    def hold(self, address: Address, release: Callable[[], None]) -> None:
+        """Call `release` when more can be read from a client that is held."""
+        self._held[address] = release
 
     def paused(self, address: Address) -> None:
         """A client takes less than it is sent."""
@@ -273,6 +289,7 @@ class NodeServer:
         if timer := self._leaving.pop(stream, None):
             timer.cancel()
         self._doors.pop(address, None)
+        self._held.pop(address, None)
         if self._streams.pop(address, None) is not None:
             self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
             self._carry()
@@ -291,6 +308,10 @@ class NodeServer:
     def _send(self) -> None:
         """Write what is for clients."""
         self._gathered_bytes = 0
+        for address in self.core.take_released():
+            release = self._held.pop(address, None)
+            if release is not None:
+                release()
         for transmit in self.core.take_transmits():
             stream = self._streams.get(transmit.destination)
             if stream is None:
@@ -311,6 +332,10 @@ class NodeServer:
 
     def _end(self, address: Address, *, is_abrupt: bool = False) -> None:
         stream = self._streams.pop(address)
+        release = self._held.pop(address, None)
+        if release is not None:
+            # What still comes is read and dropped.
+            release()
         if is_abrupt:
             self._doors.pop(address, None)
             stream.abort()
@@ -423,6 +448,8 @@ class _Door(asyncio.BufferedProtocol):
         self._stream: asyncio.Transport | None = None
         self._full_turn = -1
         """When a read last filled the buffer."""
+        self._is_held = False
+        """Whether nothing is read until the node has worked on what came."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
@@ -446,8 +473,9 @@ class _Door(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         if self._address is not None:
-            self._server.received(self._address, bytes(self._view[:nbytes]))
-            if nbytes == STREAM_CHUNK_BYTES_MAX:
+            if self._server.received(self._address, bytes(self._view[:nbytes])):
+                self._hold()
+            elif nbytes == STREAM_CHUNK_BYTES_MAX:
                 self._end_turn()
 
     def end(self) -> None:
@@ -488,8 +516,21 @@ class _Door(asyncio.BufferedProtocol):
 
     def _next_turn(self) -> None:
         assert self._stream is not None
-        if not self._stream.is_closing():
+        if not self._is_held and not self._stream.is_closing():
             self._stream.resume_reading()
+
+    def _hold(self) -> None:
+        """Read nothing more until the node has worked on what came."""
+        assert self._stream is not None
+        assert self._address is not None
+        if not self._is_held and not self._stream.is_closing():
+            self._is_held = True
+            self._stream.pause_reading()
+            self._server.hold(self._address, self._release)
+
+    def _release(self) -> None:
+        self._is_held = False
+        self._next_turn()
 
 
 def origin_of(transport: asyncio.BaseTransport, endpoint: Endpoint) -> Origin:

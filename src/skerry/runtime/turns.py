@@ -33,35 +33,54 @@ class Turns:
         self._loop = asyncio.get_running_loop()
         self._waiting = b""
         self._next: asyncio.Handle | None = None
+        self._is_holding = False
+        self._is_blocked = False
 
     @property
     def is_waiting(self) -> bool:
-        """Whether something is left for later turns."""
-        return self._next is not None
+        """Whether something may be left for later turns."""
+        return self._is_holding
 
     def add(self, data: bytes) -> None:
         """More came. It is worked on at once, unless something waits."""
-        if self._next is not None:
+        if self._is_holding:
             # Seldom, as the stream is held up: what a transport had read before it heard of that.
             self._waiting += data
             return
         self._waiting = data
-        if self._work_off():
-            self._next = self._loop.call_soon(self._go_on)
+        if self._work_off() or self._is_blocked:
+            self._is_holding = True
+            self._schedule()
             self._hold(True)
+
+    def block(self) -> None:
+        """Give nothing more on until `unblock`; called by who is given something."""
+        self._is_blocked = True
+
+    def unblock(self) -> None:
+        """Go on in the next turn."""
+        self._is_blocked = False
+        if self._is_holding and self._next is None:
+            self._schedule()
 
     def drop(self) -> None:
         """Forget what waits."""
         self._waiting = b""
+        self._is_holding = self._is_blocked = False
         if self._next is not None:
             self._next.cancel()
             self._next = None
 
-    def _go_on(self) -> None:
-        if self._work_off():
+    def _schedule(self) -> None:
+        if not self._is_blocked:
             self._next = self._loop.call_soon(self._go_on)
-        else:
-            self._next = None
+
+    def _go_on(self) -> None:
+        self._next = None
+        if self._work_off() or self._is_blocked:
+            self._schedule()
+        elif self._is_holding:
+            self._is_holding = False
             self._hold(False)
 
     def _work_off(self) -> bool:
@@ -70,7 +89,7 @@ class Turns:
         stop = min(len(data), STREAM_CHUNK_BYTES_MAX)
         end_ns = self._clock() + TURN_NS_MAX
         done = 0
-        while done < stop:
+        while done < stop and not self._is_blocked:
             piece = data[done : done + TURN_PIECE_BYTES]
             done += len(piece)
             self._take(piece)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Final, Protocol
@@ -75,7 +75,8 @@ class ClientStreams(Protocol):
     def enter(self, transport: asyncio.Transport) -> bool: ...
     def leave(self, transport: asyncio.Transport) -> None: ...
     def opened(self, stream: Carrier, wire: Wire, origin: Origin, extensions: bool) -> Address: ...
-    def received(self, address: Address, data: bytes) -> None: ...
+    def received(self, address: Address, data: bytes) -> bool: ...
+    def hold(self, address: Address, release: Callable[[], None]) -> None: ...
     def lost(self, address: Address, stream: Carrier) -> None: ...
     def paused(self, address: Address) -> None: ...
     def resumed(self, address: Address) -> None: ...
@@ -322,7 +323,9 @@ class _Door(Carrier):
 
     def _message(self, data: bytes) -> None:
         assert self._address is not None
-        self._entrance.node.received(self._address, data)
+        if self._entrance.node.received(self._address, data):
+            self._turns.block()
+            self._entrance.node.hold(self._address, self._turns.unblock)
 
     def _lost(self, error: Exception | None) -> None:
         self._entrance.waits_no_more(self, self._host)

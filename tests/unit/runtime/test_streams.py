@@ -769,9 +769,9 @@ def test_what_is_read_at_once_has_a_bound() -> None:
     heard: list[int] = []
 
     class Listening(NodeServer):
-        def received(self, address: Address, data: bytes) -> None:
+        def received(self, address: Address, data: bytes) -> bool:
             heard.append(len(data))
-            super().received(address, data)
+            return super().received(address, data)
 
     async def scene() -> None:
         async with node(kind=Listening) as server:
@@ -866,11 +866,12 @@ def test_flood_at_any_door_leaves_others_their_turn(
     meanwhile: list[Callable[[], object]] = []
 
     class Listening(NodeServer):
-        def received(self, address: Address, data: bytes) -> None:
+        def received(self, address: Address, data: bytes) -> bool:
             heard.append((address, len(data)))
-            super().received(address, data)
+            is_held = super().received(address, data)
             for act in tuple(meanwhile):
                 act()
+            return is_held
 
     async def scene() -> None:
         async with node(kind=Listening, tls=TlsFiles(cert=papers.own)) as server:

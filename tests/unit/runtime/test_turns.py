@@ -129,3 +129,28 @@ def test_others_have_their_turn_between_two() -> None:
         assert seen == list(range(2, 11))
 
     asyncio.run(scene())
+
+
+def test_who_is_blocked_is_given_nothing_until_that_is_over() -> None:
+    async def scene() -> None:
+        work = Work()
+        turns = work.turns
+        data = bytes(3 * TURN_PIECE_BYTES)
+
+        def take(piece: bytes) -> None:
+            work.take(piece)
+            turns.block()
+
+        turns._take = take
+        turns.add(data)
+        turns.add(b"more")
+        for count in (1, 2, 3, 4):
+            assert (len(work.taken), work.held) == (count, [True])
+            await asyncio.sleep(0)
+            assert len(work.taken) == count
+            turns.unblock()
+            await asyncio.sleep(0)
+        assert b"".join(work.taken) == data + b"more"
+        assert work.held == [True, False]
+
+    asyncio.run(scene())

@@ -73,9 +73,13 @@ class House:
         self.carry()
         return address
 
-    def received(self, address: Address, data: bytes) -> None:
+    def received(self, address: Address, data: bytes) -> bool:
         self.core.receive(data, address, monotonic_ns())
         self.carry()
+        return False
+
+    def hold(self, _address: Address, _release: Callable[[], None]) -> None:
+        raise AssertionError("nothing is held here")
 
     def lost(self, address: Address, stream: Carrier) -> None:
         self.tell("lost")

@@ -44,10 +44,14 @@ class Mirror:
         self.wires[address] = stream, wire
         return address
 
-    def received(self, address: Address, data: bytes) -> None:
+    def received(self, address: Address, data: bytes) -> bool:
         stream, wire = self.wires[address]
         for header, payload in wire.feed(data):
             stream.write(wire.frame(header, payload))
+        return False
+
+    def hold(self, _address: Address, _release: Callable[[], None]) -> None:
+        raise AssertionError("nothing is held here")
 
     def lost(self, _address: Address, _stream: Carrier) -> None:
         self.is_lost.set()
