@@ -11,10 +11,11 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError, Future
+from concurrent.futures import TimeoutError as FutureTimedOut
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from skerry.errors import Disconnected, LocalProtocolError
+from skerry.errors import Disconnected, LocalProtocolError, RequestTimedOut
 
 __all__ = ["FORKED", "LoopThread", "wait_left"]
 
@@ -22,6 +23,8 @@ T = TypeVar("T")
 
 FORKED: Final = "the space belongs to the process that this one was forked from"
 """Why nothing can be done in a child."""
+_GRACE_S: Final = 0.1
+"""How much longer than its timeout work is waited for: it tells best why it failed."""
 _CLOSED: Final = "the space is closed"
 
 
@@ -58,8 +61,16 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             raise LocalProtocolError("a callback cannot wait: it runs on the thread that it needs")
 
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do it there, and wait for it here; Disconnected when the thread ends meanwhile."""
+    def run(
+        self, work: Coroutine[Any, Any, T], *, timeout: float | None = None, what: str = "it"
+    ) -> T:
+        """Do it there, and wait for it here; Disconnected when the thread ends meanwhile.
+
+        Work that has a timeout counts it by itself, and fails with its own words. But it can only
+        do so when its turn comes, and a callback may hold the thread: RequestTimedOut then, a tenth
+        of a second after the timeout, and the work is cancelled where it waits first.
+        """
+        limit_s = _limit_s(timeout)
         try:
             self.check_wait()
             future = self._hand_over(work)
@@ -67,9 +78,16 @@ class LoopThread:
             work.close()
             raise
         try:
-            return future.result()
+            return future.result(limit_s)
         except CancelledError:
             raise Disconnected(_CLOSED) from None
+        except FutureTimedOut:
+            if not future.cancel():
+                # It was done in the last moment, or that is an error of the work itself.
+                return future.result()
+            raise RequestTimedOut(
+                f"{what} did not come within {timeout} s: a callback holds the thread of the space"
+            ) from None
         except BaseException:
             # Whoever is interrupted (by the keyboard, say) waits no more, there as here.
             future.cancel()
@@ -87,14 +105,18 @@ class LoopThread:
 
         return self.run(done())
 
-    def end(self) -> None:
-        """Stop the loop and wait for its thread; what it still has to do fails."""
+    def end(self, timeout: float | None = None) -> bool:
+        """Stop the loop and wait for its thread; what it still has to do fails.
+
+        Whether it has ended in time.
+        """
         with self._gate:
             self._is_open = False
             if self.is_running and not self._is_over:
                 self._loop.call_soon_threadsafe(self._stop)
         if not self.is_forked:
-            self._thread.join()
+            self._thread.join(timeout)
+        return not self.is_running
 
     def abandon(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Stop the loop when a last thing is done there; nobody waits for that."""
@@ -108,7 +130,7 @@ class LoopThread:
             if is_open:
                 self._loop.call_soon_threadsafe(finish)
 
-    def join(self, timeout: float) -> None:
+    def join(self, timeout: float | None) -> None:
         """Wait for the end of the thread, but no longer than that."""
         self._thread.join(timeout)
 
@@ -160,6 +182,13 @@ def wait_left(seconds: float) -> None:
     for thread in list(_RUNNING):
         if not thread.is_open and thread.is_running:
             thread.join(max(until - monotonic(), 0))
+
+
+def _limit_s(timeout: Any) -> float | None:
+    """How long to wait; for ever where the timeout is none, of which the work itself complains."""
+    if not isinstance(timeout, (int, float)) or timeout != timeout:
+        return None
+    return min(max(timeout, 0) + _GRACE_S, threading.TIMEOUT_MAX)
 
 
 async def _cancel_all() -> None:

@@ -13,11 +13,12 @@ import os
 import threading
 import warnings
 from contextlib import suppress
+from time import monotonic
 from typing import Final
 
 from skerry.client.loop_thread import FORKED, LoopThread, wait_left
 from skerry.client.session import Session
-from skerry.errors import Disconnected
+from skerry.errors import Disconnected, RequestTimedOut
 
 __all__ = ["OpenSpace", "leave_all"]
 
@@ -25,6 +26,9 @@ _LEAVING_S: Final = 3.0
 """How long a program that ends waits for all of its spaces together. Each gives its node a second
 to read what was said. A node that is gone or does not read must not keep the program from ending.
 """
+
+_ENDING_S: Final = 0.1
+"""How long a thread may take at least that has nothing left to do."""
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +47,35 @@ class OpenSpace:
         """What the program calls itself."""
         return self._session.core.config.name
 
-    def close(self) -> None:
-        """Say goodbye and end the connection. Who comes second waits for the first."""
+    def close(self, timeout: float | None) -> None:
+        """Send what waits, say goodbye and end the connection. A second caller waits for the first.
+
+        RequestTimedOut when that takes longer, as a callback holds the thread: the space closes by
+        itself when the callback returns.
+        """
         if not self._thread.is_running:
             return
         self._thread.check_wait()
-        with self._closing:
-            # Who came second finds it closed.
-            with suppress(Disconnected):
-                self._thread.run(self._session.close())
-            self._thread.end()
+        until_s = None if timeout is None else monotonic() + timeout
+        if not self._closing.acquire(timeout=-1 if timeout is None else timeout):
+            raise RequestTimedOut(_unclosed(timeout))
+        try:
+            if self._thread.is_open:
+                with suppress(Disconnected):
+                    self._thread.run(self._session.close(), timeout=timeout)
+                is_over = self._thread.end(None if until_s is None else _left_s(until_s))
+            else:
+                # A second caller finds it closed, or about to close when a callback returns.
+                self._thread.join(timeout)
+                is_over = not self._thread.is_running
+        except RequestTimedOut:
+            self._thread.abandon(self._session.close)
+            is_over = False
+        finally:
             _OPEN.discard(self)
+            self._closing.release()
+        if not is_over:
+            raise RequestTimedOut(_unclosed(timeout))
 
     def leave(self) -> bool:
         """Begin to close, and do not wait for it; whether nobody had done so."""
@@ -66,6 +88,18 @@ class OpenSpace:
     def forked(self) -> None:
         """This is another process: neither the thread nor the streams are ours."""
         self._session.abandon(FORKED, threading.Lock())
+
+
+def _left_s(until_s: float) -> float:
+    # The session is closed by then, and the thread has nothing left to do but to end.
+    return max(until_s - monotonic(), _ENDING_S)
+
+
+def _unclosed(timeout: float | None) -> str:
+    return (
+        f"the space did not close within {timeout} s: a callback holds its thread;"
+        " it closes when the callback returns"
+    )
 
 
 _OPEN: set[OpenSpace] = set()

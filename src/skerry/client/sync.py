@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
+from typing import Any, Final, Generic, Self, TypeAlias, TypeVar, overload
 
 from skerry.client import container, holdings
 from skerry.client.aio import Types, open_session
@@ -36,6 +36,9 @@ __all__ = ["Answer", "Container", "Space", "Subscription", "connect"]
 
 S = TypeVar("S", bound=Struct)
 T = TypeVar("T")
+
+_PICTURE_S: Final = 10.0
+"""How long the first look at the picture waits for the node."""
 
 
 def connect(
@@ -183,16 +186,20 @@ class Space(SpaceFace, Closing):
     # -- publishing
 
     def drain(self, *, timeout: float | None = None) -> None:
-        """Wait until at most half of what may wait to be sent does."""
-        self._thread.run(self._session.drain(timeout))
+        """Wait until at most half of what may wait to be sent does.
+
+        RequestTimedOut after `timeout` seconds, also when a callback holds the space's thread.
+        """
+        self._thread.run(self._session.drain(timeout), timeout=timeout, what="room")
 
     def flush(self, *, timeout: float | None = 10.0) -> None:
         """Return when everything published so far has reached the node.
 
         Refused when the node did not permit some of it. Disconnected when the connection was lost
-        while some of it was under way: it may have arrived or not.
+        while some of it was under way: it may have arrived or not. RequestTimedOut after `timeout`
+        seconds, also when a callback holds the space's thread.
         """
-        self._thread.run(self._session.flush(timeout))
+        self._thread.run(self._session.flush(timeout), timeout=timeout, what="the node's answer")
 
     def _carry_soon(self) -> None:
         """Let the loop send what waits."""
@@ -270,10 +277,15 @@ class Space(SpaceFace, Closing):
         fields: Iterable[str] | None = None,
         timeout: float | None = 10.0,
     ) -> Container[Any]:
-        """The current objects of a type, live; complete when this returns."""
+        """The current objects of a type, live; complete when this returns.
+
+        RequestTimedOut after `timeout` seconds, also when a callback holds the space's thread.
+        """
         session, thread = self._session, self._thread
         interest, shape = thread.run(
-            session.hold(what, where=where, fields=fields, timeout=timeout)
+            session.hold(what, where=where, fields=fields, timeout=timeout),
+            timeout=timeout,
+            what="all objects",
         )
 
         def events() -> Subscription[Any]:
@@ -298,7 +310,9 @@ class Space(SpaceFace, Closing):
         permitted, WouldBlock when too many wait. Disconnected when the connection was lost
         meanwhile: as after a timeout, it may have been carried out or not.
         """
-        return self._thread.run(self._session.request(obj, to, timeout))
+        return self._thread.run(
+            self._session.request(obj, to, timeout), timeout=timeout, what="the answer"
+        )
 
     def serve(
         self,
@@ -329,7 +343,9 @@ class Space(SpaceFace, Closing):
                 timeout=timeout,
                 may_await=False,
                 do=lambda work: _call_or_leave(thread, work),
-            )
+            ),
+            timeout=timeout,
+            what="the node's answer",
         )
 
     def own(
@@ -356,7 +372,9 @@ class Space(SpaceFace, Closing):
                 on_change=on_change,
                 timeout=timeout,
                 do=lambda work: _call_or_leave(thread, work),
-            )
+            ),
+            timeout=timeout,
+            what="the node's answer",
         )
 
     @property
@@ -364,7 +382,9 @@ class Space(SpaceFace, Closing):
         """The nodes of the system, live. The first look waits until the node has told of them."""
         found = self._picture
         if found is None or not found.is_known:
-            found = self._thread.run(self._look())
+            found = self._thread.run(
+                self._look(), timeout=_PICTURE_S, what="the picture of the system"
+            )
         return found
 
     async def _look(self) -> Picture:
@@ -372,14 +392,16 @@ class Space(SpaceFace, Closing):
         if self._feed is None or self._picture is None:
             self._feed = PictureFeed(self._session)
             self._picture = Picture(self._feed, self._thread.call)
-        await self._feed.wait(10.0)
+        await self._feed.wait(_PICTURE_S)
         return self._picture
 
     # -- the node
 
     def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
         """Ask the node for its types, or for those with these names; gives all that are known."""
-        self._thread.run(self._session.request_types(names, timeout))
+        self._thread.run(
+            self._session.request_types(names, timeout), timeout=timeout, what="the node's types"
+        )
         return self.types
 
     def wait_closed(self) -> str:
@@ -389,9 +411,13 @@ class Space(SpaceFace, Closing):
         except Disconnected:
             return self._core.failure or ""
 
-    def close(self) -> None:
-        """Say goodbye and end the connection. Who comes second waits for the first."""
-        self._open.close()
+    def close(self, *, timeout: float | None = 10.0) -> None:
+        """Send what waits, say goodbye and end the connection. A second caller waits for the first.
+
+        RequestTimedOut after `timeout` seconds when a callback holds the space's thread: what waits
+        is sent, and the connection ends, when the callback returns. `None` waits for that.
+        """
+        self._open.close(timeout)
 
 
 def _call_or_leave(thread: LoopThread, work: Callable[[], object]) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from skerry.client.loop_thread import FORKED, LoopThread, wait_left
-from skerry.errors import Disconnected, LocalProtocolError
+from skerry.errors import Disconnected, LocalProtocolError, RequestTimedOut
 
 
 @pytest.fixture
@@ -48,6 +48,39 @@ def test_the_thread_cannot_wait_for_itself(thread: LoopThread) -> None:
 
     with pytest.raises(LocalProtocolError, match="a callback cannot wait"):
         thread.call(wait)
+
+
+def test_timeout_is_kept_also_while_the_thread_is_held(thread: LoopThread) -> None:
+    held, go = threading.Event(), threading.Event()
+    done: list[str] = []
+
+    def hold() -> None:
+        held.set()
+        go.wait(60)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        done.append("work")
+
+    thread._loop.call_soon_threadsafe(hold)
+    try:
+        assert held.wait(30)
+        with pytest.raises(RequestTimedOut, match="the answer did not come within 0 s: a callback"):
+            thread.run(work(), timeout=0, what="the answer")
+    finally:
+        go.set()
+    assert thread.run(name(), timeout=30) == "test loop"
+    assert done == [], "what is not waited for is cancelled"
+
+
+def test_work_tells_best_why_it_failed(thread: LoopThread) -> None:
+    async def fail() -> None:
+        raise TimeoutError("its own words")
+
+    with pytest.raises(TimeoutError, match="its own words"):
+        thread.run(fail(), timeout=30)
+    assert thread.run(name(), timeout=float("nan")) == "test loop"
+    assert thread.run(name(), timeout=1e300) == "test loop"
 
 
 def test_ended_thread_does_nothing_more() -> None:

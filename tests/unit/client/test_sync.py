@@ -7,6 +7,7 @@ import os
 import queue
 import socket
 import threading
+from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -14,8 +15,15 @@ import pytest
 
 from skerry.client.events import Event
 from skerry.client.states import StateChanged
-from skerry.client.sync import connect
-from skerry.errors import ConnectFailed, Disconnected, LocalProtocolError, SlowConsumer, WouldBlock
+from skerry.client.sync import Space, connect
+from skerry.errors import (
+    ConnectFailed,
+    Disconnected,
+    LocalProtocolError,
+    RequestTimedOut,
+    SlowConsumer,
+    WouldBlock,
+)
 from tests.unit.client.conftest import RunningNode
 from tests.unit.client.stage import TYPES, Only, Shout, Vessel
 
@@ -335,3 +343,66 @@ def test_callback_that_wants_to_exit_ends_nothing(
         space.flush()
         assert told == ["a", "b"]
     assert [record.getMessage() for record in caplog.records] == ["a callback failed"] * 3
+
+
+@pytest.fixture
+def held(node: str) -> Iterator[Space]:
+    """A space whose thread is held by a callback until the test is over."""
+    is_held, go = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        is_held.set()
+        go.wait(60)
+
+    space = connect(node)
+    space.subscribe(Vessel, hold)
+    space.publish(Vessel(mmsi=1))
+    assert is_held.wait(30)
+    try:
+        yield space
+    finally:
+        go.set()
+        space.close()
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        lambda space: space.flush(timeout=0.01),
+        lambda space: space.container(Vessel, timeout=0.01),
+        lambda space: space.request(Vessel(mmsi=1), timeout=0.01),
+        lambda space: space.request_types(timeout=0.01),
+        lambda space: space.drain(timeout=0.01),
+        lambda space: space.serve(Vessel, lambda asked: asked, timeout=0.01),
+        lambda space: space.own(Vessel, timeout=0.01),
+    ],
+)
+def test_timeout_counts_in_the_caller_while_a_callback_blocks(held: Space, wait: Any) -> None:
+    with pytest.raises(RequestTimedOut, match="a callback holds the thread of the space"):
+        wait(held)
+
+
+def test_close_tells_what_it_could_not_finish_while_a_callback_blocks(node: str) -> None:
+    is_held, go = threading.Event(), threading.Event()
+
+    def hold(_: object) -> None:
+        is_held.set()
+        go.wait(60)
+
+    space = connect(node)
+    with connect(node) as other:
+        vessels = other.container(Vessel)
+        try:
+            space.subscribe(Vessel, hold)
+            space.publish(Vessel(mmsi=1))
+            assert is_held.wait(30)
+            space.publish(Vessel(mmsi=2))
+            for _ in range(2):
+                with pytest.raises(RequestTimedOut, match="it closes when the callback returns"):
+                    space.close(timeout=0.01)
+        finally:
+            go.set()
+        space.close(timeout=30)
+        assert not space._thread.is_running
+        other.flush()
+        assert 2 in vessels, "what waited is sent when the callback returns"
