@@ -127,6 +127,7 @@ def subscribe(pipe: Pipe, given: dict[str, Any]) -> None:
                 "losses": losses[:3],
                 "requests": statistics.counters.requests_sent_count,
                 "dropped": statistics.kernel_drop_count,
+                "senders": [sender.address for sender in connection.senders()],
             }
         )
         # The others may still need what this one, too, has to hear of; the publisher ends us.

@@ -90,5 +90,8 @@ def test_groups_of_version_6_work_on_an_interface_with_a_small_mtu() -> None:
     words = ("--group", "[ff15::7:1]:4711", "--interface", "v0", "--count", "5000")
     found = outcome(*words, "--subscribers", "2", before=before)
     check(found, subscribers=2, count=5000)
+    for result in found["subscribers"]:
+        (address,) = result["senders"]
+        assert address.startswith("fd00::1")
     # What fits an MTU of 1500: in datagrams of 7800 bytes they would be about 20.
     assert found["publisher"]["datagrams"] > 60

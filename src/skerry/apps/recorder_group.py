@@ -54,6 +54,8 @@ class GroupWishes:
     dialect: str = "java"
     kind: GroupKind = "bytes"
     key_file: str = ""
+    segment_bytes: int = 0
+    """Size of the largest datagram that is published; 0 to choose."""
     types: tuple[str, ...] = ()
     subjects: tuple[str, ...] = ()
 

@@ -21,6 +21,8 @@ from skerry.errors import (
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, write_header
 from skerry.protocol.distributor.config import Dialect
+from skerry.protocol.distributor.events import TooLargeForJava
+from skerry.protocol.machine import Event
 from skerry.runtime.clock import monotonic_ns
 from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType, dependencies
@@ -54,9 +56,14 @@ class GroupTarget:
             dialect=Dialect(wishes.dialect),
             key_file=wishes.key_file,
             application="skerry-replay",
+            segment_bytes=wishes.segment_bytes,
             hears_own=False,
         )
-        self._publisher = self._connection.publisher(on_event=lambda _event: None)
+        self._publisher = self._connection.publisher(on_event=self._note)
+
+    def _note(self, event: Event) -> None:
+        if isinstance(event, TooLargeForJava):
+            self._tell(str(event))
 
     async def play(self, update: Update, type_: StructType | None) -> bool:
         """Publish an update; waits for bandwidth."""

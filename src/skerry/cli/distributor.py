@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from skerry.cli.groups import group_key_option, group_reach_options
+from skerry.cli.groups import group_key_option, group_reach_options, group_segment_option
 from skerry.cli.input import input_contents
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import (
@@ -64,8 +64,12 @@ def distributor() -> None:
 )
 @click.option("--name", default="skerry", show_default=True, help="What to be called in the group.")
 @click.option(
-    "--mbit", type=FiniteFloat(min=0), default=0.0, help="Publish no more than so many Mbit/s."
+    "--mbit",
+    type=FiniteFloat(min=0),
+    default=0.0,
+    help="Send no more than so many Mbit/s, what is sent again included; 0 for no limit.",
 )
+@group_segment_option
 @click.option(
     "--json", "as_json", is_flag=True, help="In the end, one JSON object with how much was sent."
 )
@@ -80,12 +84,13 @@ def pub(
     data: str | None,
     name: str,
     mbit: float,
+    segment_bytes: int,
     as_json: bool,
 ) -> None:
     """Publish one update, or each line of the standard input.
 
-    Whoever is in the group hears it; nobody keeps it for later. It ends a moment after the last
-    update, so that those who lost one can ask for it.
+    Subscribers in the group receive it; nothing is kept for later. The command ends 0.8 seconds
+    after the last update, and later while subscribers ask for updates they lost.
 
     \b
     Examples:
@@ -103,15 +108,22 @@ def pub(
         key_file=key_file,
         application=name,
         bandwidth_mbit_max=mbit,
+        segment_bytes=segment_bytes,
     )
+    output = current_output()
+
+    def on_event(event: Event) -> None:
+        if type(event).__name__ not in _QUIET:
+            output.warning(visible(str(event)))
+
     with stop_on_signals() as stop, connection:
-        publisher = connection.publisher()
+        publisher = connection.publisher(on_event)
         count = 0
         for content in input_contents(data, stop):
             publisher.publish(subject, content)
             count += 1
     if as_json:
-        current_output().json_line({"subject": subject, "published": count})
+        output.json_line({"subject": subject, "published": count})
 
 
 @distributor.command()

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-__all__ = ["group_key_option", "group_reach_options"]
+__all__ = ["group_key_option", "group_reach_options", "group_segment_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -19,6 +19,19 @@ def group_key_option(command: Command) -> Command:
         default="",
         metavar="FILE",
         help="Keys of the group: all datagrams are encrypted then, and others are refused.",
+    )(command)
+
+
+def group_segment_option(command: Command) -> Command:
+    """The size of the largest datagram that is sent to a group: `segment_bytes`."""
+    return click.option(
+        "--segment-bytes",
+        type=click.IntRange(128, 65_507),
+        callback=lambda _context, _option, value: value or 0,
+        metavar="N",
+        help="Size of the largest datagram. By default 7800 or what fits the MTU, and 8192 once a"
+        " Java program is heard. Java programs read updates of at most two datagrams: set 8192 for"
+        " those that only subscribe, as they are not heard.",
     )(command)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from skerry.cli.groups import group_segment_option
 from skerry.cli.input import input_lines
 from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
@@ -62,6 +63,7 @@ _KEYS: Final = "space pauses, n plays the next update, q ends"
     help="At the end stay until Ctrl-C: objects of cleanup types go with who published them.",
 )
 @group_options
+@group_segment_option
 @node_options
 @json_option
 def replay(

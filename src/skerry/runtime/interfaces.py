@@ -114,7 +114,11 @@ def _chosen(known: list[Interface], family: int, group: str, port: int) -> Inter
             probe.connect((group, port))
         except OSError as error:
             failure = ConnectFailed(f"there is no way to the group {group}: {error.strerror}")
-            failure.hint = "name an interface; 127.0.0.1 stays on this computer"
+            failure.hint = (
+                "name an interface that has an IPv6 address"
+                if ":" in group
+                else "name an interface; 127.0.0.1 stays on this computer"
+            )
             raise failure from None
         address = probe.getsockname()[0].partition("%")[0]
     for interface in known:

@@ -82,6 +82,14 @@ class MulticastSocket:
         """Whether one call sends many datagrams."""
         self.receives_trains = trains and start_coalescing(self._made)
         """Whether one call receives many."""
+        # What the kernel counts as dropped: see `drop_count`.
+        self._hears_itself = loopback
+        self._dropped_kinds: tuple[int, ...] = ()
+        self._drops_own = False
+        self._own_count = 0
+        """Calls that sent what the filter drops when it comes back."""
+        self._drops_seen = 0
+        self._drop_count = 0
         _keep_memory()
         self._send_one: Callable[[bytes], int] = self._sending.send
         self._send_train: Callable[[list[bytes], _Ancillary], int] = self._sending.sendmsg
@@ -107,8 +115,17 @@ class MulticastSocket:
 
     @property
     def drop_count(self) -> int | None:
-        """Datagrams that came while the receive buffer was full; None if nobody tells."""
-        return kernel_drop_count(self._made)
+        """Calls' worth of datagrams that came while the receive buffer was full; None if the kernel
+        does not tell. What a filter of ours dropped, which the kernel counts as well, is left out.
+        """
+        found = kernel_drop_count(self._made)
+        if found is None:
+            return None
+        new_count = (found - self._drops_seen) & 0xFFFFFFFF
+        if self._dropped_kinds:
+            # A filter without a sender drops all data, and then none of it is missed.
+            new_count = max(0, new_count - self._own_count) if self._drops_own else 0
+        return self._drop_count + new_count
 
     def fileno(self) -> int:
         """The number to wait with."""
@@ -120,7 +137,13 @@ class MulticastSocket:
         With `sender` only those that have these twelve bytes from the fifth one on. Each call
         replaces the one before; without kinds everything is received.
         """
-        return drop_kinds(self._made, kinds, sender)
+        self._drop_count = self.drop_count or 0
+        self._drops_seen = kernel_drop_count(self._made) or 0
+        self._own_count = 0
+        is_done = drop_kinds(self._made, kinds, sender)
+        self._dropped_kinds = kinds if is_done else ()
+        self._drops_own = is_done and len(sender) > 0 and self._hears_itself
+        return is_done
 
     def send_all(self, datagrams: list[bytes]) -> None:
         """Send datagrams in order; OSError for what cannot be sent, the rest is sent all the same.
@@ -169,6 +192,8 @@ class MulticastSocket:
     # -- inside
 
     def _send(self, train: list[bytes]) -> None:
+        if self._drops_own and train[0][2] in self._dropped_kinds:
+            self._own_count += 1
         if len(train) == 1:
             self._send_one(train[0])
             return
@@ -269,4 +294,15 @@ def _failure(group: Address, interface: Interface, error: OSError) -> ConnectFai
         failure.hint = "a program has this port without sharing it; choose another one"
     elif error.errno in (errno.ENODEV, errno.EADDRNOTAVAIL):
         failure.hint = "this interface carries no multicast of that kind; name another"
+    elif error.errno == errno.ENETUNREACH and interface.is_loopback and ":" in group.host:
+        failure.hint = (
+            "the loopback interface carries no IPv6 multicast; on one computer use an IPv4 group"
+            " with interface 127.0.0.1, or name an interface that has an IPv6 address"
+        )
+    elif error.errno == errno.ENETUNREACH:
+        kind = "-6 route add multicast ff00::/8" if ":" in group.host else "route add 224.0.0.0/4"
+        failure.hint = (
+            "the interface has no address of this kind, or there is no route for multicast:"
+            f" ip {kind} dev {interface.name or 'NAME'}"
+        )
     return failure

@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,18 @@ def test_bytes_files_and_lines_are_published(
     assert published(group, run, "--mbit", "100") == [b"1", b"2", b"3"]
     fed(b"1\n2\n")
     assert published(group, run, "--data", "-") == [b"1\n2\n"]
+
+
+@pytest.mark.slow
+def test_datagrams_are_as_large_as_was_said(group: str, run: Run) -> None:
+    with distributor.open(group, interface="127.0.0.1", ttl=0) as connection:
+        arrived = threading.Event()
+        connection.subscriber(lambda *_: arrived.set()).add("/large")
+        words = (*HERE, "--subject", "/large", "--data", "x" * 20_000)
+        assert run("distributor", "pub", group, *words, "--segment-bytes", "8192").code == 0
+        assert arrived.wait(10)
+        assert connection.statistics().counters.received_datagram_count == 3
+    assert run("distributor", "pub", group, *words, "--segment-bytes", "100").code == 2
 
 
 def test_wrong_use_is_told(group: str, run: Run) -> None:

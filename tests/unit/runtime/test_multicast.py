@@ -142,6 +142,47 @@ def test_what_the_buffer_has_no_room_for_is_counted(join: Join) -> None:
     assert receiver.drop_count
 
 
+@pytest.mark.parametrize("trains", [True, False])
+def test_what_a_filter_drops_does_not_count_as_dropped(join: Join, trains: bool) -> None:
+    receiver = join(trains=trains, buffer_bytes=100_000)
+    other = join(trains=trains)
+    own, others = b"\x0a\0\0\1" * 3, b"\x0a\0\0\2" * 3
+    receiver.drop_kinds(1, 2)
+    other.send_all([b"\1\0\1\5" + others + bytes(100)] * 10)
+    assert receiver.drop_count == 0
+    receiver.drop_kinds(1, 2, sender=own)
+    for _ in range(5):
+        receiver.send_all([b"\1\0\1\5" + own + bytes(100)] * 10)
+    receiver.send_all([b"\1\0\3\5" + own + bytes(100)])
+    other.send_all([b"\1\0\1\5" + others + bytes(100)])
+    assert len(received(receiver)) == 2
+    assert receiver.drop_count == 0
+    # What has no room still counts.
+    for _ in range(50):
+        other.send_all([b"\1\0\1\5" + others + bytes(7000)])
+        receiver.send_all([b"\1\0\1\5" + own + bytes(7000)])
+    dropped = 50 - len(received(receiver))
+    assert receiver.drop_count == dropped > 0
+    receiver.drop_kinds()
+    assert receiver.drop_count == dropped
+
+
+def test_an_ipv6_group_on_the_loopback_interface_is_refused_with_a_hint(
+    join: Join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise OSError(errno.ENETUNREACH, "Network is unreachable")
+
+    monkeypatch.setattr(socket.socket, "connect", unreachable)
+    for host, interface, hint in (
+        ("ff15::7:1", "lo", "IPv4 group"),
+        ("239.255.77.1", "127.0.0.1", "ip route add 224.0.0.0/4"),
+    ):
+        with pytest.raises(ConnectFailed) as failure:
+            join(host, interface=interface)
+        assert hint in (failure.value.hint or "")
+
+
 def test_a_clipped_buffer_is_told_with_what_to_set(
     join: Join, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
