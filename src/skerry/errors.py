@@ -14,6 +14,7 @@
         RemoteProtocolError  the peer did
       AccessError          a client and its node
         ConnectFailed  Disconnected  Refused
+          ConnectRefused     the node does not let us in
       DeliveryError        updates on their way
         DataLost  SlowConsumer  WouldBlock
       RequestError         requests and answers
@@ -43,6 +44,7 @@ __all__ = [
     "CodecError",
     "ConfigError",
     "ConnectFailed",
+    "ConnectRefused",
     "ControlError",
     "DataLost",
     "DecodeError",
@@ -230,6 +232,10 @@ class Disconnected(AccessError):
 
 class Refused(AccessError):
     """The node does not permit it."""
+
+
+class ConnectRefused(ConnectFailed, Refused):
+    """The node answered, and does not let the client in."""
 
 
 class DeliveryError(SkerryError):

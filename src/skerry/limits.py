@@ -47,6 +47,7 @@ __all__ = [
     "FILTER_NODE_COUNT_MAX",
     "FILTER_PATTERN_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
+    "FRAME_HEADER_BYTES_MAX",
     "FRESH_LOOK_COUNT",
     "GROUP_COUNT_MAX",
     "GROUP_KEY_COUNT_MAX",
@@ -128,6 +129,7 @@ __all__ = [
     "SIM_STREAM_COUNT_MAX",
     "SIM_TIME_NS_MAX",
     "SKIP_DEPTH_MAX",
+    "SMALL_FRAME_BYTES_MAX",
     "SOURCE_BYTES_MAX",
     "SOURCE_COUNT_MAX",
     "STORAGE_INTERVAL_MS_MAX",
@@ -149,6 +151,7 @@ __all__ = [
     "TYPE_DEPTH_MAX",
     "UNKNOWN_SCAN_COUNT_MAX",
     "UNUSABLE_TYPE_BYTES_MAX",
+    "UPDATE_BYTES_DEFAULT",
     "VECTOR_COUNT_MAX",
     "WEBSOCKET_HEAD_BYTES_MAX",
     "WEBSOCKET_WAITING_COUNT_MAX",
@@ -208,11 +211,23 @@ told as removed and added."""
 
 # -- bytes
 
-PAYLOAD_BYTES_MAX: Final = 10 * 1024 * 1024
-"""One encoded object. The bound the DOTS hosts put on what waits for a connection."""
+PAYLOAD_BYTES_MAX: Final = 256 * 1024 * 1024
+"""One encoded object: the most that a setting can permit. Settings bound what a node accepts and
+what a client reads. An object is copied a few times on its way, so this takes about a gigabyte."""
+
+UPDATE_BYTES_DEFAULT: Final = 10 * 1024 * 1024
+"""One published object where no setting says otherwise. The DOTS hosts put the same bound on what
+waits for a connection."""
 
 FRAME_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65536
-"""One frame: a payload and its header."""
+"""One frame: a payload and its header. Most connections have a smaller limit of their own."""
+
+FRAME_HEADER_BYTES_MAX: Final = 65536
+"""What a frame may have besides its object: the header of version 1 has a length of 16 bits."""
+
+SMALL_FRAME_BYTES_MAX: Final = 64 * 1024
+"""One frame of a client that was not let in yet, or that may not publish anything. The messages of
+the handshake and the description of a type take some hundred bytes."""
 
 HEADER_BYTES_MAX: Final = 65535
 """Header of a v1 frame: its length field has 16 bits."""
@@ -350,7 +365,7 @@ HANDLER_NAME_BYTES_MAX: Final = 200
 """Name under which a program answers requests. It is a level of a subject, in which each byte may
 take three characters, and people read it."""
 
-REQUEST_BYTES_MAX: Final = PAYLOAD_BYTES_MAX - 4096
+REQUEST_BYTES_MAX: Final = UPDATE_BYTES_DEFAULT - 4096
 """Object of a request or of an answer, encoded: names, numbers and a reason travel with it."""
 
 REQUEST_REASON_CHAR_COUNT_MAX: Final = 900
@@ -650,9 +665,9 @@ RECORDING_CHANNEL_COUNT_MAX: Final = 65_535
 # -- a client and its node
 
 SEND_BYTES_MAX: Final = 16 * 1024 * 1024
-"""Bytes that a space has published and the node has not taken: more than one of the largest frames,
-and some seconds of a fast publisher while its node restarts. Past it publishing raises
-WouldBlock."""
+"""Bytes that a space has published and the node has not taken: more than one of the largest objects
+that are usual, and some seconds of a fast publisher while its node restarts. Past it publishing
+raises WouldBlock; a single object is taken however large it is."""
 
 SEND_SUBJECT_COUNT_MAX: Final = 10_000
 """Subjects of which a space remembers that bytes may be published under them."""

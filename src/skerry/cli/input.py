@@ -27,23 +27,29 @@ def input_lines(stop: Stop) -> Iterator[bytes]:
 
     A line may be as long as an object; LimitExceeded if one is longer.
     """
-    rest = b""
+    rest = bytearray()
     for chunk in _chunks(stop):
-        *lines, rest = (rest + chunk).split(b"\n")
-        for line in lines:
+        *ends, begin = chunk.split(b"\n")
+        for end in ends:
+            rest += end
+            _check_size(rest)
+            line = bytes(rest)
+            rest.clear()
             if line.strip():
-                yield _bounded(line)
-        _bounded(rest)
+                yield line
+        rest += begin
+        _check_size(rest)
     if rest.strip() and not stop.is_requested:
-        yield rest
+        yield bytes(rest)
 
 
 def input_bytes(stop: Stop) -> bytes:
     """The whole standard input, which may be as long as an object."""
-    content = b""
+    content = bytearray()
     for chunk in _chunks(stop):
-        content = _bounded(content + chunk)
-    return content
+        content += chunk
+        _check_size(content)
+    return bytes(content)
 
 
 def input_contents(data: str | None, stop: Stop) -> Iterator[bytes]:
@@ -85,11 +91,10 @@ def _chunks(stop: Stop) -> Iterator[bytes]:
         yield chunk
 
 
-def _bounded(content: bytes) -> bytes:
+def _check_size(content: bytearray) -> None:
     if len(content) > PAYLOAD_BYTES_MAX:
         raise LimitExceeded(
             what="size of a piece of the standard input in bytes",
             value=len(content),
             limit=PAYLOAD_BYTES_MAX,
         )
-    return content

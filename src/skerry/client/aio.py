@@ -22,7 +22,7 @@ from skerry.client.session import Session
 from skerry.client.space import SpaceConfig
 from skerry.client.subscription import SubscriptionBase
 from skerry.errors import LocalProtocolError
-from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
 from skerry.runtime.clock import monotonic_ns
@@ -59,6 +59,7 @@ async def connect(
     key: str | Path | None = None,
     origin: bool = False,
     send_bytes_max: int = SEND_BYTES_MAX,
+    receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> Space:
     """A space of the node at an endpoint; what `preload` names is there when this returns.
@@ -66,8 +67,10 @@ async def connect(
     Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
     secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
     files for TLS. With `origin` the node tells with each update where it entered the system.
+    Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
 
-    ConnectFailed when there is no node, or it does not let us in; with `wait` we keep trying.
+    ConnectFailed when there is no node, ConnectRefused when it does not let us in; with `wait` we
+    keep trying.
     """
     session = await open_session(
         endpoint,
@@ -82,6 +85,7 @@ async def connect(
         key=key,
         origin=origin,
         send_bytes_max=send_bytes_max,
+        receive_bytes_max=receive_bytes_max,
         queue_count_max=queue_count_max,
     )
     return Space(session)
@@ -102,6 +106,7 @@ async def open_session(
     origin: bool,
     send_bytes_max: int,
     queue_count_max: int,
+    receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     lock: Any = None,
 ) -> Session:
     """What is behind a space of either kind, connected."""
@@ -117,9 +122,16 @@ async def open_session(
         is_patient=wait,
         extensions=extensions if place.extensions else 0,
         send_bytes_max=send_bytes_max,
+        receive_bytes_max=receive_bytes_max,
         queue_count_max=queue_count_max,
     )
-    opener = Opener(place, ca=_path(ca), cert=_path(cert), key=_path(key))
+    opener = Opener(
+        place,
+        ca=_path(ca),
+        cert=_path(cert),
+        key=_path(key),
+        message_bytes_max=config.frame_bytes_max,
+    )
     session = Session(opener, config, lock=lock)
     for cls in types.values() if isinstance(types, Mapping) else types:
         if isinstance(cls, type) and issubclass(cls, Struct) and not cls.descriptor.flags.internal:

@@ -6,9 +6,10 @@ import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
-from skerry.errors import ConnectFailed
+from skerry.errors import ConnectFailed, ConnectRefused
+from skerry.limits import FRAME_BYTES_MAX
 from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import Endpoint
@@ -22,7 +23,7 @@ from skerry.schema.model import NamedType
 if TYPE_CHECKING:
     from skerry.runtime.websocket_client import WebSocketStream
 
-__all__ = ["DEFAULT_ENDPOINT", "Opener", "default_endpoint"]
+__all__ = ["DEFAULT_ENDPOINT", "NodeUser", "Opener", "default_endpoint"]
 
 DEFAULT_ENDPOINT: Final = "tcp://127.0.0.1:11235"
 _OPEN_S_MAX: Final = 10.0
@@ -50,8 +51,18 @@ def default_endpoint(environ: Mapping[str, str]) -> str:
     return f"uds:{path}" if path.is_socket() else DEFAULT_ENDPOINT
 
 
+class NodeUser(StreamUser, Protocol):
+    """Who is told what happens on a stream to a node."""
+
+    def skipped(self, size: int) -> None:
+        """A message by WebSocket was dropped because of its size."""
+
+
 class Opener:
-    """Opens streams to one endpoint. Certificates are files, read when a stream is opened."""
+    """Opens streams to one endpoint. Certificates are files, read when a stream is opened.
+
+    Messages by WebSocket above `message_bytes_max` are skipped.
+    """
 
     def __init__(
         self,
@@ -60,8 +71,10 @@ class Opener:
         ca: Path | None = None,
         cert: Path | None = None,
         key: Path | None = None,
+        message_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         self.place = place
+        self._message_bytes_max = message_bytes_max
         given = TlsFiles(ca=ca, cert=cert, key=key)
         self._files = given.or_else(TlsFiles(ca=place.ca, cert=place.cert, key=place.key))
         if place.is_secure:
@@ -74,12 +87,12 @@ class Opener:
             return JsonWire(types)
         return OldWire() if self.place.version == 1 else Wire()
 
-    async def open(self, user: StreamUser) -> None:
+    async def open(self, user: NodeUser) -> None:
         """Open a stream for somebody; OSError or ConnectFailed when that cannot be done."""
         async with asyncio.timeout(_OPEN_S_MAX):
             await self._open(user)
 
-    async def _open(self, user: StreamUser) -> None:
+    async def _open(self, user: NodeUser) -> None:
         loop = asyncio.get_running_loop()
         place = self.place
         if place.kind == "unix":
@@ -90,7 +103,14 @@ class Opener:
             # Only who uses them pays for the library.
             from skerry.runtime.websocket_client import open_websocket
 
-            _Messages(await open_websocket(place.host, place.port, ssl=context), user)
+            stream = await open_websocket(
+                place.host,
+                place.port,
+                ssl=context,
+                message_bytes_max=self._message_bytes_max,
+                skipped=user.skipped,
+            )
+            _Messages(stream, user)
             return
         if context is None:
             await _open_plain(
@@ -117,6 +137,10 @@ class Opener:
         error.hint = _HINT_TLS if self.place.is_secure else _HINT
         return error
 
+    def refused(self, why: str) -> ConnectRefused:
+        """The error of a first connection that the node answered and does not want."""
+        return ConnectRefused(f"{self.place.text}: {why}")
+
     def _turned_out(self, why: str) -> ConnectFailed:
         own = self._files.cert
         guess = (
@@ -132,7 +156,7 @@ class Opener:
 
 
 async def _open_plain(
-    user: StreamUser, connect: Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
+    user: NodeUser, connect: Callable[[Callable[[], asyncio.BaseProtocol]], Awaitable[object]]
 ) -> None:
     """Open a connection without TLS, and look after it until it is handed on."""
     if os.name != "posix":
@@ -154,7 +178,7 @@ async def _open_plain(
 class _Entry(asyncio.Protocol):
     """Opens a connection as only a loop can, and hands it on."""
 
-    def __init__(self, user: StreamUser) -> None:
+    def __init__(self, user: NodeUser) -> None:
         self._user = user
         self.stream: PlainStream | None = None
         self.fault: OSError | None = None
@@ -183,7 +207,7 @@ class _Bytes(asyncio.BufferedProtocol):
     Left to itself, asyncio makes a quarter of a megabyte of fresh memory for each read.
     """
 
-    def __init__(self, user: StreamUser) -> None:
+    def __init__(self, user: NodeUser) -> None:
         self._user = user
         self._room = memoryview(bytearray(_READ_BYTES))
         self._transport: asyncio.Transport | None = None
@@ -231,7 +255,7 @@ class _Bytes(asyncio.BufferedProtocol):
 class _Messages:
     """A WebSocket, on which each piece is one message."""
 
-    def __init__(self, stream: WebSocketStream, user: StreamUser) -> None:
+    def __init__(self, stream: WebSocketStream, user: NodeUser) -> None:
         self._stream = stream
         self._user = user
         self._draining: asyncio.Task[None] | None = None

@@ -16,7 +16,7 @@ from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.connection import Arrival, Broken, Stage, broken_by
 from skerry.protocol.access.header import Header, read_header
 
-__all__ = ["Misread", "read"]
+__all__ = ["Misread", "TooLarge", "read"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,18 @@ class Misread:
     error: CodecError
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TooLarge:
+    """A frame above the limit, which was skipped."""
+
+    name: str
+    """Of the type; empty where that is not known."""
+    size: int
+
+
 def read(
     connection: ClientConnection, intake: Intake, data: bytes
-) -> Iterator[Arrival | Misread | Broken]:
+) -> Iterator[Arrival | Misread | TooLarge | Broken]:
     """All in the bytes that is for the space to look at."""
     if connection.wire.version == 2:
         return _read_frames(connection, intake, data)
@@ -38,7 +47,7 @@ def read(
 
 def _read_frames(
     connection: ClientConnection, intake: Intake, data: bytes
-) -> Iterator[Arrival | Misread | Broken]:
+) -> Iterator[Arrival | Misread | TooLarge | Broken]:
     """Frames of version 2, of which objects are dealt with as they stand."""
     cutter = connection.wire.cutter
     try:
@@ -56,6 +65,8 @@ def _read_frames(
                 yield _misread(header, intake)
             else:
                 yield Arrival(header, body[size:])
+        if cutter.skipped and not connection.is_over:
+            yield from _skipped(connection)
         if not connection.is_over:
             # A fault behind whole frames is told when asked again.
             cutter.load(b"")
@@ -66,7 +77,7 @@ def _read_frames(
 
 def _read_messages(
     connection: ClientConnection, intake: Intake, data: bytes
-) -> Iterator[Arrival | Misread | Broken]:
+) -> Iterator[Arrival | Misread | TooLarge | Broken]:
     """What comes in another form."""
     arrived, fault = connection.feed(data)
     index, count = 0, len(arrived)
@@ -81,8 +92,15 @@ def _read_messages(
             yield _misread(header, intake)
         else:
             yield Arrival(header, payload)
+    if not connection.is_over:
+        yield from _skipped(connection)
     if fault is not None and not connection.is_over:
         yield fault
+
+
+def _skipped(connection: ClientConnection) -> Iterator[TooLarge]:
+    for name, size in connection.wire.take_skipped():
+        yield TooLarge(name=name, size=size)
 
 
 def _misread(header: Header, intake: Intake) -> Misread:

@@ -22,6 +22,7 @@ from skerry.client.space import SpaceConfig, SpaceCore
 from skerry.client.states import (
     CallbackFailed,
     ClaimsChanged,
+    ObjectSkipped,
     Refusal,
     SpaceState,
     StateChanged,
@@ -95,7 +96,10 @@ class Session:
             await self.wait(lambda: self.core.state is SpaceState.CONNECTED, limit, "the handshake")
         except Disconnected as error:
             is_met, is_secured = self.core.is_refused, self._is_secured
+            is_rejected = self.core.is_rejected
             await self.close()
+            if is_rejected:
+                raise self._opener.refused(str(error)) from None
             raise self._opener.failed(str(error), is_met=is_met, is_secured=is_secured) from None
         except RequestTimedOut:
             is_met = self._line is not None
@@ -324,6 +328,12 @@ class Session:
             self._is_receiving = False
         self.carry()
 
+    def skipped(self, line: _Line, size: int) -> None:
+        """A message of so many bytes was left out."""
+        if line is self._line:
+            self.core.note_skipped("", size)
+            self.carry()
+
     def lost(self, line: _Line, error: Exception | None) -> None:
         """A stream is gone."""
         self._lines.discard(line)
@@ -385,6 +395,13 @@ class Session:
             log.error(
                 "objects of %s cannot be read, and are left out: %s", event.name, event.detail
             )
+        elif isinstance(event, ObjectSkipped):
+            log.error(
+                "an object of %s of %d bytes is skipped, the limit is %d (receive_bytes_max)",
+                event.name or "a type that is not known",
+                event.size,
+                event.limit,
+            )
         elif isinstance(event, ClaimsChanged):
             for told in event.told:
                 told()
@@ -433,6 +450,10 @@ class _Line:
     def received(self, data: bytes) -> None:
         """Bytes of the node."""
         self._session.received(self, data)
+
+    def skipped(self, size: int) -> None:
+        """A message of so many bytes was left out."""
+        self._session.skipped(self, size)
 
     def lost(self, error: Exception | None) -> None:
         """It is gone."""

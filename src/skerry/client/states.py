@@ -11,6 +11,7 @@ from skerry.protocol.machine import Event
 __all__ = [
     "CallbackFailed",
     "ClaimsChanged",
+    "ObjectSkipped",
     "Refusal",
     "SpaceState",
     "StateChanged",
@@ -83,6 +84,17 @@ class ClaimsChanged(Event):
 
     told: tuple[Callable[[], object], ...]
     """Those who are to be called."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectSkipped(Event):
+    """The node sent an object that is above `receive_bytes_max`. It is left out."""
+
+    name: str
+    """Of its type; empty where that is not known."""
+    size: int
+    """Bytes of the object with its header."""
+    limit: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

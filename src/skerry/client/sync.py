@@ -29,7 +29,7 @@ from skerry.client.session import Session
 from skerry.client.subscription import SubscriptionBase
 from skerry.closing import Closing
 from skerry.errors import Disconnected
-from skerry.limits import EVENT_QUEUE_COUNT_MAX, SEND_BYTES_MAX
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
 from skerry.objects.base import Struct
 
 __all__ = ["Answer", "Container", "Space", "Subscription", "connect"]
@@ -55,6 +55,7 @@ def connect(
     key: str | Path | None = None,
     origin: bool = False,
     send_bytes_max: int = SEND_BYTES_MAX,
+    receive_bytes_max: int = PAYLOAD_BYTES_MAX,
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
 ) -> Space:
     """A space of the node at an endpoint; what `preload` names is there when this returns.
@@ -62,8 +63,10 @@ def connect(
     Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
     secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
     files for TLS. With `origin` the node tells with each update where it entered the system.
+    Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
 
-    ConnectFailed when there is no node, or it does not let us in; with `wait` we keep trying.
+    ConnectFailed when there is no node, ConnectRefused when it does not let us in; with `wait` we
+    keep trying.
     """
     thread = LoopThread(f"skerry {name}")
     try:
@@ -81,6 +84,7 @@ def connect(
                 key=key,
                 origin=origin,
                 send_bytes_max=send_bytes_max,
+                receive_bytes_max=receive_bytes_max,
                 queue_count_max=queue_count_max,
                 lock=threading.Lock(),
             )

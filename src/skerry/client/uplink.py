@@ -19,13 +19,14 @@ from skerry.client.intake import Intake
 from skerry.client.interests import DIRECT, SERVICES, Interests
 from skerry.client.known_types import KnownTypes
 from skerry.client.liveness import Liveness, Sign
-from skerry.client.reading import Misread, read
+from skerry.client.reading import Misread, TooLarge, read
 from skerry.client.requests import Requests
 from skerry.client.sending import SendBuffer
 from skerry.client.settings import SpaceConfig, SpaceStatistics
 from skerry.client.states import (
     CallbackFailed,
     ClaimsChanged,
+    ObjectSkipped,
     SpaceState,
     StateChanged,
     Unreadable,
@@ -95,6 +96,8 @@ class Uplink(Outbox):
         self.state = SpaceState.CONNECTING
         self.is_refused = False
         """Whether there is no connection because the node does not want us, or we not it."""
+        self.is_rejected = False
+        """Whether the node did not let us in when we tried last."""
         self.client_id = 0
         """What the node calls us; 0 before the first connection."""
         self.server_name = ""
@@ -126,6 +129,7 @@ class Uplink(Outbox):
         self._attempt_count = 0
         self._connected_count = 0
         self._unknown_count = 0
+        self._skipped_count = 0
         self._unreadable_names: set[str] = set()
         """Types of which an object could not be read, on this connection."""
         self._opened_ns = 0
@@ -153,10 +157,13 @@ class Uplink(Outbox):
             return
         self._has_stream = True
         self._is_paused = False
+        self.is_rejected = False
         self._opened_ns = now_ns
         self._liveness.opened(now_ns)
+        wire = self._new_wire(self.types.by_name)
+        wire.limit_frames(self.config.frame_bytes_max, skips_large=True)
         self._connection = ClientConnection(
-            self._new_wire(self.types.by_name),
+            wire,
             name=self.config.name,
             cnonce=f"{self._rng.getrandbits(64):016x}",
             secret=self.config.secret,
@@ -192,6 +199,8 @@ class Uplink(Outbox):
                 self._heard(connection, item, now_ns, now_s)
             elif isinstance(item, Misread):
                 self._unreadable(item, now_ns)
+            elif isinstance(item, TooLarge):
+                self.note_skipped(item.name, item.size)
             else:
                 self._broken(item, now_ns)
         if intake.failures:
@@ -234,11 +243,18 @@ class Uplink(Outbox):
             published_count=self.buffer.added_count,
             waiting_bytes=self.buffer.waiting_bytes,
             unknown_count=self._unknown_count,
+            skipped_count=self._skipped_count,
         )
 
     def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
         """Somebody set the clock."""
         self._wall_offset_ns = wall_offset_ns
+
+    def note_skipped(self, name: str, size: int) -> None:
+        """The node sent an object of so many bytes, which is above the limit and was left out."""
+        self._skipped_count += 1
+        limit = self.config.receive_bytes_max
+        self._events.append(ObjectSkipped(name=name, size=size, limit=limit))
 
     def pause(self) -> None:
         """The stream has more than it likes: nothing is given to it until `resume`."""
@@ -266,7 +282,7 @@ class Uplink(Outbox):
             self.interests.told_everything(now_s)
             self._connected(now_ns, now_s)
         elif isinstance(item, Rejected):
-            self._refuse("the node does not let us in")
+            self._rejected(item, now_ns)
         elif isinstance(item, SecretMissing):
             self._refuse("the node asks for a secret, and none was given")
         elif isinstance(item, Ended):
@@ -274,6 +290,15 @@ class Uplink(Outbox):
             self._leave(item.text or "the node ended the connection", now_ns)
         else:
             self._broken(item, now_ns)
+
+    def _rejected(self, item: Rejected, now_ns: int) -> None:
+        self.is_rejected = True
+        if not item.reason:
+            self._refuse("the node does not let us in")
+            return
+        # It has no room for us now, which may change: whoever is patient tries again.
+        self._end_stream()
+        self._lost(f"the node does not let us in: {item.reason}", now_ns)
 
     def _accepted(
         self, connection: ClientConnection, item: Accepted, now_ns: int, now_s: float

@@ -5,6 +5,9 @@ five bytes. Version 1 puts the size of its header in front, and the header has t
 A cutter takes bytes as they come, in any pieces, and gives whole frames. After a DecodeError its
 stream cannot be followed any more. How the bytes were cut on their way makes no difference: frames
 before a fault are given first, and the next call, also one without bytes, raises it.
+
+A frame above the limit is such a fault. A cutter with `skips_large` drops its bytes instead, as
+they come, lists it in `skipped` and goes on with the next frame.
 """
 
 from __future__ import annotations
@@ -17,11 +20,25 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
-__all__ = ["PREFIX_BYTES", "FrameCutter", "OldFrameCutter", "frame", "old_frame"]
+__all__ = ["PREFIX_BYTES", "FrameCutter", "OldFrameCutter", "Skipped", "frame", "old_frame"]
 
 PREFIX_BYTES: Final = 5
 """In front of each frame of version 2: its size."""
 _PREFIX: Final = 0x1A
+_BEGIN_BYTES_MAX: Final = 4096
+"""What is kept of a frame that is skipped: its header, as a rule."""
+_SKIPPED_COUNT_MAX: Final = 100
+"""Skipped frames of one piece of the stream that are listed one by one."""
+
+
+class Skipped:
+    """A frame that was dropped because of its size."""
+
+    def __init__(self, size: int, begin: bytes) -> None:
+        self.size: int = size
+        """Of header and object."""
+        self.begin: bytes = begin
+        """Its first bytes, or the header of version 1."""
 
 
 class FrameCutter:
@@ -34,6 +51,11 @@ class FrameCutter:
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self._stream: _Stream = _Stream()
         self._frame_bytes_max: i64 = frame_bytes_max
+        self.skips_large: bool = False
+        """Whether frames above the limit are skipped; else they are a fault."""
+        self.skipped: list[Skipped] = []
+        """Frames that were skipped, for who takes them out."""
+        self._passing: _Passing = _Passing()
         self.buffer: bytes = b""
         self.start: i64 = 0
         self.stop: i64 = 0
@@ -54,6 +76,8 @@ class FrameCutter:
         """Take bytes from the stream. Raises the fault that stood behind the last frames."""
         if self._fault is not None:
             raise self._fault
+        if self._passing.left:
+            data = self._passing.drop(data, self.skipped)
         self.buffer = self._stream.take(data)
         self.start = 0
         self.stop = 0
@@ -77,9 +101,7 @@ class FrameCutter:
                     | i64(buffer[pos + 4])
                 )
                 if body > self._frame_bytes_max:
-                    limit = int(self._frame_bytes_max)
-                    self._refuse(f"a frame of {int(body)} bytes, the limit is {limit}", pos)
-                    return False
+                    return self._met_large(body, pos)
                 wanted = PREFIX_BYTES + body
                 if size - pos >= wanted:
                     self.start = pos + PREFIX_BYTES
@@ -102,6 +124,25 @@ class FrameCutter:
     def frame_bytes_max(self) -> int:
         """The longest body that is let through."""
         return int(self._frame_bytes_max)
+
+    def limit_frames(self, frame_bytes_max: int) -> None:
+        """Let through bodies up to another length, from the next frame on."""
+        self._frame_bytes_max = frame_bytes_max
+
+    def _met_large(self, body: i64, pos: i64) -> bool:
+        """A frame above the limit begins at `pos`; whether there is a whole one behind it."""
+        if not self.skips_large:
+            self._refuse(_too_large(int(body), int(self._frame_bytes_max)), pos)
+            return False
+        start = pos + PREFIX_BYTES
+        rest = self._passing.start(int(body), b"", self.buffer[start:], self.skipped)
+        if self._passing.left:
+            self.buffer = b""
+            self.start = 0
+            self.stop = 0
+            return False
+        self.stop = len(self.buffer) - rest
+        return self.step()
 
     def body(self) -> bytes:
         """The frame that `step` went to."""
@@ -132,9 +173,20 @@ class OldFrameCutter:
         self._payload_size: Callable[[bytes], int] = payload_size
         """Reads the object's size out of a header."""
         self._frame_bytes_max: int = frame_bytes_max
+        self.skips_large: bool = False
+        """Whether frames above the limit are skipped; else they are a fault."""
+        self.skipped: list[Skipped] = []
+        """Frames that were skipped, for who takes them out."""
+        self._passing: _Passing = _Passing()
+
+    def limit_frames(self, frame_bytes_max: int) -> None:
+        """Let through frames up to another length, from the next one on."""
+        self._frame_bytes_max = frame_bytes_max
 
     def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """Take bytes from the stream; give the headers and objects that are whole now."""
+        if self._passing.left:
+            data = self._passing.drop(data, self.skipped)
         buffer = self._stream.take(data)
         frames: list[tuple[bytes, bytes]] = []
         pos = 0
@@ -156,12 +208,16 @@ class OldFrameCutter:
                     raise
                 wanted = 0
                 break
-            if payload_size + header_size > self._frame_bytes_max:
+            total = payload_size + header_size
+            if total > self._frame_bytes_max:
+                if self.skips_large:
+                    rest = self._passing.start(total, header, buffer[pos + 2 :], self.skipped)
+                    pos = len(buffer) - rest
+                    continue
                 if frames:
                     wanted = 0
                     break
-                total = payload_size + header_size
-                _refuse(f"a frame of {total} bytes, the limit is {self._frame_bytes_max}", pos)
+                _refuse(_too_large(total, self._frame_bytes_max), pos)
             start = pos + wanted
             wanted += payload_size
             if len(buffer) - pos < wanted:
@@ -198,6 +254,46 @@ def _check_size(size: int) -> None:
         raise EncodeError(type_name="frame", field="", detail=detail)
 
 
+class _Passing:
+    """A frame that is dropped as it comes.
+
+    It is listed as soon as its first bytes are there, which say what it is.
+    """
+
+    def __init__(self) -> None:
+        self.left: int = 0
+        """Bytes of it that are still to come."""
+        self._size: int = 0
+        self._begin: bytes = b""
+        self._missing: int = 0
+        self._is_listed: bool = True
+
+    def start(self, size: int, header: bytes, data: bytes, skipped: list[Skipped]) -> int:
+        """Drop a frame of so many bytes, of which `data` came; gives how much of that is left.
+
+        Its header is kept, or its first bytes where that is not known.
+        """
+        self._size = self.left = size
+        self._begin = header
+        self._missing = 0 if header else _BEGIN_BYTES_MAX
+        self._is_listed = False
+        return len(self.drop(data, skipped))
+
+    def drop(self, data: bytes, skipped: list[Skipped]) -> bytes:
+        """More bytes; gives what is behind the frame."""
+        if self._missing:
+            more = data[: min(self._missing, self.left)]
+            self._begin += more
+            self._missing -= len(more)
+        rest = data[self.left :]
+        self.left -= len(data) - len(rest)
+        if not self._is_listed and (not self._missing or not self.left):
+            self._is_listed = True
+            if len(skipped) < _SKIPPED_COUNT_MAX:
+                skipped.append(Skipped(self._size, self._begin))
+        return rest
+
+
 class _Stream:
     """Bytes that wait for the rest of their frame.
 
@@ -230,6 +326,10 @@ class _Stream:
         if pos < len(buffer):
             self._waiting += buffer[pos:]
             self._wanted = wanted
+
+
+def _too_large(size: int, limit: int) -> str:
+    return f"a frame of {size} bytes, the limit is {limit}"
 
 
 def _refuse(detail: str, pos: i64) -> NoReturn:

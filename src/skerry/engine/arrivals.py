@@ -107,6 +107,8 @@ class Arrivals:
                     break
             client.input.is_cutting = False
             self._count_received(client, int(cutter.frame_count))
+            if cutter.skipped:
+                self._refuse_large(client, now_ns)
             if client.is_present:
                 # A fault behind whole frames is told when asked again.
                 cutter.load(b"")
@@ -146,9 +148,16 @@ class Arrivals:
             self._take_one(client, header, payload, now_ns)
             if not client.is_present:
                 return
+        self._refuse_large(client, now_ns)
         fault, waiting.fault = waiting.fault, None
-        if fault is not None:
+        if fault is not None and client.is_present:
             self._node.drop(client, now_ns, f"{fault.message}: {fault.detail}")
+
+    def _refuse_large(self, client: Client, now_ns: int) -> None:
+        """Answer frames that were skipped because of their size."""
+        for name, size in client.connection.wire.take_skipped():
+            if client.is_present:
+                self._node.refuse_large(client, name, size, now_ns)
 
     def _count_received(self, client: Client, count: int) -> None:
         client.received_count += count

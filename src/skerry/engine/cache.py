@@ -15,7 +15,12 @@ from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import Pieces, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
 from skerry.errors import LimitExceeded
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
+from skerry.limits import (
+    CACHE_BYTES_MAX,
+    CACHE_OBJECT_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    SHELF_HOLE_COUNT_MAX,
+)
 
 __all__ = ["Cache", "Entry", "Share", "Shelf"]
 
@@ -201,6 +206,8 @@ class Cache:
         self._present: set[int] = set()
         self._address_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self._address_bytes_max: i64 = CACHE_BYTES_MAX
+        self.payload_bytes_max: i64 = PAYLOAD_BYTES_MAX
+        """One object, whatever updates it was merged from."""
         self._spared: i64 = -1
         self.object_count: i64 = 0
         self.payload_bytes: i64 = 0
@@ -284,6 +291,12 @@ class Cache:
             payload = pieces.data
         else:
             payload = merge_pieces(plan, known.payload, pieces, attributes)
+            if len(payload) > self.payload_bytes_max:
+                raise LimitExceeded(
+                    what=f"size of a merged object of {plan.name} in bytes (update_bytes_max)",
+                    value=len(payload),
+                    limit=int(self.payload_bytes_max),
+                )
             named = attributes & ~plan.key_mask
             present = (known.present & ~named) | (present & (named | plan.key_mask))
         change = len(payload) - len(known.payload)

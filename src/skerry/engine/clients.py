@@ -15,9 +15,16 @@ from skerry.engine.admission import Household, Origin, Rights
 from skerry.engine.lane import Lane
 from skerry.engine.meter import ClientLimits, Meter
 from skerry.engine.readings import Reading, reading
+from skerry.engine.shares import Holder
 from skerry.engine.slots import Late, Slots
 from skerry.engine.topics import Topic
-from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX, OWED_COUNT_MAX, READING_COUNT_MAX
+from skerry.limits import (
+    CLIENT_NAME_CHAR_COUNT_MAX,
+    FRAME_HEADER_BYTES_MAX,
+    OWED_COUNT_MAX,
+    READING_COUNT_MAX,
+    SMALL_FRAME_BYTES_MAX,
+)
 from skerry.protocol.access.connection import Broken, Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ServerConnection
@@ -81,6 +88,10 @@ class Client:
         """None where nothing is measured."""
         self.household: Household | None = None
         """All who come from the same address; None where there is no address."""
+        self.holder = Holder("", is_trusted=True)
+        """What it uses of what all clients share."""
+        self.unfinished_bytes = 0
+        """Bytes of a frame that it began to send."""
         self.waiting_bytes = 0
         """What is counted there of what waits for it."""
         self.nonce: int | None = None
@@ -177,6 +188,31 @@ class Client:
         """Whether the client can be given objects of a topic at all."""
         found = self.reading(topic)
         return found is None or found.mask != 0
+
+    def limit_frames(self) -> None:
+        """Take frames as large as the client needs for what it may do.
+
+        Larger ones are dropped as they come, so that a client holds no memory by them.
+        """
+        may_publish = self.rights is not None and self.rights.may_publish
+        size = max(int(self.lane.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
+        if not may_publish:
+            size = SMALL_FRAME_BYTES_MAX
+        self.connection.wire.limit_frames(size, skips_large=True)
+
+    def large_refusal(self, name: str, size: int) -> str:
+        """Why a frame of so many bytes is refused, in words."""
+        limits = self.limits
+        if self.rights is None:
+            where = "before it was let in"
+        elif not self.rights.may_publish:
+            where = "of a client that may not publish"
+        else:
+            return (
+                f"{name or 'an object'} of {size} bytes with its header, the limit is"
+                f" {limits.update_bytes_max} (node.admission.limits.update_bytes_max)"
+            )
+        return f"{size} bytes {where}, the limit is {SMALL_FRAME_BYTES_MAX}"
 
     @property
     def is_in(self) -> bool:

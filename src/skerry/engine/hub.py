@@ -154,6 +154,8 @@ class Hub:
         plan = topic.plan
         if self.topics.get(topic.name) is not topic or topic.sweep is not None:
             return False
+        if cutter.stop - cutter.start > lane.update_bytes_max:
+            return False
         payload = cutter.buffer[cutter.start + stencil.repeat.size : cutter.stop]
         pieces = self._pieces
         split_again(pieces, plan, payload, 0, topic.is_cached or topic.needs_subject)
@@ -243,10 +245,16 @@ class Hub:
     ) -> str | None:
         """An object from a client; says what is wrong with it, if anything is.
 
-        A fault is told before anything happened, so asking again gives the same answer. And so is
-        that the object belongs to somebody else, by Refused.
+        A fault is told before anything happened, so asking again gives the same answer. Refused
+        where the object is too large, or belongs to another client; nothing happened then, either.
         """
         plan = topic.plan
+        if len(payload) > lane.update_bytes_max:
+            size, limit = len(payload), int(lane.update_bytes_max)
+            raise Refused(
+                f"{topic.name}: an object of {size} bytes, the limit is {limit}"
+                " (node.admission.limits.update_bytes_max)"
+            )
         pieces = split(plan, payload, 0)
         if pieces.stop != len(payload):
             return "bytes follow the object"

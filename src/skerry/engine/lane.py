@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SELECT_SLICE_COUNT
+from skerry.limits import (
+    CACHE_BYTES_MAX,
+    CACHE_OBJECT_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    SELECT_SLICE_COUNT,
+)
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -61,6 +66,8 @@ class Lane(Outgoing):
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
         """What the objects that it made may take of the cache."""
+        self.update_bytes_max: i64 = PAYLOAD_BYTES_MAX
+        """One object that it publishes."""
         self.doubtful_types: set[str] | None = None
         """Types of which the client's own definition is not the one that is served, nor a part of
         it: whether its updates can be accepted is decided for each."""

@@ -9,10 +9,13 @@ from skerry.limits import (
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
     CLAIM_COUNT_MAX,
+    FRAME_HEADER_BYTES_MAX,
     PAYLOAD_BYTES_MAX,
     REQUEST_COUNT_MAX,
+    SMALL_FRAME_BYTES_MAX,
     STREAM_WAITING_BYTES_MAX,
     TYPE_COUNT_MAX,
+    UPDATE_BYTES_DEFAULT,
 )
 
 __all__ = ["ClientLimits", "Meter", "address_limits", "address_meter"]
@@ -32,8 +35,14 @@ class ClientLimits:
     handshake_s: float = 10.0
     """How long a connection may take until it has introduced itself. An honest client takes
     milliseconds; a silent one would hold its place for ever."""
-    update_bytes_max: int = PAYLOAD_BYTES_MAX
-    """One published object, encoded."""
+    update_bytes_max: int = UPDATE_BYTES_DEFAULT
+    """One published object, encoded; 256 MiB at most. The node holds some copies of an object while
+    it passes, and each subscriber that is slow one more."""
+    unfinished_bytes_per_address_max: int = 512 * 1024 * 1024
+    """Bytes of frames that clients of one address began to send. Past it the client that sent most
+    of them is cut. Clients that may not publish have frames of at most 64 KiB."""
+    unfinished_bytes_per_node_max: int = 1024 * 1024 * 1024
+    """The same for all clients of the node."""
     updates_per_s_max: float = 0.0
     """Updates a client may publish in a second, over time; 0 is as many as it can. What is too much
     depends on the system, so nothing is assumed."""
@@ -85,16 +94,27 @@ class ClientLimits:
             if value < 0 or (value == 0 and not may_be_nothing):
                 least = "0 or more" if may_be_nothing else "more than 0"
                 raise ValueError(f"{field.name} must be {least}, and is {value}")
+        if self.update_bytes_max > PAYLOAD_BYTES_MAX:
+            raise ValueError(
+                f"update_bytes_max must be at most {PAYLOAD_BYTES_MAX},"
+                f" and is {self.update_bytes_max}"
+            )
+        for name in ("unfinished_bytes_per_address_max", "unfinished_bytes_per_node_max"):
+            if getattr(self, name) < self.frame_bytes_max:
+                raise ValueError(
+                    f"{name} must have room for one object of update_bytes_max, which takes"
+                    f" {self.frame_bytes_max} bytes, and is {getattr(self, name)}"
+                )
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """One frame of a client that may publish."""
+        return max(self.update_bytes_max, SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
 
     @property
     def is_measured(self) -> bool:
         """Whether it matters how much a client publishes."""
-        return (
-            self.updates_per_s_max > 0
-            or self.bytes_per_s_max > 0
-            or self.is_address_measured
-            or self.update_bytes_max < PAYLOAD_BYTES_MAX
-        )
+        return self.updates_per_s_max > 0 or self.bytes_per_s_max > 0 or self.is_address_measured
 
     @property
     def is_address_measured(self) -> bool:
@@ -156,8 +176,6 @@ class Meter:
 
     def _fault(self, count: int, size: int, now_ns: int) -> str | None:
         limits = self._limits
-        if size > count * limits.update_bytes_max:
-            return f"an update of {size // count} bytes, the limit is {limits.update_bytes_max}"
         if self._updates_done_ns - now_ns > self._burst_ns:
             return f"more than {limits.updates_per_s_max:g} updates a second{self._whose}"
         if self._bytes_done_ns - now_ns > self._burst_ns:
@@ -171,10 +189,9 @@ def address_meter(limits: ClientLimits) -> Meter:
 
 
 def address_limits(limits: ClientLimits) -> ClientLimits:
-    """What such a meter has to be given. How large one update may be is a client's own matter."""
+    """What such a meter has to be given."""
     return replace(
         limits,
-        update_bytes_max=PAYLOAD_BYTES_MAX,
         updates_per_s_max=limits.updates_per_s_per_address_max,
         bytes_per_s_max=limits.bytes_per_s_per_address_max,
     )

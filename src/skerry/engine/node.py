@@ -18,7 +18,14 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from skerry.codec.pieces import split
-from skerry.engine.admission import INSIDE, Admission, AdmissionConfig, Household, Origin
+from skerry.engine.admission import (
+    INSIDE,
+    Admission,
+    AdmissionConfig,
+    ClientLimits,
+    Household,
+    Origin,
+)
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.attempts import Attempts
 from skerry.engine.cache import Cache
@@ -32,12 +39,18 @@ from skerry.engine.picture import lone_picture
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
+from skerry.engine.shares import Excess, Holder, Share, Shares
 from skerry.engine.sweeps import Sweeps
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
-from skerry.limits import FRESH_LOOK_COUNT, REPLAY_SLICE_BYTES, ROUND_LOOK_COUNT
+from skerry.limits import (
+    FRESH_LOOK_COUNT,
+    PAYLOAD_BYTES_MAX,
+    REPLAY_SLICE_BYTES,
+    ROUND_LOOK_COUNT,
+)
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
@@ -90,6 +103,7 @@ class NodeCore(Outbox):
         self._routing.attach(self._hub)
         self._types = Types(self._hub, self._routing, journal, self._has_published)
         self._admission = admission or Admission()
+        self._shares = Shares()
         self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
@@ -125,6 +139,11 @@ class NodeCore(Outbox):
         return self._now_ns
 
     @property
+    def limits(self) -> ClientLimits:
+        """What one client and one address may use."""
+        return self._admission.limits
+
+    @property
     def registry(self) -> Any:
         """The types that the node knows."""
         return self._types.registry
@@ -157,10 +176,15 @@ class NodeCore(Outbox):
         limits = self._admission.limits
         lane.object_count_max = limits.object_count_max
         lane.object_bytes_max = limits.object_bytes_max
+        lane.update_bytes_max = limits.update_bytes_max
         client = Client(peer, connection, lane, origin=origin, limits=limits, opened_ns=now_ns)
+        client.limit_frames()
         client.nonce = self._admission.challenge(origin)
         client.household = self._admission.household(origin)
         if client.household is not None:
+            client.holder = Holder(
+                client.household.address, is_trusted=client.origin.certificate != ""
+            )
             self.cache.locate(client.client_id, client.household.address)
         self._clients[peer] = client
         self._by_id[client.client_id] = client
@@ -189,6 +213,7 @@ class NodeCore(Outbox):
         client.lane.begin_turn()
         self._sweeps.begin_turn()
         self._arrivals.take(client, data, now_ns)
+        self._look_at_unfinished(client)
         if client.input.is_held:
             self._list(client)
 
@@ -229,6 +254,20 @@ class NodeCore(Outbox):
             client.input.is_last = True
         else:
             self._forget(client, now_ns, "lost")
+
+    def note_unfinished(self, peer: Address, size: int, now_ns: int) -> None:
+        """So many bytes of a client's message are kept by its door until the rest of it comes."""
+        client = self._clients.get(peer)
+        if client is not None:
+            self._note_time(now_ns)
+            self._note_unfinished(client, size)
+
+    def met_large(self, peer: Address, size: int, now_ns: int) -> None:
+        """A client sends a message that is above its limit and is skipped."""
+        client = self._clients.get(peer)
+        if client is not None:
+            self._note_time(now_ns)
+            self.refuse_large(client, "", size, now_ns)
 
     def pause(self, peer: Address) -> None:
         """The transport of a client has more than it likes; what follows waits here."""
@@ -370,6 +409,7 @@ class NodeCore(Outbox):
         let_in = [client for client in self._clients.values() if client.rights is not None]
         for client in let_in:
             client.rights = self._admission.rights(client.origin, client.connection.name)
+            client.limit_frames()
         # Who may not see which subjects is part of a route.
         for topic in self._hub.all_topics():
             topic.forget_routes()
@@ -400,6 +440,8 @@ class NodeCore(Outbox):
         client = self._clients[peer]
         client.meter = None
         client.input.can_wait = False
+        client.lane.update_bytes_max = PAYLOAD_BYTES_MAX
+        client.limit_frames()
         self._routing.carry(client)
 
     # -- for the services
@@ -510,6 +552,14 @@ class NodeCore(Outbox):
         else:
             self.drop(client, now_ns, f"{what}: {reason}", reason="refused")
 
+    def refuse_large(self, client: Client, name: str, size: int, now_ns: int) -> None:
+        """Answer a frame of a client that is above its limit and is skipped."""
+        why = client.large_refusal(name, size)
+        if client.rights is None:
+            self.drop(client, now_ns, why, reason="too much")
+        else:
+            self.refuse(client, "publish", why, now_ns)
+
     def count_refusal(self, client: Client, what: str, reason: str) -> None:
         """Note that a client does not get what it asked for, of which it is told by an answer."""
         self._refusals[what] += 1
@@ -565,6 +615,7 @@ class NodeCore(Outbox):
             self._reject(client, asked, now_ns, why)
             return
         client.rights = self._admission.rights(client.origin, asked.name)
+        client.limit_frames()
         if client.limits.is_measured:
             client.meter = self._admission.meter(client.origin)
         if client.has_extensions:
@@ -598,10 +649,42 @@ class NodeCore(Outbox):
 
     def _bound_addresses(self) -> None:
         limits = self._admission.limits
+        self.cache.payload_bytes_max = limits.update_bytes_max
         self.cache.bound_addresses(
             count_max=limits.object_count_per_address_max,
             bytes_max=limits.object_bytes_per_address_max,
         )
+
+    def _look_at_unfinished(self, client: Client) -> None:
+        wire = client.lane.wire
+        # Messages of text are put together at their door, which tells of them.
+        if wire.version != 0 and wire.pending_bytes != client.unfinished_bytes:
+            self._note_unfinished(client, wire.pending_bytes)
+
+    def _note_unfinished(self, client: Client, size: int) -> None:
+        """Count bytes of an unfinished frame; where it is too much, cut who has most of them."""
+        shares, limits = self._shares, self._admission.limits
+        client.unfinished_bytes = size
+        if not client.is_present:
+            return
+        shares.set(client.holder, Share.UNFINISHED, size)
+        excess = shares.excess(client.holder, Share.UNFINISHED, limits)
+        while excess is not None:
+            most = max(self._sharers(excess), key=lambda other: int(other.unfinished_bytes))
+            self.drop(most, self._now_ns, str(excess.error), reason="too much")
+            if most is client:
+                return
+            excess = shares.excess(client.holder, Share.UNFINISHED, limits)
+
+    def _sharers(self, excess: Excess) -> list[Client]:
+        """Those among whom one has to go for a bound: of its address, or strangers first."""
+        there = list(self._by_id.values())
+        if excess.address:
+            return [client for client in there if client.holder.address == excess.address]
+        strangers = [
+            client for client in there if client.unfinished_bytes and not client.holder.is_trusted
+        ]
+        return strangers or there
 
     def _cut_silent(self, now_ns: int) -> None:
         for client in list(self._waiting.values()):
@@ -676,6 +759,7 @@ class NodeCore(Outbox):
             table.pop(client.client_id, None)
         del self._clients[client.address]
         self._admission.left(client.origin)
+        self._shares.left(client.holder)
         self._services.forget(client, now_ns)
         self._clean_up(client, now_ns)
         self.cache.left(client.client_id)
@@ -737,6 +821,7 @@ class NodeCore(Outbox):
             lane.looks = look_count
             is_over = self._arrivals.go_on(client, now_ns)
             count += look_count - int(lane.looks)
+            self._look_at_unfinished(client)
             if is_over and client.is_present:
                 self._released.append(client.address)
                 if client.input.is_last:

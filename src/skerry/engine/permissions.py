@@ -106,7 +106,7 @@ def group_patterns(group: str) -> list[str]:
 class Rights:
     """What one client may do. Clients for which the same rules hold share one."""
 
-    __slots__ = ("_decisions", "_everywhere", "_groups", "_memo", "allows_objects")
+    __slots__ = ("_decisions", "_everywhere", "_groups", "_memo", "allows_objects", "may_publish")
 
     def __init__(self, rules: Sequence[PermissionRule]) -> None:
         self._decisions: dict[str, list[tuple[str, bool]]] = {
@@ -125,6 +125,8 @@ class Rights:
         )
         self.allows_objects: Final = self._everywhere.issuperset(_OBJECT_VERBS)
         """Whether it may publish, subscribe and remove everything."""
+        self.may_publish: Final = any(is_allowed for _, is_allowed in self._decisions["publish"])
+        """Whether it may publish anything at all."""
 
     @property
     def allows_all(self) -> bool:

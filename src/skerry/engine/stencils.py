@@ -52,6 +52,8 @@ class Stencil:
         self._tails_s: float = NEVER
         """For which time the tails, the second time and all behind it, are made."""
         self._layout: Layout = topic.layout
+        self._bytes_max: int = int(lane.update_bytes_max)
+        """Frames up to this size are surely not above any limit."""
 
     def forward(
         self, cutter: FrameCutter, now_s: float, plain: Frames | None, full: Frames | None
@@ -65,7 +67,7 @@ class Stencil:
         stop, count = self.repeat.alike.forward(
             cutter.buffer,
             int(cutter.start) - PREFIX_BYTES,
-            cutter.frame_bytes_max,
+            self._bytes_max,
             self._layout,
             int(self.named),
             TIME_S_MAX,

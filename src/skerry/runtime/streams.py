@@ -270,6 +270,18 @@ class NodeServer:
         """Call `release` when more can be read from a client that is held."""
         self._held[address] = release
 
+    def unfinished(self, address: Address, size: int) -> None:
+        """So many bytes of a client's message are kept until the rest of it comes."""
+        if address in self._streams:
+            self.core.note_unfinished(address, size, monotonic_ns())
+            self._carry()
+
+    def too_large(self, address: Address, size: int) -> None:
+        """A client sends a message of so many bytes, which is above its limit."""
+        if address in self._streams:
+            self.core.met_large(address, size, monotonic_ns())
+            self._carry()
+
     def paused(self, address: Address) -> None:
         """A client takes less than it is sent."""
         if address in self._streams:
@@ -398,6 +410,7 @@ class NodeServer:
             self.core.registry,
             config=self._websocket,
             extensions=endpoint.extensions,
+            message_bytes_max=lambda: self.core.limits.frame_bytes_max,
             waiting_count_max=self._waiting_count_max(WEBSOCKET_WAITING_COUNT_MAX),
         )
         self._entrances.append(entrance)

@@ -15,13 +15,14 @@ from http import HTTPStatus
 from typing import Final, Protocol
 
 from websockets.exceptions import InvalidMessage
+from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 from websockets.protocol import State
-from websockets.server import ServerProtocol
 
 from skerry.engine.origins import Origin
 from skerry.limits import (
     FRAME_BYTES_MAX,
+    SMALL_FRAME_BYTES_MAX,
     WEBSOCKET_HEAD_BYTES_MAX,
     WEBSOCKET_WAITING_COUNT_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
@@ -33,7 +34,13 @@ from skerry.runtime.tls import common_name
 from skerry.runtime.turns import Turns
 from skerry.runtime.waiting_room import WaitingRoom
 from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault
-from skerry.runtime.websocket_carrier import CLOSE_S_MAX, LIBRARY_LOG, SUBPROTOCOL, Carrier
+from skerry.runtime.websocket_carrier import (
+    CLOSE_S_MAX,
+    LIBRARY_LOG,
+    SUBPROTOCOL,
+    Carrier,
+    ServerTalk,
+)
 from skerry.schema.model import NamedType
 
 __all__ = ["ClientStreams", "WebSocketConfig", "WebSocketEntrance"]
@@ -77,13 +84,18 @@ class ClientStreams(Protocol):
     def opened(self, stream: Carrier, wire: Wire, origin: Origin, extensions: bool) -> Address: ...
     def received(self, address: Address, data: bytes) -> bool: ...
     def hold(self, address: Address, release: Callable[[], None]) -> None: ...
+    def unfinished(self, address: Address, size: int) -> None: ...
+    def too_large(self, address: Address, size: int) -> None: ...
     def lost(self, address: Address, stream: Carrier) -> None: ...
     def paused(self, address: Address) -> None: ...
     def resumed(self, address: Address) -> None: ...
 
 
 class WebSocketEntrance:
-    """Where clients of a node come in by WebSocket. `types` are those the node knows."""
+    """Where clients of a node come in by WebSocket. `types` are those the node knows.
+
+    `message_bytes_max` gives the largest message of a client that may publish.
+    """
 
     def __init__(
         self,
@@ -92,13 +104,13 @@ class WebSocketEntrance:
         *,
         config: WebSocketConfig | None = None,
         extensions: bool = True,
-        message_bytes_max: int = FRAME_BYTES_MAX,
+        message_bytes_max: Callable[[], int] = lambda: FRAME_BYTES_MAX,
         waiting_count_max: int = WEBSOCKET_WAITING_COUNT_MAX,
     ) -> None:
         self.node = node
         self.config = config or WebSocketConfig()
         self.extensions = extensions
-        self.message_bytes_max = message_bytes_max
+        self._message_bytes_max = message_bytes_max
         self._types = types
         self._own_names = _own_names()
         self._waiting: WaitingRoom[_Door] = WaitingRoom(
@@ -134,9 +146,9 @@ class WebSocketEntrance:
 
     def wire(self) -> JsonWire:
         """The framing for one client."""
-        return JsonWire(self._types, is_node=True, frame_bytes_max=self.message_bytes_max)
+        return JsonWire(self._types, is_node=True, frame_bytes_max=self._message_bytes_max())
 
-    def answer(self, talk: ServerProtocol, request: Request) -> Response:
+    def answer(self, talk: ServerTalk, request: Request) -> Response:
         """What a request gets: a WebSocket, or the reason why not."""
         headers = request.headers
         path = request.path.partition("?")[0]
@@ -174,13 +186,17 @@ class _Door(Carrier):
     """One client's stream."""
 
     def __init__(self, entrance: WebSocketEntrance) -> None:
-        talk = ServerProtocol(
+        talk = ServerTalk(
             # As the C++ host, which answers so whatever the client offers.
             select_subprotocol=lambda _talk, _offered: SUBPROTOCOL,
-            max_size=entrance.message_bytes_max,
+            max_size=None,
             logger=LIBRARY_LOG,
         )
-        super().__init__(talk, close_s_max=entrance.config.close_s_max)
+        super().__init__(
+            talk,
+            message_bytes_max=SMALL_FRAME_BYTES_MAX,
+            close_s_max=entrance.config.close_s_max,
+        )
         self._server_talk = talk
         self._entrance = entrance
         self._host = ""
@@ -189,6 +205,9 @@ class _Door(Carrier):
         self._is_answered = False
         """Whether the request was read, or refused."""
         self._address: Address | None = None
+        self._wire: JsonWire | None = None
+        self._noted_bytes = 0
+        """What the node knows of bytes of a message that is not whole."""
         self._is_paused = False
         """Whether the client does not take what is written."""
         self._pong = b""
@@ -260,7 +279,11 @@ class _Door(Carrier):
 
     def _take(self, data: bytes) -> None:
         try:
+            if self._wire is not None:
+                # The node changes it with what the client may do.
+                self.limit_messages(self._wire.read_bytes_max)
             super().data_received(data)
+            self._note_unfinished()
         except Exception:
             # Nobody knows how much of it was taken. The loop tells of the mistake.
             self.abort()
@@ -315,8 +338,9 @@ class _Door(Carrier):
         self._clear_alarm()
         self._entrance.waits_no_more(self, self._host)
         origin = Origin(kind="websocket", host=self._host, certificate=common_name(self._transport))
+        self._wire = self._entrance.wire()
         self._address = self._entrance.node.opened(
-            self, self._entrance.wire(), origin, self._entrance.extensions
+            self, self._wire, origin, self._entrance.extensions
         )
         if self._is_paused:
             self._entrance.node.paused(self._address)
@@ -326,6 +350,19 @@ class _Door(Carrier):
         if self._entrance.node.received(self._address, data):
             self._turns.block()
             self._entrance.node.hold(self._address, self._turns.unblock)
+
+    def _met_large(self, size: int) -> None:
+        assert self._address is not None
+        self._close_code = CloseCode.MESSAGE_TOO_BIG
+        self._entrance.node.too_large(self._address, size)
+        if not self._is_over:
+            self._close_code = CloseCode.NORMAL_CLOSURE
+
+    def _note_unfinished(self) -> None:
+        size = self.pending_bytes
+        if size != self._noted_bytes and self._address is not None:
+            self._noted_bytes = size
+            self._entrance.node.unfinished(self._address, size)
 
     def _lost(self, error: Exception | None) -> None:
         self._entrance.waits_no_more(self, self._host)

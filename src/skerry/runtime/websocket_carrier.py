@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Generator
+from dataclasses import dataclass
 from typing import Final, cast
 
 from websockets.client import ClientProtocol
@@ -16,11 +18,13 @@ from websockets.frames import CloseCode, Frame, Opcode
 from websockets.http11 import Request, Response
 from websockets.protocol import SEND_EOF, State
 from websockets.server import ServerProtocol
+from websockets.streams import StreamReader
 from websockets.typing import Subprotocol
 
+from skerry.limits import SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.json import cut_messages
 
-__all__ = ["CLOSE_S_MAX", "LIBRARY_LOG", "SUBPROTOCOL", "Carrier"]
+__all__ = ["CLOSE_S_MAX", "LIBRARY_LOG", "SUBPROTOCOL", "Carrier", "ClientTalk", "ServerTalk"]
 
 SUBPROTOCOL: Final = Subprotocol("dots-json")
 """What both sides must agree on."""
@@ -33,16 +37,82 @@ LIBRARY_LOG: Final = logging.getLogger(f"{__name__}.library")
 LIBRARY_LOG.setLevel(logging.WARNING)
 
 
+class _Reader(StreamReader):
+    """Drops the content of frames above a limit as it comes, instead of keeping it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frame_bytes_max = SMALL_FRAME_BYTES_MAX
+        self.large_bytes = 0
+        """Size of the frame that is being dropped, or was the last."""
+
+    def read_exact(self, n: int) -> Generator[None, None, bytearray]:
+        if n <= self.frame_bytes_max:
+            return (yield from super().read_exact(n))
+        self.large_bytes = left = n
+        while True:
+            left -= min(left, len(self.buffer))
+            del self.buffer[: n - left]
+            n = left
+            if not left:
+                return bytearray()
+            if self.eof:
+                raise EOFError(f"stream ends {left} bytes before the end of a frame")
+            yield
+
+
+@dataclass
+class _LargeFrame(Frame):
+    """A frame above the limit, whose content was dropped."""
+
+    size: int = 0
+
+
+class _Talk:
+    """What both ends do alike: bounds the content of frames, which the library would keep."""
+
+    @property
+    def reader(self) -> _Reader:
+        """In place of the reader that the library sets when it begins."""
+        return self._reader
+
+    @reader.setter
+    def reader(self, _usual: StreamReader) -> None:
+        self._reader = _Reader()
+
+    def recv_frame(self, frame: Frame) -> None:
+        size, self._reader.large_bytes = self._reader.large_bytes, 0
+        if size:
+            frame = _LargeFrame(frame.opcode, b"", frame.fin, size=size)
+        super().recv_frame(frame)  # type: ignore[misc]
+
+
+class ServerTalk(_Talk, ServerProtocol):  # type: ignore[misc]
+    """The library's part of a node's end."""
+
+
+class ClientTalk(_Talk, ClientProtocol):  # type: ignore[misc]
+    """The library's part of a client's end."""
+
+
 class Carrier(asyncio.Protocol):
     """One end of a WebSocket. What is written are frames of `JsonWire`."""
 
-    def __init__(self, talk: ServerProtocol | ClientProtocol, *, close_s_max: float) -> None:
+    def __init__(
+        self, talk: ServerTalk | ClientTalk, *, message_bytes_max: int, close_s_max: float
+    ) -> None:
         self._talk = talk
+        self._reader = talk.reader
+        self._message_bytes_max = message_bytes_max
+        self.limit_messages(message_bytes_max)
+        self._is_part_large = False
+        """Whether the message that comes is above the limit, and dropped."""
         self._close_s_max = close_s_max
         self._stream: asyncio.Transport | None = None
         self._part = bytearray()
         """Of a message that comes in fragments. Those may be empty and without end, so they are
         not kept one by one."""
+        self._close_code = CloseCode.NORMAL_CLOSURE
         self._is_over = False
         """Whether what still comes is not looked at."""
         self._alarm: asyncio.TimerHandle | None = None
@@ -61,7 +131,7 @@ class Carrier(asyncio.Protocol):
         """Say goodbye behind all that was written; who does not answer is cut."""
         self._is_over = True
         if self._talk.state is State.OPEN:
-            self._talk.send_close(CloseCode.NORMAL_CLOSURE)
+            self._talk.send_close(self._close_code)
             self._flush()
         elif self._talk.state is State.CONNECTING:
             self._transport.close()
@@ -86,6 +156,15 @@ class Carrier(asyncio.Protocol):
         # Not asserted: the transports of other loops are no subclasses.
         self._stream = cast("asyncio.Transport", transport)
 
+    def limit_messages(self, message_bytes_max: int) -> None:
+        """Take messages up to another size, from the next one on; larger ones are dropped."""
+        self._message_bytes_max = self._reader.frame_bytes_max = message_bytes_max
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a message that is not whole yet."""
+        return len(self._reader.buffer) + len(self._part)
+
     def data_received(self, data: bytes) -> None:
         self._talk.receive_data(data)
         events = self._talk.events_received()
@@ -98,6 +177,9 @@ class Carrier(asyncio.Protocol):
             else:
                 assert isinstance(event, (Request, Response))
                 self._greeted(event)
+        if self._reader.large_bytes and not self._is_over:
+            # Its end may never come.
+            self._begin_large(len(self._part) + self._reader.large_bytes)
 
     def eof_received(self) -> None:
         self._talk.receive_eof()
@@ -117,6 +199,10 @@ class Carrier(asyncio.Protocol):
 
     def _message(self, data: bytes) -> None:
         """A whole message, which is never empty."""
+        raise NotImplementedError
+
+    def _met_large(self, size: int) -> None:
+        """A message above the limit, of at least so many bytes; it is dropped."""
         raise NotImplementedError
 
     def _lost(self, error: Exception | None) -> None:
@@ -175,11 +261,28 @@ class Carrier(asyncio.Protocol):
         if frame.opcode is Opcode.BINARY:
             self._refuse(CloseCode.UNSUPPORTED_DATA, "messages are JSON text, this one is binary")
         elif frame.opcode is Opcode.TEXT or frame.opcode is Opcode.CONT:
-            self._part += frame.data
-            if not frame.fin:
-                return
-            message = bytes(self._part)
+            self._take_part(frame)
+
+    def _begin_large(self, size: int) -> None:
+        if not self._is_part_large:
+            self._is_part_large = True
             self._part.clear()
+            self._met_large(size)
+
+    def _take_part(self, frame: Frame) -> None:
+        size = len(self._part) + len(frame.data)
+        if isinstance(frame, _LargeFrame):
+            size += frame.size
+        if size > self._message_bytes_max:
+            self._begin_large(size)
+        if not self._is_part_large:
+            self._part += frame.data
+        if not frame.fin:
+            return
+        message, is_large = bytes(self._part), self._is_part_large
+        self._part.clear()
+        self._is_part_large = False
+        if not is_large:
             if message:
                 self._message(message)
             else:

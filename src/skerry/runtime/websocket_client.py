@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from ssl import SSLContext
 from typing import Final
 
-from websockets.client import ClientProtocol
 from websockets.exceptions import InvalidStatus
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
@@ -15,7 +15,13 @@ from websockets.uri import WebSocketURI
 
 from skerry.errors import ConnectFailed
 from skerry.limits import FRAME_BYTES_MAX
-from skerry.runtime.websocket_carrier import CLOSE_S_MAX, LIBRARY_LOG, SUBPROTOCOL, Carrier
+from skerry.runtime.websocket_carrier import (
+    CLOSE_S_MAX,
+    LIBRARY_LOG,
+    SUBPROTOCOL,
+    Carrier,
+    ClientTalk,
+)
 
 __all__ = ["WebSocketStream", "open_websocket"]
 
@@ -30,10 +36,14 @@ async def open_websocket(
     *,
     ssl: SSLContext | None = None,
     message_bytes_max: int = FRAME_BYTES_MAX,
+    skipped: Callable[[int], None] | None = None,
     close_s_max: float = CLOSE_S_MAX,
     timeout: float = 10.0,
 ) -> WebSocketStream:
     """Connect to a node; ConnectFailed when what answers there has no WebSocket for us.
+
+    Messages above `message_bytes_max` are dropped as they come, and `skipped` is called with the
+    size of each.
 
     OSError and TimeoutError as by `asyncio.open_connection`.
     """
@@ -47,13 +57,19 @@ async def open_websocket(
         username=None,
         password=None,
     )
-    talk = ClientProtocol(
-        uri, subprotocols=[SUBPROTOCOL], max_size=message_bytes_max, logger=LIBRARY_LOG
-    )
-    async with asyncio.timeout(timeout):
-        _, stream = await asyncio.get_running_loop().create_connection(
-            lambda: WebSocketStream(talk, place=place, close_s_max=close_s_max), host, port, ssl=ssl
+    talk = ClientTalk(uri, subprotocols=[SUBPROTOCOL], max_size=None, logger=LIBRARY_LOG)
+
+    def door() -> WebSocketStream:
+        return WebSocketStream(
+            talk,
+            place=place,
+            message_bytes_max=message_bytes_max,
+            skipped=skipped,
+            close_s_max=close_s_max,
         )
+
+    async with asyncio.timeout(timeout):
+        _, stream = await asyncio.get_running_loop().create_connection(door, host, port, ssl=ssl)
         try:
             await stream.wait_open()
         except BaseException:
@@ -65,9 +81,18 @@ async def open_websocket(
 class WebSocketStream(Carrier):
     """One connection to a node. `write` takes frames of `JsonWire`, `read` gives messages."""
 
-    def __init__(self, talk: ClientProtocol, *, place: str, close_s_max: float) -> None:
-        super().__init__(talk, close_s_max=close_s_max)
+    def __init__(
+        self,
+        talk: ClientTalk,
+        *,
+        place: str,
+        message_bytes_max: int,
+        skipped: Callable[[int], None] | None,
+        close_s_max: float,
+    ) -> None:
+        super().__init__(talk, message_bytes_max=message_bytes_max, close_s_max=close_s_max)
         self._client_talk = talk
+        self._skipped = skipped
         self._place = place
         self._messages: deque[bytes] = deque()
         self._waiting_bytes = 0
@@ -148,6 +173,10 @@ class WebSocketStream(Carrier):
         if self._waiting_bytes > _AHEAD_BYTES and not self._is_reading_paused:
             self._is_reading_paused = True
             self._transport.pause_reading()
+
+    def _met_large(self, size: int) -> None:
+        if self._skipped is not None:
+            self._skipped(size)
 
     def _lost(self, error: Exception | None) -> None:
         self._error = error

@@ -84,6 +84,7 @@ struct DotsMsgConnectResponse [internal, cached=false] {
     2: bool accepted;
     3: bool preload;
     4: bool preloadFinished;
+    20: string reason;              //< addition: why the client is not let in, for now
 }
 
 struct DotsMsgError [internal, cached=false] {

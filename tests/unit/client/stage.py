@@ -178,18 +178,18 @@ def states(core: SpaceCore) -> list[str]:
     return [str(e.state) for e in core.take_events() if isinstance(e, StateChanged)]
 
 
-def greeted(core: SpaceCore, **answer: Any) -> None:
+def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None:
     """A host answers the first words of a space."""
-    peer = Connection(Wire())
+    peer = Connection(wire or Wire())
     hello = {"authChallenge": 0, **answer.pop("hello", {})}
     peer.send_message(internal_class("DotsMsgHello")(serverName="h", **hello), 1.0)
     peer.send_message(internal_class("DotsMsgConnectResponse")(clientId=7, **answer), 1.0)
     core.receive(peer.take_output(), NODE, SECOND)
 
 
-def alone(**config: Any) -> SpaceCore:
+def alone(*, wire: type[Wire] = Wire, **config: Any) -> SpaceCore:
     """A space with a stream, and nobody behind it."""
-    core = SpaceCore(node=NODE, wire=lambda _: Wire(), rng=Random(1), config=SpaceConfig(**config))
+    core = SpaceCore(node=NODE, wire=lambda _: wire(), rng=Random(1), config=SpaceConfig(**config))
     core.start(SECOND)
     core.advance(SECOND)
     assert core.take_transmits() == [Connect(destination=NODE)]

@@ -165,6 +165,7 @@ def test_there_is_a_limit_to_claims() -> None:
     assert len(claims) == CLAIM_COUNT_MAX
 
 
+@pytest.mark.slow
 def test_key_that_does_not_fit_into_a_message_is_refused_here() -> None:
     claims = Claims()
     seen = Told(handler=None, place=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)

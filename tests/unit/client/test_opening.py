@@ -95,6 +95,9 @@ class Ear:
     def opened(self, stream: Stream) -> None:
         self.stream = stream
 
+    def skipped(self, size: int) -> None:
+        raise AssertionError(size)
+
     def received(self, data: bytes) -> None:
         self.heard.append(data)
         self.has_data.set()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 import skerry
 from skerry.client.events import Event
-from skerry.client.states import StateChanged, TypeConflict, Unreadable
+from skerry.client.states import ObjectSkipped, StateChanged, TypeConflict, Unreadable
 from skerry.objects.descriptors import describe
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.wire import Wire
+from skerry.protocol.access.wire import OldWire, Wire
 from tests.unit.client.stage import NODE, SECOND, Shout, Stage, Vessel, alone, greeted
 
 
@@ -35,6 +37,29 @@ def test_lazy_message_that_is_none_ends_the_connection() -> None:
     header.attributes = 2
     core.receive(Wire().frame(header, b"\xa1\x01\x01"), NODE, 2 * SECOND)
     assert str(core.state) == "disconnected"
+
+
+@pytest.mark.parametrize("framing", [Wire, OldWire])
+def test_object_above_the_limit_is_skipped_and_reported(framing: type[Wire]) -> None:
+    core = alone(wire=framing, receive_bytes_max=70_000)
+    greeted(core, wire=framing(), accepted=True, preload=False)
+    heard: list[Event[Any]] = []
+    core.subscribe(Vessel, heard.append, SECOND)
+    core.take_events()
+    header = Header("Vessel")
+    header.attributes = 6
+    header.sender = 3
+    objects = [Vessel(mmsi=1, name="a"), Vessel(mmsi=2, name="x" * 200_000), Vessel(mmsi=3)]
+    data = b"".join(framing().frame(header, obj.encode()) for obj in objects)
+    for start in range(0, len(data), 50_000):
+        core.receive(data[start : start + 50_000], NODE, 2 * SECOND)
+    assert [event.object.mmsi for event in heard] == [1, 3]
+    (skipped,) = core.take_events()
+    assert isinstance(skipped, ObjectSkipped)
+    assert (skipped.name, skipped.limit) == ("Vessel", 70_000)
+    assert skipped.size > 200_000
+    assert core.statistics().skipped_count == 1
+    assert str(core.state) == "connected"
 
 
 def test_object_of_a_type_nobody_described_is_left_out() -> None:

@@ -195,6 +195,7 @@ def test_there_is_a_limit_to_their_bytes() -> None:
         begin(made, b"x")
 
 
+@pytest.mark.slow
 def test_request_that_does_not_fit_into_a_message_fails() -> None:
     made = requests(bytes_max=2 * PAYLOAD_BYTES_MAX)
     request = begin(made, b"x" * PAYLOAD_BYTES_MAX)

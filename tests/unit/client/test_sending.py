@@ -68,6 +68,7 @@ def test_key_must_be_whole() -> None:
         plan_of(Vessel).removal(Vessel(), "", 1.0, None)
 
 
+@pytest.mark.slow
 def test_no_frame_is_longer_than_the_limit() -> None:
     subject = "/" + "x" * (FRAME_BYTES_MAX - PAYLOAD_BYTES_MAX)
     obj = Only(text="x" * (PAYLOAD_BYTES_MAX - 10))

@@ -203,6 +203,24 @@ def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
         core.publish(Vessel(mmsi=1), 1.0)
 
 
+def test_node_that_has_no_room_is_tried_again_by_who_is_patient() -> None:
+    hasty, patient = alone(), alone(is_patient=True)
+    for core in (hasty, patient):
+        greeted(core, accepted=False, reason="too many connections, the limit is 5")
+        assert core.is_rejected
+    why = "the node does not let us in: too many connections, the limit is 5"
+    assert hasty.failure == why
+    assert patient.failure is None
+    assert patient.deadline_ns() is not None
+    patient.stream_closed(NODE, CloseReason.ENDED, SECOND)
+    patient.advance(10 * SECOND)
+    patient.take_transmits()
+    patient.stream_opened(NODE, 10 * SECOND)
+    assert not patient.is_rejected
+    greeted(patient, accepted=True, preload=False)
+    assert str(patient.state) == "connected"
+
+
 def test_missing_secret_is_the_end() -> None:
     core = alone()
     greeted(core, hello={"authenticationRequired": True, "authChallenge": 5}, accepted=True)

@@ -385,6 +385,7 @@ def test_only_bytes_are_read(make_codec: MakeCodec, types: TypeSet, make: Any) -
 # -- bounds
 
 
+@pytest.mark.slow
 def test_a_payload_is_read_to_the_limit_and_no_further(make_codec: MakeCodec) -> None:
     cls = define_types("struct Blob { 1: bytes data; 2: bool b; }").Blob
     codec = make_codec(cls)

@@ -362,6 +362,7 @@ def blob() -> Any:
     return define_types("struct Blob { 1: bytes data; 2: bool b; }").Blob
 
 
+@pytest.mark.slow
 def test_an_object_is_encoded_to_the_limit_and_no_further(make_codec: MakeCodec, blob: Any) -> None:
     codec = make_codec(blob)
     obj = blob(data=bytes(PAYLOAD_BYTES_MAX - 7))
@@ -375,6 +376,7 @@ def test_an_object_is_encoded_to_the_limit_and_no_further(make_codec: MakeCodec,
         assert str(caught.value) == f"Blob: {size} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"
 
 
+@pytest.mark.slow
 def test_an_object_inside_another_is_not_held_against_the_limit_alone(
     make_codec: MakeCodec, blob: Any
 ) -> None:

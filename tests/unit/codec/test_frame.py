@@ -170,3 +170,60 @@ def test_who_has_looked_ahead_says_where_it_is() -> None:
     assert (cutter.body(), cutter.frame_count) == (b"four", 4)
     assert not cutter.step()
     assert cutter.frame_bytes_max == 400
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_frame_above_the_limit_is_skipped_however_it_arrives(seed: int) -> None:
+    cutter = FrameCutter(100)
+    cutter.skips_large = True
+    large = b"begin" + bytes(9000)
+    data = b"".join(map(frame, [b"one", large, b"two", bytes(101), bytes(102), b"three"]))
+    bodies = [body for piece in pieces_of(data, seed) for body in cutter.feed(piece)]
+    assert bodies == [b"one", b"two", b"three"]
+    assert [(one.size, one.begin) for one in cutter.skipped] == [
+        (9005, large[:4096]),
+        (101, bytes(101)),
+        (102, bytes(102)),
+    ]
+    assert cutter.pending_bytes == 0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_an_old_frame_above_the_limit_is_skipped_however_it_arrives(seed: int) -> None:
+    cutter = OldFrameCutter(payload_size, 100)
+    cutter.skips_large = True
+    header = b"\xff" + bytes(400)
+    pairs = [(b"\x01", b"x"), (header, bytes(255)), (b"\x02", b"ab")]
+    data = b"".join(old_frame(*pair) for pair in pairs)
+    found = [pair for piece in pieces_of(data, seed) for pair in cutter.feed(piece)]
+    assert found == [pairs[0], pairs[2]]
+    assert [(one.size, one.begin) for one in cutter.skipped] == [(401 + 255, header)]
+
+
+def test_a_frame_above_the_limit_is_listed_by_its_first_bytes_and_takes_no_memory() -> None:
+    cutter = FrameCutter(100)
+    cutter.skips_large = True
+    assert cutter.feed(b"\x1a" + (2**32 - 1).to_bytes(4, "big") + bytes(4095)) == []
+    assert cutter.skipped == []
+    assert cutter.feed(b"\x00") == []
+    assert [one.size for one in cutter.skipped] == [2**32 - 1]
+    for _ in range(100):
+        assert cutter.feed(bytes(100_000)) == []
+    assert cutter.pending_bytes == 0
+
+
+def test_another_limit_holds_from_the_next_frame_on() -> None:
+    cutter, old = FrameCutter(10), OldFrameCutter(payload_size, 10)
+    for one in (cutter, old):
+        one.limit_frames(20)
+    assert cutter.feed(frame(bytes(20))) == [bytes(20)]
+    assert old.feed(old_frame(b"\x13", bytes(19))) == [(b"\x13", bytes(19))]
+    with pytest.raises(DecodeError, match="a frame of 21 bytes, the limit is 20"):
+        cutter.feed(frame(bytes(21)))
+
+
+def test_only_so_many_skipped_frames_are_listed() -> None:
+    cutter = FrameCutter(1)
+    cutter.skips_large = True
+    assert cutter.feed(frame(b"ab") * 300 + frame(b"x")) == [b"x"]
+    assert len(cutter.skipped) == 100

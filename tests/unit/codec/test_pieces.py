@@ -117,6 +117,7 @@ def test_what_is_in_its_form_is_given_back_untouched(make_codec: MakeCodec, type
     assert make_codec(types.Keyed).normalize(data) is data
 
 
+@pytest.mark.slow
 def test_a_form_that_grows_past_the_limit_is_refused(make_codec: MakeCodec) -> None:
     cls = define_types("struct Floats { 1: vector<float64> x; 2: bytes filler; }").Floats
     count = 1000
@@ -237,6 +238,7 @@ def test_only_objects_of_the_type_are_merged(make_codec: MakeCodec, types: TypeS
             codec.merge(stored, update, 0)
 
 
+@pytest.mark.slow
 def test_an_object_grows_to_the_limit_and_no_further(make_codec: MakeCodec) -> None:
     cls = define_types("struct Two { 1: bytes a; 2: bytes b; }").Two
     codec = make_codec(cls)

@@ -167,6 +167,7 @@ def test_what_is_not_usual_is_left_to_the_tables(twin: Any) -> None:
         layout_of(twin, Tick).decode(bytearray(b"\xa0"))
 
 
+@pytest.mark.slow
 @TWINS
 def test_bounds_hold_on_the_fast_road(twin: Any) -> None:
     layout = layout_of(twin, Tick)
@@ -258,6 +259,7 @@ def test_frames_lie_one_behind_the_other(twin: Any) -> None:
     assert (len(frames), frames.take()) == (0, b"")
 
 
+@pytest.mark.slow
 @TWINS
 def test_object_that_cannot_go_leaves_no_frame(twin: Any) -> None:
     frames, template = twin.Frames(), template_of(twin, Tick)

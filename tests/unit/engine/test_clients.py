@@ -79,7 +79,6 @@ def test_only_who_may_do_all_and_is_not_measured_is_free(
         AdmissionConfig(permission=rules),
         AdmissionConfig(limits=ClientLimits(updates_per_s_max=5)),
         AdmissionConfig(limits=ClientLimits(bytes_per_s_max=5)),
-        AdmissionConfig(limits=ClientLimits(update_bytes_max=1000)),
     ):
         harbour = make_harbour(admission=Admission(config, rng=Random(1)))
         assert not known(harbour, harbour.guest()).is_free

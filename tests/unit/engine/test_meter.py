@@ -7,6 +7,7 @@ import dataclasses
 import pytest
 
 from skerry.engine.meter import ClientLimits, Meter, address_limits, address_meter
+from skerry.limits import FRAME_BYTES_MAX, PAYLOAD_BYTES_MAX, UPDATE_BYTES_DEFAULT
 
 SECOND = 1_000_000_000
 NOW = 5 * SECOND
@@ -68,12 +69,20 @@ def test_several_updates_are_spent_at_once() -> None:
     assert limited.spend(1, 0, NOW) is not None
 
 
-def test_an_update_may_have_so_many_bytes_and_no_more() -> None:
-    limited = meter(update_bytes_max=100)
-    assert limited.spend(1, 100, NOW) is None
-    assert limited.spend(1, 101, NOW) == "an update of 101 bytes, the limit is 100"
-    assert limited.spend(2, 200, NOW) is None
-    assert limited.spend(2, 202, NOW) == "an update of 101 bytes, the limit is 100"
+def test_an_object_is_at_most_as_large_as_any_encoded_one() -> None:
+    assert ClientLimits().update_bytes_max == UPDATE_BYTES_DEFAULT
+    assert ClientLimits(update_bytes_max=PAYLOAD_BYTES_MAX).frame_bytes_max == FRAME_BYTES_MAX
+    with pytest.raises(ValueError, match=f"update_bytes_max must be at most {PAYLOAD_BYTES_MAX}"):
+        ClientLimits(update_bytes_max=PAYLOAD_BYTES_MAX + 1)
+
+
+@pytest.mark.parametrize("kind", ["address", "node"])
+def test_unfinished_bytes_have_room_for_one_object(kind: str) -> None:
+    name = f"unfinished_bytes_per_{kind}_max"
+    needed = ClientLimits(update_bytes_max=100_000).frame_bytes_max
+    assert meter(update_bytes_max=100_000, **{name: needed}) is not None
+    with pytest.raises(ValueError, match=f"{name} must have room .* {needed} bytes"):
+        meter(update_bytes_max=100_000, **{name: needed - 1})
 
 
 @pytest.mark.parametrize("name", [field.name for field in dataclasses.fields(ClientLimits)])

@@ -20,7 +20,7 @@ from skerry.engine.persistence import (
     stored_type,
 )
 from skerry.errors import StorageError
-from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX, PAYLOAD_BYTES_MAX
+from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX, UPDATE_BYTES_DEFAULT
 
 TYPES = skerry.define_types(
     """
@@ -260,12 +260,16 @@ def test_journal_is_full_at_its_bound_of_changes_and_takes_removals_still() -> N
 
 def test_journal_is_full_at_its_bound_of_bytes() -> None:
     journal = journal_of()
-    payload = bytes(PAYLOAD_BYTES_MAX)
+    payload = bytes(UPDATE_BYTES_DEFAULT)
     count = 0
     while not is_full(journal):
         journal.put(BOAT, b"%d" % count, entry(payload))
         count += 1
-    assert (count - 1) * PAYLOAD_BYTES_MAX < JOURNAL_BYTES_MAX <= count * (PAYLOAD_BYTES_MAX + 300)
+    assert (
+        (count - 1) * UPDATE_BYTES_DEFAULT
+        < JOURNAL_BYTES_MAX
+        <= count * (UPDATE_BYTES_DEFAULT + 300)
+    )
     journal.put(BOAT, b"0", entry())
     assert not is_full(journal), "the large one is replaced"
     batch = taken(journal)

@@ -18,6 +18,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.frames import Frame, Opcode
 
 import skerry
+from skerry.engine.admission import AdmissionConfig, ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.engine.origins import Origin
 from skerry.limits import (
@@ -80,6 +81,13 @@ class House:
 
     def hold(self, _address: Address, _release: Callable[[], None]) -> None:
         raise AssertionError("nothing is held here")
+
+    def unfinished(self, address: Address, size: int) -> None:
+        self.tell(f"unfinished {size}")
+
+    def too_large(self, address: Address, size: int) -> None:
+        self.core.met_large(address, size, monotonic_ns())
+        self.carry()
 
     def lost(self, address: Address, stream: Carrier) -> None:
         self.tell("lost")
@@ -711,15 +719,41 @@ def test_nonsense_before_the_handshake_is_told_too() -> None:
     asyncio.run(scene())
 
 
-def test_message_that_is_too_large_ends_the_connection() -> None:
+@pytest.mark.parametrize("is_in", [True, False])
+def test_message_that_is_too_large_is_answered_and_ends_a_plain_connection(is_in: bool) -> None:
     async def scene() -> None:
-        async with harbour(message_bytes_max=2000) as place, place.dial() as peer:
-            await enter(peer, "ann")
-            with pytest.raises(ConnectionClosed) as caught:
-                await peer.send("x" * 2001)
-                await peer.recv()
-            assert caught.value.rcvd is not None
-            assert caught.value.rcvd.code == 1009
+        async with harbour() as place, place.dial() as peer:
+            limits = ClientLimits(update_bytes_max=70_000)
+            place.house.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
+            async with place.dial() as late:
+                if is_in:
+                    await enter(late, "ann")
+                await late.send("x" * (limits.frame_bytes_max + 1 if is_in else 65_537))
+                _, error = await hear(late, "DotsMsgError")
+                name = "update_bytes_max" if is_in else "before it was let in, the limit is 65536"
+                assert name in error["errorText"]
+                with pytest.raises(ConnectionClosed) as caught:
+                    await late.recv()
+                assert caught.value.rcvd is not None
+                assert caught.value.rcvd.code == 1009
+            await place.house.until_told("lost")
+            await enter(peer, "bob")
+
+    asyncio.run(scene())
+
+
+def test_what_a_client_did_not_finish_is_counted() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+            writer.write(
+                b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(Frame(Opcode.TEXT, b"x" * 9000).serialize(mask=True)[:-1])
+            await place.house.until_told("unfinished 8999")
+            writer.close()
             await place.house.until_told("lost")
 
     asyncio.run(scene())

@@ -16,9 +16,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
-from websockets.server import ServerProtocol
 
-from skerry.runtime.websocket_carrier import SUBPROTOCOL, Carrier
+from skerry.runtime.websocket_carrier import SUBPROTOCOL, Carrier, ServerTalk
 
 PATIENCE_S = 10.0
 SIZE_MAX = 1000
@@ -32,12 +31,12 @@ class Ear(Carrier):
     """Hears messages, and gives each back twice in one piece."""
 
     def __init__(self, *, close_s_max: float) -> None:
-        talk = ServerProtocol(
-            select_subprotocol=lambda _talk, _offered: SUBPROTOCOL, max_size=SIZE_MAX
-        )
-        super().__init__(talk, close_s_max=close_s_max)
+        talk = ServerTalk(select_subprotocol=lambda _talk, _offered: SUBPROTOCOL, max_size=None)
+        super().__init__(talk, message_bytes_max=SIZE_MAX, close_s_max=close_s_max)
         self.server_talk = talk
         self.heard: list[bytes] = []
+        self.large: list[int] = []
+        self.has_met_large = asyncio.Event()
         self.gone = asyncio.Event()
 
     def _greeted(self, event: Request | Response) -> None:
@@ -48,6 +47,10 @@ class Ear(Carrier):
     def _message(self, data: bytes) -> None:
         self.heard.append(data)
         self.write(framed(data) * 2)
+
+    def _met_large(self, size: int) -> None:
+        self.large.append(size)
+        self.has_met_large.set()
 
     def _lost(self, error: Exception | None) -> None:
         self.gone.set()
@@ -171,8 +174,8 @@ def test_fragments_without_end_and_content_take_no_room() -> None:
 
 @pytest.mark.parametrize(
     ("message", "code"),
-    [(b"binary", 1003), ("", 1007), ("x" * (SIZE_MAX + 1), 1009), (["x"] * (SIZE_MAX + 1), 1009)],
-    ids=["binary", "empty", "too large", "too large in fragments"],
+    [(b"binary", 1003), ("", 1007)],
+    ids=["binary", "empty"],
 )
 def test_what_is_no_message_ends_it_with_the_reason(
     message: str | bytes | list[str], code: int
@@ -209,12 +212,37 @@ def test_who_breaks_the_rules_is_told_and_cut(data: bytes) -> None:
     play_raw(scene)
 
 
-def test_the_reason_arrives_though_the_other_end_still_sends() -> None:
+@pytest.mark.parametrize(
+    "message",
+    ["x" * (SIZE_MAX + 1), ["x"] * (SIZE_MAX + 1), ["x" * SIZE_MAX, "", "x"], "x" * 3_000_000],
+    ids=["whole", "in fragments", "in large fragments", "much too large"],
+)
+def test_a_message_above_the_limit_is_dropped_and_reported(message: str | list[str]) -> None:
+    async def scene(peer: ClientConnection, one: Ear) -> None:
+        for text in ("before", message, "behind"):
+            await peer.send(text)
+        for text in ("before", "before", "behind", "behind"):
+            assert await peer.recv() == text
+        assert one.heard == [b"before", b"behind"]
+        assert len(one.large) == 1
+        assert one.large[0] > SIZE_MAX
+        assert one.pending_bytes == 0
+
+    play(scene)
+
+
+def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
-        # The head alone says that it is too large; what follows is never read as messages.
-        writer.write(masked(Opcode.TEXT, b"x" * 4_000_000))
-        assert await hear_close(reader) == 1009
-        assert one.heard == []
+        writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[:600])
+        writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[600:-1])
+        await one.has_met_large.wait()
+        assert one.large == [SIZE_MAX + 5]
+        assert one.pending_bytes == 0
+        one.limit_messages(10 * SIZE_MAX)
+        writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[-1:])
+        writer.write(masked(Opcode.TEXT, b"y" * (SIZE_MAX + 5)))
+        assert len(await reader.readexactly(2 * (SIZE_MAX + 9))) == 2 * (SIZE_MAX + 9)
+        assert one.large == [SIZE_MAX + 5]
 
     play_raw(scene)
 

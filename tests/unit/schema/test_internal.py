@@ -12,7 +12,7 @@ from skerry.schema.model import EnumType, Scope, StructType, dependencies
 ORDER = {
     "DotsHeader": [1, 2, 7, 3, 5, 8, 4, 6, 9, 20, 21, 22, 23],
     "DotsTransportHeader": [1, 2, 3, 4, 5],
-    "DotsMsgConnectResponse": [1, 5, 2, 3, 4],
+    "DotsMsgConnectResponse": [1, 5, 2, 3, 4, 20],
     "DotsAuthentication": [1, 2, 3, 6, 4, 5],
     "EnumDescriptorData": [1, 2, 4],
     "DotsPredicateValue": [1, 2, 3, 4, 5, 6, 7, 8, 20, 21, 22, 23, 24, 25],

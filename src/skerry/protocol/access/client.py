@@ -52,6 +52,9 @@ class Connected:
 class Rejected:
     """The node does not let us in."""
 
+    reason: str = ""
+    """Which bound of the node is reached; empty when another attempt would not change anything."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretMissing:
@@ -200,7 +203,7 @@ class ClientConnection(Connection):
     def _answered(self, response: Any) -> ClientInput:
         if self.stage is Stage.CONNECTING and response.accepted is False:
             self.stage = Stage.CLOSED
-            return Rejected()
+            return Rejected(reason=response.reason or "")
         if self.stage is Stage.CONNECTING and response.clientId is not None:
             self.client_id = response.clientId
             has_preload = bool(response.preload)

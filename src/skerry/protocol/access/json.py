@@ -58,7 +58,20 @@ class JsonWire(Wire):
         self._types = types
         self._is_node = is_node
         self._bytes_max = frame_bytes_max
+        self._read_bytes_max = frame_bytes_max
+        self.skips_large = False
+        """Whether messages above the limit are skipped, which is done by whoever reads them."""
         self._header_codec = codec_of(internal_class("DotsHeader"))
+
+    @property
+    def read_bytes_max(self) -> int:
+        """The longest message that is taken."""
+        return self._read_bytes_max
+
+    def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
+        """Take messages up to another size; what is written stays bounded as before."""
+        self._read_bytes_max = frame_bytes_max
+        self.skips_large = skips_large
 
     def frame(self, header: Header, payload: bytes) -> bytes:
         """A transmission behind its length; EncodeError when it cannot be written."""
@@ -93,8 +106,8 @@ class JsonWire(Wire):
         # Nothing comes of no bytes: who asks so wants to know of faults.
         if not data:
             return
-        if len(data) > self._bytes_max:
-            detail = f"a message of {len(data)} bytes, the limit is {self._bytes_max}"
+        if len(data) > self._read_bytes_max:
+            detail = f"a message of {len(data)} bytes, the limit is {self._read_bytes_max}"
             raise DecodeError(type_name="JSON", detail=detail)
         plain = parse_text(data)
         if not isinstance(plain, list) or len(plain) != 2:

@@ -120,6 +120,17 @@ class ServerConnection(Connection):
         self._answer(asked, now_s, is_accepted=False)
         self.stage = Stage.CLOSED
 
+    def turn_away(self, now_s: float, *, reason: str) -> None:
+        """Tell a client that it cannot come in for now, also before it introduced itself.
+
+        The reason is one of our additions: without it, the client only learns that it is rejected.
+        """
+        response = internal_class("DotsMsgConnectResponse")(
+            clientId=self.client_id, accepted=False, preload=False, reason=reason or None
+        )
+        self.send_message(response, now_s)
+        self.stage = Stage.CLOSED
+
     def finish_preload(self, now_s: float) -> None:
         """All that the client joined early is on its way; from now on it is connected."""
         self.send_message(internal_class("DotsMsgConnectResponse")(preloadFinished=True), now_s)

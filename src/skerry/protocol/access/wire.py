@@ -6,7 +6,7 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr, u8
 
 from skerry.codec.encoder import write_head
-from skerry.codec.frame import FrameCutter, OldFrameCutter, frame, old_frame
+from skerry.codec.frame import FrameCutter, OldFrameCutter, Skipped, frame, old_frame
 from skerry.codec.heads import read_argument, read_count, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.errors import DecodeError
@@ -57,6 +57,31 @@ class Wire:
         """A transmission as bytes of the stream."""
         return frame_of(header, payload)
 
+    def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
+        """Take frames up to another size; larger ones are skipped and listed, or are a fault."""
+        self.cutter.limit_frames(frame_bytes_max)
+        self.cutter.skips_large = skips_large
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a transmission that is not whole yet."""
+        return self.cutter.pending_bytes
+
+    def take_skipped(self) -> list[tuple[str, int]]:
+        """Frames that were skipped since the last call: name of the type, if known, and size."""
+        cutter = self.cutter
+        if not cutter.skipped:
+            return []
+        skipped, cutter.skipped = cutter.skipped, []
+        return [(self._name_of(item), item.size) for item in skipped]
+
+    def _name_of(self, skipped: Skipped) -> str:
+        try:
+            header, _ = read_header(skipped.begin, 0)
+        except DecodeError:
+            return ""
+        return header.type_name
+
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
         cutter = self.cutter
         cutter.load(data)
@@ -95,6 +120,29 @@ class OldWire(Wire):
         writer.append(u8(0x04))
         write_head(writer, 0x00, len(payload))
         return old_frame(writer.getvalue(), payload)
+
+    def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
+        """Take frames up to another size; larger ones are skipped and listed, or are a fault."""
+        self._old_cutter.limit_frames(frame_bytes_max)
+        self._old_cutter.skips_large = skips_large
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of a transmission that is not whole yet."""
+        return self._old_cutter.pending_bytes
+
+    def take_skipped(self) -> list[tuple[str, int]]:
+        """Frames that were skipped since the last call: name of the type, if known, and size."""
+        skipped, self._old_cutter.skipped = self._old_cutter.skipped, []
+        return [(self._name_of(item), item.size) for item in skipped]
+
+    def _name_of(self, skipped: Skipped) -> str:
+        try:
+            start, _ = _survey(skipped.begin)
+            header, _ = read_header(skipped.begin, start)
+        except DecodeError:
+            return ""
+        return header.type_name
 
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
         for outer, payload in self._old_cutter.feed(data):

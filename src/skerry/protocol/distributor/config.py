@@ -10,7 +10,7 @@ from skerry.errors import ConfigError
 from skerry.limits import (
     DATAGRAM_BYTES_MAX,
     DISTRIBUTOR_INTERVAL_MS_MAX,
-    PAYLOAD_BYTES_MAX,
+    UPDATE_BYTES_DEFAULT,
 )
 
 __all__ = [
@@ -93,7 +93,7 @@ class DistributorConfig:
     8192 once a Java program was heard in the group."""
     control_bytes: int = 512
     """Size of the largest control message."""
-    update_bytes_max: int = PAYLOAD_BYTES_MAX
+    update_bytes_max: int = UPDATE_BYTES_DEFAULT
     """Size of the largest update, sent or received, in however many pieces."""
     unicode_subjects: bool = False
     """Publish subjects beyond ASCII too. A Java program would read others."""
@@ -200,7 +200,7 @@ _RANGES: Final[tuple[tuple[str, float, float], ...]] = (
     ("freshness_s", 0, 86_400),
     ("segment_bytes", _SEGMENT_BYTES_MIN, DATAGRAM_BYTES_MAX),
     ("control_bytes", _CONTROL_BYTES_MIN, DATAGRAM_BYTES_MAX),
-    ("update_bytes_max", DATAGRAM_BYTES_MAX, PAYLOAD_BYTES_MAX),
+    ("update_bytes_max", DATAGRAM_BYTES_MAX, UPDATE_BYTES_DEFAULT),
     ("heartbeat_interval_ms", 1, DISTRIBUTOR_INTERVAL_MS_MAX),
     ("heartbeat_lost_count_max", 0, 1000),
     ("tail_heartbeat_ms", 0, DISTRIBUTOR_INTERVAL_MS_MAX),

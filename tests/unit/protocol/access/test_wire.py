@@ -170,6 +170,35 @@ def test_a_frame_over_the_limit_is_refused_before_it_is_there(framing: str) -> N
     assert error.detail == f"a frame of {body} bytes, the limit is {body - 1}"
 
 
+@pytest.mark.parametrize("framing", ["v1", "v2"])
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_a_frame_over_the_limit_is_skipped_and_named(framing: str, step: int) -> None:
+    wire = WIRES[framing](1000)
+    wire.limit_frames(150, skips_large=True)
+    data = frame(b"\xa0", framing) + frame(bytes(200), framing) + frame(b"\xa0", framing)
+    payloads = []
+    for start in range(0, len(data), step):
+        payloads += [payload for _, payload in wire.feed(data[start : start + step])]
+    assert payloads == [b"\xa0", b"\xa0"]
+    ((name, size),) = wire.take_skipped()
+    assert name == wire.feed(frame(b"", framing))[0][0].type_name
+    assert 200 < size < 300
+    assert wire.take_skipped() == []
+    assert wire.pending_bytes == 0
+    wire.feed(frame(b"\xa0", framing)[:-1])
+    assert wire.pending_bytes > 0
+
+
+@pytest.mark.parametrize("framing", ["v1", "v2"])
+def test_a_skipped_frame_whose_header_is_none_has_no_name(framing: str) -> None:
+    wire = WIRES[framing](1000)
+    wire.limit_frames(10, skips_large=True)
+    bad = b"\x80" + bytes(100)
+    if framing == "v2":
+        assert wire.feed(b"\x1a\x00\x00\x00\x65" + bad) == []
+        assert wire.take_skipped() == [("", 101)]
+
+
 FAULTS = {
     "not a frame": ("v2", b"\x18\x2c", "a frame begins with 0x1a, found 0x18"),
     "header of another kind": ("v2", b"\x1a\x00\x00\x00\x01\x80", "expected a map, found an array"),

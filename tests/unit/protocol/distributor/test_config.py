@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.limits import DATAGRAM_BYTES_MAX, DISTRIBUTOR_INTERVAL_MS_MAX, PAYLOAD_BYTES_MAX
+from skerry.limits import DATAGRAM_BYTES_MAX, DISTRIBUTOR_INTERVAL_MS_MAX, UPDATE_BYTES_DEFAULT
 from skerry.protocol.distributor.config import (
     BANDWIDTH_MBIT_MIN,
     Dialect,
@@ -62,7 +62,7 @@ def test_a_bandwidth_is_given_in_one_unit_only() -> None:
     [
         ("segment_bytes", DATAGRAM_BYTES_MAX, DATAGRAM_BYTES_MAX + 1),
         ("segment_bytes", 128, 127),
-        ("update_bytes_max", PAYLOAD_BYTES_MAX, PAYLOAD_BYTES_MAX + 1),
+        ("update_bytes_max", UPDATE_BYTES_DEFAULT, UPDATE_BYTES_DEFAULT + 1),
         ("heartbeat_interval_ms", DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_INTERVAL_MS_MAX + 1),
         ("heartbeat_interval_ms", 1, 0),
         ("ttl", 255, 256),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, PAYLOAD_BYTES_MAX
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, UPDATE_BYTES_DEFAULT
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
@@ -608,7 +608,7 @@ def test_a_large_update_that_nobody_wants_is_passed() -> None:
         ([(START, first_of(9, b"ab")), (WHOLE, None)], (1, 2)),
         ([(START, first_of(9, b"ab")), (START, first_of(4, b"ab")), (END, b"cd")], (1, 2)),
         ([(START, b"junk"), (END, b"cd")], (1, 2)),
-        ([(START, first_of(PAYLOAD_BYTES_MAX + 1, b"ab")), (END, b"cd")], (1, 2)),
+        ([(START, first_of(UPDATE_BYTES_DEFAULT + 1, b"ab")), (END, b"cd")], (1, 2)),
     ],
     ids=["short", "long", "long at once", "whole between", "start again", "junk", "too large"],
 )

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX, PAYLOAD_BYTES_MAX
+from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX, UPDATE_BYTES_DEFAULT
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
@@ -165,9 +165,9 @@ def test_a_subject_has_to_fit_a_datagram_with_some_data() -> None:
 def test_an_update_larger_than_the_limit_is_refused() -> None:
     made = sender(cache_bytes_max=0)
     with pytest.raises(LimitExceeded, match="size of an update"):
-        made.publish("/a", bytes(PAYLOAD_BYTES_MAX + 1), 0)
+        made.publish("/a", bytes(UPDATE_BYTES_DEFAULT + 1), 0)
     assert made.ready == []
-    made.publish("/a", bytes(PAYLOAD_BYTES_MAX), 0)
+    made.publish("/a", bytes(UPDATE_BYTES_DEFAULT), 0)
     assert len(made.ready) > 1000
 
 

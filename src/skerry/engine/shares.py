@@ -1,0 +1,113 @@
+"""What clients use of a node together, and how much of that one address may have.
+
+Each kind of use has a bound for the whole node and one for all clients of an address. The last
+part of what the node has is a reserve for trusted clients: those of Unix sockets, and those that
+proved who they are by a certificate or a secret. Strangers, of any number of addresses, cannot lock
+them out.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections import Counter
+from typing import Final, NamedTuple
+
+from skerry.engine.meter import ClientLimits
+from skerry.errors import LimitExceeded
+
+__all__ = ["Excess", "Holder", "Share", "Shares", "open_part"]
+
+_RESERVED_PART: Final = 10
+"""One part in so many is reserved for trusted clients."""
+
+
+class Share(enum.Enum):
+    """A kind of use: how it is called, and the limits of the node and of an address."""
+
+    UNFINISHED = ("bytes of unfinished frames", "unfinished_bytes")
+
+    def __init__(self, words: str, name: str) -> None:
+        self.words = words
+        self.node_key = f"{name}_per_node_max"
+        self.address_key = f"{name}_per_address_max"
+
+
+class Holder:
+    """What one client uses. Its address is empty where it has none."""
+
+    __slots__ = ("address", "is_trusted", "used")
+
+    def __init__(self, address: str, *, is_trusted: bool) -> None:
+        self.address = address
+        self.is_trusted = is_trusted
+        self.used: Counter[Share] = Counter()
+
+
+class Excess(NamedTuple):
+    """A bound that is exceeded."""
+
+    error: LimitExceeded
+    address: str
+    """Whose bound it is; empty for that of all clients."""
+
+
+class Shares:
+    """What all clients of a node use."""
+
+    def __init__(self) -> None:
+        self._used: Counter[Share] = Counter()
+        self._by_address: dict[str, Counter[Share]] = {}
+
+    def used(self, share: Share, address: str | None = None) -> int:
+        """What all clients use, or those of an address."""
+        if address is None:
+            return self._used[share]
+        return self._by_address.get(address, Counter())[share]
+
+    def take(self, holder: Holder, share: Share, amount: int, limits: ClientLimits) -> None:
+        """Let a client use more; LimitExceeded when that is too much, and nothing is changed."""
+        self.set(holder, share, holder.used[share] + amount)
+        found = self.excess(holder, share, limits)
+        if found is not None:
+            self.set(holder, share, holder.used[share] - amount)
+            raise found.error
+
+    def give_back(self, holder: Holder, share: Share, amount: int) -> None:
+        """A client uses so much less."""
+        self.set(holder, share, holder.used[share] - amount)
+
+    def set(self, holder: Holder, share: Share, amount: int) -> None:
+        """A client uses so much, whether that is too much or not."""
+        change = amount - holder.used[share]
+        holder.used[share] = amount
+        self._used[share] += change
+        if holder.address:
+            self._by_address.setdefault(holder.address, Counter())[share] += change
+
+    def excess(self, holder: Holder, share: Share, limits: ClientLimits) -> Excess | None:
+        """Which bound the address of a client or all clients are above, if there is one."""
+        limit = getattr(limits, share.address_key)
+        if holder.address:
+            used = self._by_address[holder.address][share]
+            if used > limit:
+                what = f"{share.words} of address {holder.address} ({share.address_key})"
+                return Excess(LimitExceeded(what=what, value=used, limit=limit), holder.address)
+        limit = getattr(limits, share.node_key)
+        if not holder.is_trusted:
+            limit = open_part(limit)
+        if self._used[share] > limit:
+            what = f"{share.words} of all clients ({share.node_key})"
+            return Excess(LimitExceeded(what=what, value=self._used[share], limit=limit), "")
+        return None
+
+    def left(self, holder: Holder) -> None:
+        """A client is gone."""
+        for share in list(holder.used):
+            self.set(holder, share, 0)
+        if holder.address and not any(self._by_address.get(holder.address, {}).values()):
+            self._by_address.pop(holder.address, None)
+
+
+def open_part(limit: int) -> int:
+    """What clients may use of something that are not trusted."""
+    return limit - limit // _RESERVED_PART

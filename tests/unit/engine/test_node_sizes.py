@@ -1,0 +1,174 @@
+"""The node: how large an object, a frame and all unfinished frames may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import skerry
+from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, Origin, PermissionRule
+from skerry.limits import SMALL_FRAME_BYTES_MAX
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import OldWire, Wire
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; }
+    struct Wreck { 1: [key] uint32 id; 2: string name; 3: string place; }
+    """
+)
+Boat, Wreck = TYPES.Boat, TYPES.Wreck
+
+
+def limited(**limits: Any) -> Admission:
+    return Admission(AdmissionConfig(limits=ClientLimits(**limits)), rng=Random(1))
+
+
+def test_the_size_of_an_update_is_bounded(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=limited(update_bytes_max=500))
+    guest = harbour.guest()
+    guest.publish(Boat(id=1, name="x" * 490))
+    assert not guest.is_cut
+    plain, old = harbour.plain(), harbour.plain("old", wire=OldWire)
+    for one in (guest, plain, old):
+        one.publish(Boat(id=2), Boat(id=1, name="x" * 600), Boat(id=3))
+    ((what, why),) = guest.refusals()
+    assert (what, why[:30]) == ("publish", "Boat: an object of 607 bytes, ")
+    assert "the limit is 500 (node.admission.limits.update_bytes_max)" in why
+    assert plain.fault == old.fault == f"publish: {why}"
+    assert [boat.id for boat in harbour.cached(Boat)] == [1, 2, 3]
+    assert len(harbour.cached(Boat)[0].name) == 490
+    harbour.check()
+
+
+def test_updates_that_are_merged_stay_within_the_size_of_one(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=limited(update_bytes_max=500))
+    guest = harbour.guest()
+    guest.publish(Wreck(id=1, name="x" * 300))
+    guest.publish(Wreck(id=1, place="y" * 150))
+    assert guest.refusals() == []
+    guest.publish(Wreck(id=1, place="y" * 250))
+    ((what, why),) = guest.refusals()
+    assert what == "publish"
+    assert "size of a merged object of Wreck in bytes (update_bytes_max)" in why
+    assert len(harbour.cached(Wreck)[0].place) == 150
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_frame_above_the_limit_is_skipped_and_refused(
+    version: int, make_harbour: Callable[..., Harbour]
+) -> None:
+    """Its bytes are never kept, so a client that does not finish it holds no memory."""
+    harbour = make_harbour(admission=limited(update_bytes_max=100_000))
+    guest = harbour.guest() if version == 2 else harbour.plain(wire=OldWire)
+    for boat in (Boat(id=1), Boat(id=2, name="x" * 200_000), Boat(id=3)):
+        guest.post(boat)
+    data = guest.connection.take_output()
+    for start in range(0, len(data), 64_000):
+        guest.say_bytes(data[start : start + 64_000])
+        client = harbour.node.client(guest.client_id)
+        assert client is None or client.connection.wire.pending_bytes < 64_000
+    if version == 2:
+        ((what, why),) = guest.refusals()
+        assert [boat.id for boat in harbour.cached(Boat)] == [1, 3]
+    else:
+        what, _, why = guest.fault.partition(": ")
+        assert [boat.id for boat in harbour.cached(Boat)] == [1]
+    assert what == "publish"
+    assert why.startswith("Boat of 2000")
+    assert "the limit is 100000 (node.admission.limits.update_bytes_max)" in why
+    harbour.check()
+
+
+@pytest.mark.parametrize("version", [1, 2])
+def test_frames_are_small_until_a_client_is_let_in(
+    version: int, make_harbour: Callable[..., Harbour]
+) -> None:
+    harbour = make_harbour()
+    stranger = harbour.stranger(wire=Wire if version == 2 else OldWire)
+    wire = stranger.connection.wire
+    header = Header("DotsMsgConnect")
+    header.attributes = 0
+    stranger.say_bytes(wire.frame(header, bytes(SMALL_FRAME_BYTES_MAX))[:5000])
+    assert stranger.is_cut
+    assert harbour.node.statistics().ends == {"too much": 1}
+
+
+def test_frames_stay_small_for_who_may_not_publish(make_harbour: Callable[..., Harbour]) -> None:
+    rules = (
+        PermissionRule(verbs=("subscribe",)),
+        PermissionRule(verbs=("publish",), subjects=("Boat",), client="boat"),
+    )
+    harbour = make_harbour(admission=Admission(AdmissionConfig(permission=rules)))
+    reader, writer = harbour.guest("reader"), harbour.guest("boat")
+    writer.publish(Boat(id=1, name="x" * 70_000))
+    assert writer.refusals() == []
+    reader.publish(Boat(id=2, name="x" * 70_000))
+    ((_, why),) = reader.refusals()
+    assert f"bytes of a client that may not publish, the limit is {SMALL_FRAME_BYTES_MAX}" in why
+    everything = (PermissionRule(verbs=("all",)),)
+    harbour.node.renew_admission(AdmissionConfig(permission=everything), 0)
+    reader.publish(Boat(id=2, name="x" * 70_000))
+    assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
+
+
+def begin(guest: Guest, size: int) -> None:
+    """Send all but the last byte of a frame of about so many bytes."""
+    guest.post(Boat(id=1, name="x" * size))
+    guest.say_bytes(guest.connection.take_output()[:-1])
+
+
+def come(harbour: Harbour, name: str, host: str) -> Guest:
+    return harbour.guest(name, origin=Origin(kind="tcp", host=host))
+
+
+def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_address_max": 190_000}
+    harbour = make_harbour(admission=limited(**limits))
+    small, large, last = (come(harbour, name, "127.0.0.2") for name in ("a", "b", "c"))
+    other = come(harbour, "other", "127.0.0.3")
+    for guest, size in ((small, 50_000), (large, 90_000), (other, 90_000), (last, 55_000)):
+        begin(guest, size)
+    assert [guest.is_cut for guest in (small, large, last, other)] == [False, True, False, False]
+    assert "bytes of unfinished frames of address 127.0.0.2" in large.fault
+    assert "(unfinished_bytes_per_address_max) is 195" in large.fault
+    small.say_bytes(b"x")
+    begin(last, 10)
+    assert [boat.id for boat in harbour.cached(Boat)] == [1]
+
+
+def test_strangers_of_all_addresses_leave_a_reserve_of_unfinished_bytes(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_node_max": 1_000_000}
+    harbour = make_harbour(admission=limited(**limits))
+    strangers = [come(harbour, f"s{n}", f"10.0.0.{n}") for n in range(20)]
+    harbour.node.renew_admission(
+        AdmissionConfig(
+            permission=(PermissionRule(verbs=("all",)),), limits=ClientLimits(**limits)
+        ),
+        0,
+    )
+    local = harbour.guest("local", origin=Origin(kind="unix"))
+    begin(local, 95_000)
+    for guest in strangers:
+        begin(guest, 95_000)
+    assert not local.is_cut
+    assert sum(not guest.is_cut for guest in strangers) == 8, "90 % of all, with the local one"
+    second = harbour.guest("second", origin=Origin(kind="unix"))
+    begin(second, 95_000)
+    assert not second.is_cut
+    for guest in strangers:
+        guest.vanish()
+    begin(come(harbour, "late", "10.0.0.1"), 95_000)
+    assert not harbour.guests[list(harbour.guests)[-1]].is_cut
