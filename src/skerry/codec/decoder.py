@@ -80,9 +80,12 @@ def decode_from(plan: StructPlan, data: bytes, start: int) -> tuple[object, int]
     return obj, int(pos)
 
 
-def decode_value(plan: StructPlan, field: FieldPlan, data: bytes, start: int) -> tuple[object, int]:
-    """One value of a field, and where it ends."""
-    value, pos = _read_value(plan, field, field.value, data, start, len(data))
+def decode_value(
+    plan: StructPlan, field: FieldPlan, data: bytes, start: int, spec: ValuePlan | None = None
+) -> tuple[object, int]:
+    """One value of a field, and where it ends; with `spec` a value inside of it."""
+    spec = field.value if spec is None else spec
+    value, pos = _read_value(plan, field, spec, data, start, len(data))
     return value, int(pos)
 
 

@@ -93,10 +93,12 @@ def head(major: int, count: int) -> bytes:
     return writer.getvalue()
 
 
-def encode_value(plan: StructPlan, field: FieldPlan, value: object) -> bytes:
-    """One value of a field alone, without its tag."""
+def encode_value(
+    plan: StructPlan, field: FieldPlan, value: object, spec: ValuePlan | None = None
+) -> bytes:
+    """One value of a field alone, without its tag; with `spec` a value inside of it."""
     writer = BytesWriter()
-    _write_value(writer, plan, field, field.value, value)
+    _write_value(writer, plan, field, field.value if spec is None else spec, value)
     return writer.getvalue()
 
 

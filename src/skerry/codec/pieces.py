@@ -9,6 +9,8 @@ kept when objects are cut and merged; `normalize` and `project` leave them out.
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
 from skerry.codec.decoder import decode_value, read_float, read_int
@@ -41,6 +43,7 @@ from skerry.codec.plans import (
     TIMEPOINT,
     UINT64,
     UUID,
+    VECTOR,
     FieldPlan,
     StructPlan,
     ValuePlan,
@@ -67,6 +70,8 @@ __all__ = [
     "split_again",
     "split_whole",
 ]
+
+_WIDEST: Final = ValuePlan(FLOAT64, "float64")
 
 
 class Pieces:
@@ -169,19 +174,25 @@ def project(plan: StructPlan, data: bytes, mask: i64) -> tuple[bytes, int]:
     """An object of another definition as a program with this plan reads it, and its property set.
 
     Fields outside the mask, fields that the plan does not have, and values that do not read as
-    the plan says are left out.
+    the plan says are left out, also inside of structs.
     """
-    end: i64 = len(data)
-    scratch = Pieces(data)
+    found, present = _project_struct(plan, data, 0, len(data), mask, Pieces(data))
+    return found, int(present)
+
+
+def _project_struct(
+    plan: StructPlan, data: bytes, start: i64, end: i64, mask: i64, scratch: Pieces
+) -> tuple[bytes, i64]:
     found: list[bytes | None] = [None] * len(plan.fields)
     present: i64 = 0
-    count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    count, pos = read_count(plan, None, data, start, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
     while count > 0:
         count -= 1
         tag, pos = read_tag(plan, data, pos, end)
         field = plan.by_tag[tag] if 0 <= tag < TAG_COUNT else None
         if field is not None and field.bit & mask:
-            value = _readable(plan, field, data, pos, end, scratch)
+            scratch.struct_count = 0
+            value = _readable(plan, field, field.value, data, pos, end, scratch)
             if value is not None:
                 found[field.index] = value
                 present |= field.bit
@@ -196,17 +207,66 @@ def project(plan: StructPlan, data: bytes, mask: i64) -> tuple[bytes, int]:
 
 
 def _readable(
-    plan: StructPlan, field: FieldPlan, data: bytes, pos: i64, end: i64, scratch: Pieces
+    plan: StructPlan,
+    field: FieldPlan,
+    spec: ValuePlan,
+    data: bytes,
+    pos: i64,
+    end: i64,
+    scratch: Pieces,
 ) -> bytes | None:
-    """A value in the one form, or None if it does not read as the field says."""
+    """A value in the one form, or None if it does not read as the plan says.
+
+    Of a struct inside, the fields that can be read; of a vector all elements or none. A number is
+    rounded to a float of less width, unless it is a key.
+    """
+    is_readable = True
     try:
-        after, is_exact = _check_value(plan, field, field.value, data, pos, end, scratch)
+        after, is_exact = _check_value(plan, field, spec, data, pos, end, scratch)
         if is_exact:
             return data[pos:after]
-        value, _ = decode_value(plan, field, data, int(pos))
-        return encode_value(plan, field, value)
-    except (DecodeError, EncodeError):
+    except DecodeError:
+        is_readable = False
+    kind = spec.kind
+    if kind == STRUCT and data[pos] & 0xE0 == 0xA0:
+        nested = spec.struct
+        assert nested is not None
+        return _project_struct(nested, data, pos, end, -1, scratch)[0]
+    if kind == VECTOR and data[pos] & 0xE0 == 0x80:
+        return _readable_vector(plan, field, spec, data, pos, end, scratch)
+    if FLOAT16 <= kind <= FLOAT32 and 0xF9 <= data[pos] <= 0xFB and not field.is_key:
+        number, _ = read_float(plan, field, _WIDEST, data, pos, end)
+        try:
+            return encode_value(plan, field, number, spec)
+        except EncodeError:
+            return None
+    if not is_readable:
         return None
+    value, _ = decode_value(plan, field, data, int(pos), spec)
+    return encode_value(plan, field, value, spec)
+
+
+def _readable_vector(
+    plan: StructPlan,
+    field: FieldPlan,
+    spec: ValuePlan,
+    data: bytes,
+    pos: i64,
+    end: i64,
+    scratch: Pieces,
+) -> bytes | None:
+    element = spec.element
+    assert element is not None
+    count, after = read_count(plan, field, data, pos, end, 0x80, VECTOR_COUNT_MAX)
+    items: list[bytes] = []
+    while count > 0:
+        count -= 1
+        item = _readable(plan, field, element, data, after, end, scratch)
+        if item is None:
+            return None
+        items.append(item)
+        after = skip(plan, data, after, end)
+    return head(0x80, len(items)) + b"".join(items)
 
 
 def merge(plan: StructPlan, stored: bytes, update: bytes, attributes: int) -> bytes:

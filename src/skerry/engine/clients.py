@@ -31,7 +31,7 @@ from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import StructType
-from skerry.schema.union import obstacle, unite
+from skerry.schema.union import unite_deep
 
 __all__ = ["Client", "Countdown", "Input", "Later", "Task", "do_at_once"]
 
@@ -178,16 +178,15 @@ class Client:
         """
         served: StructType = topic.type
         own = self.connection.received.get(topic.name)
-        if not isinstance(own, StructType) or obstacle(served, own) is not None:
+        if not isinstance(own, StructType) or fingerprint(own) == fingerprint(served):
             return served
-        united = unite(served, own)
-        assert isinstance(united, StructType)
-        return united
+        united = unite_deep(own, served)
+        return united if isinstance(united, StructType) else served
 
     def can_read(self, topic: Topic) -> bool:
         """Whether the client can be given objects of a topic at all."""
         found = self.reading(topic)
-        return found is None or found.mask != 0
+        return found is None or found.is_possible
 
     def limit_frames(self) -> None:
         """Take frames as large as the client needs for what it may do.

@@ -73,6 +73,8 @@ class Clash(NamedTuple):
     """The definition with which it is incompatible, where it is a single one."""
     is_decided: bool = True
     """Whether the other one stays; if not, that is decided when a client publishes by this one."""
+    is_by_objects: bool = False
+    """Whether objects have values that the definition cannot read."""
 
 
 class _Known:
@@ -193,7 +195,7 @@ class Definitions(Mapping[str, NamedType]):
         definition = self.held(client, name)
         if definition is None or definition.clash is None:
             return None
-        difference, other, _ = definition.clash
+        difference, other = definition.clash.difference, definition.clash.other
         known = self._users_of(self._known[name]) if other is None else self.users(other)
         who = f"client {client} ({definition.clients[client]})"
         return SchemaMismatchError(name=name, known=known, offered=who, difference=difference)
@@ -241,7 +243,9 @@ class Definitions(Mapping[str, NamedType]):
                 self._refuse(brought, clash)
             return
         for part in parts if may_define else ():
-            self._accept(self._known[part.name], part)
+            known = self._known[part.name]
+            self._accept(known, part)
+            self._drop_unused(known)
 
     def take_displaced(self) -> list[tuple[int, Definition]]:
         """Clients whose definition gave way to one by which another client publishes."""
@@ -254,7 +258,9 @@ class Definitions(Mapping[str, NamedType]):
         clash = None if definition is None else definition.clash
         if clash is None:
             return False
-        return clash.other is None or self._is_used(clash.other, client)
+        if clash.other is None:
+            return not clash.is_by_objects or bool(self._with_objects(name))
+        return self._is_used(clash.other, client)
 
     def restore(self, type_: StructType) -> None:
         """Objects of a type come back from the storage, under the definition they had there."""
@@ -276,8 +282,9 @@ class Definitions(Mapping[str, NamedType]):
     def _clash(self, parts: list[NamedType], client: int, is_publishing: bool) -> Clash | None:
         """What keeps a client's definitions out of their unions.
 
-        Definitions that nothing uses any more give way.
+        If nothing does, definitions give way that nothing uses any more.
         """
+        obsolete: list[tuple[_Known, Definition, str, list[int]]] = []
         for part in parts:
             known = self._known.get(part.name)
             if known is None:
@@ -285,21 +292,27 @@ class Definitions(Mapping[str, NamedType]):
             same = known.definitions.get(fingerprint(part))
             if same is not None and same.is_accepted:
                 continue
-            for definition in list(known.definitions.values()):
-                found = obstacle(definition.type, part) if definition.is_accepted else None
+            staying: list[NamedType] = []
+            for definition in known.definitions.values():
+                if not definition.is_accepted:
+                    continue
+                found = obstacle(definition.type, part)
                 if found is None:
+                    staying.append(definition.type)
                     continue
                 others = [number for number in definition.clients if number != client]
                 is_used = self._is_used(definition, client)
                 if is_used or (others and not is_publishing):
                     return Clash(str(found), definition, is_decided=is_used)
-                if others:
-                    self._displace(known, definition, str(found), others)
-                else:
-                    self._drop(known, definition)
-            fault = self._structure_fault(known, part)
-            if fault:
-                return Clash(fault, None)
+                obsolete.append((known, definition, str(found), others))
+            clash = self._structure_clash(part, staying)
+            if clash is not None:
+                return clash
+        for known, definition, difference, others in obsolete:
+            if others:
+                self._displace(known, definition, difference, others)
+            else:
+                self._drop(known, definition)
         return None
 
     def _displace(
@@ -315,34 +328,31 @@ class Definitions(Mapping[str, NamedType]):
         self.conflict_count += definition.clash is None
         definition.clash = clash
 
-    def _structure_fault(self, known: _Known, part: NamedType) -> str:
+    def _structure_clash(self, part: NamedType, staying: list[NamedType]) -> Clash | None:
         """What would be wrong with a union, or with types that use it, if a definition joined."""
-        if known.union is None:
-            return ""
-        united = unite(known.union, part)
-        if united == known.union:
-            return ""
+        united = reduce(unite, [*staying, part])
+        if staying and united == reduce(unite, staying):
+            return None
         if not isinstance(united, StructType):
             count = len(united.elements)
             is_over = count > ENUM_ELEMENT_COUNT_MAX
-            return f"{count} elements, the limit is {ENUM_ELEMENT_COUNT_MAX}" if is_over else ""
+            fault = f"{count} elements, the limit is {ENUM_ELEMENT_COUNT_MAX}"
+            return Clash(fault, None) if is_over else None
         if part.name in self._reached_from(frozenset(_part_names(united))):
-            return f"{part.name} would contain itself"
-        fault = self._misfit(part.name, united)
-        if fault:
-            return fault
+            return Clash(f"{part.name} would contain itself", None)
         users = self._users_above(part.name)
         if users and self._depth(united) + self._height(part.name) > TYPE_DEPTH_MAX:
-            return f"types that use {part.name} would be nested over {TYPE_DEPTH_MAX} deep"
+            fault = f"types that use {part.name} would be nested over {TYPE_DEPTH_MAX} deep"
+            return Clash(fault, None)
         changed = {part.name, *users}
-        for user in users:
-            union = self._known[user].union
+        for user in (part.name, *users):
             fault = self._misfit(user, united)
             if fault:
-                return fault
-            if isinstance(union, StructType) and _has_in_key(union, changed):
-                return str(change(What.KEY_STRUCT_CHANGED, user, part.name))
-        return ""
+                return Clash(fault, None, is_by_objects=True)
+            union = self._known[user].union
+            if user != part.name and isinstance(union, StructType) and _has_in_key(union, changed):
+                return Clash(str(change(What.KEY_STRUCT_CHANGED, user, part.name)), None)
+        return None
 
     def _is_used(self, definition: Definition, but: int = 0) -> bool:
         """Whether a client other than `but` publishes by a definition, or objects exist."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Describing"]
 
+_GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
 _USES: Final = ("publish", "subscribe", "remove")
 """What a client needs to know a type for."""
 
@@ -60,7 +61,8 @@ class Describing:
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
         self._bring(client, own, now_ns)
-        if client.is_present and self._may_define(client, own.name):
+        held = self._types.registry.held(client.client_id, own.name)
+        if client.is_present and held is not None and held.is_accepted:
             self._pass_on(client, topic, own, header, payload, now_ns)
 
     def renew(self, client: Client, now_ns: int) -> None:
@@ -77,7 +79,10 @@ class Describing:
         registry = self._types.registry
         held = registry.held(client.client_id, type_name)
         if held is not None and not registry.is_blocked(client.client_id, type_name):
+            before = registry.get(type_name)
             self._bring(client, held.type, now_ns, is_publishing=True)
+            if registry.get(type_name) is not before:
+                self._announce(type_name, now_ns)
         conflict = registry.conflict(client.client_id, type_name)
         return None if conflict is None else str(conflict)
 
@@ -157,6 +162,12 @@ class Describing:
         assert rights is not None
         return rights.allows_type("publish", type_name) is not False
 
+    def _announce(self, type_name: str, now_ns: int) -> None:
+        """Describe a type as it is served to the clients that subscribed to descriptions."""
+        served, now_s = self._types.registry[type_name], self._node.wall_s(now_ns)
+        for member in self._routing.members(_GROUPS[isinstance(served, StructType)]):
+            member.client.connection.describe(served, now_s)
+
     def _pass_on(
         self,
         client: Client,
@@ -166,10 +177,9 @@ class Describing:
         payload: bytes,
         now_ns: int,
     ) -> None:
-        """Tell the clients that follow descriptions, each of which knows the type before."""
+        """Forward a description to the clients that subscribed to them, after the served one."""
+        self._announce(own.name, now_ns)
         served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
-        for member in self._routing.members(topic.name):
-            member.client.connection.describe(served, now_s)
         if client.lane.has_subjects and fingerprint(served) != fingerprint(own):
             client.connection.describe(served, now_s)
         self._node.take(client, topic, header, payload, now_ns)

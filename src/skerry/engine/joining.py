@@ -181,12 +181,13 @@ class Joining:
         wanted = message.filter or internal_class("DotsFilter")()
         fault = "there is no such type"
         query: Query | None = None
-        if topic is not None:
+        type_ = None if topic is None else client.query_type(topic)
+        if type_ is not None:
             try:
-                query = compile_filter(wanted, client.query_type(topic))
+                query = compile_filter(wanted, type_)
             except FilterError as error:
                 fault = str(error)
-        if query is None or topic is None or not knows_type(client, topic):
+        if query is None or topic is None or type_ is None or not knows_type(client, topic):
             # Others are told nothing, as by other hosts: a client that can be told is.
             if client.lane.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
@@ -203,6 +204,7 @@ class Joining:
             number=message.subscriptionId,
             query=query,
             filter_=wanted,
+            type_=type_,
             is_conflating=_is_conflating(message),
             is_replacing=at in client.views,
         )

@@ -35,7 +35,7 @@ from skerry.protocol.access.filter_tree import LIKE, Branch, predicate_tree
 from skerry.protocol.access.like import LikePattern
 from skerry.schema.model import INTEGER_RANGES, Kind, StructType
 
-__all__ = ["ALL_FIELDS", "Query", "compile_filter"]
+__all__ = ["ALL_FIELDS", "Query", "compile_filter", "empty_query"]
 
 
 ALL_FIELDS: Final = -1
@@ -84,6 +84,12 @@ def compile_filter(filter_: Any, type_: StructType) -> Query:
     if filter_.propertyMask is not None:
         mask = int(filter_.propertyMask) | int(plan.key_mask)
     return Query(plan, predicate, mask)
+
+
+def empty_query(type_: StructType) -> Query:
+    """A query that no object of a type meets."""
+    plan = codec_of(class_of(type_)).plan
+    return Query(plan, Predicate(plan, REJECT, []), ALL_FIELDS)
 
 
 class _Linker:

@@ -21,13 +21,20 @@ __all__ = ["Reading", "reading"]
 class Reading:
     """The part of each object that a program with another definition can read."""
 
-    def __init__(self, plan: StructPlan, mask: int) -> None:
+    def __init__(self, plan: StructPlan | None, mask: int = 0) -> None:
         self._plan = plan
         self.mask = mask
-        """Fields that both definitions have; 0 where not even the keys are the same."""
+        """Fields that both definitions have."""
+
+    @property
+    def is_possible(self) -> bool:
+        """Whether the program can read objects at all: it cannot where its keys are others."""
+        return self._plan is not None
 
     def project(self, payload: bytes) -> bytes | None:
         """An object as the program reads it; None if the program cannot read its key."""
+        if self._plan is None:
+            return None
         data, present = project(self._plan, payload, self.mask)
         return None if self._plan.key_mask & ~present else data
 
@@ -38,16 +45,18 @@ def reading(own: NamedType, served: StructType, *, can_skip: bool) -> Reading | 
     `can_skip` says whether the program skips tags that it does not know.
     """
     if not isinstance(own, StructType):
-        return Reading(StructPlan(served.name, object, [], None), 0)
+        return Reading(None)
     mask = _common_fields(own, served)
+    if mask is None:
+        return Reading(None)
     is_known = can_skip or _knows_tags(own, served, set())
     if mask == own.mask and is_known and reads_all(own, served):
         return None
     return Reading(codec_of(class_of(own)).plan, mask)
 
 
-def _common_fields(own: StructType, served: StructType) -> int:
-    """The fields that mean the same in both definitions, as a mask; 0 without all keys."""
+def _common_fields(own: StructType, served: StructType) -> int | None:
+    """The fields that mean the same in both definitions, as a mask; None without all keys."""
     theirs = {part.name: part for part in dependencies(served)}
     apart = {
         part.name
@@ -69,7 +78,7 @@ def _common_fields(own: StructType, served: StructType) -> int:
                 continue
         mask |= 1 << item.tag
     keys = own.key_mask
-    return mask if keys == served.key_mask and not keys & ~mask else 0
+    return mask if keys == served.key_mask and not keys & ~mask else None
 
 
 def _may_read(one: FieldType, other: FieldType) -> bool:

@@ -20,7 +20,7 @@ __all__ = ["Late", "Slot", "Slots"]
 class Slot:
     """One object that a client is to hear of later."""
 
-    __slots__ = ("count", "is_gone", "mask", "news")
+    __slots__ = ("count", "epoch", "is_gone", "mask", "news")
 
     def __init__(self) -> None:
         self.mask = 0
@@ -29,6 +29,8 @@ class Slot:
         """How many updates this stands for."""
         self.news: News | None = None
         """The last of them."""
+        self.epoch = 0
+        """Of the topic when that came."""
         self.is_gone = False
         """Whether the object went where the client does not hear of it, which it may know from
         before."""
@@ -77,6 +79,7 @@ class Slots:
         slot.is_gone = False
         slot.count += 1
         slot.news = news
+        slot.epoch = int(news.topic.epoch)
         self.waiting_count += 1
         # So that somebody looks whether it is too much.
         self._lane.relist()
@@ -95,7 +98,8 @@ class Slots:
         while self._slots and self._lane.size < bytes_max:
             (late, _, key), (topic, slot) = self._slots.popitem(last=False)
             self.waiting_count -= slot.count
-            told = late.catch_up(topic, key, slot, now_s)
+            is_readable = topic.is_cached or slot.epoch == topic.epoch
+            told = late.catch_up(topic, key, slot, now_s) if is_readable else 0
             topic.tally.conflated += slot.count - told
             self._lane.tally.conflated += slot.count - told
 

@@ -69,6 +69,8 @@ class Topic:
         self.accepted: i64 = 0
         self.generation: i64 = 0
         """Counts how often routes were forgotten."""
+        self.epoch: i64 = 0
+        """Counts how often the type got a definition that is incompatible with the one before."""
         self.readings: dict[tuple[int, bool], Any] = {}
         """How clients with another definition are given objects (`engine.readings`): by the
         fingerprint of that definition, and whether they skip tags that they do not know."""
@@ -160,7 +162,7 @@ class News:
 
     def frame(self, lane: Lane) -> bytes:
         """The update as bytes for one client; clients that get the same bytes share them."""
-        if self.has_unknown and not lane.has_subjects:
+        if not lane.has_subjects and self.has_unknown:
             # Plain DOTS programs get no tag that was not described to them.
             return self._described().frame(lane)
         if not lane.is_framed:

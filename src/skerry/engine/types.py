@@ -23,6 +23,7 @@ from skerry.objects.base import Struct, codec_of
 from skerry.objects.classes import class_of
 from skerry.schema.internal import internal_types
 from skerry.schema.model import StructType
+from skerry.schema.union import unite_deep
 
 __all__ = ["CLIENT_TYPES", "SPECIAL_TYPES", "Types"]
 
@@ -138,6 +139,8 @@ class Types:
 
         Its cached objects stay as they are: every definition that is served reads them.
         """
+        if not isinstance(unite_deep(topic.type, type_), StructType):
+            topic.epoch += 1
         flags = type_.flags
         topic.redefine(
             type_,

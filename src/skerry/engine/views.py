@@ -15,11 +15,14 @@ from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
 from skerry.engine.members import is_behind
 from skerry.engine.parts import Walk
-from skerry.engine.query import Query, compile_filter
+from skerry.engine.query import Query, compile_filter, empty_query
 from skerry.engine.replay import Replay, Teller
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
+from skerry.errors import FilterError
 from skerry.protocol.access.header import Header, copy_header
+from skerry.schema.model import StructType
+from skerry.schema.union import unite_deep
 
 __all__ = ["Selection", "View"]
 
@@ -38,7 +41,8 @@ class View(Ear):
         *,
         number: int,
         query: Query,
-        filter_: Any = None,
+        filter_: Any,
+        type_: StructType,
         is_conflating: bool,
         is_replacing: bool = False,
     ) -> None:
@@ -55,8 +59,12 @@ class View(Ear):
         self._is_replacing = is_replacing
         """Whether the client may know objects of it by one of the same number before it."""
         self._hub = hub
-        self._query = query
+        self._compiled = query
         self._filter = filter_
+        self._type = type_
+        """For which the condition was compiled."""
+        self._is_outdated = False
+        """Whether the type has another definition since."""
         self._is_conflating = is_conflating
         self.teller = _ViewTeller(self)
         self._inside: set[bytes] = set()
@@ -68,11 +76,28 @@ class View(Ear):
         return self._query.part_count
 
     def redefined(self) -> None:
-        """The type has another definition: compile the condition for it.
+        """The type has another definition, for which the condition is compiled when it is needed.
 
         It holds for the same objects: their bytes have not changed.
         """
-        self._query = compile_filter(self._filter, self.client.query_type(self.topic))
+        self._is_outdated = True
+
+    @property
+    def _query(self) -> Query:
+        if self._is_outdated:
+            self._is_outdated = False
+            self._compile()
+        return self._compiled
+
+    def _compile(self) -> None:
+        served = self.client.query_type(self.topic)
+        # A field of which the condition speaks may have gone with its last publisher.
+        united = unite_deep(self._type, served)
+        self._type = united if isinstance(united, StructType) else served
+        try:
+            self._compiled = compile_filter(self._filter, self._type)
+        except FilterError:
+            self._compiled = empty_query(self._type)
 
     def begin_selection(self) -> None:
         """From now on the view only notes what is in it, until all objects were examined."""

@@ -298,3 +298,65 @@ def test_pieces_are_merged_as_their_bytes_are(types: TypeSet) -> None:
     for named in (0, everything("text"), everything("text", "value"), -1):
         result = merge_pieces(plan, stored, split(plan, update, 0), named)
         assert result == merge(plan, stored, update, named)
+
+
+# -- as another definition reads it
+
+
+def test_an_object_is_given_as_another_definition_reads_it() -> None:
+    text = """
+    struct Place {{ {place} }}
+    struct Boat {{
+        1: [key] uint32 id; 2: {crew} crew; 3: Place at; 4: vector<Place> route; {more}
+    }}
+    """
+    wide = define_types(
+        text.format(place="1: float64 x; 2: uint32 depth;", crew="uint32", more="5: string s;")
+    )
+    narrow = define_types(text.format(place="1: float32 x; 2: uint8 depth;", crew="uint8", more=""))
+    data = wide.Boat(
+        id=300,
+        crew=300,
+        at=wide.Place(x=0.1, depth=300),
+        route=[wide.Place(x=0.5, depth=3), wide.Place(x=1e300)],
+        s="more",
+    ).encode()
+    found, present = pieces.project(codec_of(narrow.Boat).plan, data, narrow.Boat.descriptor.mask)
+    read = narrow.Boat.decode(found)
+    assert (read.id, read.crew, read.at.depth) == (300, None, None)
+    assert read.at.x == pytest.approx(0.1, rel=1e-6)
+    assert read.route == [narrow.Place(x=0.5, depth=3), narrow.Place()]
+    assert present == 0b11010
+    assert found == read.encode()
+    found, present = pieces.project(codec_of(narrow.Boat).plan, data, 0b1010)
+    assert present == 0b1010
+    assert narrow.Boat.decode(found).route is None
+
+
+def test_a_vector_with_an_element_that_cannot_be_read_is_left_out() -> None:
+    text = "struct Boat {{ 1: [key] uint32 id; 2: vector<{}> crews; }}"
+    wide, narrow = (define_types(text.format(kind)).Boat for kind in ("uint32", "uint8"))
+    plan = codec_of(narrow).plan
+    assert pieces.project(plan, wide(id=1, crews=[1, 300]).encode(), -1)[1] == 0b10
+    assert pieces.project(plan, wide(id=1, crews=[1, 3]).encode(), -1)[1] == 0b110
+
+
+def test_a_float_of_a_key_is_not_rounded() -> None:
+    text = "struct Boat {{ 1: [key] {} id; }}"
+    wide, narrow = (define_types(text.format(kind)).Boat for kind in ("float64", "float32"))
+    assert pieces.project(codec_of(narrow).plan, wide(id=0.5).encode(), -1) == (b"\xa0", 0)
+
+
+def test_an_undescribed_value_of_the_highest_tag_is_kept() -> None:
+    boat = define_types("struct Boat { 1: [key] uint32 id; 2: bool a; }").Boat
+    plan = codec_of(boat).plan
+    stored = bytes.fromhex("a3 01 01 02 f5 18 1f 18 2a")
+    parts = split(plan, stored, 0)
+    assert (parts.present, parts.unknown) == (1 << 31 | 0b110, 1 << 31)
+    assert cut(plan, parts, -1) == stored
+    assert merge(plan, stored, bytes.fromhex("a2 01 01 02 f4"), 0b110) == bytes.fromhex(
+        "a3 01 01 02 f4 18 1f 18 2a"
+    )
+    assert merge(plan, stored, bytes.fromhex("a1 01 01"), 1 << 31) == bytes.fromhex(
+        "a2 01 01 02 f5"
+    )

@@ -11,6 +11,7 @@ import skerry
 from skerry.engine.node import NodeCore
 from skerry.engine.origins import INSIDE, Origin
 from skerry.objects.base import codec_of, key_of, selection
+from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.connection import Arrival, Ended
@@ -168,6 +169,11 @@ class Guest:
 
     def describe(self, cls: type[skerry.Struct]) -> None:
         self.connection.describe(cls.descriptor, 0.0)
+        self.harbour.pump()
+
+    def say_description(self, cls: type[skerry.Struct]) -> None:
+        """Describe a type whatever was described before."""
+        self.connection.send_message(describe(cls.descriptor), 0.0)
         self.harbour.pump()
 
     def post(

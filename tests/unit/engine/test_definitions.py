@@ -31,11 +31,12 @@ class Node:
         self.with_objects: set[str] = set()
         self.published: set[tuple[int, str]] = set()
         self.needed: set[str] = set()
+        self.misfit = ""
         self.outdated: list[str] = []
         self.removed: list[str] = []
         self.definitions = Definitions(
             has_objects=self.with_objects.__contains__,
-            misfit=lambda _name, _union: "",
+            misfit=lambda _name, _union: self.misfit,
             has_published=lambda client, name: (client, name) in self.published,
             is_needed=self.needed.__contains__,
             outdated=self.outdated.append,
@@ -130,6 +131,31 @@ def test_of_incompatible_definitions_the_one_stays_by_which_a_client_publishes()
         assert part in refusal
     assert node.definitions.is_blocked(2, "Boat")
     assert node.definitions.conflict_count == 1
+
+
+def test_no_part_gives_way_to_a_definition_that_is_refused() -> None:
+    text = (
+        "struct Place {{ 1: {} lat; }}"
+        " struct Car {{ 1: [key] uint32 id; 2: Place place; 3: {} a; }}"
+    )
+    node = Node()
+    ours, theirs = types(text.format("float64", "bool")), types(text.format("string", "string"))
+    node.bring(ours["Place"], 2)
+    node.bring(types("struct Car { 1: [key] uint32 id; 3: bool a; }")["Car"], 3, is_publishing=True)
+    assert "Car.a" in node.bring(theirs["Car"], 4, is_publishing=True)
+    assert node.definitions["Place"] == ours["Place"]
+    assert node.definitions.take_displaced() == []
+
+
+def test_a_definition_that_objects_do_not_fit_is_tried_again_without_them() -> None:
+    node = Node()
+    node.bring(OLD, 2)
+    node.with_objects.add("Boat")
+    node.misfit = "values"
+    assert "values" in node.bring(GROWN, 3)
+    assert node.definitions.is_blocked(3, "Boat")
+    node.with_objects.clear()
+    assert not node.definitions.is_blocked(3, "Boat")
 
 
 def test_users_of_a_definition_are_named_up_to_three() -> None:

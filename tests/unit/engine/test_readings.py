@@ -49,8 +49,18 @@ def test_with_other_keys_nothing_is_read() -> None:
     other = skerry.define_types("struct Boat { 1: [key] string id; 2: string name; }").Boat
     found = reading(other.descriptor, OLD.descriptor, can_skip=True)
     assert found is not None
-    assert found.mask == 0
+    assert not found.is_possible
+    assert found.project(OLD(id=1).encode()) is None
     enum = skerry.define_types("enum Boat { 1: sloop }").Boat
     found = reading(enum.descriptor, OLD.descriptor, can_skip=True)
     assert found is not None
-    assert found.mask == 0
+    assert not found.is_possible
+
+
+def test_a_message_without_a_key_is_read_also_if_no_field_is() -> None:
+    text = "struct Tick [cached=false] {{ 1: {} n; }}"
+    old, new = (skerry.define_types(text.format(kind)).Tick for kind in ("string", "uint32"))
+    found = reading(old.descriptor, new.descriptor, can_skip=True)
+    assert found is not None
+    assert found.is_possible
+    assert found.project(new(n=1).encode()) == old().encode()

@@ -331,6 +331,93 @@ def test_a_filter_on_a_field_that_no_publisher_has_selects_nothing(
     harbour.check()
 
 
+def test_a_filter_is_read_by_the_definition_of_its_client(harbour: Harbour) -> None:
+    rig = "enum Rig {{ 1: sloop {} }}"
+    tug = "struct Tug {{ 1: [key] uint32 id; 2: {} at; 3: Rig rig; }}"
+    old = types(rig.format("") + tug.format("float64"))
+    new = types(rig.format(", 2: ketch") + tug.format("timepoint"))
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    maker.publish(old.Tug(id=1, at=5.0), old.Tug(id=2, at=7.0))
+    reader.describe(new.Tug)
+    reader.open_view(new.Tug, 1, where="at > '1970-01-01T00:00:06Z' or rig = 'ketch'")
+    assert reader.refusals() == []
+    assert [tug.id for tug in reader.objects(new.Tug, 1)] == [2]
+    reader.publish(new.Tug(id=1, rig=new.Rig.ketch))
+    assert [tug.id for tug in reader.objects(new.Tug, 1)] == [2, 1]
+
+
+def test_a_filter_stays_when_its_field_goes_with_the_last_publisher(harbour: Harbour) -> None:
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    maker.publish(GROWN.Boat(id=1, length=6.0))
+    reader.open_view(GROWN.Boat, 1, where="length > 5")
+    maker.remove(GROWN.Boat(id=1))
+    maker.goodbye()
+    other = harbour.guest("other")
+    other.publish(Fleeting(id=2, name="Mary"))
+    assert harbour.node.registry["Boat"] == Fleeting.descriptor
+    again = harbour.guest("again")
+    again.publish(GROWN.Boat(id=2, length=7.0))
+    assert [boat.id for boat in reader.objects(GROWN.Boat, 1)] == [1, 2]
+
+
+def test_a_filter_on_a_field_that_became_another_selects_nothing(harbour: Harbour) -> None:
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    maker.publish(Fleeting(id=1, name="Mary"))
+    reader.open_view(Fleeting, 1, where="name like 'M%'")
+    maker.remove(Fleeting(id=1))
+    maker.goodbye()
+    other = harbour.guest("other")
+    other.publish(BROKEN.Boat(id=2, name=7))
+    assert other.refusals() == []
+    assert [boat.id for boat in reader.objects(Fleeting, 1)] == [1]
+
+
+def test_messages_that_wait_are_dropped_when_their_type_becomes_incompatible(
+    harbour: Harbour,
+) -> None:
+    text = "struct Tick [cached=false] {{ 1: [key] uint32 id; 2: {} value; }}"
+    old, new = (types(text.format(kind)).Tick for kind in ("string", "uint32"))
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    maker.describe(old)
+    reader.join("Tick", is_conflated=True)
+    reader.open_view(old, 1, where="value like 'x%'", is_conflated=True)
+    reader.pause()
+    for _ in range(3000):
+        maker.post(old(id=1, value="x" * 500))
+    harbour.pump()
+    maker.goodbye()
+    other = harbour.guest("other")
+    other.publish(new(id=1, value=7))
+    reader.resume()
+    assert other.refusals() == []
+    last = reader.items("Tick")[-1]
+    assert new.decode(last.payload) == new(id=1, value=7)
+    assert not reader.is_cut
+
+
+def test_a_refused_definition_is_not_forwarded(harbour: Harbour) -> None:
+    maker, watcher = harbour.guest("maker"), harbour.guest("watcher")
+    maker.publish(Fleeting(id=1, name="Mary"))
+    watcher.join("StructDescriptorData")
+    watcher.forget()
+    harbour.guest("other").describe(BROKEN.Boat)
+    harbour.plain("plain").describe(BROKEN.Boat)
+    assert watcher.names() == []
+
+
+def test_watchers_of_descriptions_get_the_one_that_won_by_publishing(harbour: Harbour) -> None:
+    watcher = harbour.guest("watcher")
+    watcher.join("StructDescriptorData")
+    harbour.guest("first").describe(BROKEN.Boat)
+    watcher.forget()
+    second = harbour.guest("second")
+    second.describe(Fleeting)
+    assert watcher.names() == []
+    second.publish(Fleeting(id=1, name="Mary"))
+    (told,) = watcher.messages("StructDescriptorData")
+    assert [item.type for item in told.properties] == ["uint32", "string"]
+
+
 def test_a_client_that_may_only_subscribe_does_not_define_a_type(
     make_harbour: Callable[..., Harbour],
 ) -> None:
@@ -720,6 +807,26 @@ def test_a_plain_guest_that_describes_the_type_rightly_in_the_end_is_told_all(
     guest.describe(WIDE.Ship)
     guest.join("Ship")
     assert tags_of(guest) == [[1, 3]]
+
+
+def test_a_plain_guest_that_joins_before_it_describes_a_type_is_given_its_own_fields_from_then_on(
+    harbour: Harbour,
+) -> None:
+    guest, maker = harbour.plain("old"), harbour.guest("maker")
+    maker.publish(WIDE.Ship(id=1, name="Mary", more=LONG))
+    guest.join("Ship")
+    guest.open_view(WIDE.Ship, 7, where="id > 0")
+    maker.publish(WIDE.Ship(id=2, name="Anne", more=LONG))
+    assert tags_of(guest) == [[1, 2, 3], [1, 2, 3]], "as they were described to it"
+    guest.forget()
+    # As guests of other hosts do it: they describe what they publish, whatever they were told.
+    guest.say_description(narrow(NARROW))
+    maker.publish(WIDE.Ship(id=1, name="Jane", more=LONG), WIDE.Ship(id=3, more=LONG))
+    assert tags_of(guest) == [[1, 2], [1]]
+    assert [len(item.payload) < 20 for item in guest.items("Ship", 7)] == [True, True]
+    guest.join("Ship")
+    assert tags_of(guest)[2:] == [[1, 2], [1, 2], [1]]
+    assert not guest.is_cut
 
 
 BY_PATTERN = (
