@@ -1,0 +1,242 @@
+"""Plain DOTS programs at a node: raw sockets that send and receive frames, of both versions.
+
+A round trip is an update that a guest publishes and receives again, since it subscribed to its own
+type: no library, no event loop, one update at a time. Its tail tells what a node does besides: the
+goal is a p99 of at most three times the median.
+
+The CPU time of the node for one object is measured with a guest that publishes and another one that
+receives, as fast as both can.
+"""
+
+from __future__ import annotations
+
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import skerry
+from benchmarks.macro.mixed import cpu_s, end
+from benchmarks.rows import Row
+from skerry import build_info
+from skerry.objects.descriptors import describe
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.wire import OldWire, Wire
+
+VERSIONS = {1: "uds-v1", 2: "uds"}
+KEY_COUNT = 1000
+REPETITIONS = 5
+ROUNDS = 10_000
+PUMPED = 200_000
+CHUNK = 100
+"""Frames that a guest hands to its socket at once."""
+TAIL_MOST = 3.0
+"""The most that the p99 of a round trip may be, of its median."""
+OBJECT_US_MOST = 1.4
+"""What the C++ daemon of DOTS takes for an object of version 1."""
+
+TYPES = skerry.define_types(
+    "".join(
+        f"""struct {name}{flag} {{
+            1: [key] uint32 id; 2: uint64 seq; 3: timepoint time; 4: float64 bid;
+            5: float64 ask; 6: float64 size; 7: string venue;
+        }}"""
+        for name, flag in (("GuestObject", ""), ("GuestMessage", " [cached=false]"))
+    )
+)
+KINDS = {"cached": TYPES.GuestObject, "uncached": TYPES.GuestMessage}
+
+
+class Guest:
+    """A connection to a node, introduced; it sends and receives whole frames."""
+
+    def __init__(self, path: str, version: int) -> None:
+        self.wire = OldWire() if version == 1 else Wire()
+        self.version = version
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(path)
+        self.receive("DotsMsgHello")
+        self.say(internal_class("DotsMsgConnect")(clientName="guest", preloadCache=False))
+        self.receive("DotsMsgConnectResponse")
+
+    def frame(self, obj: Any) -> bytes:
+        header = Header(obj.descriptor.name)
+        header.sent_time = time.time()
+        header.attributes = int(obj.attributes)
+        header.remove_obj = 0
+        return self.wire.frame(header, obj.encode())
+
+    def say(self, obj: Any) -> None:
+        self.socket.sendall(self.frame(obj))
+
+    def receive(self, name: str) -> None:
+        """Wait for a message of a type."""
+        while all(header.type_name != name for header, _ in self.wire.feed(self._read())):
+            pass
+
+    def describe(self, cls: Any) -> None:
+        self.say(describe(cls.descriptor))
+
+    def join(self, cls: Any) -> None:
+        """Subscribe, and wait until that is done."""
+        join = internal_class("DotsMemberEvent").of_tag(1)
+        self.say(internal_class("DotsMember")(groupName=cls.descriptor.name, event=join))
+        self.say(internal_class("DotsEcho")(request=True, identifier=7, sequenceNumber=1))
+        self.receive("DotsEcho")
+
+    def take_frame(self) -> int:
+        """Receive one frame, which is alone on its way; gives its bytes."""
+        return len(self._read())
+
+    def _read(self) -> bytes:
+        data = self.socket.recv(65536)
+        if not data:
+            raise RuntimeError("the node has ended the connection")
+        return data
+
+
+class Place:
+    """A node with a Unix socket for each version."""
+
+    def __init__(self, held: ExitStack) -> None:
+        folder = held.enter_context(tempfile.TemporaryDirectory())
+        self.paths = {version: f"{folder}/v{version}.sock" for version in VERSIONS}
+        listen = [
+            word
+            for version, kind in VERSIONS.items()
+            for word in ("--listen", f"{kind}:{self.paths[version]}")
+        ]
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "skerry", "node", "run", *listen],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        held.callback(end, self.process)
+        stop_s = time.monotonic() + 10.0
+        while not all(Path(path).exists() for path in self.paths.values()):
+            if time.monotonic() > stop_s:
+                raise RuntimeError("the node did not begin to listen")
+            time.sleep(0.02)
+
+
+def objects(cls: Any, count: int) -> list[Any]:
+    return [
+        cls(
+            id=number % KEY_COUNT,
+            seq=number,
+            time=1_700_000_000.123456,
+            bid=101.25,
+            ask=101.5,
+            size=2500.0,
+            venue="ABC",
+        )
+        for number in range(count)
+    ]
+
+
+def round_trips(place: Place, version: int, cls: Any, count: int = ROUNDS) -> tuple[float, float]:
+    """Median and p99 in microseconds."""
+    guest = Guest(place.paths[version], version)
+    with guest.socket:
+        guest.describe(cls)
+        guest.join(cls)
+        frames = [guest.frame(obj) for obj in objects(cls, count)]
+        send, receive, now = guest.socket.sendall, guest.socket.recv, time.perf_counter_ns
+        times: list[int] = []
+        for frame in frames:
+            started_ns = now()
+            send(frame)
+            receive(65536)
+            times.append(now() - started_ns)
+        times = sorted(times[count // 10 :])
+        return times[len(times) // 2] / 1e3, times[int(len(times) * 0.99)] / 1e3
+
+
+def object_us(place: Place, version: int, cls: Any, count: int = PUMPED) -> float:
+    """CPU microseconds of the node for an object, from one guest to another."""
+    reader = Guest(place.paths[version], version)
+    writer = Guest(place.paths[version], version)
+    with reader.socket, writer.socket:
+        for guest in (writer, reader):
+            guest.describe(cls)
+        reader.join(cls)
+        frames = [writer.frame(obj) for obj in objects(cls, KEY_COUNT)]
+        chunks = [b"".join(frames[start : start + CHUNK]) for start in range(0, KEY_COUNT, CHUNK)]
+        # The objects differ in nothing but the length of their numbers; the node adds to each
+        # header what it added to the first.
+        writer.socket.sendall(frames[0])
+        added = reader.take_frame() - len(frames[0])
+        sizes = [
+            sum(len(frame) + added for frame in frames[at : at + CHUNK])
+            for at in range(0, KEY_COUNT, CHUNK)
+        ]
+        wanted = sum(sizes[index % len(chunks)] for index in range(count // CHUNK))
+        before_s = cpu_s([place.process])
+        thread = threading.Thread(target=_pump, args=(writer.socket, chunks, count // CHUNK))
+        thread.start()
+        got = 0
+        view = memoryview(bytearray(1 << 20))
+        reader.socket.settimeout(20)
+        while got < wanted:
+            got += reader.socket.recv_into(view)
+        thread.join()
+        return (cpu_s([place.process]) - before_s) * 1e6 / count
+
+
+def _pump(out: socket.socket, chunks: list[bytes], count: int) -> None:
+    for index in range(count):
+        out.sendall(chunks[index % len(chunks)])
+
+
+def run() -> list[Row]:
+    """Tails and CPU times, of both versions, cached and uncached."""
+    cases = [(version, kind) for version in VERSIONS for kind in KINDS]
+    trips: dict[tuple[int, str], list[tuple[float, float]]] = {case: [] for case in cases}
+    costs: dict[tuple[int, str], list[float]] = {case: [] for case in cases}
+    with ExitStack() as held:
+        place = Place(held)
+        for _ in range(REPETITIONS):
+            for case in cases:
+                version, kind = case
+                trips[case].append(round_trips(place, version, KINDS[kind]))
+                costs[case].append(object_us(place, version, KINDS[kind]))
+    is_compiled = build_info.mode() == "compiled"
+    rows = []
+    for case in cases:
+        version, kind = case
+        rows.append(
+            Row(
+                name=f"guests, round trip p99, version {version}, {kind}",
+                ours=statistics.median(p99 for _, p99 in trips[case]),
+                theirs=statistics.median(p50 for p50, _ in trips[case]),
+                peer="its median",
+                unit="us",
+                goal=TAIL_MOST if is_compiled else None,
+                is_less_better=True,
+            )
+        )
+    for case in cases:
+        version, kind = case
+        rows.append(
+            Row(
+                name=f"guests, node, version {version}, {kind}",
+                ours=statistics.median(costs[case]),
+                unit="us CPU",
+                goal=OBJECT_US_MOST if is_compiled and version == 1 else None,
+                is_less_better=True,
+            )
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    for row in run():
+        print(row.name, row.ours, row.theirs, row.ratio)
