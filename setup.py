@@ -57,6 +57,7 @@ HOT_MODULES = (
     "src/skerry/engine/roster.py",
     "src/skerry/engine/stencils.py",
     "src/skerry/engine/topics.py",
+    "src/skerry/engine/views.py",
     "src/skerry/protocol/access/client.py",
     "src/skerry/protocol/access/connection.py",
     "src/skerry/protocol/access/header.py",

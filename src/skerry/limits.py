@@ -54,6 +54,8 @@ __all__ = [
     "GUESS_WORK_MAX",
     "HANDLER_NAME_BYTES_MAX",
     "HEADER_BYTES_MAX",
+    "HEADER_MEMO_BYTES_MAX",
+    "HEADER_MEMO_COUNT_MAX",
     "HOUSEHOLD_COUNT_MAX",
     "HTTP_CONNECTION_COUNT_MAX",
     "HTTP_REQUEST_BYTES_MAX",
@@ -438,6 +440,13 @@ seldom enough that it costs nothing for each, and places take no more memory tha
 ROUTE_MEMO_COUNT_MAX: Final = 65_536
 """Subjects of one type for which it is remembered who hears of them. Past it all are forgotten and
 found again as they come."""
+
+HEADER_MEMO_COUNT_MAX: Final = 256
+"""Headers of one client that a node knows again: types times sets of fields times subjects. Objects
+with others take the long way. Each takes about 2 KB of memory."""
+
+HEADER_MEMO_BYTES_MAX: Final = 512
+"""Bytes of a frame in front of its object, for its header to be known again."""
 
 # -- subjects
 

@@ -174,7 +174,7 @@ def test_streams_of_version_1_are_cut_into_their_frames(way: str) -> None:
     for stream in streams(framing="v1"):
         cutter = OldFrameCutter(read_payload_size)
         data = b"".join(recorded.data for recorded in stream)
-        found = [pair for piece in cuts(data, way) for pair in cutter.feed(piece)]
+        found = [pair for piece in cuts(data, way) for pair in cutter.feed_pairs(piece)]
         assert found == [(recorded.header, recorded.payload) for recorded in stream]
         assert cutter.pending_bytes == 0
 

@@ -17,7 +17,7 @@ from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import Pieces, canonical_key, split_again
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_subject, text_level
-from skerry.engine.stencils import TIME_S_MAX
+from skerry.engine.lane import TIME_S_MAX
 from skerry.errors import CodecError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import RECORDER_OBJECT_COUNT_MAX, RECORDER_SUBJECT_COUNT_MAX

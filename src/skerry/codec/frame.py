@@ -13,7 +13,7 @@ they come, lists it in `skipped` and goes on with the next frame.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NoReturn
+from typing import Final
 
 from mypy_extensions import i64
 
@@ -59,6 +59,7 @@ class FrameCutter:
         self.buffer: bytes = b""
         self.start: i64 = 0
         self.stop: i64 = 0
+        self._before: i64 = 0
         self.frame_count: i64 = 0
         """Frames that `step` went to since `load`."""
         self._fault: DecodeError | None = None
@@ -101,17 +102,16 @@ class FrameCutter:
                     | i64(buffer[pos + 4])
                 )
                 if body > self._frame_bytes_max:
-                    return self._met_large(body, pos)
+                    return self._met_large(body, pos, pos + PREFIX_BYTES, b"")
                 wanted = PREFIX_BYTES + body
                 if size - pos >= wanted:
+                    self._before = pos
                     self.start = pos + PREFIX_BYTES
                     self.stop = pos + wanted
                     self.frame_count += 1
                     return True
         self._stream.keep(buffer, pos, wanted)
-        self.buffer = b""
-        self.start = 0
-        self.stop = 0
+        self._clear()
         return False
 
     def skip(self, start: int, stop: int, count: int) -> None:
@@ -119,6 +119,11 @@ class FrameCutter:
         self.start = start
         self.stop = stop
         self.frame_count += count
+
+    def back(self) -> None:
+        """Go back to before the frame that `step` went to."""
+        self.stop = self._before
+        self.frame_count -= 1
 
     @property
     def frame_bytes_max(self) -> int:
@@ -129,17 +134,17 @@ class FrameCutter:
         """Let through bodies up to another length, from the next frame on."""
         self._frame_bytes_max = frame_bytes_max
 
-    def _met_large(self, body: i64, pos: i64) -> bool:
-        """A frame above the limit begins at `pos`; whether there is a whole one behind it."""
+    def _met_large(self, body: i64, pos: i64, start: i64, header: bytes) -> bool:
+        """A frame above the limit begins at `pos`; whether there is a whole one behind it.
+
+        Its body begins at `start`.
+        """
         if not self.skips_large:
             self._refuse(_too_large(int(body), int(self._frame_bytes_max)), pos)
             return False
-        start = pos + PREFIX_BYTES
-        rest = self._passing.start(int(body), b"", self.buffer[start:], self.skipped)
+        rest = self._passing.start(int(body), header, self.buffer[start:], self.skipped)
         if self._passing.left:
-            self.buffer = b""
-            self.start = 0
-            self.stop = 0
+            self._clear()
             return False
         self.stop = len(self.buffer) - rest
         return self.step()
@@ -154,83 +159,78 @@ class FrameCutter:
         return self._stream.size
 
     def _refuse(self, detail: str, pos: i64) -> None:
-        """Frames before a fault are given first; who asks again is told of it."""
-        self._fault = DecodeError(type_name="frame", detail=detail, offset=int(pos))
+        self._fail(DecodeError(type_name="frame", detail=detail, offset=int(pos)))
+
+    def _fail(self, fault: DecodeError) -> None:
+        """Frames before a fault are given first; the next `load` raises it."""
+        self._fault = fault
+        self._clear()
+        if self.frame_count == 0:
+            raise fault
+
+    def _clear(self) -> None:
         self.buffer = b""
         self.start = 0
         self.stop = 0
-        if self.frame_count == 0:
-            raise self._fault
 
 
-class OldFrameCutter:
-    """Cuts a version 1 stream into pairs of header and object."""
+class OldFrameCutter(FrameCutter):
+    """Cuts a version 1 stream into frames of a header, up to `middle`, and an object behind it."""
 
     def __init__(
         self, payload_size: Callable[[bytes], int], frame_bytes_max: int = FRAME_BYTES_MAX
     ) -> None:
-        self._stream: _Stream = _Stream()
+        super().__init__(frame_bytes_max)
         self._payload_size: Callable[[bytes], int] = payload_size
         """Reads the object's size out of a header."""
-        self._frame_bytes_max: int = frame_bytes_max
-        self.skips_large: bool = False
-        """Whether frames above the limit are skipped; else they are a fault."""
-        self.skipped: list[Skipped] = []
-        """Frames that were skipped, for who takes them out."""
-        self._passing: _Passing = _Passing()
+        self.middle: i64 = 0
 
-    def limit_frames(self, frame_bytes_max: int) -> None:
-        """Let through frames up to another length, from the next one on."""
-        self._frame_bytes_max = frame_bytes_max
-
-    def feed(self, data: bytes) -> list[tuple[bytes, bytes]]:
+    def feed_pairs(self, data: bytes) -> list[tuple[bytes, bytes]]:
         """Take bytes from the stream; give the headers and objects that are whole now."""
-        if self._passing.left:
-            data = self._passing.drop(data, self.skipped)
-        buffer = self._stream.take(data)
-        frames: list[tuple[bytes, bytes]] = []
-        pos = 0
-        wanted = 2
-        while True:
-            wanted = 2
-            if len(buffer) - pos < wanted:
-                break
-            # The byte order is the sender's own, which is this one on every computer in use.
-            header_size = buffer[pos] | buffer[pos + 1] << 8
-            wanted += header_size
-            if len(buffer) - pos < wanted:
-                break
-            header = buffer[pos + 2 : pos + wanted]
-            try:
-                payload_size = self._payload_size(header)
-            except DecodeError:
-                if not frames:
-                    raise
-                wanted = 0
-                break
-            total = payload_size + header_size
-            if total > self._frame_bytes_max:
-                if self.skips_large:
-                    rest = self._passing.start(total, header, buffer[pos + 2 :], self.skipped)
-                    pos = len(buffer) - rest
-                    continue
-                if frames:
-                    wanted = 0
-                    break
-                _refuse(_too_large(total, self._frame_bytes_max), pos)
-            start = pos + wanted
-            wanted += payload_size
-            if len(buffer) - pos < wanted:
-                break
-            frames.append((header, buffer[start : pos + wanted]))
-            pos += wanted
-        self._stream.keep(buffer, pos, wanted)
-        return frames
+        pairs: list[tuple[bytes, bytes]] = []
+        self.load(data)
+        while self.step():
+            pairs.append((self.header(), self.payload()))
+        return pairs
 
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return self._stream.size
+    def step(self) -> bool:
+        """Go to the next frame; if there is no whole one, the rest waits for more bytes."""
+        buffer = self.buffer
+        left: i64 = len(buffer) - self.stop
+        pos = self.stop
+        wanted: i64 = 2
+        if left >= wanted:
+            # The byte order is the sender's own, which is this one on every computer in use.
+            wanted += i64(buffer[pos]) | i64(buffer[pos + 1]) << 8
+        if left >= 2 and left >= wanted:
+            start, middle = pos + 2, pos + wanted
+            try:
+                payload: i64 = self._payload_size(buffer[start:middle])
+            except DecodeError as error:
+                self._fail(error)
+                return False
+            size = payload + middle - start
+            if size > self._frame_bytes_max:
+                return self._met_large(size, pos, start, buffer[start:middle])
+            wanted += payload
+            if left >= wanted:
+                self._before = pos
+                self.start = start
+                self.middle = middle
+                self.stop = pos + wanted
+                self.frame_count += 1
+                return True
+        self._stream.keep(buffer, pos, wanted)
+        self._clear()
+        return False
+
+    def header(self) -> bytes:
+        """The header of the frame that `step` went to."""
+        return self.buffer[self.start : self.middle]
+
+    def payload(self) -> bytes:
+        """The object of the frame that `step` went to."""
+        return self.buffer[self.middle : self.stop]
 
 
 def frame(body: bytes) -> bytes:
@@ -330,7 +330,3 @@ class _Stream:
 
 def _too_large(size: int, limit: int) -> str:
     return f"a frame of {size} bytes, the limit is {limit}"
-
-
-def _refuse(detail: str, pos: i64) -> NoReturn:
-    raise DecodeError(type_name="frame", detail=detail, offset=int(pos))

@@ -20,9 +20,26 @@ from typing import Any, Final
 from skerry.codec import decoder, encoder, pieces
 from skerry.codec.plans import StructPlan
 from skerry.errors import DecodeError, EncodeError
-from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_COUNT_MAX
+from skerry.limits import (
+    HEADER_MEMO_BYTES_MAX,
+    HEADER_MEMO_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    STRUCT_COUNT_MAX,
+)
 
-__all__ = ["Alike", "Arrived", "Frames", "Layout", "Outlet", "Telling", "Template", "Waiting"]
+__all__ = [
+    "Alike",
+    "Arrived",
+    "Form",
+    "Frames",
+    "Gate",
+    "Layout",
+    "Outlet",
+    "Relay",
+    "Telling",
+    "Template",
+    "Waiting",
+]
 
 _PREFIX_BYTES: Final = 5
 _DOUBLE: Final = struct.Struct(">d")
@@ -339,6 +356,306 @@ class Alike:
             at += size
             count += 1
         return at, count
+
+
+class Gate:
+    """Whether what was found out about a type still holds; shut when it may not."""
+
+    def __init__(self) -> None:
+        self.number = 1
+
+    def shut(self) -> None:
+        """Let nothing pass that was found out before."""
+        self.number += 1
+
+
+_Parts = tuple[bytes, bytes, bool]
+_FORM_COUNT: Final = 3
+_OLD_FORM: Final = 2
+
+
+class Form:
+    """A header that came before, and how objects with it go out: in up to three forms.
+
+    Those are without a subject, with it, and for programs of version 1.
+    """
+
+    def __init__(self, owner: Any, parts: _Parts, heads: list[bytes], rests: list[bytes]) -> None:
+        """`parts` as a relay gives them; the heads end before the first time of a header, and the
+        rests begin behind the second."""
+        if len(heads) != _FORM_COUNT or len(rests) != _FORM_COUNT:
+            raise ValueError("a header goes out in three forms")
+        self.owner = owner
+        self._parts = parts
+        self._heads = heads
+        self._rests = rests
+        self._gate: Gate | None = None
+        self._number = 0
+        self._count = 0
+        self._outs: list[Frames] = []
+        self._kinds = b""
+
+    def open(
+        self,
+        gate: Gate,
+        layout: Layout,
+        named: int,
+        is_message: bool,
+        outs: list[Frames],
+        kinds: bytes,
+    ) -> None:
+        """Say how objects are passed on until the gate is shut.
+
+        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Those of
+        messages are passed on without a look of others.
+        """
+        if len(outs) != len(kinds) or any(kind >= _FORM_COUNT for kind in kinds):
+            raise ValueError("a form for each out")
+        self._gate, self._number = gate, gate.number
+        self._layout, self._named = layout, named
+        self._is_message = is_message
+        self._outs, self._kinds = outs, kinds
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used as it is."""
+        return self._gate is not None and self._gate.number == self._number
+
+    def take_count(self) -> int:
+        """Frames that were passed on since the last call."""
+        count, self._count = self._count, 0
+        return count
+
+    def frame(self, kind: int, sent_s: float, now_s: float, payload: bytes) -> bytes:
+        """A single frame with an object."""
+        if not 0 <= kind < _FORM_COUNT:
+            raise ValueError("no such form")
+        header = self._heads[kind] + _DOUBLE.pack(sent_s) + b"\x07\xfb" + _DOUBLE.pack(now_s)
+        header += self._rests[kind]
+        if kind != _OLD_FORM:
+            size = len(header) + len(payload)
+            return b"\x1a" + size.to_bytes(4, "big") + header + payload
+        header += b"\x04" + encoder.head(0x00, len(payload))
+        if len(header) > 0xFFFF:
+            raise ValueError("a header that is too long")
+        return len(header).to_bytes(2, "little") + header + payload
+
+    def is_in_order(self, payload: bytes) -> bool:
+        """Whether nothing but the named fields and a whole key is there, in exact form."""
+        present = self._layout.check(payload, 0)
+        return present >= 0 and not present & ~self._named and not self._layout.key_mask & ~present
+
+    def put_all(self, sent_s: float, now_s: float, payload: bytes) -> None:
+        """Write a frame to all who get it."""
+        for out, kind in zip(self._outs, self._kinds, strict=True):
+            out.add(self.frame(kind, sent_s, now_s, payload))
+        self._count += 1
+
+
+class Relay:
+    """Passes frames of one client on whose headers came before, whatever their order.
+
+    How many headers it knows is bounded. One that is not used any more makes room for another.
+    """
+
+    def __init__(self, version: int, time_s_max: float) -> None:
+        """Frames of clients of a version; times beyond `time_s_max` are left to others."""
+        self._version = version
+        self._time_s_max = time_s_max
+        self._forms: dict[_Parts, Form] = {}
+        self._touched: list[Form] = []
+        self._form: Form | None = None
+        self._frame: tuple[_Parts, float, int, bytes, int] | None = None
+        self._now_s = 0.0
+        self.count = 0
+        """Frames that the last call passed on."""
+        self.stop = 0
+        """Where the last of them ended."""
+        self.work = 0
+        """How much that was to do."""
+        self.is_spent = False
+        """Whether that was all that may be done."""
+        self.is_checked = False
+        """Whether the object of the frame behind them is in order."""
+        self.is_run = False
+        """Whether that frame and the next are better written once for all; never so here."""
+        self.is_new = False
+        """Whether that frame is a whole one, with a header that is not known."""
+        self.present = 0
+        self.sent_s = 0.0
+
+    def __len__(self) -> int:
+        return len(self._forms)
+
+    def pass_on(
+        self, buffer: bytes, start: int, bytes_max: int, now_s: float, work_max: int
+    ) -> Form | None:
+        """Pass frames on, from `start` up to one that needs more, or until so much was done.
+
+        A frame is a unit of work, and so is each of its copies. Gives the form whose header the
+        next frame has; None for one that has another header, or is no whole frame.
+        """
+        self.count, self.stop, self.work = 0, start, 0
+        self.is_checked = self.is_new = self.is_spent = False
+        self._form, self._now_s = None, now_s
+        while frame := _survey(buffer, self.stop, bytes_max, self._version):
+            self._frame = frame
+            parts, sent_s, _, payload, stop = frame
+            form = self._form = self._forms.get(parts)
+            if form is None:
+                self.is_new = True
+                return None
+            if not form.is_open or not form.is_in_order(payload):
+                return form
+            # Asked this way round, since a time may also be not a number.
+            if not (-self._time_s_max <= sent_s <= self._time_s_max):
+                return form
+            if not form._is_message:
+                self.is_checked = True
+                self.present, self.sent_s = form._layout.check(payload, 0), sent_s
+                return form
+            self.deliver()
+            self.count += 1
+            self.stop = stop
+            self.work += 1 + len(form._kinds)
+            if self.work >= work_max:
+                self.is_spent = True
+                break
+        self._form = self._frame = None
+        return None
+
+    def payload(self) -> bytes:
+        """The object of the frame behind those that were passed on."""
+        return self._look()[3]
+
+    def key(self) -> bytes:
+        """Its key, in canonical form; for a frame that was checked."""
+        payload = self._look()[3]
+        if self._form is None or not self.is_checked:
+            raise ValueError("the object was not checked")
+        plan = self._form._layout._plan
+        return pieces.canonical_key(plan, pieces.split_whole(plan, payload))
+
+    def deliver(self) -> None:
+        """Write that frame to all who get it."""
+        _, sent_s, _, payload, _ = self._look()
+        form = self._form
+        if form is None:
+            raise ValueError("the header is not known")
+        if not form._count:
+            self._touched.append(form)
+        form.put_all(sent_s, self._now_s, payload)
+
+    def parts(self) -> _Parts:
+        """What its header has before and behind its times, and whether those are two."""
+        return self._look()[0]
+
+    def wants(self) -> bool:
+        """Whether its header, which is new, is to be known from now on."""
+        return self._look()[2] <= HEADER_MEMO_BYTES_MAX
+
+    def learn(self, form: Form) -> None:
+        """Know a header, of which `wants` said so, from now on."""
+        if len(self._forms) >= HEADER_MEMO_COUNT_MAX:
+            del self._forms[next(iter(self._forms))]
+        self._forms[self.parts()] = form
+
+    def forget(self, form: Form | None = None) -> None:
+        """Do not know a header any more, or any."""
+        if form is None:
+            self._forms.clear()
+        else:
+            self._forms.pop(form._parts, None)
+
+    def take_touched(self) -> list[Form]:
+        """The forms by which frames were passed on since the last call; ends work on a buffer."""
+        touched, self._touched = self._touched, []
+        self._form = self._frame = None
+        return touched
+
+    def _look(self) -> tuple[_Parts, float, int, bytes, int]:
+        if self._frame is None:
+            raise ValueError("there is no frame to look at")
+        return self._frame
+
+
+def _survey(
+    data: bytes, start: int, bytes_max: int, version: int
+) -> tuple[_Parts, float, int, bytes, int] | None:
+    """The parts of a whole frame with a usual header that begins at `start`.
+
+    Those of the header around its times, the first time, the bytes up to the object, the object,
+    and where that ends.
+    """
+    try:
+        if version == 1:
+            first_at = start + 2
+            end = first_at + int.from_bytes(data[start:first_at], "little")
+            at = _text_end(data, first_at + 2, end)
+            is_usual = data[first_at : first_at + 2] == b"\xa3\x02" and data[at] == 0x03
+            at += 1
+            stop = end
+        else:
+            first_at = at = start + _PREFIX_BYTES
+            end = stop = first_at + int.from_bytes(data[start + 1 : first_at], "big")
+            is_usual = data[start] == 0x1A and end - first_at <= bytes_max
+        count = data[at] - 0xA2
+        if not is_usual or data[at + 1] != 0x01 or not 0 <= count <= 21:
+            return None
+        time_at = _text_end(data, at + 2, end) + 2
+        if data[time_at - 2 : time_at] != b"\x02\xfb":
+            return None
+        at = time_at + 8
+        has_second = count > 0 and data[at : at + 2] == b"\x07\xfb"
+        if has_second:
+            at, count = at + 10, count - 1
+        rest_at = at
+        for _ in range(count):
+            if data[at] > 23:
+                return None
+            at = _entry_end(data, at + 1, end)
+        rest = data[rest_at:at]
+        if version == 1:
+            if data[at] != 0x04 or data[at + 1] >= 0x20:
+                return None
+            size, after = _argument(data, at + 1)
+            if after != end or size + end - first_at > bytes_max:
+                return None
+            at, stop = end, end + size
+        if at > end or stop > len(data):
+            return None
+        parts = (data[first_at:time_at], rest, has_second)
+        return parts, _DOUBLE.unpack_from(data, time_at)[0], at - start, data[at:stop], stop
+    except (IndexError, ValueError, struct.error):
+        return None
+
+
+def _text_end(data: bytes, at: int, end: int) -> int:
+    if data[at] >> 5 != 3:
+        raise ValueError("not a text")
+    size, at = _argument(data, at)
+    if at + size > end:
+        raise ValueError("not all of it")
+    return at + size
+
+
+def _entry_end(data: bytes, at: int, end: int) -> int:
+    first = data[at]
+    if first in (0xF4, 0xF5):
+        return at + 1
+    if first == 0xFB:
+        return at + 9
+    return _argument(data, at)[1] if first < 0x40 else _text_end(data, at, end)
+
+
+def _argument(data: bytes, at: int) -> tuple[int, int]:
+    info = data[at] & 0x1F
+    if info < 24:
+        return info, at + 1
+    if info > 27:
+        raise ValueError("not a head")
+    after = at + 1 + (1 << (info - 24))
+    return int.from_bytes(data[at + 1 : after], "big"), after
 
 
 class Arrived:

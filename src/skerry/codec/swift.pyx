@@ -14,14 +14,32 @@ from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.math cimport isinf, isnan
 from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
-from libc.stdlib cimport free, realloc
+from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 from skerry.codec import decoder, encoder, pieces
 from skerry.errors import DecodeError
-from skerry.limits import PAYLOAD_BYTES_MAX, STRUCT_COUNT_MAX, VECTOR_COUNT_MAX
+from skerry.limits import (
+    HEADER_MEMO_BYTES_MAX,
+    HEADER_MEMO_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    STRUCT_COUNT_MAX,
+    VECTOR_COUNT_MAX,
+)
 
-__all__ = ["Alike", "Arrived", "Frames", "Layout", "Outlet", "Telling", "Template", "Waiting"]
+__all__ = [
+    "Alike",
+    "Arrived",
+    "Form",
+    "Frames",
+    "Gate",
+    "Layout",
+    "Outlet",
+    "Relay",
+    "Telling",
+    "Template",
+    "Waiting",
+]
 
 # Python's own functions, declared with bare pointers where Cython's declarations count references
 # or raise: both are done by hand here, since what fails is tried again another way.
@@ -753,6 +771,43 @@ cdef class Layout:
         place[0] = at
         return <int64_t>seen
 
+    cdef bytes key_of(self, const uint8_t* p, Py_ssize_t size):
+        """The canonical key of an object that `present` found in order, with all of its key."""
+        cdef Py_ssize_t starts[FIELD_COUNT_MAX]
+        cdef Py_ssize_t stops[FIELD_COUNT_MAX]
+        cdef uint64_t left = self.key_mask
+        cdef uint64_t argument = 0
+        cdef Py_ssize_t at = 1
+        cdef Py_ssize_t total = 9
+        cdef int tag, count = 0
+        cdef _Field* field
+        cdef bytes key
+        cdef uint8_t* q
+        while left:
+            tag = p[at]
+            field = &self.fields[self.index_of[tag]]
+            at += 1
+            starts[tag] = at
+            if field.group == NUMBER:
+                at += 9
+            elif field.group == COUNT:
+                at = _head(p, at, size, &argument)
+            else:
+                at = (<_Value>field.value).check(p, at, size)
+            stops[tag] = at
+            if left >> tag & 1:
+                left &= ~(<uint64_t>1 << tag)
+                total += at - starts[tag]
+                count += 1
+        total -= 9 - (1 if count < 24 else 2)
+        key = PyBytes_FromStringAndSize(NULL, total)
+        q = _put_head(<uint8_t*>PyBytes_AS_STRING(key), 0x80, count)
+        for tag in range(FIELD_COUNT_MAX):
+            if self.key_mask >> tag & 1:
+                memcpy(q, p + starts[tag], stops[tag] - starts[tag])
+                q += stops[tag] - starts[tag]
+        return key
+
     cdef int64_t fields_of(self, PyObject* obj) noexcept:
         """Property set of an object of this class; -1 if a field of it was deleted."""
         cdef uint64_t found = 0
@@ -1290,6 +1345,557 @@ cdef class Alike:
         out.size = q + payload - out.data
         out.close(start)
         return 0
+
+
+# -- headers that came before
+
+
+cdef struct _Place:
+    # Offsets in one frame: where its header begins, where its first time is, where the rest of
+    # the header begins and ends, and where the object begins; and the bytes of all of it.
+    Py_ssize_t first_at
+    Py_ssize_t time_at
+    Py_ssize_t rest_at
+    Py_ssize_t rest_stop
+    Py_ssize_t payload_at
+    Py_ssize_t size
+    bint has_second
+    uint64_t hash
+
+
+cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    """Where a text ends; -1 if there is none, or not all of it."""
+    cdef uint64_t argument = 0
+    if at >= end or p[at] >> 5 != 3:
+        return -1
+    at = _head(p, at, end, &argument)
+    if at < 0 or argument > <uint64_t>(end - at):
+        return -1
+    return at + <Py_ssize_t>argument
+
+
+cdef inline Py_ssize_t _entries_end(
+    const uint8_t* p, Py_ssize_t at, Py_ssize_t end, int count
+) noexcept nogil:
+    """Where so many entries of a header end; -1 for what a header does not usually have."""
+    cdef uint64_t argument = 0
+    cdef int first
+    while count > 0:
+        count -= 1
+        if at + 2 > end or p[at] > 23:
+            return -1
+        at += 1
+        first = p[at]
+        if first == 0xF4 or first == 0xF5:
+            at += 1
+        elif first == 0xFB:
+            at += 9
+        elif first < 0x40:
+            at = _head(p, at, end, &argument)
+        else:
+            at = _text_end(p, at, end)
+        if at < 0 or at > end:
+            return -1
+    return at
+
+
+cdef inline uint64_t _mix(uint64_t hash, const uint8_t* p, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t word
+    while size >= 8:
+        memcpy(&word, p, 8)
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL
+        hash ^= hash >> 29
+        p += 8
+        size -= 8
+    while size > 0:
+        hash = (hash ^ p[0]) * 0x9E3779B97F4A7C15ULL
+        p += 1
+        size -= 1
+    return hash ^ (hash >> 32)
+
+
+cdef bint _survey(
+    const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max, int version, _Place* place
+) noexcept nogil:
+    """Whether a whole frame with a usual header begins here, and where its parts are."""
+    cdef Py_ssize_t at, end, size
+    cdef uint64_t argument = 0
+    cdef int count
+    if version == 1:
+        if left < 2:
+            return False
+        end = 2 + (p[0] | <Py_ssize_t>p[1] << 8)
+        # The name of the type, and the header proper; types of the system begin otherwise.
+        if end > left or end < 8 or p[2] != 0xA3 or p[3] != 0x02:
+            return False
+        place.first_at = 2
+        at = _text_end(p, 4, end)
+        if at < 0 or at >= end or p[at] != 0x03:
+            return False
+        at += 1
+    else:
+        if left < PREFIX_BYTES or p[0] != 0x1A:
+            return False
+        size = <Py_ssize_t>_load(p + 1, 4)
+        if size > left - PREFIX_BYTES or size > bytes_max:
+            return False
+        place.first_at = at = PREFIX_BYTES
+        end = place.size = PREFIX_BYTES + size
+    if at + 2 > end or p[at + 1] != 0x01:
+        return False
+    count = p[at] - 0xA2
+    if count < 0 or count > 21:
+        return False
+    at = _text_end(p, at + 2, end)
+    if at < 0 or at + 10 > end or p[at] != 0x02 or p[at + 1] != 0xFB:
+        return False
+    place.time_at = at + 2
+    at += 10
+    place.has_second = count > 0 and at + 10 <= end and p[at] == 0x07 and p[at + 1] == 0xFB
+    if place.has_second:
+        at += 10
+        count -= 1
+    place.rest_at = at
+    at = _entries_end(p, at, end, count)
+    if at < 0:
+        return False
+    place.rest_stop = place.payload_at = at
+    if version == 1:
+        if at + 2 > end or p[at] != 0x04 or p[at + 1] >= 0x20:
+            return False
+        if _head(p, at + 1, end, &argument) != end or argument > <uint64_t>(left - end):
+            return False
+        if <Py_ssize_t>argument + end - 2 > bytes_max:
+            return False
+        place.payload_at = end
+        place.size = end + <Py_ssize_t>argument
+    place.hash = _mix(
+        _mix(place.has_second, p + place.first_at, place.time_at - place.first_at),
+        p + place.rest_at,
+        place.rest_stop - place.rest_at,
+    )
+    return True
+
+
+cdef class Gate:
+    """Whether what was found out about a type still holds; shut when it may not."""
+
+    # Never 0.
+    cdef readonly unsigned long long number
+
+    def __init__(self):
+        self.number = 1
+
+    def shut(self):
+        """Let nothing pass that was found out before."""
+        self.number += 1
+
+
+cdef enum:
+    FORM_COUNT = 3
+    OLD_FORM = 2
+
+
+cdef class Form:
+    """A header that came before, and how objects with it go out: in up to three forms.
+
+    Those are without a subject, with it, and for programs of version 1.
+    """
+
+    cdef readonly object owner
+    cdef bytes first
+    cdef bytes rest
+    cdef bint has_second
+    cdef list heads
+    cdef list rests
+    # What holds as long as the gate is not shut.
+    cdef Gate gate
+    cdef unsigned long long number
+    cdef Layout layout
+    cdef int64_t named
+    cdef bint is_message
+    cdef list outs
+    cdef bytes kinds
+    cdef bint is_alike_for_all
+    cdef Py_ssize_t count
+
+    def __init__(self, owner, parts, list heads not None, list rests not None):
+        """`parts` as a relay gives them; the heads end before the first time of a header, and the
+        rests begin behind the second."""
+        if len(heads) != FORM_COUNT or len(rests) != FORM_COUNT:
+            raise ValueError("a header goes out in three forms")
+        self.owner = owner
+        self.first, self.rest, self.has_second = parts
+        self.heads = [<bytes?>head for head in heads]
+        self.rests = [<bytes?>rest for rest in rests]
+        self.outs = []
+        self.kinds = b""
+
+    def open(self, Gate gate not None, Layout layout not None, int64_t named, bint is_message,
+             list outs not None, bytes kinds not None):
+        """Say how objects are passed on until the gate is shut.
+
+        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Those of
+        messages are passed on without a look of others.
+        """
+        if len(outs) != PyBytes_GET_SIZE(kinds) or any(kind >= FORM_COUNT for kind in kinds):
+            raise ValueError("a form for each out")
+        self.gate = gate
+        self.number = gate.number
+        self.layout = layout
+        self.named = named
+        self.is_message = is_message
+        self.outs = [<Frames?>out for out in outs]
+        self.kinds = kinds
+        self.is_alike_for_all = OLD_FORM not in kinds
+
+    @property
+    def is_open(self):
+        """Whether it can be used as it is."""
+        return self.gate is not None and self.gate.number == self.number
+
+    def take_count(self):
+        """Frames that were passed on since the last call."""
+        count = self.count
+        self.count = 0
+        return count
+
+    def frame(self, int kind, double sent_s, double now_s, bytes payload not None):
+        """A single frame with an object."""
+        cdef Frames out = Frames()
+        cdef uint8_t sent[8]
+        cdef uint8_t now[10]
+        if not 0 <= kind < FORM_COUNT:
+            raise ValueError("no such form")
+        _store_double(sent, sent_s)
+        _put_now(now, now_s)
+        self.put(out, kind, sent, now, <const uint8_t*>PyBytes_AS_STRING(payload),
+                 PyBytes_GET_SIZE(payload))
+        return out.take()
+
+    cdef int put_all(
+        self, const uint8_t* sent, const uint8_t* now, const uint8_t* payload, Py_ssize_t size
+    ) except -1:
+        cdef Py_ssize_t index
+        cdef const uint8_t* kinds = <const uint8_t*>PyBytes_AS_STRING(self.kinds)
+        for index in range(PyBytes_GET_SIZE(self.kinds)):
+            self.put(
+                <Frames>List_At(<PyObject*>self.outs, index), kinds[index], sent, now, payload, size
+            )
+        return 0
+
+    cdef int put(
+        self, Frames out, int kind, const uint8_t* sent, const uint8_t* now,
+        const uint8_t* payload, Py_ssize_t size
+    ) except -1:
+        cdef bytes head = <bytes>List_At(<PyObject*>self.heads, kind)
+        cdef bytes rest = <bytes>List_At(<PyObject*>self.rests, kind)
+        cdef Py_ssize_t start = out.size
+        cdef Py_ssize_t outer
+        cdef uint8_t* q
+        out.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 28 + PyBytes_GET_SIZE(rest) + size)
+        q = _put(out.data + start + (2 if kind == OLD_FORM else PREFIX_BYTES), head)
+        memcpy(q, sent, 8)
+        memcpy(q + 8, now, 10)
+        q = _put(q + 18, rest)
+        if kind == OLD_FORM:
+            q[0] = 0x04
+            q = _put_head(q + 1, 0x00, <uint64_t>size)
+            outer = q - out.data - start - 2
+            if outer > 0xFFFF:
+                raise ValueError("a header that is too long")
+            out.data[start] = <uint8_t>(outer & 0xFF)
+            out.data[start + 1] = <uint8_t>(outer >> 8)
+        memcpy(q, payload, size)
+        out.size = q + size - out.data
+        if kind != OLD_FORM:
+            out.close(start)
+        return 0
+
+
+cdef inline void _put_now(uint8_t* p, double now_s) noexcept:
+    p[0] = 0x07
+    p[1] = 0xFB
+    _store_double(p + 2, now_s)
+
+
+cdef enum:
+    # Places where a header may be.
+    SLOT_WAYS = 4
+    # Times that others looked for a place before one that is not used any more is given away.
+    STRIKE_COUNT = 16
+
+cdef Py_ssize_t _SLOT_COUNT = HEADER_MEMO_COUNT_MAX
+cdef Py_ssize_t _HEADER_BYTES = HEADER_MEMO_BYTES_MAX
+
+
+cdef struct _Slot:
+    uint64_t hash
+    int strikes
+
+
+cdef class Relay:
+    """Passes frames of one client on whose headers came before, whatever their order.
+
+    How many headers it knows is bounded. One that is not used any more makes room for another.
+    """
+
+    cdef int version
+    cdef double time_s_max
+    # What is known, and in the same places what to find it by.
+    cdef list forms
+    cdef _Slot* slots
+    cdef list touched
+    cdef Form form
+    cdef _Place place
+    cdef const uint8_t* at
+    cdef bytes buffer
+    cdef uint8_t now[10]
+    # Frames that the last call passed on, and where the last of them ended.
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t stop
+    # How much that was to do, and whether it was all that may be done.
+    cdef readonly Py_ssize_t work
+    cdef readonly bint is_spent
+    # Of the frame behind them: whether its object is in order, and what it is.
+    cdef readonly bint is_checked
+    cdef readonly bint is_run
+    cdef readonly bint is_new
+    cdef readonly long long present
+    cdef readonly double sent_s
+
+    def __init__(self, int version, double time_s_max):
+        """Frames of clients of a version; times beyond `time_s_max` are left to others."""
+        self.version = version
+        self.time_s_max = time_s_max
+        self.touched = []
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def __len__(self):
+        return 0 if self.forms is None else sum(form is not None for form in self.forms)
+
+    def pass_on(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, double now_s,
+                Py_ssize_t work_max):
+        """Pass frames on, from `start` up to one that needs more, or until so much was done.
+
+        A frame is a unit of work, and so is each of its copies. Gives the form whose header the
+        next frame has; None for one that has another header, or is no whole frame.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef Form form
+        cdef int64_t present
+        cdef double sent_s
+        cdef const uint8_t* payload
+        cdef Py_ssize_t size
+        self.count = 0
+        self.stop = start
+        self.work = 0
+        self.is_checked = self.is_run = self.is_new = self.is_spent = False
+        self.form = None
+        self.at = NULL
+        self.buffer = buffer
+        if not 0 <= start <= end:
+            return None
+        _put_now(self.now, now_s)
+        while _survey(p + at, end - at, bytes_max, self.version, &self.place):
+            form = self.find(p + at)
+            self.at = p + at
+            if form is None:
+                self.is_new = True
+                return None
+            self.form = form
+            if form.gate is None or form.number != form.gate.number:
+                return form
+            payload = p + at + self.place.payload_at
+            size = self.place.size - self.place.payload_at
+            present = form.layout.present_whole(payload, size)
+            if present < 0 or present & ~form.named or form.layout.key_mask & ~<uint64_t>present:
+                return form
+            sent_s = _load_double(p + at + self.place.time_at)
+            # Asked this way round, since a time may also be not a number.
+            if not -self.time_s_max <= sent_s <= self.time_s_max:
+                return form
+            if not form.is_message:
+                self.is_checked = True
+                self.present = present
+                self.sent_s = sent_s
+                return form
+            if (
+                form.is_alike_for_all
+                and PyBytes_GET_SIZE(form.kinds) > 1
+                and self.comes_again(form, p + at + self.place.size, end - at - self.place.size)
+            ):
+                self.is_run = True
+                return form
+            form.put_all(p + at + self.place.time_at, self.now, payload, size)
+            self.touch(form)
+            at += self.place.size
+            self.count += 1
+            self.stop = at
+            self.work += 1 + PyBytes_GET_SIZE(form.kinds)
+            if self.work >= work_max:
+                self.is_spent = True
+                break
+        self.form = None
+        self.at = NULL
+        return None
+
+    def payload(self):
+        """The object of the frame behind those that were passed on."""
+        self.look()
+        return PyBytes_FromStringAndSize(
+            <const char*>self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        )
+
+    def key(self):
+        """Its key, in canonical form; for a frame that was checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return self.form.layout.key_of(
+            self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        )
+
+    def deliver(self):
+        """Write that frame to all who get it."""
+        self.look()
+        if self.form is None:
+            raise ValueError("the header is not known")
+        self.form.put_all(
+            self.at + self.place.time_at,
+            self.now,
+            self.at + self.place.payload_at,
+            self.place.size - self.place.payload_at,
+        )
+        self.touch(self.form)
+
+    def parts(self):
+        """What its header has before and behind its times, and whether those are two."""
+        cdef const char* p = <const char*>self.at
+        self.look()
+        return (
+            PyBytes_FromStringAndSize(
+                p + self.place.first_at, self.place.time_at - self.place.first_at
+            ),
+            PyBytes_FromStringAndSize(
+                p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
+            ),
+            bool(self.place.has_second),
+        )
+
+    def wants(self):
+        """Whether its header, which is new, is to be known from now on."""
+        cdef Py_ssize_t index
+        cdef int way
+        self.look()
+        if self.place.payload_at > _HEADER_BYTES:
+            return False
+        if self.forms is None:
+            return True
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].strikes >= STRIKE_COUNT or self.forms[index] is None:
+                return True
+            self.slots[index].strikes += 1
+        return False
+
+    def learn(self, Form form not None):
+        """Know a header, of which `wants` said so, from now on."""
+        cdef Py_ssize_t index
+        cdef int way
+        if self.forms is None:
+            self.slots = <_Slot*>calloc(_SLOT_COUNT, sizeof(_Slot))
+            if self.slots == NULL:
+                raise MemoryError
+            self.forms = [None] * _SLOT_COUNT
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.forms[index] is None or self.slots[index].strikes >= STRIKE_COUNT:
+                self.forms[index] = form
+                self.slots[index].hash = self.place.hash
+                self.slots[index].strikes = 0
+                return
+
+    def forget(self, Form form=None):
+        """Do not know a header any more, or any."""
+        cdef Py_ssize_t index
+        if self.forms is None:
+            return
+        if form is None:
+            self.forms = None
+            free(self.slots)
+            self.slots = NULL
+            return
+        for index in range(_SLOT_COUNT):
+            if self.forms[index] is form:
+                self.forms[index] = None
+
+    def take_touched(self):
+        """The forms by which frames were passed on since the last call; ends work on a buffer."""
+        touched = self.touched
+        if touched:
+            self.touched = []
+        self.at = NULL
+        self.buffer = None
+        self.form = None
+        return touched
+
+    cdef int look(self) except -1:
+        if self.at == NULL:
+            raise ValueError("there is no frame to look at")
+        return 0
+
+    cdef inline int touch(self, Form form) except -1:
+        if form.count == 0:
+            self.touched.append(form)
+        form.count += 1
+        return 0
+
+    cdef Form find(self, const uint8_t* p):
+        cdef Py_ssize_t index
+        cdef int way
+        cdef Form form
+        cdef PyObject* found
+        if self.forms is None:
+            return None
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].hash != self.place.hash:
+                continue
+            found = List_At(<PyObject*>self.forms, index)
+            if found == Py_None:
+                continue
+            form = <Form>found
+            if self.fits(form, p, &self.place):
+                self.slots[index].strikes = 0
+                return form
+        return None
+
+    cdef inline bint fits(self, Form form, const uint8_t* p, _Place* place) noexcept:
+        return (
+            PyBytes_GET_SIZE(form.first) == place.time_at - place.first_at
+            and PyBytes_GET_SIZE(form.rest) == place.rest_stop - place.rest_at
+            and form.has_second == place.has_second
+            and memcmp(
+                p + place.first_at, PyBytes_AS_STRING(form.first), PyBytes_GET_SIZE(form.first)
+            ) == 0
+            and memcmp(
+                p + place.rest_at, PyBytes_AS_STRING(form.rest), PyBytes_GET_SIZE(form.rest)
+            ) == 0
+        )
+
+    cdef inline bint comes_again(self, Form form, const uint8_t* p, Py_ssize_t left) noexcept:
+        """Whether the next frame seems to have the same header: it pays to write both once."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(form.first)
+        return (
+            left > self.place.first_at + size
+            and self.version == 2
+            and memcmp(p + self.place.first_at, PyBytes_AS_STRING(form.first), size) == 0
+        )
 
 
 # -- what arrived

@@ -25,7 +25,7 @@ from skerry.errors import (
 from skerry.limits import DELIVERIES_PER_LOOK, LOOKS_PER_MESSAGE
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import Arrival, Broken, Ended
-from skerry.protocol.access.header import Header, read_header
+from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Arrivals:
         waiting = client.input
         if waiting.is_held:
             waiting.data.append(data)
-        elif client.lane.is_framed:
+        elif client.lane.is_framed or client.lane.is_old:
             self._take_frames(client, data, now_ns)
         else:
             self._take_messages(client, data, now_ns)
@@ -73,7 +73,7 @@ class Arrivals:
         return not waiting.is_held
 
     def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Frames of version 2: most are passed on without being read."""
+        """Frames: most are passed on without being read."""
         try:
             client.connection.wire.cutter.load(data)
         except DecodeError as error:
@@ -84,7 +84,8 @@ class Arrivals:
 
     def _cut(self, client: Client, now_ns: int) -> None:
         """Take the frames that the cutter has."""
-        cutter, lane = client.connection.wire.cutter, client.lane
+        wire, lane = client.connection.wire, client.lane
+        cutter = wire.cutter
         wall_ns = self._node.wall_ns(now_ns)
         now_s = seconds_of_ns(wall_ns)
         try:
@@ -101,8 +102,8 @@ class Arrivals:
                         break
                 elif not cutter.step():
                     break
-                header, at = read_header(cutter.body(), 0)
-                self._take_one(client, header, cutter.body()[at:], now_ns)
+                header, payload = wire.read_frame()
+                self._take_one(client, header, payload, now_ns)
                 if not client.is_present:
                     break
             client.input.is_cutting = False
@@ -128,7 +129,7 @@ class Arrivals:
             return False
 
     def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
-        """What comes in another form than frames of version 2."""
+        """What comes in another form than frames."""
         arrived, fault = client.connection.feed(data)
         client.lane.looks -= len(data) // _TEXT_BYTES_PER_LOOK
         self._count_received(client, len(arrived))

@@ -12,7 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
-from skerry.codec.pieces import Pieces, merge_pieces, split_whole
+from skerry.codec.pieces import Pieces, merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
 from skerry.errors import LimitExceeded
 from skerry.limits import (
@@ -249,7 +249,8 @@ class Cache:
         shelf: Shelf,
         plan: StructPlan,
         key: bytes,
-        pieces: Pieces,
+        update: bytes,
+        present: i64,
         attributes: i64,
         subject: str,
         sender: i64,
@@ -261,6 +262,8 @@ class Cache:
     ) -> Entry:
         """Create the object, or merge an update into it; gives the entry as it is then.
 
+        `present` is the property set of the update.
+
         The last two bound what the objects of one client may take: those of the sender, and those
         of others that it makes larger.
 
@@ -268,11 +271,11 @@ class Cache:
         """
         known = shelf.objects.get(key)
         if known is None:
-            self._check_share(sender, 1, len(pieces.data), count_max, bytes_max)
-            self._make_room(1, len(pieces.data), sender)
+            self._check_share(sender, 1, len(update), count_max, bytes_max)
+            self._make_room(1, len(update), sender)
             entry = Entry(
-                payload=pieces.data,
-                present=pieces.present,
+                payload=update,
+                present=present,
                 subject=subject,
                 created_ns=time_ns,
                 created_from=sender,
@@ -285,12 +288,11 @@ class Cache:
             self._mention(sender, 2)
             self._change_share(sender, 1, len(entry.payload))
             return entry
-        present: i64 = pieces.present
         if (known.present | present) & ~attributes & ~plan.key_mask == 0:
             # All there was and is, is named by the update: nothing of the old state is left.
-            payload = pieces.data
+            payload = update
         else:
-            payload = merge_pieces(plan, known.payload, pieces, attributes)
+            payload = merge(plan, known.payload, update, attributes)
             if len(payload) > self.payload_bytes_max:
                 raise LimitExceeded(
                     what=f"size of a merged object of {plan.name} in bytes (update_bytes_max)",
@@ -380,7 +382,8 @@ class Cache:
             shelf,
             plan,
             update.key,
-            pieces,
+            pieces.data,
+            pieces.present,
             update.present,
             update.subject,
             update.sender,

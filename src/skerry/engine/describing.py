@@ -148,7 +148,7 @@ class Describing:
         if held is not None and not held.is_accepted:
             doubtful.add(name)
         lane.doubtful_types = doubtful or None
-        lane.stencil = lane.spare_stencil = None
+        lane.relay.forget()
         conflict = registry.conflict(client.client_id, name)
         if conflict is not None:
             self._node.report(TypeConflict(type_name=name, detail=str(conflict)))

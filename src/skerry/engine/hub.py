@@ -11,18 +11,17 @@ from __future__ import annotations
 from mypy_extensions import i64
 
 from skerry.codec.frame import FrameCutter
-from skerry.codec.pieces import Pieces, canonical_key, cut, split, split_again
+from skerry.codec.pieces import Pieces, canonical_key, cut, split
 from skerry.codec.subjects import default_subject
-from skerry.codec.swift import Frames
+from skerry.codec.swift import Form, Frames
 from skerry.engine.cache import Cache, Entry
-from skerry.engine.lane import Lane
-from skerry.engine.stencils import TIME_S_MAX, Stencil
+from skerry.engine.lane import TIME_S_MAX, Lane
+from skerry.engine.stencils import Stencil, kind_of
 from skerry.engine.topics import Keeper, News, Owners, Route, Router, Topic
 from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_LOOK
-from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header, read_header
-from skerry.protocol.access.repeats import Repeat
+from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
 
 __all__ = ["Hub"]
 
@@ -44,8 +43,6 @@ class Hub:
         """Lanes that have something new."""
         self.work: i64 = 0
         """Counts what was done for subscribers: a unit for each delivery, more for a condition."""
-        self._pieces: Pieces = Pieces(b"")
-        """For one object after the other."""
         self._plain: Frames = Frames()
         self._full: Frames = Frames()
         """For frames on their way out, without and with a subject."""
@@ -55,6 +52,7 @@ class Hub:
         """The definition of a type has changed; `engine.types` brings its topic up to date."""
         topic = self.topics.pop(name, None)
         if topic is not None:
+            topic.gate.shut()
             self.outdated[name] = topic
 
     def all_topics(self) -> list[Topic]:
@@ -68,64 +66,185 @@ class Hub:
         If it gives false, the cutter is at the first other. That one may be of any kind: a message
         for the node, an object of a type that nobody described, one with a fault.
         """
-        while lane.looks > 0 and cutter.step():
-            work = self.work
-            if not self.take_frame(lane, cutter, now_s, wall_ns):
-                return False
-            lane.looks -= 1 + (self.work - work) // DELIVERIES_PER_LOOK
-        return True
+        relay = lane.relay
+        # Frames above the limit of an update are looked at more closely.
+        bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max))
+        try:
+            while lane.looks > 0:
+                form = relay.pass_on(
+                    cutter.buffer,
+                    int(cutter.stop),
+                    bytes_max,
+                    now_s,
+                    int(lane.looks * DELIVERIES_PER_LOOK),
+                )
+                count: i64 = relay.count
+                if count > 0:
+                    self.position += count
+                    lane.sequence += count
+                    cutter.skip(relay.stop, relay.stop, int(count))
+                    lane.looks -= i64(relay.work) // DELIVERIES_PER_LOOK
+                    if relay.is_spent:
+                        lane.looks = 0
+                        break
+                if not cutter.step():
+                    break
+                work = self.work
+                is_taken = form is not None and self._take_alike(lane, form, cutter, now_s, wall_ns)
+                if not is_taken and not self._take_other(lane, cutter, now_s, wall_ns):
+                    return False
+                lane.looks -= 1 + (self.work - work) // DELIVERIES_PER_LOOK
+            return True
+        finally:
+            self._settle(lane)
 
-    def take_frame(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: i64) -> bool:
-        """Take the frame that the cutter is at; false, and nothing done, if it is not ordinary."""
-        stencil = self._find(lane, cutter)
-        if stencil is not None:
-            if self._forward(lane, stencil, cutter, now_s):
-                return True
-            if self._take_alike(lane, stencil, cutter, now_s, wall_ns):
-                return True
-        body = cutter.body()
-        header, at = read_header(body, 0)
+    def _settle(self, lane: Lane) -> None:
+        """Count what was written to the lanes of others."""
+        for form in lane.relay.take_touched():
+            stencil = form.owner
+            assert isinstance(stencil, Stencil)
+            topic, route = stencil.topic, stencil.route
+            assert route is not None
+            count: i64 = form.take_count()
+            topic.accepted += count
+            topic.tally.due += len(route.lanes) * count
+            if topic.name not in lane.published:
+                lane.note_published(topic.name)
+            for member in route.lanes:
+                member.delivered(count, topic.tally)
+
+    def _take_other(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: i64) -> bool:
+        """Take an object by reading its header; false, and nothing done, if it is not ordinary."""
+        header, payload = lane.wire.read_frame()
         topic = self.topics.get(header.type_name)
         if topic is None or topic.is_special or header.attributes < 0:
             return False
         doubtful = lane.doubtful_types
         if doubtful is not None and topic.name in doubtful:
             return False
-        if stencil is None and header.remove_obj != 1:
-            repeat = Repeat(body, at, header)
-            if repeat.is_usable:
-                lane.spare_stencil = lane.stencil
-                lane.stencil = Stencil(repeat, topic, lane)
-        return self.take(lane, topic, header, body[at:], now_s, wall_ns) is None
+        relay = lane.relay
+        if relay.is_new and header.remove_obj != 1 and relay.wants():
+            relay.learn(Stencil(header, relay.parts(), topic, lane).form)
+        return self.take(lane, topic, header, payload, now_s, wall_ns) is None
 
-    def _find(self, lane: Lane, cutter: FrameCutter) -> Stencil | None:
-        stencil = lane.stencil
-        if stencil is None:
-            return None
+    def _renew(self, lane: Lane, stencil: Stencil) -> bool:
+        """Find out again what follows from a header; false if nothing does now."""
+        topic = stencil.topic
+        if self.topics.get(topic.name) is not topic or topic.sweep is not None:
+            return False
+        if topic.plan is not stencil.plan:
+            lane.relay.forget(stencil.form)
+            return False
+        route: Route | None = None
+        if stencil.subject or not topic.needs_subject:
+            route = topic.routes.get(stencil.subject) if stencil.subject else topic.route
+            if route is None:
+                route = self.router.resolve(topic, stencil.subject)
+            if not route.is_common:
+                return False
+        stencil.open(route)
+        return True
+
+    def _take_alike(
+        self, lane: Lane, form: Form, cutter: FrameCutter, now_s: float, wall_ns: i64
+    ) -> bool:
+        """Take an object whose header came before; false, and nothing done, if it needs more."""
+        stencil = form.owner
         assert isinstance(stencil, Stencil)
-        if stencil.repeat.fits(cutter.buffer, cutter.start, cutter.stop):
-            return stencil
-        spare = lane.spare_stencil
-        if spare is None:
-            return None
-        assert isinstance(spare, Stencil)
-        if not spare.repeat.fits(cutter.buffer, cutter.start, cutter.stop):
-            return None
-        lane.stencil = spare
-        lane.spare_stencil = stencil
-        return spare
+        relay = lane.relay
+        if not form.is_open:
+            # What was written by the former route is counted first.
+            self._settle(lane)
+            if not self._renew(lane, stencil):
+                return False
+            # The same frame again, which may now be passed on with all behind it.
+            cutter.back()
+            return True
+        if relay.is_run:
+            return self._forward(lane, stencil, cutter, now_s)
+        if not relay.is_checked:
+            return False
+        topic, route = stencil.topic, stencil.route
+        payload: bytes = relay.payload()
+        subject = stencil.subject
+        if route is None:
+            route = self._route(topic, "", split(topic.plan, payload, 0))
+            if not route.is_common:
+                return False
+        news: News | None = None
+        if route.ears:
+            news = self._news(lane, stencil, payload, now_s)
+        if topic.is_cached:
+            key: bytes = relay.key()
+            known = topic.shelf.objects.get(key)
+            if known is not None and known.subject != subject:
+                return False
+            owners = topic.owners
+            if owners is not None and not _may_change(owners, key, lane):
+                return False
+            if news is not None:
+                news.known_key = key
+                news.before = None if known is None else known.payload
+            entry = self._store(lane, stencil, key, payload, relay.present, relay.sent_s, wall_ns)
+            if news is not None:
+                news.entry = entry
+        self.position += 1
+        lane.sequence += 1
+        self.work += len(route.lanes)
+        if stencil.route is not None:
+            # Counted with the others that come this way.
+            relay.deliver()
+        else:
+            self._deliver(lane, stencil, route, payload, relay.sent_s, now_s)
+        if news is not None:
+            news.header.position = self.position
+            news.header.sequence = lane.sequence
+            self.work += len(route.ears) * DELIVERIES_PER_LOOK
+            for ear in route.ears:
+                ear.hear(news)
+        return True
+
+    def _deliver(
+        self,
+        lane: Lane,
+        stencil: Stencil,
+        route: Route,
+        payload: bytes,
+        sent_s: float,
+        now_s: float,
+    ) -> None:
+        """Pass on an object whose route depends on more than its header."""
+        topic = stencil.topic
+        topic.accepted += 1
+        if topic.name not in lane.published:
+            lane.note_published(topic.name)
+        topic.tally.due += len(route.lanes)
+        frames: list[bytes] = [b"", b"", b""]
+        for member in route.lanes:
+            kind = kind_of(member)
+            if not frames[kind]:
+                frames[kind] = stencil.form.frame(kind, sent_s, now_s, payload)
+            member.tally.due += 1
+            member.deliver(frames[kind], topic.tally)
+
+    def _news(self, lane: Lane, stencil: Stencil, payload: bytes, now_s: float) -> News:
+        """An object whose header came before, for those who need more than a frame."""
+        header = copy_header(stencil.header)
+        header.sent_time = lane.relay.sent_s
+        header.server_sent_time = now_s
+        header.node = self.node
+        news = News(stencil.topic, header, payload, stencil.subject)
+        # Otherwise it would not have been found in order.
+        news.is_described = True
+        return news
 
     def _forward(self, lane: Lane, stencil: Stencil, cutter: FrameCutter, now_s: float) -> bool:
-        """Pass on a message whose header came before, and all behind it that are like it.
+        """Pass on messages that come one after the other with the same header, to many at once.
 
-        False, and nothing done, if it needs more. The cutter is then at the last of them.
+        False, and nothing done, if the first needs more. The cutter is then at the last of them.
         """
-        topic = stencil.topic
-        if topic.is_cached or topic.sweep is not None or self.topics.get(topic.name) is not topic:
-            return False
-        route = stencil.route
-        if route is None or stencil.generation != topic.generation or not route.is_plain:
-            return False
+        topic, route = stencil.topic, stencil.route
+        assert route is not None
         plain = self._plain if route.has_plain else None
         full = self._full if route.has_full else None
         count = stencil.forward(cutter, now_s, plain, full)
@@ -133,10 +252,12 @@ class Hub:
             return False
         plain_data = b"" if plain is None else plain.take()
         full_data = b"" if full is None else full.take()
+        # What was written before is counted first.
+        self._settle(lane)
         self.position += count
         topic.accepted += count
         lane.sequence += count
-        if lane.topic_name is not topic.name:
+        if topic.name not in lane.published:
             lane.note_published(topic.name)
         tally = topic.tally
         tally.due += len(route.lanes) * count
@@ -146,73 +267,17 @@ class Hub:
             member.deliver_run(data, count, tally)
         return True
 
-    def _take_alike(
-        self, lane: Lane, stencil: Stencil, cutter: FrameCutter, now_s: float, wall_ns: i64
-    ) -> bool:
-        """Take an object whose header came before; false, and nothing done, if it needs more."""
-        topic = stencil.topic
-        plan = topic.plan
-        if self.topics.get(topic.name) is not topic or topic.sweep is not None:
-            return False
-        if cutter.stop - cutter.start > lane.update_bytes_max:
-            return False
-        payload = cutter.buffer[cutter.start + stencil.repeat.size : cutter.stop]
-        pieces = self._pieces
-        split_again(pieces, plan, payload, 0, topic.is_cached or topic.needs_subject)
-        sent_time = stencil.repeat.sent_time(cutter.buffer, cutter.start)
-        if (
-            pieces.stop != len(payload)
-            or not pieces.is_canonical
-            or pieces.present & ~stencil.named
-            or plan.key_mask & ~pieces.present
-            or not (-TIME_S_MAX <= sent_time <= TIME_S_MAX)
-        ):
-            return False
-        route = stencil.route
-        if route is None or stencil.generation != topic.generation:
-            route = self._route(topic, stencil.subject, pieces)
-            if topic.needs_subject and not stencil.subject:
-                # It depends on the object, not on the header alone.
-                stencil.route = None
-            else:
-                stencil.route = route
-                stencil.generation = topic.generation
-        if not route.is_plain:
-            return False
-        if topic.is_cached:
-            key = canonical_key(plan, pieces)
-            known = topic.shelf.objects.get(key)
-            if known is not None and known.subject != stencil.subject:
-                return False
-            owners = topic.owners
-            if owners is not None and not _may_change(owners, key, lane):
-                return False
-            self._store(lane, topic, key, pieces, stencil, sent_time, wall_ns)
-        self.position += 1
-        topic.accepted += 1
-        lane.sequence += 1
-        if lane.topic_name is not topic.name:
-            lane.note_published(topic.name)
-        tally = topic.tally
-        tally.due += len(route.lanes)
-        self.work += len(route.lanes)
-        plain = stencil.frame(sent_time, now_s, payload, False) if route.has_plain else b""
-        full = stencil.frame(sent_time, now_s, payload, True) if route.has_full else b""
-        for member in route.lanes:
-            member.tally.due += 1
-            member.deliver(full if member.has_subjects else plain, tally)
-        return True
-
     def _store(
         self,
         lane: Lane,
-        topic: Topic,
-        key: bytes,
-        pieces: Pieces,
         stencil: Stencil,
-        sent_time: float,
+        key: bytes,
+        payload: bytes,
+        present: i64,
+        sent_s: float,
         wall_ns: i64,
     ) -> Entry:
+        topic = stencil.topic
         keeper = self.keeper if topic.is_persistent else None
         if keeper is not None:
             keeper.check()
@@ -220,11 +285,12 @@ class Hub:
             topic.shelf,
             topic.plan,
             key,
-            pieces,
-            stencil.repeat.header.attributes,
+            payload,
+            present,
+            stencil.header.attributes,
             stencil.subject,
             lane.client_id,
-            _ns_of_seconds(sent_time),
+            _ns_of_seconds(sent_s),
             wall_ns,
             self.position + 1,
             lane.object_count_max,
@@ -321,7 +387,7 @@ class Hub:
         if lane is not None:
             lane.sequence += 1
             header.sequence = lane.sequence
-            if lane.topic_name is not topic.name:
+            if topic.name not in lane.published:
                 lane.note_published(topic.name)
         if left is None:
             self._tell(topic, news, route)
@@ -374,7 +440,8 @@ class Hub:
                 topic.shelf,
                 topic.plan,
                 key,
-                pieces,
+                pieces.data,
+                pieces.present,
                 header.attributes,
                 news.subject,
                 header.sender,

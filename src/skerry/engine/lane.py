@@ -7,8 +7,11 @@ accounted for until it is handed to the transport or dropped for a reason that i
 
 from __future__ import annotations
 
+from typing import Final
+
 from mypy_extensions import i64
 
+from skerry.codec.swift import Relay
 from skerry.limits import (
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
@@ -18,7 +21,10 @@ from skerry.limits import (
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
-__all__ = ["Lane", "Tally"]
+__all__ = ["TIME_S_MAX", "Lane", "Tally"]
+
+TIME_S_MAX: Final = 9_000_000_000.0
+"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
 
 
 class Tally:
@@ -47,7 +53,9 @@ class Lane(Outgoing):
         self.client_id: i64 = client_id
         self.wire: Wire = wire
         self.is_framed: bool = wire.version == 2
-        """Whether it takes the common frames; others are made for it alone."""
+        """Whether it takes the common frames of version 2."""
+        self.is_old: bool = wire.version == 1
+        """Whether it takes the common frames of version 1; all others are made for it alone."""
         self.has_subjects: bool = False
         """Whether the client understands subjects and our own types."""
         self.has_origin: bool = False
@@ -56,13 +64,10 @@ class Lane(Outgoing):
         """Updates of this client that were accepted."""
         self.stored_number: i64 = 0
         """Number of its last change in the journal, if it made one."""
-        self.topic_name: str = ""
-        """Of the last update: most clients publish one type again and again."""
         self.published: dict[str, None] = {}
         """Names of all types it published, in the order of their first object."""
-        self.stencil: object = None
-        self.spare_stencil: object = None
-        """What the hub found out about the last two kinds of header that it sent."""
+        self.relay: Relay = Relay(wire.version, TIME_S_MAX)
+        """What the hub found out about the headers that it sent."""
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
         """What the objects that it made may take of the cache."""
@@ -87,12 +92,12 @@ class Lane(Outgoing):
         self._is_listed: bool = False
         self._run: Tally | None = None
         self._run_count: i64 = 0
-        self._runs: list[tuple[Tally, int]] = []
-        """How many of the frames are accounted for by whom: types come in runs."""
+        self._others: dict[Tally, int] = {}
+        """How many of the waiting updates each type has: the last one, and all others."""
 
     def add(self, frame: bytes) -> None:
         """A message of the protocol."""
-        self._writer.write(frame)
+        self.frames.add(frame)
         self.frame_count += 1
         if not self._is_listed:
             self._is_listed = True
@@ -100,7 +105,7 @@ class Lane(Outgoing):
 
     def deliver(self, frame: bytes, tally: Tally) -> None:
         """An update, counted as due already; `tally` is that of its type."""
-        self._writer.write(frame)
+        self.frames.add(frame)
         self.frame_count += 1
         self._note(tally, 1)
 
@@ -108,6 +113,12 @@ class Lane(Outgoing):
         """Updates of one type, one after the other, that were not counted as due yet."""
         self.tally.due += count
         self.add_run(frames, int(count))
+        self._note(tally, count)
+
+    def delivered(self, count: i64, tally: Tally) -> None:
+        """Updates of one type that others wrote to `frames`, and that were not counted yet."""
+        self.tally.due += count
+        self.frame_count += count
         self._note(tally, count)
 
     def _note(self, tally: Tally, count: i64) -> None:
@@ -121,8 +132,7 @@ class Lane(Outgoing):
             self._start_run(tally, count)
 
     def note_published(self, type_name: str) -> None:
-        """An update of another type than the one before it."""
-        self.topic_name = type_name
+        """The first update of a type."""
         self.published[type_name] = None
 
     def begin_turn(self) -> None:
@@ -152,28 +162,30 @@ class Lane(Outgoing):
         return super().take()
 
     def expire(self) -> None:
-        """Nobody will take what waits."""
+        """The client is gone: nobody takes what waits, and no more comes from it."""
+        self.relay.forget()
         for tally, count in self._take_runs():
             tally.expired += count
             self.tally.expired += count
         super().take()
 
     def runs(self) -> list[tuple[Tally, int]]:
-        """How many of the waiting updates each type has."""
-        runs = list(self._runs)
+        """How many of the waiting updates each type has; a type may be there twice."""
+        runs = list(self._others.items())
         if self._run is not None:
             runs.append((self._run, int(self._run_count)))
         return runs
 
     def _start_run(self, tally: Tally, count: i64) -> None:
-        if self._run is not None:
-            self._runs.append((self._run, int(self._run_count)))
+        run = self._run
+        if run is not None:
+            self._others[run] = self._others.get(run, 0) + int(self._run_count)
         self._run = tally
         self._run_count = count
 
     def _take_runs(self) -> list[tuple[Tally, int]]:
         runs = self.runs()
-        self._runs.clear()
+        self._others.clear()
         self._run = None
         self._run_count = 0
         self.waiting_count = 0

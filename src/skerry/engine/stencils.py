@@ -1,4 +1,4 @@
-"""What to do with objects that come with a header that came before, and how to pass them on.
+"""What the hub knows of objects that come with a header that came before.
 
 Of the header that goes out only the two times differ from one object to the next, so it is made
 once. Compiled with the hub.
@@ -8,33 +8,38 @@ from __future__ import annotations
 
 from typing import Final
 
-from librt.strings import BytesWriter, write_f64_be, write_i32_be
-from mypy_extensions import i32, i64, u8
+from librt.strings import BytesWriter, write_f64_be
+from mypy_extensions import i64, u8
 
 from skerry.codec.frame import PREFIX_BYTES, FrameCutter
-from skerry.codec.swift import Frames, Layout
-from skerry.engine.lane import Lane
+from skerry.codec.plans import StructPlan
+from skerry.codec.swift import Alike, Form, Frames
+from skerry.engine.lane import TIME_S_MAX, Lane
 from skerry.engine.topics import Route, Topic
-from skerry.protocol.access.header import NEVER, SERVER_SENT_TIME, Header, write_header
-from skerry.protocol.access.repeats import Repeat
+from skerry.protocol.access.header import SERVER_SENT_TIME, Header, copy_header, write_header
+from skerry.protocol.access.wire import OldWire
 
-__all__ = ["TIME_S_MAX", "Stencil"]
+__all__ = ["Stencil", "kind_of"]
 
-TIME_S_MAX: Final = 9_000_000_000.0
-"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
+_TIMES_BYTES: Final = 18
+"""Of both times, with what stands between them."""
+_OLD: Final = OldWire()
 
 
 class Stencil:
     """One header of a client, and all that follows from it."""
 
-    def __init__(self, repeat: Repeat, topic: Topic, lane: Lane) -> None:
-        self.repeat: Repeat = repeat
+    def __init__(
+        self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, lane: Lane
+    ) -> None:
+        """`parts` are those of the header as the relay of the client gives them."""
         self.topic: Topic = topic
-        header = repeat.header
+        self.plan: StructPlan = topic.plan
+        """The stencil is good for objects of this definition of the type."""
         self.named: i64 = header.attributes | topic.plan.key_mask
         self.subject: str = header.subject if lane.has_subjects else ""
         self.route: Route | None = None
-        self.generation: i64 = 0
+        """None where it depends on the object."""
         out = Header(header.type_name)
         out.sent_time = 0.0
         out.server_sent_time = 0.0
@@ -42,18 +47,45 @@ class Stencil:
         out.sender = lane.client_id
         out.remove_obj = header.remove_obj
         out.is_from_myself = 0
-        at = int(repeat.sent_at)
+        self.header: Header = out
+        """Of the object as it goes out, without its times."""
         plain = write_header(out)
-        out.subject = self.subject
-        full = write_header(out)
+        # Without the size in front and the size of an object, which is none, behind.
+        old = _OLD.frame(out, b"")[2:-2]
+        named = copy_header(out)
+        named.subject = self.subject
+        full = write_header(named)
+        at = _time_at(header.type_name)
+        old_at = len(old) - len(plain) + at
         self._heads: list[bytes] = [plain[:at], full[:at]]
-        self._rests: list[bytes] = [plain[at + 18 :], full[at + 18 :]]
-        self._tails: list[bytes] = [b"", b""]
-        self._tails_s: float = NEVER
-        """For which time the tails, the second time and all behind it, are made."""
-        self._layout: Layout = topic.layout
+        self._rests: list[bytes] = [plain[at + _TIMES_BYTES :], full[at + _TIMES_BYTES :]]
+        self.form: Form = Form(
+            self,
+            parts,
+            [*self._heads, old[:old_at]],
+            [*self._rests, old[old_at + _TIMES_BYTES :]],
+        )
         self._bytes_max: int = int(lane.update_bytes_max)
         """Frames up to this size are surely not above any limit."""
+        self._alike: Alike = Alike(parts[0], parts[1], SERVER_SENT_TIME if parts[2] else -1)
+
+    def open(self, route: Route | None) -> None:
+        """Say who gets the objects, until the gate of the topic is shut.
+
+        Without a route it depends on the object.
+        """
+        topic = self.topic
+        self.route = route
+        lanes = [] if route is None else route.lanes
+        is_message = route is not None and not topic.is_cached and not route.ears
+        self.form.open(
+            topic.gate,
+            topic.layout,
+            int(self.named),
+            is_message,
+            [lane.frames for lane in lanes],
+            bytes([kind_of(lane) for lane in lanes]),
+        )
 
     def forward(
         self, cutter: FrameCutter, now_s: float, plain: Frames | None, full: Frames | None
@@ -63,46 +95,39 @@ class Stencil:
 
         Gives how many there were up to one that needs more; the cutter is behind the last of them.
         """
-        self._set_time(now_s)
-        stop, count = self.repeat.alike.forward(
+        middle = BytesWriter()
+        middle.append(u8(SERVER_SENT_TIME))
+        middle.append(u8(0xFB))
+        write_f64_be(middle, now_s)
+        time = middle.getvalue()
+        stop, count = self._alike.forward(
             cutter.buffer,
             int(cutter.start) - PREFIX_BYTES,
             self._bytes_max,
-            self._layout,
+            self.topic.layout,
             int(self.named),
             TIME_S_MAX,
             plain,
             self._heads[0],
-            self._tails[0],
+            time + self._rests[0],
             full,
             self._heads[1],
-            self._tails[1],
+            time + self._rests[1],
         )
         if count > 0:
             cutter.skip(int(cutter.start), stop, count - 1)
         return count
 
-    def frame(self, sent_s: float, now_s: float, payload: bytes, has_subject: bool) -> bytes:
-        """The frame of one object."""
-        self._set_time(now_s)
-        head = self._heads[1] if has_subject else self._heads[0]
-        tail = self._tails[1] if has_subject else self._tails[0]
-        size: i64 = len(head) + 8 + len(tail) + len(payload)
-        writer = BytesWriter()
-        writer.append(u8(0x1A))
-        write_i32_be(writer, i32(size))
-        writer.write(head)
-        write_f64_be(writer, sent_s)
-        writer.write(tail)
-        writer.write(payload)
-        return writer.getvalue()
 
-    def _set_time(self, now_s: float) -> None:
-        if self._tails_s != now_s:
-            middle = BytesWriter()
-            middle.append(u8(SERVER_SENT_TIME))
-            middle.append(u8(0xFB))
-            write_f64_be(middle, now_s)
-            time = middle.getvalue()
-            self._tails = [time + self._rests[0], time + self._rests[1]]
-            self._tails_s = now_s
+def kind_of(lane: Lane) -> int:
+    """The form of a header that a client gets, as `codec.swift` counts them."""
+    if lane.is_old:
+        return 2
+    return 1 if lane.has_subjects else 0
+
+
+def _time_at(type_name: str) -> int:
+    """Where the first time of a header begins."""
+    name = len(type_name.encode("utf-8", "surrogateescape"))
+    # The count of entries and a tag, the head of the name, and again a tag and a head.
+    return 2 + (1 if name < 24 else 2 if name < 256 else 3) + name + 2

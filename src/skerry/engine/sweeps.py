@@ -77,6 +77,7 @@ class Sweeps:
         sweep = self._under_way.get(topic.name)
         if sweep is None:
             sweep = topic.sweep = self._under_way[topic.name] = _TopicSweep(self._hub, topic)
+            topic.gate.shut()
         return sweep
 
     def _go_on(self, wall_ns: int) -> None:

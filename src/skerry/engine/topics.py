@@ -13,7 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.pieces import Pieces, canonical_key, project, split
 from skerry.codec.plans import StructPlan
-from skerry.codec.swift import Layout
+from skerry.codec.swift import Gate, Layout
 from skerry.engine.cache import Entry, Shelf
 from skerry.engine.lane import Lane, Tally
 from skerry.protocol.access.header import ABSENT, Header, copy_header
@@ -67,10 +67,11 @@ class Topic:
         """Whose its objects are, if any are somebody's."""
         self.tally: Tally = Tally()
         self.accepted: i64 = 0
-        self.generation: i64 = 0
-        """Counts how often routes were forgotten."""
         self.epoch: i64 = 0
         """Counts how often the type got a definition that is incompatible with the one before."""
+        self.gate: Gate = Gate()
+        """Shut when what was found out about headers of its objects may not hold any more: when
+        routes are forgotten, the definition changes, or a removal of many begins."""
         self.readings: dict[tuple[int, bool], Any] = {}
         """How clients with another definition are given objects (`engine.readings`): by the
         fingerprint of that definition, and whether they skip tags that they do not know."""
@@ -89,7 +90,7 @@ class Topic:
 
     def forget_routes(self) -> None:
         """Invalidates the routes, after a subscriber came, went or became ready."""
-        self.generation += 1
+        self.gate.shut()
         self.route = None
         self.routes.clear()
 
@@ -115,11 +116,11 @@ class Route:
     def __init__(self, lanes: list[Lane], ears: list[Ear]) -> None:
         self.lanes: list[Lane] = lanes
         self.ears: list[Ear] = ears
-        self.is_plain: bool = not ears
-        """Whether all on it take the same frame, apart from the subject."""
+        self.is_common: bool = True
+        """Whether all lanes take one of the few forms in which many get the same header."""
         for lane in lanes:
-            if lane.has_origin or not lane.is_framed:
-                self.is_plain = False
+            if lane.has_origin or not (lane.is_framed or lane.is_old):
+                self.is_common = False
         self.has_full: bool = any(lane.has_subjects for lane in lanes)
         self.has_plain: bool = not all(lane.has_subjects for lane in lanes)
         """Whether some of them are told of subjects, and whether some are not."""
@@ -142,7 +143,8 @@ class News:
         """As it is now, if it is."""
         self.gone: Entry | None = None
         """As it was when this update removed it."""
-        self._key: bytes | None = None
+        self.known_key: bytes | None = None
+        """The canonical key, once it is known."""
         self.is_described: bool = False
         """Whether the payload is known to have no tags that the type does not have."""
         self._known: News | None = None
@@ -152,13 +154,13 @@ class News:
 
     def key(self) -> bytes:
         """The canonical key of the object."""
-        if self._key is None:
+        if self.known_key is None:
             plan = self.topic.plan
             pieces = self.pieces
             if pieces is None:
                 pieces = split(plan, self.payload, 0)
-            self._key = canonical_key(plan, pieces)
-        return self._key
+            self.known_key = canonical_key(plan, pieces)
+        return self.known_key
 
     def frame(self, lane: Lane) -> bytes:
         """The update as bytes for one client; clients that get the same bytes share them."""

@@ -69,6 +69,9 @@ class View(Ear):
         self.teller = _ViewTeller(self)
         self._inside: set[bytes] = set()
         """Keys of the objects that the client sees."""
+        self._described: Any = None
+        self._received: Any = None
+        """The definition that the client was last sent objects of, and its own then."""
 
     @property
     def part_count(self) -> int:
@@ -185,7 +188,8 @@ class View(Ear):
         header = replay_header(topic, entry, left, now_s, int(self._hub.node))
         topic.tally.due += 1
         lane.tally.due += 1
-        return self._send(header, entry.payload, int(entry.present), entry.subject, now_s)
+        present = int(entry.present)
+        return self._send(header, entry.payload, present, present, entry.subject, now_s)
 
     def _note(self, news: News, key: bytes, now_s: float) -> None:
         """What an update does to the objects of which the client is told afterwards."""
@@ -230,7 +234,8 @@ class View(Ear):
             elif self._is_out_of_sight(attributes):
                 return 0
             header = self._header(news.header)
-            self._send(header, entry.payload, attributes, entry.subject, now_s)
+            present = int(entry.present)
+            self._send(header, entry.payload, present, attributes, entry.subject, now_s)
             return 1
         if not was_inside:
             return 0
@@ -243,7 +248,7 @@ class View(Ear):
         header = self._header(news.header)
         header.remove_obj = 1
         subject = news.subject if self._may_see(news.subject) else ""
-        self._send(header, news.payload, 0, subject, now_s)
+        self._send(header, news.payload, -1, 0, subject, now_s)
 
     def _is_wanted(self, entry: Entry) -> bool:
         """Whether an object is in the view as it is now."""
@@ -280,7 +285,18 @@ class View(Ear):
 
     def _tell_message(self, news: News) -> None:
         now_s, attributes = news.header.server_sent_time, int(news.header.attributes)
-        self._send(self._header(news.header), news.payload, attributes, news.subject, now_s)
+        # A payload that is known to be in order has no field that was not named.
+        present = attributes if news.is_described else -1
+        header = self._header(news.header)
+        self._send(header, news.payload, present, attributes, news.subject, now_s)
+
+    def _describe(self, now_s: float) -> None:
+        """Describe the type, unless the client has nothing new to learn since the last time."""
+        connection, type_ = self.client.connection, self.topic.type
+        received = connection.received.get(type_.name)
+        if self._described is not type_ or self._received is not received:
+            connection.describe(type_, now_s)
+            self._described, self._received = type_, received
 
     def _header(self, base: Header) -> Header:
         header = copy_header(base)
@@ -289,13 +305,22 @@ class View(Ear):
         return header
 
     def _send(
-        self, header: Header, payload: bytes, attributes: int, subject: str, now_s: float
+        self,
+        header: Header,
+        payload: bytes,
+        present: int,
+        attributes: int,
+        subject: str,
+        now_s: float,
     ) -> int:
+        """Send an object or an update; `present` is its property set, -1 if that is not known."""
         lane, plan = self.client.lane, self.topic.plan
         header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
         header.subscription_id = self.number
-        self.client.connection.describe(self.topic.type, now_s)
-        wanted = cut(plan, split(plan, payload, 0), header.attributes)
+        self._describe(now_s)
+        wanted = payload
+        if present & ~int(header.attributes):
+            wanted = cut(plan, split(plan, payload, 0), header.attributes)
         projected = self.client.projected(self.topic, header, wanted)
         if projected is None:
             self.topic.tally.refused += 1

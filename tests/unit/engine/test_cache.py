@@ -269,7 +269,7 @@ def test_objects_that_are_not_under_their_default_subject_are_known(seed: int) -
                 pieces, subject = split_whole(CODEC.plan, b"\xa1\x01" + key[1:]), ""
                 if random.random() < 0.5:
                     subject = random.choice(["/a", "/b"])
-                cache.put(shelf, CODEC.plan, key, pieces, 2, subject, 7, 0, 0, 0)
+                cache.put(shelf, CODEC.plan, key, pieces.data, 2, 2, subject, 7, 0, 0, 0)
         own = {key for key, entry in shelf.objects.items() if entry.subject}
         assert shelf.own_keys == own
     assert len(shelf.order) < SHELF_HOLE_COUNT_MAX * 3
@@ -354,7 +354,8 @@ def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: i
         cache.shelf("Thing"),
         CODEC.plan,
         key_of(thing),
-        split_whole(CODEC.plan, thing.encode()),
+        thing.encode(),
+        int(thing.attributes),
         int(thing.attributes),
         "",
         sender,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import skerry
-from skerry.engine.stencils import TIME_S_MAX
+from skerry.engine.lane import TIME_S_MAX
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.objects.internal import internal_class

@@ -10,13 +10,12 @@ import skerry
 from skerry.codec.frame import FrameCutter
 from skerry.codec.swift import Frames
 from skerry.engine.cache import Shelf
-from skerry.engine.lane import Lane
-from skerry.engine.stencils import TIME_S_MAX, Stencil
+from skerry.engine.lane import TIME_S_MAX, Lane
+from skerry.engine.stencils import Stencil, kind_of
 from skerry.engine.topics import Topic
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header
-from skerry.protocol.access.repeats import Repeat
-from skerry.protocol.access.wire import Wire, frame_of
+from skerry.protocol.access.wire import OldWire, Wire, frame_of
 
 TYPES = skerry.define_types("struct Note [cached=false] { 1: [key] uint32 who; 2: uint32 number; }")
 Note = TYPES.Note
@@ -37,9 +36,10 @@ def stencil(subject: str) -> Stencil:
     topic = Topic(Note.descriptor, codec_of(Note).plan, Shelf("Note"), **facts)
     lane = Lane(9, Wire(), [])
     lane.has_subjects = True
-    body = frames([Note(who=0, number=0)], subject=subject)[5:]
-    known, size = read_header(body, 0)
-    return Stencil(Repeat(body, size, known), topic, lane)
+    data = frames([Note(who=0, number=0)], subject=subject)
+    assert lane.relay.pass_on(data, 0, len(data), 0.0, 1) is None
+    known, _ = read_header(data[5:], 0)
+    return Stencil(known, lane.relay.parts(), topic, lane)
 
 
 def wanted(notes: list[Any], time_s: float, subject: str) -> bytes:
@@ -59,9 +59,23 @@ def test_frames_are_those_of_the_usual_header(subject: str) -> None:
     assert (cutter.frame_count, cutter.step()) == (300, False)
     assert plain.take() == wanted(notes, 1.5, "")
     assert full.take() == wanted(notes, 1.5, subject)
-    single = made.frame(1.5, 2.0, notes[0].encode(), True)
+    single = made.form.frame(1, 1.5, 2.0, notes[0].encode())
     assert single == wanted(notes[:1], 1.5, subject)
-    assert made.frame(1.5, 2.0, notes[0].encode(), False) == wanted(notes[:1], 1.5, "")
+    assert made.form.frame(0, 1.5, 2.0, notes[0].encode()) == wanted(notes[:1], 1.5, "")
+
+
+def test_frames_of_version_1_are_those_of_its_framing() -> None:
+    payload = Note(who=1, number=70_000).encode()
+    expected = header(1.5, "")
+    expected.server_sent_time, expected.sender, expected.is_from_myself = 2.0, 9, 0
+    made = stencil("/own/subject").form.frame(2, 1.5, 2.0, payload)
+    assert made == OldWire().frame(expected, payload)
+
+
+def test_each_client_gets_the_form_that_it_understands() -> None:
+    lanes = [Lane(2, Wire(), []), Lane(3, Wire(), []), Lane(4, OldWire(), [])]
+    lanes[1].has_subjects = True
+    assert [kind_of(lane) for lane in lanes] == [0, 1, 2]
 
 
 def test_only_what_is_wanted_is_written() -> None:

@@ -22,7 +22,9 @@ from skerry.engine.topics import (
 )
 from skerry.objects.base import codec_of, key_of
 from skerry.protocol.access.header import ABSENT, Header, read_header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
+from skerry.schema.registry import Registry
 
 TYPES = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }")
 Boat = TYPES.Boat
@@ -67,11 +69,11 @@ def test_news_know_the_key_of_their_object() -> None:
     assert made.key() is made.key()
 
 
-def test_route_is_plain_when_all_take_the_same_frame() -> None:
-    assert Route([lane(), lane(subjects=True)], []).is_plain
-    assert not Route([lane()], [Ear()]).is_plain
-    assert not Route([lane(origin=True)], []).is_plain
-    assert not Route([lane(wire=OldWire())], []).is_plain
+def test_route_is_common_when_all_take_one_of_the_few_forms() -> None:
+    assert Route([lane(), lane(subjects=True), lane(wire=OldWire())], []).is_common
+    assert Route([lane()], [Ear()]).is_common
+    assert not Route([lane(origin=True)], []).is_common
+    assert not Route([lane(), lane(wire=JsonWire(Registry()))], []).is_common
 
 
 def test_route_knows_whether_subjects_are_told() -> None:
@@ -85,11 +87,13 @@ def test_route_knows_whether_subjects_are_told() -> None:
     assert kinds(True, False) == (True, True)
 
 
-def test_routes_that_are_forgotten_are_counted() -> None:
+def test_gate_is_shut_when_routes_are_forgotten() -> None:
     made = topic()
     made.routes["/a"] = Route([], [])
+    before = made.gate.number
     made.forget_routes()
-    assert (made.routes, int(made.generation)) == ({}, 1)
+    assert made.routes == {}
+    assert made.gate.number != before
 
 
 def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> None:

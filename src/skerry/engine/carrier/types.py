@@ -7,8 +7,8 @@ from functools import cached_property
 
 from skerry.codec.pieces import canonical_key, split
 from skerry.codec.subjects import default_pattern, default_subject
+from skerry.engine.lane import TIME_S_MAX
 from skerry.engine.scopes import is_site_message
-from skerry.engine.stencils import TIME_S_MAX
 from skerry.errors import DecodeError
 from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
 from skerry.objects.base import codec_of

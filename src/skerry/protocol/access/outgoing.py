@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
-
-from librt.strings import BytesWriter
 from mypy_extensions import i64
 
-__all__ = ["Outgoing"]
+from skerry.codec.swift import Frames
 
-_KEPT_BYTES: Final = 262_144
-"""Room that is kept for what comes next; more was an exception and is given back."""
+__all__ = ["Outgoing"]
 
 
 class Outgoing:
@@ -20,39 +16,34 @@ class Outgoing:
         self._first: bytes = b""
         """Frames that came together when none waited. They are kept as they are: what goes to many
         is the same bytes for all of them."""
-        self._writer: BytesWriter = BytesWriter()
+        self.frames: Frames = Frames()
         """All frames that wait behind those, one after the other."""
         self.frame_count: i64 = 0
 
     @property
     def size(self) -> int:
         """Bytes of all that waits."""
-        return len(self._first) + len(self._writer)
+        return len(self._first) + len(self.frames)
 
     def add(self, frame: bytes) -> None:
         """One more frame."""
-        self._writer.write(frame)
+        self.frames.add(frame)
         self.frame_count += 1
 
     def add_run(self, frames: bytes, count: int) -> None:
         """Some more frames, one after the other."""
         self.frame_count += count
-        if self._first or len(self._writer):
-            self._writer.write(frames)
+        if self._first or len(self.frames):
+            self.frames.add(frames)
         else:
             self._first = frames
 
     def take(self) -> bytes:
         """All of them, as bytes for the stream."""
         data = self._first
-        size: i64 = len(self._writer)
-        if size > 0:
-            rest = self._writer.getvalue()
+        if len(self.frames):
+            rest: bytes = self.frames.take()
             data = data + rest if data else rest
-            if size > _KEPT_BYTES:
-                self._writer = BytesWriter()
-            else:
-                self._writer.truncate(0)
         self._first = b""
         self.frame_count = 0
         return data

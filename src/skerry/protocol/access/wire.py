@@ -35,7 +35,7 @@ class Wire:
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.version: int = 2
         self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
-        """Version 2: gives the frames unread, to who can do without."""
+        """Gives the frames of versions 1 and 2 unread."""
         self.unsendable: str = ""
         """Why something could not be sent, if the connection has to end for that."""
         self._fault: DecodeError | None = None
@@ -82,13 +82,17 @@ class Wire:
             return ""
         return header.type_name
 
+    def read_frame(self) -> tuple[Header, bytes]:
+        """Header and object of the frame that the cutter is at."""
+        body = self.cutter.body()
+        header, size = read_header(body, 0)
+        return header, body[size:]
+
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
         cutter = self.cutter
         cutter.load(data)
         while cutter.step():
-            body = cutter.body()
-            header, size = read_header(body, 0)
-            arrived.append((header, body[size:]))
+            arrived.append(self.read_frame())
 
 
 def frame_of(header: Header, payload: bytes) -> bytes:
@@ -103,6 +107,7 @@ class OldWire(Wire):
         super().__init__(frame_bytes_max)
         self.version = 1
         self._old_cutter: OldFrameCutter = OldFrameCutter(_payload_size, frame_bytes_max)
+        self.cutter = self._old_cutter
 
     def frame(self, header: Header, payload: bytes) -> bytes:
         """A transmission as bytes of the stream, with what old programs look for filled in."""
@@ -121,20 +126,12 @@ class OldWire(Wire):
         write_head(writer, 0x00, len(payload))
         return old_frame(writer.getvalue(), payload)
 
-    def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
-        """Take frames up to another size; larger ones are skipped and listed, or are a fault."""
-        self._old_cutter.limit_frames(frame_bytes_max)
-        self._old_cutter.skips_large = skips_large
-
-    @property
-    def pending_bytes(self) -> int:
-        """Bytes of a transmission that is not whole yet."""
-        return self._old_cutter.pending_bytes
-
-    def take_skipped(self) -> list[tuple[str, int]]:
-        """Frames that were skipped since the last call: name of the type, if known, and size."""
-        skipped, self._old_cutter.skipped = self._old_cutter.skipped, []
-        return [(self._name_of(item), item.size) for item in skipped]
+    def read_frame(self) -> tuple[Header, bytes]:
+        """Header and object of the frame that the cutter is at."""
+        outer = self._old_cutter.header()
+        start, _ = _survey(outer)
+        header, _ = read_header(outer, start)
+        return header, self._old_cutter.payload()
 
     def _name_of(self, skipped: Skipped) -> str:
         try:
@@ -143,12 +140,6 @@ class OldWire(Wire):
         except DecodeError:
             return ""
         return header.type_name
-
-    def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
-        for outer, payload in self._old_cutter.feed(data):
-            start, _ = _survey(outer)
-            header, _ = read_header(outer, start)
-            arrived.append((header, payload))
 
 
 def _payload_size(outer: bytes) -> int:
