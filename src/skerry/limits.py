@@ -9,6 +9,7 @@ __all__ = [
     "ATTEMPT_DELAY_S_MAX",
     "ATTEMPT_WAITING_COUNT_MAX",
     "AUTHENTICATION_RULE_COUNT_MAX",
+    "BACKPRESSURE_BYTES",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
     "CARRIER_CONFLICT_COUNT_MAX",
@@ -344,6 +345,11 @@ CACHE_BYTES_MAX: Final = 8 * 1024 * 1024 * 1024
 STREAM_WAITING_BYTES_MAX: Final = 10 * 1024 * 1024
 """Bytes that wait for one client to take them. Past it the client is cut, as by the DOTS hosts, so
 that it costs the others nothing."""
+
+BACKPRESSURE_BYTES: Final = 1024 * 1024
+"""Bytes that wait for a client whose transport is full before its publishers are not read from any
+more: enough that a short break delays nobody, and far from the bound at which it is cut, since all
+publishers may have another read under way."""
 
 GROUP_COUNT_MAX: Final = 100_000
 """Groups that clients of one node have joined. A name of a group needs no type, so a client could

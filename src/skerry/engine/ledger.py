@@ -129,6 +129,8 @@ class NodeStatistics(Statistics):
     """Why the last attempt to store failed; empty when it did not."""
     held_count: int = 0
     """What is some client's alone: objects, types, and names under which requests are answered."""
+    backpressure_count: int = 0
+    """How often a publisher had to wait for its subscribers."""
     requests: RequestCounts = field(default_factory=RequestCounts)
     refusals: Mapping[str, int] = field(default_factory=dict)
     """What was not permitted, by what was asked for."""

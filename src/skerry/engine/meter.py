@@ -74,6 +74,10 @@ class ClientLimits:
     """Bytes of these objects."""
     waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
     """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
+    backpressure_s_max: float = 1.0
+    """How long publishers wait for a subscriber that reads, but slower than they publish; 0 is not
+    at all. A subscriber that takes in this time what its transport has is waited for again and
+    again, at some MB/s; one that does not is cut when too much waits for it."""
     waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 100
     """Bytes that wait for clients of one address: a hundred that do not read are a fault there."""
     view_count_max: int = 1_000
@@ -90,7 +94,7 @@ class ClientLimits:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            may_be_nothing = "_per_s_" in field.name
+            may_be_nothing = "_per_s_" in field.name or field.name == "backpressure_s_max"
             if value < 0 or (value == 0 and not may_be_nothing):
                 least = "0 or more" if may_be_nothing else "more than 0"
                 raise ValueError(f"{field.name} must be {least}, and is {value}")

@@ -28,6 +28,7 @@ from skerry.engine.admission import (
 )
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.attempts import Attempts
+from skerry.engine.backpressure import Backpressure
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client, Input
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent
@@ -107,6 +108,7 @@ class NodeCore(Outbox):
         self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
+        self._backpressure = Backpressure(self._admission.limits.backpressure_s_max)
         self._sweeps = Sweeps(self._hub)
         self._now_ns = 0
         self._started_ns: int | None = None
@@ -212,7 +214,12 @@ class NodeCore(Outbox):
             return
         client.lane.begin_turn()
         self._sweeps.begin_turn()
-        self._arrivals.take(client, data, now_ns)
+        if self._backpressure.is_active:
+            self._backpressure.begin()
+            self._arrivals.take(client, data, now_ns)
+            self._backpressure.end(client)
+        else:
+            self._arrivals.take(client, data, now_ns)
         self._look_at_unfinished(client)
         if client.input.is_held:
             self._list(client)
@@ -230,19 +237,25 @@ class NodeCore(Outbox):
             self._fresh[client.client_id] = client
 
     def is_held(self, peer: Address) -> bool:
-        """Whether input of a client waits, so that nothing more is to be read from it.
+        """Whether nothing more is to be read from a client.
 
-        `take_released` tells when that is over.
+        Its input waits, or it waits for its subscribers. `take_released` tells when that is over.
         """
         client = self._clients.get(peer)
-        return client is not None and client.input.is_held
+        if client is None:
+            return False
+        return client.input.is_held or self._backpressure.is_held(client)
 
     def take_released(self) -> list[Address]:
         """Clients from which is to be read again."""
-        released = self._released
-        if released:
-            self._released = []
-        return released
+        released, more = self._released, self._backpressure.released
+        if not released and not more:
+            return []
+        # A client may wait for two things, and may have to wait again.
+        found = dict.fromkeys([*released, *more])
+        released.clear()
+        more.clear()
+        return [address for address in found if not self.is_held(address)]
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
         """A client is gone, orderly or not; what it sent before counts."""
@@ -284,6 +297,7 @@ class NodeCore(Outbox):
         self._note_time(now_ns)
         client.lane.is_paused = False
         client.note_waiting(0)
+        self._backpressure.caught_up(client)
         client.lane.relist()
         client.lane.begin_turn()
         self._continue(client, now_ns)
@@ -291,6 +305,7 @@ class NodeCore(Outbox):
     def advance(self, now_ns: int) -> None:
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
+        self._backpressure.advance(now_ns)
         self._sweeps.advance(self.wall_ns(now_ns))
         self._serve_round(now_ns)
         self._services.advance(now_ns)
@@ -307,6 +322,7 @@ class NodeCore(Outbox):
             self._roster.deadline_ns(),
             self._services.deadline_ns(),
             self._attempts.deadline_ns(),
+            self._backpressure.deadline_ns(),
         ]
         if self._waiting:
             due.append(self._handshake_due_ns(next(iter(self._waiting.values()))))
@@ -353,6 +369,7 @@ class NodeCore(Outbox):
             storage_waiting_count=0 if journal is None else journal.waiting_count,
             storage_trouble="" if journal is None else journal.trouble,
             held_count=self._services.held_count,
+            backpressure_count=self._backpressure.count,
             requests=self._services.request_counts,
             refusals=dict(self._refusals),
             ends=dict(self._ends),
@@ -405,6 +422,7 @@ class NodeCore(Outbox):
         """
         self._note_time(now_ns)
         self._admission.renew(config)
+        self._backpressure.renew(config.limits.backpressure_s_max)
         self._bound_addresses()
         let_in = [client for client in self._clients.values() if client.rights is not None]
         for client in let_in:
@@ -702,6 +720,7 @@ class NodeCore(Outbox):
             self._cut_slow(client)
             return
         client.note_waiting(size)
+        self._backpressure.fell_behind(client, size, self._now_ns)
         household = client.household
         limit = self._admission.limits.waiting_bytes_per_address_max
         while household is not None and household.waiting_bytes > limit:
@@ -749,6 +768,7 @@ class NodeCore(Outbox):
         client.is_present = False
         client.input = Input()
         client.note_waiting(0)
+        self._backpressure.forget(client)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
         self._routing.forget_client(client)
@@ -819,7 +839,9 @@ class NodeCore(Outbox):
         lane, count, size = client.lane, 0, int(client.lane.size)
         if client.input.is_held:
             lane.looks = look_count
+            self._backpressure.begin()
             is_over = self._arrivals.go_on(client, now_ns)
+            self._backpressure.end(client)
             count += look_count - int(lane.looks)
             self._look_at_unfinished(client)
             if is_over and client.is_present:

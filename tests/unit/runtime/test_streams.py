@@ -177,6 +177,12 @@ async def node(
         await asyncio.wait_for(server.close(), PATIENCE_S)
 
 
+def core_that_waits_for_nobody(**limits: Any) -> NodeCore:
+    """A node whose publishers do not wait for subscribers that are slow."""
+    config = AdmissionConfig(limits=ClientLimits(backpressure_s_max=0, **limits))
+    return NodeCore(name="harbour", admission=Admission(config, rng=Random(1)))
+
+
 def clients_of(server: NodeServer) -> dict[str, str]:
     """Names of clients, and how far each has come."""
     cls = internal_class("DotsClient")
@@ -326,7 +332,7 @@ def test_client_that_never_reads_is_cut_when_too_much_waits_for_it(tmp_path: Pat
     count_below = STREAM_WAITING_BYTES_MAX // len(piece.encode())
 
     async def scene() -> None:
-        async with node() as server:
+        async with node(core_that_waits_for_nobody()) as server:
             place = await server.listen(parse_endpoint(place_in(tmp_path)))
             slow = await Guest.connect(place, name="slow")
             slow.join("Freight")
@@ -642,7 +648,7 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
     piece = TYPES.Freight(data=bytes(256 * 1024))
 
     async def scene() -> None:
-        async with node() as server:
+        async with node(core_that_waits_for_nobody()) as server:
             place = await server.listen(parse_endpoint(place_in(tmp_path)))
             slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
             slow.join("Freight")
@@ -667,13 +673,49 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
     run_loop(scene(), loop)
 
 
+def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKind) -> None:
+    limits = ClientLimits(backpressure_s_max=PATIENCE_S)
+    piece = TYPES.Freight(data=bytes(256 * 1024))
+
+    async def scene() -> None:
+        core = NodeCore(admission=Admission(AdmissionConfig(limits=limits), rng=Random(1)))
+        async with node(core) as server:
+            place = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            slow.join("Freight")
+            await slow.settle()
+            reading: Any = slow.writer.transport
+            reading.pause_reading()
+            count = 80
+            for _ in range(count):
+                quick.publish(piece)
+            other = await Guest.connect(place, name="other")
+            async with asyncio.timeout(PATIENCE_S):
+                while not core.statistics().backpressure_count:
+                    await other.settle()
+            (held,) = [address for address in server._streams if core.is_held(address)]
+            received = core.statistics().received_bytes
+            echo = asyncio.create_task(quick.settle())
+            await other.settle()
+            assert core.statistics().received_bytes - received < 2 * STREAM_CHUNK_BYTES_MAX
+            assert not echo.done()
+            reading.resume_reading()
+            for _ in range(count):
+                await slow.hear_object("Freight")
+            await echo
+            assert not core.is_held(held)
+            assert core.statistics().ends == {}
+            for guest in (slow, quick, other):
+                await guest.leave()
+
+    run_loop(scene(), loop)
+
+
 def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
-    limits = ClientLimits(waiting_bytes_max=1024 * 1024)
-    admission = Admission(AdmissionConfig(limits=limits), rng=Random(1))
     piece = TYPES.Freight(data=bytes(512 * 1024))
 
     async def scene() -> None:
-        core = NodeCore(admission=admission)
+        core = core_that_waits_for_nobody(waiting_bytes_max=1024 * 1024)
         async with node(core) as server:
             place = await server.listen(parse_endpoint(TCP))
             slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)

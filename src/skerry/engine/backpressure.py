@@ -1,0 +1,142 @@
+"""Backpressure: publishers that are not read from while subscribers catch up with what they sent.
+
+A publisher that is faster than its subscribers would have each of them cut, though they read all
+the time. So when much waits for a subscriber whose transport is full, the node stops reading from
+the clients that add to it. TCP then makes these publishers wait, and the echoes that they wait for
+come later. They are read again when the transport has taken what it had.
+
+Only a subscriber that makes progress is waited for. One that does not take what its transport has
+within `hold_ns_max` is given up: nobody waits for it until it reads again, and what waits for it
+grows until it is cut. So a stopped subscriber delays a publisher by that time, once.
+"""
+
+from __future__ import annotations
+
+from skerry.engine.clients import Client
+from skerry.limits import BACKPRESSURE_BYTES
+from skerry.protocol.machine import Address
+
+__all__ = ["Backpressure"]
+
+
+class _Behind:
+    """A subscriber for which much waits, and the publishers that wait for it."""
+
+    def __init__(self, client: Client, since_ns: int) -> None:
+        self.client = client
+        self.since_ns = since_ns
+        self.size = 0
+        """What waited for it before the input that is processed now."""
+        self.publishers: dict[int, Client] = {}
+
+
+class Backpressure:
+    """Which publishers wait for which subscribers."""
+
+    def __init__(self, hold_s_max: float) -> None:
+        """With a `hold_s_max` of 0 no publisher waits."""
+        self._hold_ns_max = 0
+        self._behind: dict[int, _Behind] = {}
+        self._given_up: set[int] = set()
+        """Subscribers that took too long, until they read again."""
+        self._held: dict[int, int] = {}
+        """Publishers, with the count of subscribers that each waits for."""
+        self.released: list[Address] = []
+        """Clients that wait for no subscriber any more, until somebody empties it."""
+        self.count = 0
+        """How often a publisher had to wait."""
+        self.is_active = False
+        """Whether there is a subscriber to wait for."""
+        self.renew(hold_s_max)
+
+    def renew(self, hold_s_max: float) -> None:
+        """Take another limit, for subscribers that fall behind from now on."""
+        self._hold_ns_max = int(hold_s_max * 1e9)
+
+    def fell_behind(self, client: Client, size: int, now_ns: int) -> None:
+        """`size` bytes wait for a client whose transport is full."""
+        mark = min(BACKPRESSURE_BYTES, client.limits.waiting_bytes_max // 4)
+        client_id = client.client_id
+        if size <= mark or not self._hold_ns_max or _is_inside(client):
+            return
+        if client_id not in self._behind and client_id not in self._given_up:
+            self._behind[client_id] = _Behind(client, now_ns)
+            self.is_active = True
+
+    def begin(self) -> None:
+        """Bytes of a client are about to be processed."""
+        for behind in self._behind.values():
+            behind.size = behind.client.lane.size
+
+    def end(self, publisher: Client) -> None:
+        """They were processed: the client waits for the subscribers to which they added."""
+        if _is_inside(publisher) or not publisher.is_present:
+            return
+        publisher_id = publisher.client_id
+        for behind in self._behind.values():
+            # A program that receives what it publishes would never read again if it waited for
+            # itself.
+            if (
+                behind.client.lane.size > behind.size
+                and behind.client is not publisher
+                and publisher_id not in behind.publishers
+            ):
+                behind.publishers[publisher_id] = publisher
+                self._hold(publisher)
+
+    def caught_up(self, client: Client) -> None:
+        """The transport of a client has taken what it had."""
+        self._given_up.discard(client.client_id)
+        self._release(client.client_id)
+
+    def forget(self, client: Client) -> None:
+        """A client is gone."""
+        client_id = client.client_id
+        self._given_up.discard(client_id)
+        self._release(client_id)
+        for behind in self._behind.values():
+            behind.publishers.pop(client_id, None)
+        self._held.pop(client_id, None)
+
+    def advance(self, now_ns: int) -> None:
+        """Give up subscribers that took too long."""
+        late = [
+            client_id
+            for client_id, behind in self._behind.items()
+            if now_ns - behind.since_ns >= self._hold_ns_max
+        ]
+        for client_id in late:
+            self._given_up.add(client_id)
+            self._release(client_id)
+
+    def deadline_ns(self) -> int | None:
+        """When to call `advance`."""
+        if not self.is_active:
+            return None
+        return min(behind.since_ns for behind in self._behind.values()) + self._hold_ns_max
+
+    def is_held(self, client: Client) -> bool:
+        """Whether a client is not to be read from."""
+        return client.client_id in self._held
+
+    def _hold(self, publisher: Client) -> None:
+        held = self._held.get(publisher.client_id, 0)
+        self._held[publisher.client_id] = held + 1
+        if not held:
+            self.count += 1
+
+    def _release(self, client_id: int) -> None:
+        behind = self._behind.pop(client_id, None)
+        if behind is None:
+            return
+        self.is_active = bool(self._behind)
+        for publisher_id, publisher in behind.publishers.items():
+            self._held[publisher_id] -= 1
+            if not self._held[publisher_id]:
+                del self._held[publisher_id]
+                self.released.append(publisher.address)
+
+
+def _is_inside(client: Client) -> bool:
+    """Whether a client is a part of the node's own program, which has bounds of its own."""
+    return client.origin.kind == "inside"
