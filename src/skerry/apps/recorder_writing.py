@@ -32,6 +32,26 @@ _SEALING: Final = "sealing"
 log = logging.getLogger(__name__)
 
 
+class _Backoff:
+    """When to attempt again what failed: pauses grow from the shortest to the longest."""
+
+    def __init__(self, pause_s_min: float, pause_s_max: float) -> None:
+        self._pause_ns_min = int(pause_s_min * 1e9)
+        self._pause_ns_max = int(pause_s_max * 1e9)
+        self._pause_ns = 0
+        self.due_ns = 0
+        """0 after a success."""
+
+    def is_due(self, now_ns: int) -> bool:
+        return now_ns >= self.due_ns
+
+    def note(self, now_ns: int, *, is_success: bool) -> None:
+        """Note how an attempt ended."""
+        longer_ns = min(max(2 * self._pause_ns, self._pause_ns_min), self._pause_ns_max)
+        self._pause_ns = 0 if is_success else longer_ns
+        self.due_ns = 0 if is_success else now_ns + self._pause_ns
+
+
 class WritingThread:
     """Writes what is in a queue until the queue is closed and empty, then closes the recording."""
 
@@ -47,8 +67,8 @@ class WritingThread:
         self._queue = queue
         self._writer = writer
         self._tell = tell
-        self._retry_s_min, self._retry_s_max = retry_s
-        self._pause_s = self._retry_s_min
+        self._writing = _Backoff(*retry_s)
+        self._sealing = _Backoff(*retry_s)
         self._is_stopping = threading.Event()
         self._errors: dict[str, RecordingError] = {}
         """The last error of what does not work: rows may be written where no segment can be
@@ -106,15 +126,18 @@ class WritingThread:
     def _turn(self) -> None:
         item = self._queue.take(self._wait_s())
         is_written = item is None or self._write(item)
-        # Also when nothing could be written: to seal a segment can make room, by retention.
-        is_kept = self._attempt(lambda: self._writer.flush_if_due(monotonic_ns()), _SEALING)
-        if is_written and is_kept:
-            self._pause_s = self._retry_s_min
-            return
-        self._tell_loss()
-        # A caller of `stop` does not want to wait.
-        self._is_stopping.wait(self._pause_s)
-        self._pause_s = min(2 * self._pause_s, self._retry_s_max)
+        now_ns = monotonic_ns()
+        # Also when nothing could be written: to seal a segment can make room, by retention. Rows
+        # are written on while a segment cannot be sealed or synced.
+        if self._sealing.is_due(now_ns) or self._is_stopping.is_set():
+            is_sealed = self._attempt(lambda: self._writer.flush_if_due(now_ns), _SEALING)
+            self._sealing.note(now_ns, is_success=is_sealed)
+        if item is not None:
+            self._writing.note(now_ns, is_success=is_written)
+        if not is_written:
+            self._tell_loss()
+            # A caller of `stop` does not want to wait.
+            self._is_stopping.wait((self._writing.due_ns - now_ns) / 1e9)
 
     def _write(self, item: Handover) -> bool:
         for type_ in item.types:
@@ -133,6 +156,7 @@ class WritingThread:
         due_ns = self._writer.deadline_ns()
         if due_ns is None:
             return _LOOK_S_MAX
+        due_ns = max(due_ns, self._sealing.due_ns)
         return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _LOOK_S_MAX)
 
     def _attempt(self, do: Callable[[], None], what: str) -> bool:

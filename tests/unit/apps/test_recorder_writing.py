@@ -172,6 +172,7 @@ def test_pauses_between_attempts_grow_up_to_a_bound(
     writing = WritingThread(queue, writer, retry_s=(1.0, 3.0))
     pauses: list[float] = []
     monkeypatch.setattr(writing._is_stopping, "wait", pauses.append)
+    monkeypatch.setattr("skerry.apps.recorder_writing.monotonic_ns", lambda: 0)
     append(queue, 1)
     for _ in range(5):
         writing._turn()
@@ -181,6 +182,20 @@ def test_pauses_between_attempts_grow_up_to_a_bound(
     writing._turn()
     assert pauses[4:] == [1.0]
     writer.close()
+
+
+def test_rows_are_written_on_while_a_segment_cannot_be_sealed(tmp_path: Path) -> None:
+    queue = RowQueue(space="local", row_count_max=10)
+    writer = Failing(tmp_path, space="local")
+    writer.seal_fault_count = 10
+    writing = WritingThread(queue, writer, retry_s=(600.0, 600.0))
+    for position in range(1, 6):
+        append(queue, position)
+        writing._turn()
+    assert queue.waiting_bytes == 0
+    assert writer.seal_fault_count == 9, "to seal is attempted again after its own pause"
+    writer.close()
+    assert positions_in(tmp_path) == [1, 2, 3, 4, 5]
 
 
 def test_a_stop_gives_up_what_cannot_be_written_and_says_how_much(tmp_path: Path) -> None:

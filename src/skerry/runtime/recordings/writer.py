@@ -192,6 +192,9 @@ class RecordingWriter(Closing):
     def seal(self) -> None:
         """Finish the segment, which is seen by those who follow from then on."""
         self.flush()
+        self._seal()
+
+    def _seal(self) -> None:
         segment = self._segment
         if segment is None:
             return
@@ -268,6 +271,9 @@ class RecordingWriter(Closing):
             raise self._failure("write to", error) from error
 
     def _open_segment(self) -> SegmentFile:
+        if self._segment is not None and len(self._segment.contents) >= RECORDING_BATCH_COUNT_MAX:
+            # It could not be sealed for long, and more batches do not fit into its line.
+            self._seal()
         if self._segment is None:
             self._segment = SegmentFile(
                 self.folder, recording=self.identity.id, number=self._next_number

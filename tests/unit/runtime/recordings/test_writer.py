@@ -29,6 +29,7 @@ from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.followers import touch_follower
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording, read_types
+from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -54,6 +55,10 @@ def positions(folder: Path) -> list[int]:
 
 def open_writer(folder: Path, **settings: object) -> RecordingWriter:
     return RecordingWriter(folder, RecordingConfig(**settings), space="local")  # type: ignore[arg-type]
+
+
+def broken_disk(*_arguments: object, **_options: object) -> None:
+    raise OSError(errno.EIO, "Input/output error")
 
 
 # -- batches
@@ -226,6 +231,24 @@ def test_segment_of_many_small_batches_is_sealed(tmp_path: Path, update_of: Upda
         assert sealed_counts == [0, 1]
     (sealed,) = Recording(tmp_path).segments()
     assert len(sealed.batches) == RECORDING_BATCH_COUNT_MAX
+
+
+def test_segment_that_cannot_be_sealed_takes_no_more_batches_than_its_line_has_room_for(
+    tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "RECORDING_BATCH_COUNT_MAX", 2)
+    with open_writer(tmp_path) as writer:
+        for number in (1, 2):
+            writer.append(update_of(number))
+            writer.flush()
+        writer.append(update_of(3))
+        with monkeypatch.context() as patched:
+            patched.setattr(SegmentFile, "seal", broken_disk)
+            with pytest.raises(RecordingError, match="cannot seal"):
+                writer.flush()
+        writer.flush()
+    assert [len(segment.batches) for segment in Recording(tmp_path).segments()] == [2, 1]
+    assert positions(tmp_path) == [1, 2, 3]
 
 
 def test_strange_folder_stays_as_it_is(tmp_path: Path) -> None:
@@ -432,14 +455,11 @@ def test_batch_gathered_elsewhere_can_be_written_again_after_a_failure(
 def test_batch_that_is_written_is_not_written_again_because_it_cannot_be_synced(
     tmp_path: Path, update_of: UpdateOf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_handle: int) -> None:
-        raise OSError(errno.EIO, "Input/output error")
-
     rows = Rows()
     rows.append_update(update_of(1))
     with open_writer(tmp_path, durability=Durability.BATCH) as writer:
         with monkeypatch.context() as patched:
-            patched.setattr(os, "fdatasync", broken)
+            patched.setattr(os, "fdatasync", broken_disk)
             writer.append_columns(rows.take())
             assert writer.deadline_ns() == 0
             with pytest.raises(RecordingError, match="cannot sync"):
