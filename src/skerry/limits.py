@@ -24,6 +24,7 @@ __all__ = [
     "CONFLICT_COUNT_MAX",
     "DATAGRAM_BYTES_MAX",
     "DEFINITION_COUNT_MAX",
+    "DEFINITION_USER_COUNT_MAX",
     "DELIVERIES_PER_LOOK",
     "DESCRIBE_LOOK_COUNT",
     "DISTRIBUTOR_GAP_COUNT_MAX",
@@ -305,6 +306,9 @@ TYPE_COUNT_MAX: Final = 10_000
 DEFINITION_COUNT_MAX: Final = 64
 """Definitions of one type that a node serves together. Each new one is compared with all of them;
 programs of more versions than this do not run at one time."""
+
+DEFINITION_USER_COUNT_MAX: Final = 100
+"""Clients that are named as users of a definition; the others are counted."""
 
 READING_COUNT_MAX: Final = 256
 """Ways to give objects of one type to clients with other definitions, kept until they are needed

@@ -7,25 +7,34 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.engine.clients import Client, Later
-from skerry.engine.definitions import Definitions
+from skerry.engine.definitions import Definition, Definitions
 from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.hub import Hub
 from skerry.engine.routing import Routing
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
-from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, UNUSABLE_TYPE_BYTES_MAX
+from skerry.limits import (
+    DEFINITION_USER_COUNT_MAX,
+    DESCRIBE_LOOK_COUNT,
+    REPLAY_SLICE_BYTES,
+    UNUSABLE_TYPE_BYTES_MAX,
+)
+from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
+from skerry.schema.writer import write_type
 
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
 
-__all__ = ["Describing"]
+__all__ = ["DefinitionList", "Describing"]
 
+_LISTED_COUNT: Final = 30
+"""Definitions that are sent before others have their turn: some milliseconds."""
 _GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
 _USES: Final = ("publish", "subscribe", "remove")
 """What a client needs to know a type for."""
@@ -237,6 +246,50 @@ def settle_subject(client: Client, header: Header) -> None:
     assert rights is not None
     if header.subject and not rights.allows("publish", header.subject):
         header.subject = ""
+
+
+class DefinitionList:
+    """Sends a client all definitions of the types that it may use: a task of many pieces."""
+
+    def __init__(self, client: Client, registry: Definitions) -> None:
+        self._client = client
+        self._registry = registry
+        self._found = self._definitions()
+
+    def step(self, now_s: float) -> bool:
+        """Send the next definitions; whether those were the last."""
+        connection = self._client.connection
+        for _ in range(_LISTED_COUNT):
+            try:
+                definition = next(self._found)
+            except StopIteration:
+                connection.send_message(internal_class("SkerryDefinition")(), now_s)
+                return True
+            if definition is not None:
+                connection.send_message(self._message(definition), now_s)
+        return False
+
+    def _definitions(self) -> Iterator[Definition | None]:
+        """All that the client may know of; None after each type."""
+        for name in [name for name in self._registry if name not in internal_types()]:
+            if _concerns(self._client, name):
+                yield from self._registry.definitions(name)
+            yield None
+
+    def _message(self, definition: Definition) -> Struct:
+        clients = list(definition.clients.items())[:DEFINITION_USER_COUNT_MAX]
+        message: Struct = internal_class("SkerryDefinition")(
+            typeName=definition.type.name,
+            fingerprint=fingerprint(definition.type),
+            isServed=definition.is_accepted,
+            text=write_type(definition.type),
+            clients=[number for number, _ in clients],
+            clientNames=[name for _, name in clients],
+            clientCount=len(definition.clients),
+        )
+        if definition.clash is not None:
+            message.conflict = definition.clash.difference  # type: ignore[attr-defined]
+        return message
 
 
 def _excess(client: Client, name: str, size: int) -> str | None:

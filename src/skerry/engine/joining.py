@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skerry.engine.choices import PatternChoice, SightChoice, named_keys, selects_all
 from skerry.engine.clients import Client, Later
+from skerry.engine.describing import DefinitionList
 from skerry.engine.hub import Hub
 from skerry.engine.members import Membership
 from skerry.engine.parts import Choice
@@ -78,6 +79,9 @@ class Joining:
             self._replay(member, now_ns)
             if group == "SkerryLedger":
                 self._node.watch_ledger(now_ns)
+            elif group == "SkerryDefinition" and client.lane.has_subjects:
+                task = DefinitionList(client, self._types.registry)
+                self._node.start(client, task, now_ns)
 
     # -- groups
 

@@ -400,6 +400,19 @@ struct SkerryConflict [internal] {
     4: string difference;           //< the first thing in which they differ
 }
 
+/// Addition: a definition of a type that clients brought or that objects need. A node sends all of
+/// them to a client that joins this, and then one without typeName.
+struct SkerryDefinition [internal, cached=false] {
+    1: string typeName;
+    2: int64 fingerprint;
+    3: bool isServed;               //< whether it is part of the definition that the node serves
+    4: string text;                 //< in the type language
+    5: vector<uint32> clients;      //< clients that brought it, the first hundred
+    6: vector<string> clientNames;  //< names of these clients
+    7: uint32 clientCount;          //< all clients that brought it
+    8: string conflict;             //< why it is not served, if it should be
+}
+
 /// Addition: messages of the site that this node never heard, so that its clients will not either.
 /// They were in datagrams of the group, from which nobody can tell what types they were of.
 struct SkerryLoss [internal, cached=false] {

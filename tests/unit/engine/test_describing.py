@@ -17,6 +17,7 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.limits import (
+    DEFINITION_USER_COUNT_MAX,
     DESCRIBE_LOOK_COUNT,
     SELECT_SLICE_COUNT,
     SERVICE_BYTES_MAX,
@@ -361,3 +362,61 @@ def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
         note_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
     assert "incompatible definition of a type refused" in messages
+
+
+# -- definitions and their users
+
+
+def listed(guest: Guest) -> list[tuple[Any, ...]]:
+    guest.join("SkerryDefinition")
+    found = guest.messages("SkerryDefinition")
+    assert found.pop().typeName is None
+    return [(m.typeName, m.isServed, m.clientNames, m.clientCount, m.conflict) for m in found]
+
+
+def test_definitions_are_listed_with_their_users(harbour: Harbour) -> None:
+    text = "struct Tug {{ 1: [key] uint32 id; 2: {} name; }}"
+    old, other = (skerry.define_types(text.format(kind)).Tug for kind in ("string", "int32"))
+    new = skerry.define_types("struct Tug { 1: [key] uint32 id; 3: bool a; }").Tug
+    harbour.guest("first").publish(old(id=1))
+    harbour.guest("second").describe(old)
+    harbour.guest("third").publish(new(id=1))
+    harbour.plain("fourth").describe(other)
+    watcher = harbour.guest("watcher")
+    rows = listed(watcher)
+    assert [row[:4] for row in rows] == [
+        ("Tug", True, ["first", "second"], 2),
+        ("Tug", True, ["third"], 1),
+        ("Tug", False, ["fourth"], 1),
+    ]
+    assert "Tug.name" in rows[2][4]
+    message = watcher.messages("SkerryDefinition")[0]
+    assert skerry.define_types(message.text).Tug.descriptor == old.descriptor
+    plain = harbour.plain("plain")
+    plain.join("SkerryDefinition")
+    assert "SkerryDefinition" not in plain.names()
+
+
+def test_users_of_a_definition_are_listed_up_to_a_bound(harbour: Harbour) -> None:
+    tug = skerry.define_types("struct Tug { 1: [key] uint32 id; }").Tug
+    for number in range(DEFINITION_USER_COUNT_MAX + 2):
+        harbour.guest(f"g{number}").describe(tug)
+    ((_, _, names, count, _),) = listed(harbour.guest())
+    assert (len(names), count) == (DEFINITION_USER_COUNT_MAX, DEFINITION_USER_COUNT_MAX + 2)
+
+
+def test_only_types_that_a_client_may_use_are_listed(guarded: Harbour) -> None:
+    high = guarded.guest("high")
+    high.publish(Boat(id=1), Log(id=1))
+    assert {row[0] for row in listed(high)} >= {"Boat", "Log"}
+    low = guarded.guest("low")
+    low.join("SkerryDefinition")
+    names = {message.typeName for message in low.messages("SkerryDefinition")}
+    assert "Log" not in names
+
+
+def test_many_definitions_are_listed_in_slices(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    for number in range(100):
+        guest.describe(skerry.define_types(f"struct T{number} {{ 1: bool a; }}")[f"T{number}"])
+    assert len(listed(harbour.guest("watcher"))) == 100

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["list_types"]
 
+_DEFINITIONS_S_MAX: Final = 10.0
+"""How long to wait for the next definition of a list that is not complete."""
 _LEDGER_S_MAX: Final = 2.5
 """How long to wait for the counts, which a node tells each second."""
 
@@ -27,10 +29,15 @@ _LEDGER_S_MAX: Final = 2.5
 @node_options
 @json_option
 def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_json: bool) -> None:
-    """List the types that a node knows: objects, who publishes and who follows.
+    """List the types that a node knows: objects, publishers, subscribers and definitions.
 
-    With --types each is compared with its definition there: `conflict` says in what the two
-    differ, and the command fails if any does. A host that tells no ledger leaves the counts empty.
+    Programs may have several definitions of a type. The node serves the union of those that are
+    compatible and refuses the others. `definitions` counts them, and a second table shows the
+    clients that have each, for types with more than one.
+
+    With --types each type is compared with its definition there: `conflict` says in what the two
+    differ, and the command fails if any does. A DOTS host that is not a skerry node leaves the
+    counts and the definitions empty.
 
     \b
     Examples:
@@ -45,8 +52,11 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
         for row in rows:
             output.json_line(row)
     else:
-        columns = ("name", "flags", "objects", "members", "publishers", "conflict")
-        output.table(columns, [_cells(row, columns) for row in rows])
+        columns = ("name", "flags", "objects", "members", "publishers", "definitions", "conflict")
+        output.table(columns, [_cells(_counted(row), columns) for row in rows])
+        details = [cells for row in rows for cells in _details(row)]
+        if details:
+            output.table(("name", "definition", "clients", "state"), details)
     if any(row["conflict"] for row in rows):
         output.error("the node knows other definitions of some types than the files")
         click.get_current_context().exit(1)
@@ -56,6 +66,7 @@ def _rows(space: Space, types: Mapping[str, Any], *, with_counts: bool) -> list[
     from skerry.apps.top import NodeWatch
 
     known = space.request_types()
+    definitions = _definitions(space)
     lines: dict[str, Any] = {}
     if with_counts:
         watch = NodeWatch(space)
@@ -73,10 +84,63 @@ def _rows(space: Space, types: Mapping[str, Any], *, with_counts: bool) -> list[
                 "objects": None if line is None else line.object_count,
                 "members": None if line is None else line.member_count,
                 "publishers": [] if line is None else list(line.publishers),
+                "definitions": definitions.get(name, []) if definitions is not None else None,
                 "conflict": conflicts.get(name),
             }
         )
     return rows
+
+
+def _definitions(space: Space) -> dict[str, list[dict[str, Any]]] | None:
+    """The definitions of each type, the oldest first; None of a host that does not list them."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    with space.subscribe("SkerryDefinition") as messages:
+        # A node that lists them has sent the first of them before it answers this.
+        space.flush()
+        for event in iter(lambda: messages.get(_DEFINITIONS_S_MAX if found else 0.0), None):
+            told = event.object
+            if told.typeName is None:
+                return found
+            found.setdefault(told.typeName, []).append(_definition(told))
+    return None
+
+
+def _definition(told: Any) -> dict[str, Any]:
+    named = zip(told.clientNames, told.clients, strict=True)
+    return {
+        "fingerprint": f"{told.fingerprint & 0xFFFFFFFFFFFFFFFF:016x}",
+        "served": told.isServed,
+        "text": told.text,
+        "clients": [f"{name} ({number})" for name, number in named],
+        "client_count": told.clientCount,
+        "conflict": told.conflict,
+    }
+
+
+def _counted(row: Mapping[str, Any]) -> dict[str, Any]:
+    definitions = row["definitions"]
+    return {**row, "definitions": None if definitions is None else len(definitions)}
+
+
+def _details(row: Mapping[str, Any]) -> list[list[str]]:
+    """Lines about the definitions of a type of which there are several."""
+    definitions = row["definitions"] or []
+    lines = []
+    for definition in definitions if len(definitions) > 1 else ():
+        more = definition["client_count"] - len(definition["clients"])
+        clients = [*definition["clients"], *([f"{more} more"] if more else [])]
+        reason = definition["conflict"] or "only used to read by"
+        state = "served" if definition["served"] else f"not served: {reason}"
+        fields = _only_fields(definition["text"], [other["text"] for other in definitions])
+        lines.append([row["name"], fields, ", ".join(clients) or "objects", state])
+    return lines
+
+
+def _only_fields(text: str, texts: list[str]) -> str:
+    """The lines of a definition that not all have."""
+    mine = [line.strip() for line in text.splitlines()]
+    shared = set(mine).intersection(*({line.strip() for line in t.splitlines()} for t in texts))
+    return " ".join(line for line in mine if line not in shared) or "(fewer fields)"
 
 
 def _conflicts(known: Mapping[str, Any], types: Mapping[str, Any]) -> dict[str, str]:

@@ -71,3 +71,31 @@ def test_definition_that_differs_is_told_and_fails(
     assert "name" in rows["Vessel"]["conflict"]
     assert rows["Leg"]["conflict"] is None
     assert "other definitions" in done.err
+
+
+def test_definitions_are_listed_with_their_clients(run: Run, harbour: Any) -> None:
+    text = "struct Vessel {{ 1: [key] uint32 mmsi; {} }}"
+    new = skerry.define_types(text.format("9: bool is_new;"))
+    other = skerry.define_types(text.format("9: string is_new;"))
+    with (
+        skerry.connect(harbour.place, name="newer", types=new) as space,
+        skerry.connect(harbour.place, name="other", types=other) as odd,
+    ):
+        space.publish(new.Vessel(mmsi=1, is_new=True))
+        space.flush()
+        odd.publish(other.Vessel(mmsi=1, is_new="yes"))
+        with pytest.raises(skerry.Refused, match="is_new"):
+            odd.flush()
+        done = run("types", "list", "--quick", "--json")
+        shown = run("types", "list", "--quick").out
+    rows = {row["name"]: row for row in map(json.loads, done.out.splitlines())}
+    first, second, third = rows["Vessel"]["definitions"]
+    assert [d["served"] for d in (first, second, third)] == [True, True, False]
+    assert first["clients"][0].startswith("fleet (")
+    assert second["clients"][0].startswith("newer (")
+    assert "9: bool is_new;" in second["text"]
+    assert "is_new" in third["conflict"]
+    assert len(rows["Leg"]["definitions"]) == 1
+    assert "9: bool is_new;" in shown
+    assert "other (" in shown
+    assert "not served: Vessel.is_new" in shown
