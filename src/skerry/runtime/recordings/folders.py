@@ -85,8 +85,13 @@ class Identity:
 
 
 def is_recording(folder: Path) -> bool:
-    """Whether a folder is one of a recording."""
-    return (folder / IDENTITY_NAME).is_file()
+    """Whether a folder is one of a recording; RecordingError if the user may not know."""
+    try:
+        return (folder / IDENTITY_NAME).is_file()
+    except PermissionError:
+        error = RecordingError(f"cannot look into {folder}: the permission is missing")
+        error.hint = "recordings are private: run this as the user of the recorder"
+        raise error from None
 
 
 def find_recordings(path: Path | Place) -> list[Path] | list[Place]:

@@ -87,6 +87,18 @@ def test_where_there_is_no_recording_one_is_told(tmp_path: Path) -> None:
         find_recordings(tmp_path / "missing")
 
 
+def test_who_may_not_look_into_a_folder_is_told_whose_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(_path: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_file", denied)
+    with pytest.raises(RecordingError, match="cannot look into") as caught:
+        find_recordings(tmp_path)
+    assert "as the user of the recorder" in (caught.value.hint or "")
+
+
 def test_names_tell_the_number_of_their_own_recording_only() -> None:
     name = segment_name("0123456789abcdef", 12)
     assert name == "01234567-0000000012.arrow"
