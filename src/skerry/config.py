@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import os
+import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
@@ -38,12 +40,19 @@ __all__ = [
     "load",
     "read_sources",
     "settings_of",
+    "without_passwords",
 ]
 
 ENVIRONMENT_PREFIX: Final = "SKERRY_"
 DEFAULT_ORIGIN: Final = "default"
 HIDDEN: Final = "********"
 """What is shown of a secret, however long it is."""
+
+_PASSWORD_OPTION: Final = re.compile(
+    r"((?:^|[?&\s])[\w-]*(?:password|secret)\s*=\s*)[^&\s]+", re.IGNORECASE
+)
+
+_PORT: Final = re.compile(r"\d*(?:[/?]|$)")
 
 T = TypeVar("T")
 
@@ -95,10 +104,17 @@ def config_file(
 
 
 def read_sources(
-    *, sections: Sequence[str], file: Path | None, environ: Mapping[str, str]
+    *,
+    sections: Sequence[str],
+    file: Path | None,
+    environ: Mapping[str, str],
+    check: Callable[[Path, os.stat_result], None] | None = None,
 ) -> Sources:
-    """Gathers file and environment; a section that is not among `sections` is an error."""
-    values = dict(_file_values(file)) if file is not None else {}
+    """Gathers file and environment; a section that is not among `sections` is an error.
+
+    `check` is called with the facts of the open file, and raises ConfigError to refuse it.
+    """
+    values = dict(_file_values(file, check)) if file is not None else {}
     values.update(_environment_values(environ))
     for key, value in values.items():
         section = key.partition(".")[0]
@@ -131,8 +147,24 @@ def field_keys(section: str, cls: type[Any]) -> Iterator[tuple[str, dataclasses.
 def settings_of(section: str, loaded: Loaded[Any]) -> Iterator[tuple[str, object, str]]:
     """Every key with its value and origin, to be shown: tables by index, secrets hidden."""
     for key, value, is_secret in _leaves(section, loaded.value):
-        is_hidden = is_secret and value is not None
-        yield key, HIDDEN if is_hidden else value, loaded.origins.get(key, DEFAULT_ORIGIN)
+        shown = HIDDEN if is_secret and value is not None else without_passwords(value)
+        yield key, shown, loaded.origins.get(key, DEFAULT_ORIGIN)
+
+
+def without_passwords(value: object) -> object:
+    """A value as it is shown: with no password of a URL in it."""
+    if isinstance(value, tuple):
+        return tuple(map(without_passwords, value))
+    if not isinstance(value, str):
+        return value
+    text = _PASSWORD_OPTION.sub(rf"\1{HIDDEN}", value)
+    scheme, slashes, rest = text.partition("://")
+    user, colon, behind = rest.partition(":")
+    _, at, place = behind.rpartition("@")
+    has_password = bool(slashes and colon and at) and not set(user) & set("/@[")
+    if not has_password or _PORT.match(behind):
+        return text
+    return f"{scheme}://{user}:{HIDDEN}@{place}"
 
 
 def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
@@ -151,10 +183,14 @@ def _leaves(section: str, instance: Any) -> Iterator[tuple[str, object, bool]]:
 # -- where values come from
 
 
-def _file_values(file: Path) -> Iterator[tuple[str, Value]]:
+def _file_values(
+    file: Path, check: Callable[[Path, os.stat_result], None] | None
+) -> Iterator[tuple[str, Value]]:
     origin = f"file {file}"
     try:
         with file.open("rb") as stream:
+            if check is not None:
+                check(file, os.fstat(stream.fileno()))
             data = stream.read(limits.CONFIG_BYTES_MAX + 1)
     except OSError as error:
         raise ConfigError(

@@ -19,6 +19,7 @@ from skerry.config import (
     load,
     read_sources,
     settings_of,
+    without_passwords,
 )
 from skerry.errors import ConfigError
 
@@ -435,3 +436,27 @@ def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) 
     assert error.detail == "what is given is not a text or nothing"
     assert "271828" not in str(error)
     assert error.__cause__ is None
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("postgresql://ann:s3@db:5432/x", "postgresql://ann:********@db:5432/x"),
+        ("postgresql://ann:s@3/s@db/x", "postgresql://ann:********@db/x"),
+        ("postgresql://:s3@db/x", "postgresql://:********@db/x"),
+        ("postgresql://ann@db:5432/x", "postgresql://ann@db:5432/x"),
+        ("postgresql://db:5432/x?user=a@b", "postgresql://db:5432/x?user=a@b"),
+        ("postgresql://db/x?password=s3&user=a", "postgresql://db/x?password=********&user=a"),
+        (
+            "postgresql://db/x?user=a&sslpassword=s3",
+            "postgresql://db/x?user=a&sslpassword=********",
+        ),
+        ("tcp://[::1]:11235", "tcp://[::1]:11235"),
+        ("host=db password = s3 user=a", "host=db password = ******** user=a"),
+        ("no password at all", "no password at all"),
+        (("tcp://ann:s3@host", "uds:/x"), ("tcp://ann:********@host", "uds:/x")),
+        (7, 7),
+    ],
+)
+def test_passwords_in_urls_are_not_shown(value: object, shown: object) -> None:
+    assert without_passwords(value) == shown

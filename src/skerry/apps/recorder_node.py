@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from skerry.apps.recorder_links import LinkRows, round_trip
@@ -39,7 +39,7 @@ class NodeWishes:
     """Which node is recorded, how to get in, and what of it."""
 
     endpoint: str | None = None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     ca: str | None = None
     cert: str | None = None
     key: str | None = None

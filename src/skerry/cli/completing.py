@@ -31,12 +31,13 @@ def _names(given: Mapping[str, Any]) -> list[str]:
     types = given.get("types")
     if types:
         return _structs(types)
+    from skerry.cli.nodes import chosen_secret
     from skerry.client.sync import connect
 
     with connect(
         given.get("endpoint"),
         name="skerry-completion",
-        secret=given.get("secret"),
+        secret=chosen_secret(given.get("secret"), given.get("secret_file")),
         ca=given.get("ca"),
         cert=given.get("cert"),
         key=given.get("key"),

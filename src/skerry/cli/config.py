@@ -36,7 +36,8 @@ SECTIONS: Final[Mapping[str, str]] = {
 
 _SETTINGS: Final = "skerry.settings"
 _ORIGINS: Final = "skerry.settings.origins"
-"""The file that was read, which need not be the first to be found any more, and the flags."""
+"""The file that was read, which need not be the first to be found any more, whether it was found
+and not named, and the flags."""
 
 
 @click.group()
@@ -68,9 +69,9 @@ def read_settings(
 ) -> None:
     """Reads file and environment once, for all that the command will ask."""
     path = config_file(file, environ=os.environ, folder=_folder(), home=Path.home())
-    sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
-    context.meta[_SETTINGS] = sources.with_flags(flags)
-    context.meta[_ORIGINS] = (path, flags)
+    is_found = file is None and not os.environ.get("SKERRY_CONFIG")
+    context.meta[_SETTINGS] = _read(path, is_found=is_found).with_flags(flags)
+    context.meta[_ORIGINS] = (path, is_found, flags)
 
 
 def reload_section(
@@ -80,9 +81,26 @@ def reload_section(
     flags: Mapping[str, tuple[str, object]],
 ) -> Loaded[T]:
     """A section as it would be now, with the same file and flags."""
-    path, general = context.meta[_ORIGINS]
-    sources = read_sources(sections=tuple(SECTIONS), file=path, environ=os.environ)
+    path, is_found, general = context.meta[_ORIGINS]
+    sources = _read(path, is_found=is_found)
     return load(section, cls, sources.with_flags(general).with_flags(flags))
+
+
+def _read(path: Path | None, *, is_found: bool) -> Sources:
+    """File and environment. A file that the user did not name has to be the user's own."""
+
+    def check(file: Path, found: os.stat_result) -> None:
+        # Most commands find no file, and need not load the module.
+        from skerry.runtime.places import check_config
+
+        check_config(file, found, os.environ)
+
+    return read_sources(
+        sections=tuple(SECTIONS),
+        file=path,
+        environ=os.environ,
+        check=check if is_found else None,
+    )
 
 
 def load_section(

@@ -147,18 +147,27 @@ _FLAGS: Final = {
 
 
 def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
-    """Say so if everybody on this computer can read the secrets of a configuration file."""
+    """Warn if everybody on this computer can change a configuration file, or read its secrets."""
     import logging
     import stat
 
-    has_secrets = any(rule.secret is not None for rule in config.admission.authentication)
-    if file is None or not has_secrets or not file.stat().st_mode & stat.S_IROTH:
+    from skerry.config import without_passwords
+
+    if file is None:
         return
-    # A warning and no error: in a container there may be nobody else.
-    logging.getLogger("skerry.node").warning(
-        "everybody on this computer can read the secrets in the configuration",
-        extra={"file": str(file), "hint": f"chmod 600 {file}"},
+    # Warnings and no errors: in a container there may be nobody else.
+    log = logging.getLogger("skerry.node")
+    mode, facts = file.stat().st_mode, {"file": str(file), "hint": f"chmod 600 {file}"}
+    url = config.storage.url
+    has_secrets = url != without_passwords(url) or any(
+        rule.secret is not None for rule in config.admission.authentication
     )
+    if has_secrets and mode & stat.S_IROTH:
+        log.warning(
+            "everybody on this computer can read the secrets in the configuration", extra=facts
+        )
+    if mode & stat.S_IWOTH:
+        log.warning("everybody on this computer can change the configuration", extra=facts)
 
 
 def _argument(flag: str) -> str:

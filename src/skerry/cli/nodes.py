@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -22,6 +22,7 @@ __all__ = [
     "NodeChoice",
     "check_definition",
     "check_filter",
+    "chosen_secret",
     "node_options",
     "struct_class",
     "type_argument",
@@ -36,7 +37,7 @@ class NodeChoice:
     """Which node was meant, and how to get in."""
 
     endpoint: str | None = None
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     ca: str | None = None
     cert: str | None = None
     key: str | None = None
@@ -72,8 +73,13 @@ _OPTIONS: Final = (
     click.option(
         "--secret",
         metavar="TEXT",
-        help="Secret for a node that asks for one. Others can see command lines: better set"
-        " DOTS_AUTH_SECRET.",
+        help="Secret for a node that asks for one. Others can see command lines: use"
+        " --secret-file, or set DOTS_AUTH_SECRET or SKERRY_SECRET_FILE.",
+    ),
+    click.option(
+        "--secret-file",
+        type=_FILE,
+        help="File with the secret in its only line.",
     ),
     click.option("--ca", type=_FILE, help="Who signs the certificate of a tls:// node."),
     click.option("--cert", type=_FILE, help="Our certificate, for nodes that want one."),
@@ -87,6 +93,7 @@ def node_options(command: Command) -> Command:
 
     @functools.wraps(command)
     def collected(**given: Any) -> Any:
+        given["secret"] = chosen_secret(given["secret"], given.pop("secret_file"))
         given["choice"] = NodeChoice(**{name: given.pop(name) for name in names})
         return command(**given)
 
@@ -95,6 +102,17 @@ def node_options(command: Command) -> Command:
         wrapped = option(wrapped)
     found: Command = wrapped
     return found
+
+
+def chosen_secret(secret: str | None, file: str | None) -> str | None:
+    """The secret that the options give, if any."""
+    if file is None:
+        return secret
+    if secret is not None:
+        raise click.UsageError("give either --secret or --secret-file")
+    from skerry.runtime.secret_files import read_secret
+
+    return read_secret(file, origin="flag --secret-file")
 
 
 def types_option(command: Command) -> Command:

@@ -27,6 +27,7 @@ from skerry.objects.base import Struct
 from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import parse_endpoint
+from skerry.runtime.secret_files import given_secret
 
 __all__ = [
     "Answer",
@@ -65,7 +66,8 @@ async def connect(
     """A space of the node at an endpoint; what `preload` names is there when this returns.
 
     Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
-    secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
+    secret is that of the endpoint, or this one, or that of DOTS_AUTH_SECRET, or in the file that
+    SKERRY_SECRET_FILE names. `ca`, `cert` and `key` are
     files for TLS. With `origin` the node tells with each update where it entered the system.
     Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
 
@@ -114,7 +116,7 @@ async def open_session(
     if place.password is not None:
         secret = place.password
     elif secret is None:
-        secret = os.environ.get("DOTS_AUTH_SECRET") or None
+        secret = given_secret(os.environ)
     extensions = EXTENSION_SUBJECTS | (EXTENSION_ORIGIN if origin else 0)
     config = SpaceConfig(
         name=place.user or name,

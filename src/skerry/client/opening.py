@@ -14,7 +14,7 @@ from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import Endpoint
 from skerry.runtime.last_words import LastWords
-from skerry.runtime.places import default_socket
+from skerry.runtime.places import find_socket
 from skerry.runtime.plain_streams import PlainStream, StreamUser
 from skerry.runtime.sockets import tune
 from skerry.runtime.tls import TlsFiles, client_context
@@ -43,12 +43,15 @@ _HINT_CERTIFICATE: Final = (
 
 
 def default_endpoint(environ: Mapping[str, str]) -> str:
-    """Where the node is when nobody says: SKERRY_ENDPOINT, DOTS_ENDPOINT, this computer."""
+    """Where the node is when nobody says: SKERRY_ENDPOINT, DOTS_ENDPOINT, this computer.
+
+    ConfigError if another user can have put the socket of this computer there.
+    """
     named = environ.get("SKERRY_ENDPOINT") or environ.get("DOTS_ENDPOINT")
     if named:
         return named
-    path = default_socket(environ)
-    return f"uds:{path}" if path.is_socket() else DEFAULT_ENDPOINT
+    path = find_socket(environ)
+    return DEFAULT_ENDPOINT if path is None else f"uds:{path}"
 
 
 class NodeUser(StreamUser, Protocol):

@@ -27,7 +27,7 @@ class SpaceConfig:
 
     name: str = "skerry-client"
     """What the node calls us, in its lists and in its rules."""
-    secret: str | None = None
+    secret: str | None = field(default=None, repr=False)
     is_patient: bool = False
     """Whether to keep trying when the first connection cannot be made."""
     extensions: int = EXTENSION_SUBJECTS

@@ -61,7 +61,8 @@ def connect(
     """A space of the node at an endpoint; what `preload` names is there when this returns.
 
     Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
-    secret is that of the endpoint, or this one, or DOTS_AUTH_SECRET. `ca`, `cert` and `key` are
+    secret is that of the endpoint, or this one, or that of DOTS_AUTH_SECRET, or in the file that
+    SKERRY_SECRET_FILE names. `ca`, `cert` and `key` are
     files for TLS. With `origin` the node tells with each update where it entered the system.
     Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
 

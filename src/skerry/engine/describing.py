@@ -240,14 +240,6 @@ class _Descriptions:
         return False
 
 
-def settle_subject(client: Client, header: Header) -> None:
-    """What is for the node needs no subject: one where the client may not publish is left out."""
-    rights = client.rights
-    assert rights is not None
-    if header.subject and not rights.allows("publish", header.subject):
-        header.subject = ""
-
-
 class DefinitionList:
     """Sends a client all definitions of the types that it may use: a task of many pieces."""
 

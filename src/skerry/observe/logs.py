@@ -114,14 +114,10 @@ class RepeatFilter(logging.Filter):
         *,
         repeat_s: float = _REPEAT_S,
         count_max: int = LOG_REPEAT_COUNT_MAX,
-        per_host_max: int = LOG_LINES_PER_HOST_MAX,
-        per_message_max: int = LOG_LINES_PER_MESSAGE_MAX,
     ) -> None:
         super().__init__()
         self._repeat_s = repeat_s
         self._count_max = count_max
-        self._per_host_max = per_host_max
-        self._per_message_max = per_message_max
         self._periods: dict[tuple[str, ...], _Period] = {}
         """Those of messages, of their addresses and of their sources; the oldest first."""
         self._forgotten_count = 0
@@ -136,8 +132,8 @@ class RepeatFilter(logging.Filter):
         periods: list[_Period] = []
         # Sources of a flood that is held back already are not remembered one by one.
         for key, limit in (
-            (message, self._per_message_max),
-            (host, self._per_host_max),
+            (message, LOG_LINES_PER_MESSAGE_MAX),
+            (host, LOG_LINES_PER_HOST_MAX),
             (source, 1),
         ):
             period = self._period(key, record.created)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+import stat
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlsplit
@@ -48,7 +49,7 @@ class Endpoint:
     path: str = ""
     """Of a Unix socket; empty for all others."""
     user: str | None = None
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
     extensions: bool = True
     """Option `extensions=off`: whoever comes by here sees plain DOTS. Always off for version 1."""
     cert: Path | None = None
@@ -131,12 +132,22 @@ def _unix(text: str, parts: SplitResult) -> Endpoint:
 
 def _the_one(text: str, pattern: Path) -> str:
     """The socket that a pattern means; ConfigError when there is none, or more than one."""
-    found = sorted(path for path in pattern.parent.glob(pattern.name) if _is_alive(path))
+    found = sorted(
+        path for path in pattern.parent.glob(pattern.name) if _is_alive(path) and _is_trusted(path)
+    )
     if not found:
         raise _fault(text, "nobody listens at a socket of such a name")
     if len(found) > 1:
         raise _fault(text, f"there are several: {', '.join(map(str, found))}; name one of them")
     return str(found[0])
+
+
+def _is_trusted(path: Path) -> bool:
+    """Whether a socket that was not named is the user's own or the system's, where anybody may put
+    one."""
+    if not path.parent.stat().st_mode & stat.S_IWOTH:
+        return True
+    return path.lstat().st_uid in (os.geteuid(), 0)
 
 
 def _is_alive(path: Path) -> bool:

@@ -14,22 +14,29 @@ from typing import Final, cast
 
 from skerry.errors import ConnectFailed
 from skerry.limits import HTTP_CONNECTION_COUNT_MAX, HTTP_REQUEST_BYTES_MAX
+from skerry.runtime.last_words import LastWords
 from skerry.runtime.sockets import bind_tcp
+from skerry.runtime.web_origins import host_fault, own_names
 
 __all__ = ["HealthServer", "Page"]
 
 _REQUEST_S_MAX: Final = 5.0
 """How long a request, and the reading of its answer, may take."""
+_DROPPED_BYTES: Final = 4096
 _TEXT: Final = "text/plain; charset=utf-8"
 _REASONS: Final = {
     200: "OK",
     400: "Bad Request",
+    403: "Forbidden",
     404: "Not Found",
     405: "Method Not Allowed",
     431: "Request Header Fields Too Large",
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
+
+_BROWSER_HEADERS: Final = frozenset({"origin", "referer", "sec-fetch-mode", "sec-fetch-site"})
+"""What only browsers send."""
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +58,7 @@ class HealthServer:
     ) -> None:
         self.request_s_max = request_s_max
         self._pages = dict(pages)
+        self._own_names = own_names()
         self._servers: list[asyncio.Server] = []
         self._open: dict[asyncio.Transport, None] = {}
         """Who is there, longest first."""
@@ -58,6 +66,7 @@ class HealthServer:
     async def listen(self, host: str, port: int) -> str:
         """Serve at an address; gives its URL. ConnectFailed when somebody else has it."""
         loop = asyncio.get_running_loop()
+        self._own_names |= {host.lower()}
         try:
             for made in await bind_tcp(host, port):
                 port = made.getsockname()[1]
@@ -101,8 +110,25 @@ class HealthServer:
         method, target, _ = words
         if method not in (b"GET", b"HEAD"):
             return _written(Page(status=405, body=b"only GET and HEAD are served\n"))
-        page = self._page(target.partition(b"?")[0].decode("ascii", "replace"))
+        path = target.partition(b"?")[0].decode("ascii", "replace")
+        page = self._refusal(path, request) or self._page(path)
         return _written(page, is_head=method == b"HEAD")
+
+    def _refusal(self, path: str, request: bytes) -> Page | None:
+        """The answer to a web page of another host that had its name point here.
+
+        Monitoring programs may know this computer by names that it does not know itself, and read
+        what they are there for. Details of clients and types are for names that are known.
+        """
+        headers = _headers(request)
+        if not path.endswith(".json") and not _BROWSER_HEADERS & {name for name, _ in headers}:
+            return None
+        hosts = [value for name, value in headers if name == "host"]
+        fault = host_fault(hosts, self._own_names)
+        if fault is None:
+            return None
+        hint = "ask by an address, localhost or the name of this computer"
+        return Page(status=403, body=f"{fault}; {hint}\n".encode())
 
     def _page(self, path: str) -> Page:
         make = self._pages.get(path)
@@ -155,7 +181,17 @@ class _Visit(asyncio.Protocol):
         self._is_answered = True
         self._request = b""
         self._transport.write(answer)
-        self._transport.close()
+        # What comes behind a request, such as the body of a POST, is not read.
+        LastWords(self._transport, self, memoryview(bytearray(_DROPPED_BYTES)))
+
+
+def _headers(request: bytes) -> list[tuple[str, str]]:
+    """Names in small letters, and values."""
+    found = []
+    for line in request.split(b"\r\n")[1:]:
+        name, _, value = line.decode("latin-1").partition(":")
+        found.append((name.strip().lower(), value.strip()))
+    return found
 
 
 def _written(page: Page, *, is_head: bool = False) -> bytes:

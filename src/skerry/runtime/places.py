@@ -10,7 +10,14 @@ from pathlib import Path
 
 from skerry.errors import ConfigError
 
-__all__ = ["default_socket", "make_folder", "runtime_folder", "state_folder"]
+__all__ = [
+    "check_config",
+    "default_socket",
+    "find_socket",
+    "make_folder",
+    "runtime_folder",
+    "state_folder",
+]
 
 
 def runtime_folder(environ: Mapping[str, str]) -> Path:
@@ -49,6 +56,42 @@ def default_socket(environ: Mapping[str, str]) -> Path:
     return runtime_folder(environ) / "node.sock"
 
 
+def find_socket(environ: Mapping[str, str]) -> Path | None:
+    """The default socket, if there is one; ConfigError if another user can have put it there.
+
+    A folder that SKERRY_RUNTIME_DIR names may belong to another user: who sets it trusts that user.
+    """
+    path = default_socket(environ)
+    try:
+        if not path.is_socket():
+            return None
+        _check_folder(path.parent, is_chosen=bool(environ.get("SKERRY_RUNTIME_DIR")))
+    except OSError as error:
+        raise _fault(path.parent, error.strerror or str(error)) from None
+    return path
+
+
+def check_config(path: Path, found: os.stat_result, environ: Mapping[str, str]) -> None:
+    """ConfigError if another user may have written a configuration file that was found by chance.
+
+    It belongs to the user, to root, or to the user that called sudo, and not everybody can write
+    it. `found` is of the open file, as another could be put in its place after a look at its path.
+    """
+    owners = {os.geteuid(), 0}
+    caller = environ.get("SUDO_UID", "")
+    if os.geteuid() == 0 and caller.isdecimal():
+        owners.add(int(caller))
+    if found.st_uid not in owners:
+        detail = f"it belongs to another user (number {found.st_uid})"
+        hint = f"if you trust it, name it with --config {path}"
+    elif found.st_mode & stat.S_IWOTH:
+        detail = "every user of this computer can change it"
+        hint = f"chmod o-w {path}"
+    else:
+        return
+    raise ConfigError(key="configuration", origin=f"file {path}", detail=detail, hint=hint)
+
+
 def make_folder(path: Path) -> Path:
     """The folder, made for its owner alone if it is not there; ConfigError if it cannot be used.
 
@@ -56,17 +99,24 @@ def make_folder(path: Path) -> Path:
     """
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = path.lstat()
+        _check_folder(path)
     except OSError as error:
         raise _fault(path, error.strerror or str(error)) from None
-    if stat.S_ISLNK(found.st_mode) and path.parent == Path(tempfile.gettempdir()):
+    return path
+
+
+def _check_folder(path: Path, *, is_chosen: bool = False) -> None:
+    """ConfigError if another user may put anything into a folder; OSError if it is not there.
+
+    One that is chosen by the user may belong to another.
+    """
+    if path.is_symlink() and path.parent == Path(tempfile.gettempdir()):
         raise _fault(path, "it is a link, which anybody can have put there")
     found = path.stat()
-    if found.st_uid not in (os.getuid(), 0):
+    if found.st_uid not in (os.getuid(), 0) and not is_chosen:
         raise _fault(path, f"it belongs to another user (number {found.st_uid})")
     if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
         raise _fault(path, "anybody may write there")
-    return path
 
 
 def _may_write(path: Path) -> bool:

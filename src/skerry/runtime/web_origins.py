@@ -1,17 +1,22 @@
-"""Which web pages may open a WebSocket to a node.
+"""Which web pages may open a WebSocket to a node, or read the pages that it serves.
 
 A browser lets any page connect to any host, and tells that host in `Origin` where the page came
 from. Programs that are no browsers send no `Origin`. Without a look at it, any page that somebody
 opens could talk to the node on that person's computer.
+
+A page may also have a name of its own point to this computer for a moment (DNS rebinding). The
+browser then takes the node for the host of that page, lets the page read the answers, and sends no
+`Origin`. Only `Host` shows it: it has the name of the page.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import socket
 from collections.abc import Collection, Sequence
 from urllib.parse import urlsplit
 
-__all__ = ["ANY_ORIGIN", "origin_fault"]
+__all__ = ["ANY_ORIGIN", "host_fault", "origin_fault", "own_names"]
 
 ANY_ORIGIN = "*"
 """Stands for all pages."""
@@ -41,6 +46,28 @@ def origin_fault(
     if host and host == _host_of(origin) and _is_own(host, own_names):
         return None
     return f"pages of {origin!r:.100} may not connect here"
+
+
+def host_fault(hosts: Sequence[str], own_names: Collection[str]) -> str | None:
+    """Why a request is not for this computer, from its headers `Host`.
+
+    Allowed are addresses, `localhost` and names of this computer. Programs may leave the header
+    out, browsers do not.
+    """
+    if not hosts:
+        return None
+    if len(hosts) > 1:
+        return "the request has more than one Host"
+    host = _host_of(f"//{hosts[0]}")
+    if host and _is_own(host, own_names):
+        return None
+    return f"{hosts[0]!r:.100} is not a name of this computer"
+
+
+def own_names() -> frozenset[str]:
+    """Names of this computer."""
+    name = socket.gethostname().lower()
+    return frozenset({name, name.partition(".")[0], f"{name.partition('.')[0]}.local"})
 
 
 def _host_of(url: str) -> str:

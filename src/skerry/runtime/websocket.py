@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import socket
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -33,7 +32,7 @@ from skerry.protocol.machine import Address
 from skerry.runtime.tls import common_name
 from skerry.runtime.turns import Turns
 from skerry.runtime.waiting_room import WaitingRoom
-from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault
+from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault, own_names
 from skerry.runtime.websocket_carrier import (
     CLOSE_S_MAX,
     LIBRARY_LOG,
@@ -112,7 +111,7 @@ class WebSocketEntrance:
         self.extensions = extensions
         self._message_bytes_max = message_bytes_max
         self._types = types
-        self._own_names = _own_names()
+        self._own_names = own_names()
         self._waiting: WaitingRoom[_Door] = WaitingRoom(
             count_max=waiting_count_max, per_host_count_max=WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
         )
@@ -368,8 +367,3 @@ class _Door(Carrier):
         self._entrance.waits_no_more(self, self._host)
         if self._address is not None:
             self._entrance.node.lost(self._address, self)
-
-
-def _own_names() -> frozenset[str]:
-    name = socket.gethostname().lower()
-    return frozenset({name, name.partition(".")[0], f"{name.partition('.')[0]}.local"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -94,3 +95,38 @@ def test_show_gives_tables_by_index_and_hides_secrets(run: Run) -> None:
 def test_show_gives_a_choice_as_it_stands_in_the_file(run: Run) -> None:
     (line,) = [x for x in run("config", "show").out.splitlines() if "node.storage.sync " in x]
     assert line.split()[1] == '"commit"'
+
+
+def test_show_hides_the_password_of_a_storage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKERRY_NODE__STORAGE__URL", "postgresql://ann:sesame@db:5432/fleet")
+    for words in (("config", "show"), ("config", "show", "--json")):
+        done = run(*words)
+        assert "sesame" not in done.out + done.err
+        assert "postgresql://ann:********@db:5432/fleet" in done.out
+
+
+def test_file_here_that_everybody_can_change_is_refused(run: Run, clean_place: Path) -> None:
+    file = clean_place / "skerry.toml"
+    file.write_text("[cli]\nprogress = false\n", encoding="utf-8")
+    file.chmod(0o666)
+    done = run("config", "show")
+    assert done.code == 1
+    assert "every user of this computer can change it" in done.err
+    assert f"chmod o-w {file}" in done.err
+    named = run("--config", str(file), "config", "show", "--json")
+    assert rows(named)["cli.progress"] == (False, f"file {file}"), "it was chosen"
+
+
+def test_file_here_of_another_user_is_refused(
+    run: Run, clean_place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = clean_place / "skerry.toml"
+    file.write_text("[cli]\nprogress = false\n", encoding="utf-8")
+    if os.geteuid() == 0:
+        monkeypatch.delenv("SUDO_UID", raising=False)
+        os.chown(file, 4711, -1)
+    else:
+        monkeypatch.setattr(os, "geteuid", lambda: file.stat().st_uid + 1)
+    done = run("config", "show")
+    assert done.code == 1
+    assert "it belongs to another user" in done.err

@@ -22,6 +22,7 @@ from skerry.engine.admission import AdmissionConfig, AuthenticationRule
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.runtime.endpoints import parse_endpoint
+from skerry.runtime.storage.config import StorageConfig
 
 Run = Callable[..., Any]
 
@@ -284,3 +285,18 @@ def test_secrets_that_everybody_can_read_are_warned_of(
     words = "everybody on this computer can read the secrets in the configuration"
     assert [record.getMessage() for record in caplog.records] == [words] * is_warned
     assert "sesame" not in str([vars(record) for record in caplog.records])
+
+
+def test_password_of_a_storage_and_a_file_that_everybody_can_change_are_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "skerry.toml"
+    file.touch()
+    file.chmod(0o666)
+    storage = StorageConfig(url="postgresql://ann:sesame@db/fleet")
+    warn_of_readers(file, NodeConfig(storage=storage))
+    words = ["read the secrets in the configuration", "change the configuration"]
+    assert [record.getMessage() for record in caplog.records] == [
+        f"everybody on this computer can {each}" for each in words
+    ]
+    assert "sesame" not in repr(storage) + str([vars(record) for record in caplog.records])

@@ -38,6 +38,17 @@ def test_all_that_leads_to_a_node_comes_as_one_value() -> None:
     assert given() == {"types": {}, "choice": NodeChoice()}
 
 
+def test_secret_comes_from_a_file_that_no_list_of_processes_shows(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.touch(mode=0o600)
+    file.write_text("sesame\n")
+    choice = given("--secret-file", str(file))["choice"]
+    assert choice.secret == "sesame"
+    assert "sesame" not in repr(choice)
+    with pytest.raises(click.UsageError, match="either --secret or --secret-file"):
+        given("--secret-file", str(file), "--secret", "s")
+
+
 def test_type_files_are_read_as_one(tmp_path: Path) -> None:
     (tmp_path / "a.dots").write_text("struct A { 1: [key] int32 id; }")
     (tmp_path / "b.dots").write_text("struct B { 1: A a; }")

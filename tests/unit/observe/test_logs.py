@@ -8,7 +8,11 @@ import logging
 
 import pytest
 
-from skerry.limits import LOG_REPEAT_COUNT_MAX
+from skerry.limits import (
+    LOG_LINES_PER_HOST_MAX,
+    LOG_LINES_PER_MESSAGE_MAX,
+    LOG_REPEAT_COUNT_MAX,
+)
 from skerry.observe.logs import JsonFormatter, RepeatFilter, TextFormatter, written_to
 
 
@@ -84,19 +88,21 @@ def test_each_client_that_is_cut_has_its_line() -> None:
 
 
 def test_flood_from_one_address_is_bounded_and_hides_no_other() -> None:
-    repeats = RepeatFilter(repeat_s=10.0, per_host_max=5)
+    repeats = RepeatFilter(repeat_s=10.0)
     flood = [shown(repeats, 0.0, host="bad", client_id=number) for number in range(1000)]
-    assert flood == [0] * 5 + [None] * 995
+    few = LOG_LINES_PER_HOST_MAX
+    assert flood == [0] * few + [None] * (1000 - few)
     assert shown(repeats, 1.0, host="good", client_id=1) == 0
-    assert shown(repeats, 10.0, host="bad", client_id=2000) == 995, "and nothing is lost"
-    assert len(repeats._periods) < 20, "those that are held back are not remembered"
+    assert shown(repeats, 10.0, host="bad", client_id=2000) == 1000 - few, "and nothing is lost"
+    assert len(repeats._periods) < few + 10, "those that are held back are not remembered"
 
 
 def test_flood_from_many_addresses_is_bounded() -> None:
-    repeats = RepeatFilter(repeat_s=10.0, per_message_max=30)
+    repeats = RepeatFilter(repeat_s=10.0)
+    most = LOG_LINES_PER_MESSAGE_MAX
     flood = [shown(repeats, 0.0, host=f"host{number}", client_id=number) for number in range(1000)]
-    assert flood == [0] * 30 + [None] * 970
-    assert shown(repeats, 10.0, host="another", client_id=1) == 970
+    assert flood == [0] * most + [None] * (1000 - most)
+    assert shown(repeats, 10.0, host="another", client_id=1) == 1000 - most
 
 
 def test_only_warnings_of_one_message_and_logger_count_as_the_same() -> None:

@@ -185,6 +185,21 @@ def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> No
             parse_endpoint(pattern)
 
 
+def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with listening(tmp_path / "dotsd_1"):
+        owner = tmp_path.stat().st_uid
+        if owner == 0:
+            os.chown(tmp_path / "dotsd_1", 4711, -1)
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+        assert parse_endpoint(f"uds:{tmp_path}/dotsd_*").path == f"{tmp_path}/dotsd_1"
+        tmp_path.chmod(0o1777)
+        with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+            parse_endpoint(f"uds:{tmp_path}/dotsd_*")
+
+
 def test_a_star_that_is_escaped_is_a_star() -> None:
     assert parse_endpoint("uds:/run/dotsd_%2A").path == "/run/dotsd_*"
 
@@ -206,3 +221,7 @@ def listening(path: Path) -> socket.socket:
     made.bind(str(path))
     made.listen()
     return made
+
+
+def test_password_is_not_shown() -> None:
+    assert "sesame" not in repr(parse_endpoint("tcp://ann:sesame@host"))

@@ -69,7 +69,7 @@ def answered(*pieces: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 def test_page_is_served_with_its_type_and_length() -> None:
-    status, headers, body = answered(b"GET /status.json HTTP/1.1\r\nHost: x\r\n\r\n")
+    status, headers, body = answered(b"GET /status.json HTTP/1.1\r\nHost: localhost\r\n\r\n")
     assert status == "HTTP/1.1 200 OK"
     assert headers["Content-Type"] == "application/json"
     assert headers["Content-Length"] == "2"
@@ -184,3 +184,37 @@ def test_end_of_the_server_is_the_end_of_its_visitors() -> None:
         writer.close()
 
     asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    ("headers", "path", "status"),
+    [
+        ("Host: 127.0.0.1:11237", "/status.json", 200),
+        ("Host: [::1]:11237", "/status.json", 200),
+        ("Host: localhost", "/status.json", 200),
+        ("host:LOCALHOST:80", "/status.json", 200),
+        ("X: y", "/status.json", 200),
+        ("Host: evil.example", "/status.json", 403),
+        ("HOST: evil.example:11237", "/status.json", 403),
+        ("Host: localhost\r\nHost: evil.example", "/status.json", 403),
+        ("Host: localhost.evil.example", "/status.json", 403),
+        ("Host: ", "/status.json", 403),
+        ("Host: evil.example", "/status.json?x", 403),
+        ("Host: node-1.fleet.example:11237", "/healthz", 200),
+        ("Host: evil.example\r\nSec-Fetch-Site: same-origin", "/healthz", 403),
+        ("Host: evil.example\r\nReferer: http://evil.example/", "/healthz", 403),
+        ("Host: localhost\r\nSec-Fetch-Site: none", "/healthz", 200),
+    ],
+)
+def test_page_of_another_host_reads_nothing_by_a_name_that_points_here(
+    headers: str, path: str, status: int
+) -> None:
+    request = f"GET {path} HTTP/1.1\r\n{headers}".encode()
+    answer = HealthServer(PAGES).answer(request)
+    assert answer.startswith(b"HTTP/1.1 %d " % status)
+
+
+def test_answer_reaches_a_program_that_sends_a_body() -> None:
+    status, _, body = answered(b"POST /healthz HTTP/1.1\r\n\r\n" + bytes(100_000))
+    assert status == "HTTP/1.1 405 Method Not Allowed"
+    assert body == b"only GET and HEAD are served\n"

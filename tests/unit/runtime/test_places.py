@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import stat
 import tempfile
 from pathlib import Path
@@ -11,7 +12,14 @@ import pytest
 
 from skerry.errors import ConfigError
 from skerry.runtime import places
-from skerry.runtime.places import default_socket, make_folder, runtime_folder, state_folder
+from skerry.runtime.places import (
+    check_config,
+    default_socket,
+    find_socket,
+    make_folder,
+    runtime_folder,
+    state_folder,
+)
 
 
 @pytest.fixture
@@ -109,3 +117,83 @@ def test_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("precious")
     with pytest.raises(ConfigError, match="File exists"):
         make_folder(tmp_path / "file")
+
+
+@pytest.fixture
+def found(tmp_path: Path, as_nobody: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A socket in the folder that a client looks at when nothing is named."""
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    path = default_socket({})
+    path.parent.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+    return path
+
+
+def be_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a path belong to another user than the one who runs this."""
+    owner = path.stat().st_uid
+    if owner == 0:
+        os.chown(path, 4711, -1)
+    else:
+        monkeypatch.setattr(os, "getuid", lambda: owner + 1)
+        monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+
+
+def test_socket_in_a_folder_of_the_user_is_found(found: Path) -> None:
+    assert find_socket({}) == found
+    found.unlink()
+    assert find_socket({}) is None
+
+
+def test_socket_in_a_folder_of_another_user_is_refused(
+    found: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = found.parent
+    if folder.stat().st_uid:
+        # The name of the folder has the number of the user.
+        monkeypatch.setattr(places, "default_socket", lambda _: found)
+    be_another_user(folder, monkeypatch)
+    with pytest.raises(ConfigError, match="it belongs to another user"):
+        find_socket({})
+    assert find_socket({"SKERRY_RUNTIME_DIR": str(folder)}) == found, "it was chosen"
+
+
+def test_socket_where_anybody_may_write_is_refused(found: Path) -> None:
+    found.parent.chmod(0o777)
+    for environ in ({}, {"SKERRY_RUNTIME_DIR": str(found.parent)}):
+        with pytest.raises(ConfigError, match="anybody may write there"):
+            find_socket(environ)
+
+
+def test_socket_behind_a_link_among_the_temporary_folders_is_refused(found: Path) -> None:
+    found.parent.rename(found.parent.with_name("elsewhere"))
+    found.parent.symlink_to(found.parent.with_name("elsewhere"))
+    with pytest.raises(ConfigError, match="it is a link"):
+        find_socket({})
+
+
+def test_configuration_of_another_user_is_refused_unless_that_user_called_sudo(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "skerry.toml"
+    path.touch(mode=0o600)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+    def facts(uid: int, mode: int = 0o100644) -> os.stat_result:
+        return os.stat_result((mode, 0, 0, 1, uid, 0, 0, 0, 0, 0))
+
+    check_config(path, facts(1000), {})
+    check_config(path, facts(0), {})
+    for environ in ({}, {"SUDO_UID": "4711"}):
+        with pytest.raises(
+            ConfigError, match="belongs to another user \\(number 4711\\)"
+        ) as caught:
+            check_config(path, facts(4711), environ)
+        assert caught.value.hint == f"if you trust it, name it with --config {path}"
+    with pytest.raises(ConfigError, match="every user of this computer can change it"):
+        check_config(path, facts(1000, 0o100666), {})
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    check_config(path, facts(4711), {"SUDO_UID": "4711"})
+    with pytest.raises(ConfigError, match="belongs to another user"):
+        check_config(path, facts(4712), {"SUDO_UID": "4711"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault
+from skerry.runtime.web_origins import ANY_ORIGIN, host_fault, origin_fault, own_names
 
 OWN = {"harbour"}
 
@@ -74,3 +74,21 @@ def test_two_origins_are_none() -> None:
     page = "http://127.0.0.1"
     two = origin_fault(origins=[page, page], hosts=["127.0.0.1"], allowed=(), own_names=OWN)
     assert two == "the request has not one Origin and one Host"
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "[::1]:80", "localhost:11237", "Harbour", "10.1.2.3"]
+)
+def test_request_for_this_computer_is_in_order(host: str) -> None:
+    assert host_fault([host], OWN) is None
+    assert host_fault([], OWN) is None
+
+
+@pytest.mark.parametrize("host", ["evil.example", "harbour.evil.example", "", "[::1", "a b"])
+def test_request_for_another_name_is_not(host: str) -> None:
+    assert host_fault([host], OWN) == f"{host!r} is not a name of this computer"
+    assert host_fault(["localhost", host], OWN) == "the request has more than one Host"
+
+
+def test_this_computer_knows_its_names() -> None:
+    assert any(name.endswith(".local") for name in own_names())

@@ -21,6 +21,7 @@ from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.interfaces import parse_group
 from skerry.runtime.multicast import MulticastSocket
+from skerry.runtime.web_origins import host_fault, own_names
 
 __all__ = ["Management", "StatisticsPage"]
 
@@ -170,6 +171,10 @@ class _Visit(BaseHTTPRequestHandler):
     statistics: Reporter
 
     def do_GET(self) -> None:
+        fault = host_fault(self.headers.get_all("Host") or (), own_names())
+        if fault is not None:
+            self.send_error(403, fault)
+            return
         if self.path not in ("/", "/statistics.json"):
             self.send_error(404, "there is only /")
             return

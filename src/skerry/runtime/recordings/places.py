@@ -184,13 +184,17 @@ def _folder_of(text: str, slashes: int, rest: str) -> Path:
 def _check_inside(text: str, scheme: str, inside: str) -> None:
     """RecordingError if there can be no such place."""
     first, _, path = inside.partition("/")
+    user, at, host = first.rpartition("@")
+    if at and ":" in user:
+        # Not with the text itself, which would be shown and kept.
+        raise _unnamed(f"{scheme}://{host} has credentials in its name", _CREDENTIALS_HINT)
     if scheme in _BUCKETS and not first:
         raise _unnamed(f"{text} names no bucket", f"write {scheme}://bucket/recordings")
     if "?" in inside:
         is_s3 = scheme in ("s3", "s3a")
         names = "AWS_ENDPOINT_URL names the store, and AWS_REGION its region"
         raise _unnamed(
-            f"{text} has settings behind its name",
+            f"{text.partition('?')[0]} has settings behind its name",
             names if is_s3 else "leave them out; a store is told them by its own variables",
         )
     if path.startswith("/") or "//" in path:

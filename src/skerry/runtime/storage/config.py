@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from skerry.limits import STORAGE_INTERVAL_MS_MAX
 
@@ -26,7 +26,7 @@ class SyncPolicy(enum.Enum):
 class StorageConfig:
     """Where and how persistent objects are stored."""
 
-    url: str = ""
+    url: str = field(default="", repr=False)
     """`sqlite:PATH`, `postgresql://...`, or `none`; empty means a file in the folder for state."""
     sync: SyncPolicy = SyncPolicy.COMMIT
     sync_interval_ms: int = 100

@@ -64,6 +64,11 @@ def test_the_page_is_the_statistics(join: Join) -> None:
     with pytest.raises(urllib.error.HTTPError, match="404") as caught:
         urllib.request.urlopen(url + "/else", timeout=10)
     caught.value.close()
+    # A web page that has its own name point here for a moment must not read it.
+    request = urllib.request.Request(url + "/", headers={"Host": "evil.example"})
+    with pytest.raises(urllib.error.HTTPError, match="403") as caught:
+        urllib.request.urlopen(request, timeout=10)
+    caught.value.close()
 
 
 def test_nothing_is_told_unless_wanted(join: Join) -> None:

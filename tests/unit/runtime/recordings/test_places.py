@@ -63,9 +63,19 @@ def test_a_place_has_one_name(text: str, meant: str) -> None:
     ],
 )
 def test_a_uri_that_names_no_place_is_said(text: str, reason: str, hint: str) -> None:
-    with pytest.raises(RecordingError, match=f"^{re.escape(text)} .*{reason}") as caught:
+    shown = re.escape(text.partition("?")[0])
+    with pytest.raises(RecordingError, match=f"^{shown} .*{reason}") as caught:
         place_of(text)
     assert hint in str(caught.value.hint)
+
+
+def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
+    with pytest.raises(RecordingError, match=r"^s3://b has credentials in its name") as caught:
+        place_of("s3://key:sesame@b/x")
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
+    with pytest.raises(RecordingError, match="settings behind its name") as caught:
+        place_of("s3://b/x?secret_key=sesame")
+    assert "sesame" not in str(caught.value)
 
 
 def test_a_store_is_not_waited_for_long(bucket: str) -> None:

@@ -1,0 +1,70 @@
+"""Files with a secret, for programs whose command line and environment others may see."""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from skerry.errors import ConfigError
+
+__all__ = ["given_secret", "read_secret"]
+
+_BYTES_MAX: Final = 4096
+"""Far longer than any secret that somebody chose; it may be the wrong file."""
+_VARIABLE: Final = "DOTS_AUTH_SECRET"
+_FILE_VARIABLE: Final = "SKERRY_SECRET_FILE"
+
+log = logging.getLogger(__name__)
+
+
+def given_secret(environ: Mapping[str, str]) -> str | None:
+    """The secret of DOTS_AUTH_SECRET, or of the file that SKERRY_SECRET_FILE names, if any."""
+    if environ.get(_VARIABLE):
+        return environ[_VARIABLE]
+    file = environ.get(_FILE_VARIABLE)
+    return read_secret(file, origin=f"environment {_FILE_VARIABLE}") if file else None
+
+
+def read_secret(file: str | Path, *, origin: str) -> str:
+    """The secret in a file, without the end of its line; ConfigError if there is none to read.
+
+    `origin` is who named the file.
+    """
+    try:
+        with Path(file).open("rb") as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            data = stream.read(_BYTES_MAX + 1)
+    except OSError as error:
+        raise _fault(origin, f"{file}: {error.strerror or error}") from None
+    if len(data) > _BYTES_MAX:
+        raise _fault(origin, f"{file} has more than {_BYTES_MAX} bytes")
+    try:
+        secret = data.decode()
+    except UnicodeDecodeError:
+        # Without its cause, which has the content in it.
+        raise _fault(origin, f"{file} is not text in UTF-8") from None
+    secret = secret.removesuffix("\n").removesuffix("\r")
+    if not secret:
+        raise _fault(origin, f"{file} is empty")
+    if "\n" in secret:
+        raise _fault(origin, f"{file} has more than one line")
+    if mode & stat.S_IRWXO:
+        # A warning and no error: in a container there may be nobody else.
+        log.warning(
+            "everybody on this computer can read the secret",
+            extra={"file": str(file), "hint": f"chmod 600 {file}"},
+        )
+    return secret
+
+
+def _fault(origin: str, detail: str) -> ConfigError:
+    return ConfigError(
+        key="secret",
+        origin=origin,
+        detail=detail,
+        hint="the file has the secret in its only line",
+    )
