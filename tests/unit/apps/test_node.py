@@ -80,7 +80,7 @@ def free_port() -> int:
 def page(port: int, path: str) -> tuple[str, str]:
     """Status line and body."""
     with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stream:
-        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
         answer = b""
         while data := stream.recv(65536):
             answer += data
