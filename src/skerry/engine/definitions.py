@@ -196,9 +196,13 @@ class Definitions(Mapping[str, NamedType]):
         if definition is None or definition.clash is None:
             return None
         difference, other = definition.clash.difference, definition.clash.other
-        known = self._users_of(self._known[name]) if other is None else self.users(other)
-        who = f"client {client} ({definition.clients[client]})"
-        return SchemaMismatchError(name=name, known=known, offered=who, difference=difference)
+        users = self._users_of(self._known[name]) if other is None else self.users(other)
+        return SchemaMismatchError(
+            name=name,
+            known=f"the one of {users}",
+            offered=f"the one of client {client} ({definition.clients[client]})",
+            difference=difference,
+        )
 
     # -- what clients bring
 

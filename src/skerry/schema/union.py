@@ -34,10 +34,18 @@ from skerry.schema.reading import Effect, reads
 __all__ = ["covers", "obstacle", "reads_all", "unite", "unite_deep"]
 
 _SHIELDED: Final = frozenset(
-    {What.ELEMENT_ADDED, What.ELEMENT_REMOVED, What.TYPE_NARROWED, What.TYPE_WIDENED}
+    {
+        What.BECAME_INTERNAL,
+        What.BECAME_SUBSTRUCT_ONLY,
+        What.ELEMENT_ADDED,
+        What.ELEMENT_REMOVED,
+        What.TYPE_NARROWED,
+        What.TYPE_WIDENED,
+    }
 )
 """Changes that break readers of the narrower side. The node withholds from them the values that
-they cannot read, so these changes do not keep definitions apart."""
+they cannot read, and serves a type as its least restricted definition, so these changes do not keep
+definitions apart."""
 
 
 def obstacle(known: NamedType, other: NamedType) -> Change | None:
@@ -53,7 +61,8 @@ def unite(known: NamedType, other: NamedType) -> NamedType:
     """The union of two definitions without an obstacle.
 
     Names, order and documentation are those of `known`; what only `other` has follows. A flag by
-    which objects are kept holds if either has it, one by which they are removed only if both do.
+    which objects are kept holds if either has it, one by which they are removed or restricted only
+    if both do.
     """
     if isinstance(known, EnumType):
         assert isinstance(other, EnumType)
@@ -167,5 +176,7 @@ def _united_flags(known: Flags, other: Flags) -> Flags:
         cached=known.cached or other.cached,
         persistent=known.persistent or other.persistent,
         cleanup=known.cleanup and other.cleanup,
+        internal=known.internal and other.internal,
         local=known.local and other.local,
+        substruct_only=known.substruct_only and other.substruct_only,
     )

@@ -75,6 +75,16 @@ def test_objects_are_kept_if_either_definition_keeps_them() -> None:
         assert not united.flags.cleanup
 
 
+def test_a_type_is_as_little_restricted_as_either_definition_says() -> None:
+    free, bound = boat("2: bool a;"), boat("3: bool b;", "[substruct_only, local]")
+    for one, other in ((free, bound), (bound, free)):
+        assert obstacle(one, other) is None
+        united = unite(one, other)
+        assert isinstance(united, StructType)
+        assert not united.flags.substruct_only
+        assert not united.flags.local
+
+
 def test_parts_are_united_with_the_types_that_use_them() -> None:
     text = "struct Place {{ {} }} struct Boat {{ 1: [key] uint32 id; 3: Place place; {} }}"
     one = types(text.format("1: float64 lat;", "4: bool a;"))["Boat"]

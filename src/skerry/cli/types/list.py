@@ -56,6 +56,7 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
         output.table(columns, [_cells(_counted(row), columns) for row in rows])
         details = [cells for row in rows for cells in _details(row)]
         if details:
+            output.line("")
             output.table(("name", "definition", "clients", "state"), details)
     if any(row["conflict"] for row in rows):
         output.error("the node knows other definitions of some types than the files")
