@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import logging
-import stat
 from pathlib import Path
-from typing import Final
 
 from skerry.errors import ConfigError, LimitExceeded
 from skerry.limits import CONFIG_BYTES_MAX
 from skerry.protocol.distributor.group_keys import KeyRing, parse_keys
 from skerry.protocol.distributor.sealed import GroupSeal
 from skerry.runtime.clock import wall_ns
+from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.whole_files import read_whole
 
 __all__ = ["open_seal", "read_keys"]
-
-_OTHERS: Final = stat.S_IRWXO
-
-log = logging.getLogger(__name__)
 
 
 def read_keys(file: str | Path) -> KeyRing:
@@ -26,18 +20,13 @@ def read_keys(file: str | Path) -> KeyRing:
     path, origin = Path(file), f"file {file}"
     try:
         text = read_whole(path, bytes_max=CONFIG_BYTES_MAX).decode()
-        others_may = bool(path.stat().st_mode & _OTHERS)
+        mode = path.stat().st_mode
     except OSError as error:
         raise _refusal(origin, error.strerror or str(error)) from None
     except (LimitExceeded, UnicodeDecodeError) as error:
         raise _refusal(origin, str(error)) from None
     keys = parse_keys(text, origin=origin)
-    if others_may:
-        # A warning and no error: in a container there may be nobody else.
-        log.warning(
-            "everybody on this computer can read the keys of a group",
-            extra={"file": str(file), "hint": f"chmod 600 {file}"},
-        )
+    warn_of_readers(file, mode, "the keys of a group")
     return keys
 
 

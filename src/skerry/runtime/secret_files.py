@@ -1,4 +1,4 @@
-"""Files with a secret, for programs whose command line and environment others may see."""
+"""Files with secrets: read from the disk, and watched over who else can read them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Final
 
 from skerry.errors import ConfigError
 
-__all__ = ["given_secret", "read_secret"]
+__all__ = ["given_secret", "read_secret", "warn_of_readers"]
 
 _BYTES_MAX: Final = 4096
 """Far longer than any secret that somebody chose; it may be the wrong file."""
@@ -52,13 +52,19 @@ def read_secret(file: str | Path, *, origin: str) -> str:
         raise _fault(origin, f"{file} is empty")
     if "\n" in secret:
         raise _fault(origin, f"{file} has more than one line")
+    warn_of_readers(file, mode, "a secret")
+    return secret
+
+
+def warn_of_readers(file: str | Path, mode: int, what: str) -> None:
+    """Log a warning if everybody on this computer can read or change a file with a secret."""
     if mode & stat.S_IRWXO:
         # A warning and no error: in a container there may be nobody else.
         log.warning(
-            "everybody on this computer can read the secret",
+            "everybody on this computer can read %s",
+            what,
             extra={"file": str(file), "hint": f"chmod 600 {file}"},
         )
-    return secret
 
 
 def _fault(origin: str, detail: str) -> ConfigError:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.waiting_room import WaitingRoom
 
 __all__ = [
@@ -65,6 +66,8 @@ def server_context(files: TlsFiles) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     load_certificates(context, files)
+    private = files.key or files.cert
+    warn_of_readers(private, private.stat().st_mode, "a private key")
     if files.ca is not None:
         context.verify_mode = ssl.CERT_REQUIRED
     return context

@@ -307,6 +307,24 @@ def test_others_than_this_computer_may_do_nothing_until_told_otherwise(harbour: 
     assert harbour.cached(Boat) == []
 
 
+def test_clients_of_loopback_addresses_publish_unexamined_and_may_not_clear(
+    harbour: Harbour,
+) -> None:
+    local = harbour.guest("local", origin=Origin(kind="tcp", host="127.0.0.1"))
+    client = harbour.node.client(local.client_id)
+    assert client is not None
+    assert client.is_free
+    local.publish(Boat(id=1), Boat(id=2))
+    local.remove(Boat(id=1))
+    local.send("DotsClearCache", typeNames=["Boat"])
+    local.publish(rule(accept=False))
+    assert [what for what, _ in local.refusals()] == ["clear", "administer"]
+    assert harbour.cached(Boat) == [Boat(id=2)]
+    unix = harbour.guest("unix", origin=Origin(kind="unix"))
+    unix.send("DotsClearCache", typeNames=["Boat"])
+    assert harbour.cached(Boat) == []
+
+
 # -- rules about who may connect
 
 

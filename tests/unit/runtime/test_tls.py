@@ -43,6 +43,7 @@ class Papers:
     def issue(self, name: str, *, common_name: str | None = None) -> TlsFiles:
         cert = self._authority.issue_cert(name, common_name=common_name)
         path = self._folder / f"{common_name or name}.pem"
+        path.touch(mode=0o600)
         cert.private_key_and_cert_chain_pem.write_to_path(path)
         return TlsFiles(cert=path)
 
@@ -400,3 +401,17 @@ def test_files_of_an_endpoint_come_before_those_of_the_node() -> None:
     assert TlsFiles().or_else(node) == node
     assert TlsFiles(cert=c).or_else(node) == TlsFiles(cert=c, key=None, ca=c)
     assert TlsFiles(ca=a).or_else(node) == TlsFiles(cert=a, key=b, ca=a)
+
+
+def test_private_key_that_everybody_can_read_is_warned_of(
+    papers: Papers, caplog: pytest.LogCaptureFixture
+) -> None:
+    files = papers.issue("localhost")
+    assert files.cert is not None
+    files.cert.chmod(0o600)
+    server_context(files)
+    assert caplog.records == []
+    files.cert.chmod(0o644)
+    server_context(files)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["everybody on this computer can read a private key"]
