@@ -149,7 +149,7 @@ class NodeWatch(Closing):
 
     def wait_ledger(self, timeout_s: float) -> bool:
         """Wait until the ledger was told as a whole; False if the node does not tell it."""
-        if not self._has_ledger.wait(timeout_s):
+        if not self._space.has_additions or not self._has_ledger.wait(timeout_s):
             return False
         try:
             # Its answer comes after all the rows that the first one was told with.

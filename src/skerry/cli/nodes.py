@@ -147,6 +147,8 @@ def type_argument(**options: Any) -> Callable[[Command], Command]:
 def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Struct]:
     """The class of a type: of the type files if there are any, else as the node knows it."""
     found = _known(name, types)
+    if name.startswith("Skerry") and not space.has_additions:
+        raise SkerryError(f"{name} is a type of skerry nodes, and {space.node_name} is not one")
     if found is None and not types:
         known = space.request_types(name)
         found = _known(name, known)

@@ -7,7 +7,7 @@ from typing import Any, Final
 from skerry.client.calls import call_of, give_back
 from skerry.client.claims import Claims
 from skerry.client.flushes import Flushes
-from skerry.client.interests import LEAVE_MARK, Interests
+from skerry.client.interests import JOIN_MARK, LEAVE_MARK, Interests
 from skerry.client.known_types import KnownTypes
 from skerry.client.requests import Requests
 from skerry.client.states import Refusal, TypeConflict
@@ -86,6 +86,8 @@ class Answers:
             self._flushes.answered(message.identifier or 0)
         elif message.data == LEAVE_MARK:
             self._interests.left(now_s)
+        elif message.data == JOIN_MARK:
+            self._interests.echoed(now_s)
 
     def _cache_info(self, message: Any, now_s: float) -> None:
         if message.endTransmission:

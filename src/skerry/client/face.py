@@ -70,6 +70,11 @@ class SpaceFace(Publishing):
         return self._core.server_name
 
     @property
+    def has_additions(self) -> bool:
+        """Whether the node has skerry's additions to DOTS: subjects, requests, the ledger."""
+        return self._core.has_additions
+
+    @property
     def types(self) -> Mapping[str, Any]:
         """The classes of all types that are known here, by name."""
         return self._core.types.classes()

@@ -21,13 +21,14 @@ from skerry.errors import LimitExceeded, LocalProtocolError
 from skerry.limits import SUBSCRIPTION_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, ClientConnection
-from skerry.protocol.access.connection import HANDSHAKE
+from skerry.protocol.access.connection import HANDSHAKE, Stage
 from skerry.protocol.access.filters import uses_like
 from skerry.protocol.patterns import PatternHandle
 from skerry.schema.model import StructType
 
 __all__ = [
     "DIRECT",
+    "JOIN_MARK",
     "LEAVE_MARK",
     "SERVICES",
     "Interest",
@@ -51,6 +52,12 @@ SERVICES = DIRECT | {
 
 LEAVE_MARK: Final = "skerry left"
 """In an echo that follows a leave."""
+
+JOIN_MARK: Final = "skerry joined"
+"""In an echo that follows a join which a DOTS host may not answer."""
+
+_OUR_OWN: Final = "Skerry"
+"""With which the names of our own types begin."""
 
 
 class Interest:
@@ -119,6 +126,8 @@ class Interests:
         it tells is taken as before, and nobody is told: it counts on what we know."""
         self._doubtful: list[Interest] = []
         """What was asked for before these had arrived."""
+        self._echoed: deque[Interest] = deque()
+        """Those behind whose question an echo is under way, oldest first."""
 
     # -- asking
 
@@ -231,6 +240,7 @@ class Interests:
         while self._leaving:
             self._forget(self._leaving.popleft())
         self._doubtful.clear()
+        self._echoed.clear()
 
     def left(self, now_s: float) -> None:
         """All that the node had to say of a group that we left has arrived."""
@@ -252,6 +262,10 @@ class Interests:
         if interest.number is not None:
             self._ask_condition(interest, connection, now_s)
             return
+        if interest.group.startswith(_OUR_OWN) and not connection.extensions:
+            # Other hosts have nothing of the kind, and would never answer.
+            interest.is_complete = True
+            return
         own = self._types.registry.get(interest.group)
         if own is not None:
             connection.describe(own, now_s)
@@ -264,6 +278,41 @@ class Interests:
             self._asked.setdefault(interest.group, deque()).append(None)
         else:
             self._note_asked(interest)
+
+    @property
+    def is_owed(self) -> bool:
+        """Whether the host owes the answer to an echo."""
+        return bool(self._echoed)
+
+    def bound_answer(self, interest: Interest, now_s: float) -> bool:
+        """Send an echo behind a question that the host may not answer; whether that was needed.
+
+        DOTS hosts do not answer a join of a type that they do not know, or do not cache. When the
+        echo comes back first, there is nothing to be told. Our own node answers every join.
+        """
+        connection = self._connection
+        asked = interest.base or interest
+        if (
+            connection is None
+            or connection.extensions
+            or connection.stage is not Stage.CONNECTED
+            or asked.is_complete
+        ):
+            return False
+        echo = internal_class("DotsEcho")(request=True, data=JOIN_MARK)
+        connection.send_message(echo, now_s)
+        self._echoed.append(asked)
+        return True
+
+    def echoed(self, now_s: float) -> None:
+        """The host has processed a join; if it has not answered it, it never will."""
+        if not self._echoed:
+            return
+        interest = self._echoed.popleft()
+        waiting = self._asked.get(interest.group, deque())
+        if interest in waiting:
+            waiting.remove(interest)
+            self._complete(interest, now_s)
 
     def refresh(self, interest: Interest, now_s: float) -> None:
         """Ask again where somebody came who wants more than was asked for."""

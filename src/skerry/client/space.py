@@ -188,6 +188,8 @@ class SpaceCore(Exchange):
         if is_new:
             self._say_first()
             self.interests.ask(interest, self._wall_s(now_ns))
+        if self.interests.bound_answer(interest, self._wall_s(now_ns)):
+            self._liveness.asked(now_ns)
         return interest, shape
 
     def release(self, interest: Interest, now_ns: int) -> None:

@@ -145,6 +145,11 @@ class Uplink(Outbox):
         self._failure = why
         self.buffer.is_short = False
 
+    @property
+    def has_additions(self) -> bool:
+        """Whether the node of the last connection has our additions to DOTS."""
+        return bool(self._has_subjects)
+
     # -- the machine's contract
 
     def start(self, now_ns: int) -> None:
@@ -211,7 +216,8 @@ class Uplink(Outbox):
         if self._connect_ns is not None and self._connect_ns <= now_ns:
             self._connect_ns = None
             self._transmits.append(Connect(destination=self._node))
-        for sign in self._liveness.advance(now_ns, is_waiting=bool(self._flushes)):
+        is_waiting = bool(self._flushes) or self.interests.is_owed
+        for sign in self._liveness.advance(now_ns, is_waiting=is_waiting):
             if sign is Sign.ASK:
                 self._send_echo(0, now_ns)
             elif sign is Sign.PROBE:

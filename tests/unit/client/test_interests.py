@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.interests import refuse_condition, refuse_container
+from skerry.client.interests import JOIN_MARK, refuse_condition, refuse_container
 from skerry.client.space import SpaceCore
+from skerry.client.states import SpaceState
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import SECOND, Shout, Stage, Vessel, operations
@@ -223,3 +224,66 @@ def test_a_pattern_applies_to_a_type_as_long_as_somebody_asks_for_it() -> None:
     assert len(heard) == 3
     core.subscribe("/Vessel/2", heard.append, stage.now_ns)
     assert route.has_patterns
+
+
+def echoes(core: SpaceCore) -> list[str]:
+    """What the echoes that a space sends next have with them."""
+    return [
+        internal_class("DotsEcho").decode(payload).data
+        for transmit in core.take_transmits()
+        for header, payload in Wire().feed(transmit.data)
+        if header.type_name == "DotsEcho"
+    ]
+
+
+def test_join_that_a_dots_host_may_not_answer_is_followed_by_an_echo() -> None:
+    stage = Stage(extensions=False)
+    core = stage.space()
+    interest, _ = core.hold(Vessel, stage.now_ns)
+    assert echoes(core) == [JOIN_MARK]
+    assert (core.interests.is_owed, interest.is_complete) == (True, False)
+    core.interests.echoed(1.0)
+    assert (core.interests.is_owed, interest.is_complete) == (False, True)
+
+
+def test_echo_behind_an_answered_join_changes_nothing() -> None:
+    stage = Stage(extensions=False)
+    publisher = stage.space()
+    publisher.publish(Vessel(mmsi=1), 1.0)
+    stage.run()
+    core = stage.space()
+    interest, _ = core.hold(Vessel, stage.now_ns)
+    again, _ = core.hold(Vessel, stage.now_ns)
+    assert again is interest
+    stage.run()
+    assert interest.is_complete
+    assert not core.interests.is_owed
+    assert interest.route is not None
+    assert interest.route.store is not None
+    assert len(interest.route.store.objects) == 1
+
+
+def test_our_node_is_asked_for_no_echo_behind_a_join() -> None:
+    stage = Stage()
+    core = stage.space()
+    core.hold(Vessel, stage.now_ns)
+    assert echoes(core) == []
+
+
+def test_types_of_ours_are_not_asked_of_a_dots_host() -> None:
+    stage = Stage(extensions=False)
+    core = stage.space()
+    interest, _ = core.hold("SkerryPicture", stage.now_ns)
+    assert interest.is_complete
+    assert asked(core) == []
+
+
+def test_dots_host_that_falls_silent_behind_a_join_is_left() -> None:
+    stage = Stage(extensions=False)
+    core = stage.space()
+    core.hold(Vessel, stage.now_ns)
+    core.take_transmits()
+    core.advance(stage.now_ns + core.config.answer_ns_max // 2)
+    core.take_transmits()
+    core.advance(stage.now_ns + core.config.answer_ns_max)
+    assert core.state is SpaceState.DISCONNECTED
