@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from skerry.protocol.machine import Event
 
-__all__ = ["ClientCame", "ClientRefused", "ClientWent", "TypeChanged", "TypeConflict"]
+__all__ = [
+    "ClientCame",
+    "ClientRefused",
+    "ClientWent",
+    "ConnectionTurnedAway",
+    "TypeChanged",
+    "TypeConflict",
+]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +36,15 @@ class ClientWent(Event):
     detail: str = ""
     host: str = ""
     """The address of the client; empty where it has none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionTurnedAway(Event):
+    """A connection was closed before a word was said on it, as there are too many."""
+
+    host: str
+    """The address of the other end; empty where it has none."""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

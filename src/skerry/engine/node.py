@@ -31,7 +31,7 @@ from skerry.engine.attempts import Attempts
 from skerry.engine.backpressure import Backpressure
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client, Input
-from skerry.engine.events import ClientCame, ClientRefused, ClientWent
+from skerry.engine.events import ClientCame, ClientRefused, ClientWent, ConnectionTurnedAway
 from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
@@ -170,6 +170,7 @@ class NodeCore(Outbox):
         why = self._admission.arriving(origin)
         if why is not None:
             self._ends["refused at the door"] += 1
+            self._events.append(ConnectionTurnedAway(host=origin.host, reason=why))
             self._transmits.append(Disconnect(destination=peer))
             return
         lane = Lane(self._next_client, wire, self._hub.listed)

@@ -12,6 +12,7 @@ from skerry.engine.events import (
     ClientCame,
     ClientRefused,
     ClientWent,
+    ConnectionTurnedAway,
     TypeChanged,
     TypeConflict,
 )
@@ -58,6 +59,8 @@ def _line(event: Event) -> tuple[int, str]:
         case ClientWent(reason=reason):
             is_quiet = reason in _QUIET_ENDS
             return (logging.DEBUG, "client went") if is_quiet else (logging.WARNING, "client cut")
+        case ConnectionTurnedAway():
+            return logging.WARNING, "connection turned away"
         case ClientRefused():
             return logging.WARNING, "client refused"
         case TypeConflict():

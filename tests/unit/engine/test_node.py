@@ -20,7 +20,7 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.engine.cache import Cache
-from skerry.engine.events import ClientWent
+from skerry.engine.events import ClientWent, ConnectionTurnedAway
 from skerry.limits import STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing
@@ -154,6 +154,8 @@ def test_connections_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     assert third.is_cut
     assert third.inputs == []
     assert harbour.node.statistics().ends == {"refused at the door": 1}
+    (event,) = harbour.events(ConnectionTurnedAway)
+    assert "too many connections" in event.reason
     first.vanish()
     assert not harbour.guest("fourth").is_cut
     assert not second.is_cut

@@ -11,6 +11,7 @@ from skerry.engine.events import (
     ClientCame,
     ClientRefused,
     ClientWent,
+    ConnectionTurnedAway,
     TypeChanged,
     TypeConflict,
 )
@@ -36,6 +37,11 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
     [
         (ClientCame(client_id=2, name="ann", origin="unix"), "DEBUG", "client came"),
         (ClientWent(client_id=2, name="ann", reason="goodbye"), "DEBUG", "client went"),
+        (
+            ConnectionTurnedAway(host="10.0.0.1", reason="too many"),
+            "WARNING",
+            "connection turned away",
+        ),
         (ClientWent(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
         (ClientWent(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
         (ClientWent(client_id=2, name="ann", reason="rejected"), "WARNING", "client rejected"),
