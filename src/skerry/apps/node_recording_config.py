@@ -17,7 +17,8 @@ class NodeRecordingConfig(RecordingConfig):
     folder: str = ""
     """Folder of the recording; empty for none."""
     queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
-    """Bytes that wait for the disk before a gap takes the place of what comes."""
+    """Bytes of rows that may wait for the disk. Past it new updates are dropped, and a gap row
+    says which."""
 
     def __post_init__(self) -> None:
         RecordingConfig.__post_init__(self)

@@ -19,7 +19,8 @@ class RecorderConfig(RecordingConfig):
     space: str = "local"
     """Name of the space in the rows: that of the system, or `local` for a node alone."""
     queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
-    """Bytes that wait for the disk before a gap takes the place of what comes."""
+    """Bytes of rows that may wait for the disk. Past it new updates are dropped, and a gap row
+    says which."""
     metrics: str = "off"
     """HOST:PORT of a page for metrics and health, or `off`."""
 

@@ -32,7 +32,7 @@ memory beside the bytes that are counted."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handover:
-    """What is to be written next: descriptions, and then rows."""
+    """A batch for the thread that writes: descriptions of types, and then rows."""
 
     types: tuple[NamedType, ...]
     columns: Columns | None
@@ -51,40 +51,40 @@ class RowQueue:
         waiting_bytes_max: int = RECORDER_QUEUE_BYTES_MAX,
     ) -> None:
         self.rows = Rows()
-        """Where whoever receives appends; always the same object."""
+        """Where sources append rows; always the same object."""
         self.row_count_max = row_count_max
-        """How many rows make a batch."""
+        """Rows that make a batch full."""
         self.byte_count_max = byte_count_max
-        """How many bytes do."""
+        """Bytes that make a batch full."""
         self.lost_count = 0
         """Rows that were dropped."""
         self.drop_reason = ""
         """Why nothing can be written now, for gaps; empty while the disk works. The thread that
         writes sets it."""
         self.gap_count = 0
-        """Gaps that were told, of any kind."""
+        """Gap rows, whatever their reason."""
         self.row_count = 0
         """Rows that were handed over."""
         self._space = space
         self.waiting_bytes_max = waiting_bytes_max
         """The bound of what waits."""
         self._types: dict[int, NamedType] = {}
-        """Those that are not handed over, by fingerprint: one that is told often waits once."""
+        """Those that are not handed over yet, by fingerprint: each waits once."""
         self._missing = Missing()
-        """What was left out and is not told yet."""
+        """Dropped rows for which there is no gap row yet."""
         self._items: deque[Handover] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
         self._is_closed = False
 
-    # -- for who receives, in one thread
+    # -- for the sources, in one thread
 
     def describe(self, type_: NamedType) -> None:
-        """A type, of which rows come from now on."""
+        """Add a type of which rows follow."""
         self._types[fingerprint(type_)] = type_
 
     def tell_gap(self, gap: Gap, *, node: int = 0, sender: int = 0, type_name: str = "") -> None:
-        """Something is missing here."""
+        """Append a gap row."""
         self.gap_count += 1
         self.rows.append_update(
             gap_update(gap, space=self._space, node=node, sender=sender, type_name=type_name)
@@ -124,7 +124,7 @@ class RowQueue:
         """Nothing more comes."""
         self._hand_over()
         if self._missing:
-            # However much waits: there will be no other time to say it.
+            # Whatever waits: this is the last chance to record it.
             self._tell_missing()
         with self._changed:
             self._is_closed = True
@@ -135,17 +135,17 @@ class RowQueue:
         """Bytes that wait to be written."""
         return self._waiting_bytes
 
-    # -- for who writes, in another
+    # -- for the thread that writes
 
     def take(self, timeout_s: float | None) -> Handover | None:
-        """The next to be written; None when there is none in time, or none will come."""
+        """The first batch, which stays in the queue; None after the timeout, or when closed."""
         with self._changed:
             if not self._items and not self._is_closed:
                 self._changed.wait(timeout_s)
             return self._items[0] if self._items else None
 
     def written(self) -> None:
-        """What was taken last is written. Until then it counts as waiting."""
+        """Remove the first batch, which is written. Until then it counts as waiting."""
         with self._changed:
             self._waiting_bytes -= self._items.popleft().byte_count
 
@@ -164,7 +164,7 @@ class RowQueue:
             self._changed.notify()
 
     def _tell_missing(self) -> None:
-        """Gaps for what was left out, in front of the rows that are written again."""
+        """Queue gap rows for what was dropped, before the rows that come after it."""
         rows = Rows()
         for update in self._missing.updates(space=self._space):
             rows.append_update(update)

@@ -73,9 +73,11 @@ class WritingThread:
         self._errors: dict[str, RecordingError] = {}
         """The last error of what does not work: rows may be written where no segment can be
         sealed, and the other way round."""
-        self._lost_before = 0
-        """Rows that had been dropped when the trouble began."""
-        self._is_loss_told = False
+        self._lost_count = 0
+        """Rows that the queue had dropped at the last look."""
+        self._lost_told = 0
+        """Of these, the rows that were told."""
+        self._is_dropping = False
         self.failure: BaseException | None = None
         """The exception that ended the thread early."""
         self._thread = threading.Thread(target=self._run, name="recorder", daemon=True)
@@ -117,6 +119,7 @@ class WritingThread:
         try:
             while not self._queue.is_over:
                 self._turn()
+            self._look_at_losses()
             self._attempt(self._writer.close, _SEALING)
         except BaseException as error:
             # `stop` raises it; until then it shows by what is not written.
@@ -134,8 +137,8 @@ class WritingThread:
             self._sealing.note(now_ns, is_success=is_sealed)
         if item is not None:
             self._writing.note(now_ns, is_success=is_written)
+        self._look_at_losses()
         if not is_written:
-            self._tell_loss()
             # A caller of `stop` does not want to wait.
             self._is_stopping.wait((self._writing.due_ns - now_ns) / 1e9)
 
@@ -167,13 +170,11 @@ class WritingThread:
             self._failed(what, error)
             return False
         if self._errors.pop(what, None) is not None and not self._errors:
-            self._recovered()
+            self._queue.drop_reason = ""
+            self._tell("the recording goes on")
         return True
 
     def _failed(self, what: str, error: RecordingError) -> None:
-        if not self._errors:
-            self._lost_before = self._queue.lost_count
-            self._is_loss_told = False
         is_known = str(error) == str(self._errors.get(what))
         self._errors[what] = error
         cause = error.__cause__
@@ -185,15 +186,16 @@ class WritingThread:
                 f" {self._queue.waiting_bytes_max:,} bytes until it works again"
             )
 
-    def _recovered(self) -> None:
-        self._queue.drop_reason = ""
-        count = self._queue.lost_count - self._lost_before
-        lost = f"; {count:,} updates were dropped, which a gap row records" if count else ""
-        self._tell(f"the recording goes on{lost}")
-
-    def _tell_loss(self) -> None:
-        if not self._is_loss_told and self._queue.lost_count > self._lost_before:
-            self._is_loss_told = True
-            self._tell(
-                "the queue of the recorder is full: updates are dropped until it can write again"
-            )
+    def _look_at_losses(self) -> None:
+        """Tell when the queue begins to drop rows, also of a disk that is only slow, and when it
+        has room again."""
+        queue = self._queue
+        before, self._lost_count = self._lost_count, queue.lost_count
+        if self._lost_count > before:
+            if not self._is_dropping:
+                self._is_dropping = True
+                self._tell("the queue of the recorder is full: updates are dropped until it is not")
+        elif self._is_dropping and queue.waiting_bytes <= queue.waiting_bytes_max // 2:
+            self._is_dropping = False
+            count, self._lost_told = self._lost_count - self._lost_told, self._lost_count
+            self._tell(f"{count:,} updates were dropped, and a gap row says which")

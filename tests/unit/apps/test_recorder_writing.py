@@ -153,14 +153,33 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     writing.stop()
     assert heard.texts == [
         "no room",
-        "the queue of the recorder is full: updates are dropped until it can write again",
+        "the queue of the recorder is full: updates are dropped until it is not",
         "the recording goes on",
+        "2 updates were dropped, and a gap row says which",
     ]
     assert positions_in(tmp_path) == [1, 2]
     (recording,) = open_recordings(tmp_path)
     report = verify_recording(recording)
     assert (report.is_sound, report.lost_row_count) == (False, 2)
     assert "the recorder could not write: No space left on device" in str(report.findings[0])
+
+
+def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Path) -> None:
+    queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=1)
+    writer = RecordingWriter(tmp_path, space="local")
+    heard = Heard()
+    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    for position in (1, 2, 3):
+        append(queue, position)
+    writing._turn()
+    append(queue, 4)
+    queue.close()
+    writing.start()
+    writing.stop()
+    assert heard.texts == [
+        "the queue of the recorder is full: updates are dropped until it is not",
+        "2 updates were dropped, and a gap row says which",
+    ]
 
 
 def test_pauses_between_attempts_grow_up_to_a_bound(

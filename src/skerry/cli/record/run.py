@@ -101,7 +101,8 @@ def record(
 
     What is there when it begins is recorded first. When the connection is lost it is restored, and
     a gap in the recording says how many updates are missing. The space never waits for the disk:
-    if that does not keep up, a gap says what was left out.
+    while that is full, fails or is too slow, updates wait in a bounded queue; past the bound new
+    ones are dropped, and a gap says which.
 
     \b
     Examples:
@@ -232,5 +233,5 @@ def _summary_text(summary: Summary) -> str:
     return (
         f"{summary.folder}: {summary.updates:,} updates in {summary.seconds:.1f} s,"
         f" {summary.rows:,} rows, {shown_size(summary.bytes)}, {summary.gaps} gaps,"
-        f" {summary.lost_rows} rows left out"
+        f" {summary.lost_rows:,} rows dropped"
     )
