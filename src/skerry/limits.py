@@ -552,9 +552,9 @@ bound is one of memory."""
 FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
 """Characters of all patterns in a condition, each of which is kept and tried on each update."""
 
-LIKE_TEXT_BYTES_MAX: Final = 65_536
-"""The longest text that can fit a pattern: to look for something in it takes less than a
-millisecond at the worst. Names and lines are shorter, and for searching documents this is not the
+LIKE_TEXT_BYTES_MAX: Final = 32_768
+"""The longest text that can fit a pattern: to look for something in it takes less than a tenth of
+a millisecond at the worst. Names and lines are shorter, and for searching documents this is not the
 tool."""
 
 LIKE_WORK_MAX: Final = 262_144
@@ -564,8 +564,7 @@ search for such a run may take as many comparisons, a millisecond."""
 
 LIKE_FIND_PART_COUNT: Final = 100
 """Comparisons of a client's conditions (`view_part_count_max`) for which a pattern counts that is
-searched for in a text, such as `%ri%`. That takes up to a millisecond on the longest text, and all
-patterns of a client are tried on each update."""
+searched for in a text, such as `%ri%`. All patterns of a client are tried on each update."""
 
 LIKE_SEARCH_PART_COUNT: Final = 200
 """The same for one with `_` inside, such as `%r_a%`."""

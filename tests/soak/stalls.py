@@ -33,6 +33,7 @@ import skerry
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection, Connected
+from skerry.protocol.access.connection import Broken, Ended
 from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
@@ -204,6 +205,7 @@ class Raw:
         self.socket.connect(places.path)
         self.heard: dict[str, int] = {}
         self.last_echo = -1
+        self.end = ""
         self._echo = 0
         self._changed = threading.Condition()
         self._is_connected = False
@@ -260,7 +262,7 @@ class Raw:
         with self._changed:
             while self.last_echo < self._echo and time.monotonic() < stop_s:
                 if not self._changed.wait(1.0) and not self._thread.is_alive():
-                    return
+                    raise RuntimeError(f"a client was cut: {self.end}")
 
     def close(self) -> None:
         self.socket.close()
@@ -274,6 +276,8 @@ class Raw:
         for item in self.connection.receive(data, 0.0):
             if isinstance(item, Connected) or type(item).__name__ == "Accepted":
                 self._is_connected = True
+            if isinstance(item, (Ended, Broken)):
+                self.end = str(item)
             header = getattr(item, "header", None)
             if header is not None and header.type_name == "DotsEcho":
                 with self._changed:
@@ -416,6 +420,7 @@ def likes(places: Places, begin: Callable[[], None]) -> None:
         guest.settle()
     begin()
     for _ in range(20):
+        maker.send(maker.take(Boat(id=1, name="a" * 32_000)))
         maker.send(maker.take(Boat(id=1, name="a" * 65_000)))
     maker.settle()
 

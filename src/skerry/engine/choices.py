@@ -75,7 +75,7 @@ class SightChoice(Choice):
 
 def selects_all(topic: Topic, pattern: str) -> bool:
     """Whether a pattern selects the subject of each object of a topic, known without a look."""
-    if not covers(pattern, default_pattern(topic.plan)):
+    if not covers(pattern, topic.pattern):
         return False
     return not topic.shelf.own_keys or covers(pattern, _EVERYTHING)
 
@@ -86,22 +86,22 @@ def named_keys(topic: Topic, pattern: str, look_count_max: int) -> list[bytes] |
     There is at most one under its default subject where that is spelled out, and none where no
     default subject is like the pattern. Those under other subjects are few, as a rule.
     """
-    shelf, plan = topic.shelf, topic.plan
-    own = default_pattern(plan)
-    candidates: list[bytes] = []
-    if overlaps(pattern, own):
+    shelf = topic.shelf
+    found: dict[bytes, None] = {}
+    if overlaps(pattern, topic.pattern):
         levels = _levels_of(pattern)
-        if covers(pattern, own) or any(level in WILD_CARDS for level in levels):
+        if covers(pattern, topic.pattern) or any(level in WILD_CARDS for level in levels):
             return None
-        candidates += key_parts(plan, levels)
+        # All levels are spelled out, so this is a whole key.
+        (key,) = key_parts(topic.plan, levels)
+        entry = shelf.objects.get(key)
+        if entry is not None and (not entry.subject or covers(pattern, entry.subject)):
+            found[key] = None
     if len(shelf.own_keys) > look_count_max:
         return None
-    candidates += shelf.own_keys
-    choice = PatternChoice(topic, pattern)
-    found: dict[bytes, None] = {}
-    for key in candidates:
-        entry = shelf.objects.get(key)
-        if entry is not None and choice.wants(entry):
+    choice = PatternChoice(topic, pattern) if shelf.own_keys else None
+    for key in shelf.own_keys:
+        if choice is not None and choice.wants(shelf.objects[key]):
             found[key] = None
     return list(found)
 

@@ -18,7 +18,7 @@ from skerry.engine.parts import Choice
 from skerry.engine.permissions import Rights
 from skerry.engine.query import Query, compile_filter
 from skerry.engine.replay import Replay, Wanted
-from skerry.engine.routing import Routing, knows_type
+from skerry.engine.routing import Reach, Routing, knows_type
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.engine.views import Selection, View
@@ -35,6 +35,11 @@ __all__ = ["Joining"]
 
 _LISTED_PER_LOOK: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
 """Keys that take as long to list and to put in order as it takes to examine an object."""
+
+
+_LOOKS_PER_TOPIC: Final = 10
+"""Objects that could be examined in the time that it takes to find those of one type that a pattern
+selects by its levels alone."""
 
 
 class Joining:
@@ -87,7 +92,7 @@ class Joining:
 
     def _replay(self, member: Membership, now_ns: int) -> None:
         """Tell a member what is there; if it is being told already, all over again after that."""
-        client, now_s = member.client, self._node.wall_s(now_ns)
+        client = member.client
 
         def begin() -> Replay | None:
             # Who left meanwhile is told nothing but that this is over: it may count the answers.
@@ -95,7 +100,7 @@ class Joining:
             wanted = self._wanted(member) if is_member else []
             if member.is_waiting:
                 self._routing.wait(member, is_over=True)
-            return self._begin_replay(member, wanted, now_s)
+            return self._begin_replay(member, wanted)
 
         member.replay_count += 1
         if member.replay_count > 1:
@@ -108,13 +113,11 @@ class Joining:
             self._routing.wait(member)
             self._node.start(client, Later(begin), now_ns)
             return
-        replay = self._begin_replay(member, wanted, now_s)
+        replay = self._begin_replay(member, wanted)
         if replay is not None:
             self._node.start(client, replay, now_ns)
 
-    def _begin_replay(
-        self, member: Membership, wanted: list[Wanted] | None, now_s: float
-    ) -> Replay | None:
+    def _begin_replay(self, member: Membership, wanted: list[Wanted] | None) -> Replay | None:
         client = member.client
         if wanted is None:
             member.replay_count -= 1
@@ -126,10 +129,6 @@ class Joining:
             self._tell_end(client, member.group, now_s)
 
         replay = Replay(member.teller, wanted, finish)
-        for topic, which in wanted:
-            # Of those that are to be found it is not known yet whether there are any.
-            if which is None or (which and not isinstance(which, Choice)):
-                client.connection.describe(topic.type, now_s)
         if not replay.is_empty:
             member.active_replay = replay
             self._routing.replay_began(member)
@@ -157,11 +156,14 @@ class Joining:
         """
         found: list[Wanted] = []
         listed_count = look_count = 0
+        reach = Reach(pattern)
+        topic_count = 0
         for topic in self._hub.all_topics():
             if not topic.is_cached or not topic.shelf.objects:
                 continue
-            if not knows_type(client, topic):
+            if not (topic.shelf.own_keys or reach.has(topic)) or not knows_type(client, topic):
                 continue
+            topic_count += 1
             if selects_all(topic, pattern):
                 is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
                 found.append((topic, _listed(client, topic) if is_listed else None))
@@ -174,7 +176,7 @@ class Joining:
             look_count += len(topic.shelf.own_keys)
             if keys:
                 found.append((topic, keys))
-        client.lane.looks -= look_count
+        client.lane.looks -= look_count + topic_count * _LOOKS_PER_TOPIC
         return found
 
     # -- views

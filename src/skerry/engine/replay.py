@@ -14,6 +14,7 @@ Compiled, since a client that starts is told everything there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final
 
 from mypy_extensions import i64, mypyc_attr
 
@@ -22,9 +23,12 @@ from skerry.engine.clients import Client
 from skerry.engine.lane import Lane
 from skerry.engine.parts import Choice, Listed, Part, Picked, Whole
 from skerry.engine.topics import Topic, frame_for, replay_header
-from skerry.limits import REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
+from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
 __all__ = ["LaneTeller", "Replay", "Teller", "Wanted"]
+
+_DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_LOOK_COUNT // SELECT_SLICE_COUNT
+"""Bytes of objects that can be told in the time that it takes to describe a type."""
 
 Wanted = tuple[Topic, list[bytes] | Choice | None]
 """Objects of a topic: by their keys, by a choice among them, or all there are."""
@@ -53,14 +57,23 @@ class LaneTeller(Teller):
         super().__init__(client.lane)
         self._client: Client = client
         self._node: i64 = node
+        self._announced: Topic | None = None
+        """Whose type was described last."""
 
     def announce(self, topic: Topic, now_s: float) -> None:
         """Describe the type of objects that were found, and are told from now on."""
         self._client.connection.describe(topic.type, now_s)
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
-        """Tell an object, of which so many follow; gives the bytes that took."""
+        """Tell an object, of which so many follow; gives the bytes that took, or would have taken
+        in the same time."""
         lane = self.lane
+        cost = 0
+        if topic is not self._announced:
+            self._announced = topic
+            if not self._client.connection.is_described(topic.type):
+                self._client.connection.describe(topic.type, now_s)
+                cost = _DESCRIBE_BYTES
         header = replay_header(topic, entry, left, now_s, self._node)
         topic.tally.due += 1
         lane.tally.due += 1
@@ -68,10 +81,10 @@ class LaneTeller(Teller):
         if payload is None:
             topic.tally.refused += 1
             lane.tally.refused += 1
-            return 0
+            return cost
         frame = frame_for(lane, header, payload, entry.subject)
         lane.deliver(frame, topic.tally)
-        return len(frame)
+        return len(frame) + cost
 
 
 class Replay:

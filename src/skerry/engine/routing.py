@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 
 from skerry.codec.pieces import split
-from skerry.codec.subjects import default_pattern, default_subject
+from skerry.codec.subjects import default_subject
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
@@ -16,17 +15,21 @@ from skerry.engine.scopes import is_site_message
 from skerry.engine.topics import Ear, News, Route, Router, Topic
 from skerry.engine.views import View
 from skerry.errors import LimitExceeded
-from skerry.limits import GROUP_COUNT_MAX, PATTERN_MEMO_CHAR_COUNT_MAX, ROUTE_MEMO_COUNT_MAX
+from skerry.limits import (
+    GROUP_COUNT_MAX,
+    PATTERN_MEMO_CHAR_COUNT_MAX,
+    ROUTE_MEMO_COUNT_MAX,
+    TAG_MAX,
+)
 from skerry.protocol.patterns import (
     PatternHandle,
     PatternTree,
     check_pattern,
     check_subject,
     covers,
-    overlaps,
 )
 
-__all__ = ["WILD_CARDS", "Routing", "knows_type"]
+__all__ = ["WILD_CARDS", "Reach", "Routing", "knows_type"]
 
 
 class Routing(Router):
@@ -40,8 +43,9 @@ class Routing(Router):
         self._tree = PatternTree(count_max=group_count_max)
         self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
         self._views: dict[str, dict[tuple[int, int], View]] = {}
-        self._partial: Counter[str] = Counter()
-        """How many patterns select a part of the default subjects of each type."""
+        self._partial: Counter[tuple[str, int]] = Counter()
+        """How many patterns select a part of the default subjects of types, by the first level of
+        the patterns and the number of the types' keys."""
         self._replaying: dict[Membership, None] = {}
         """Members that are being told what is there."""
         self._carriers: dict[int, Membership] = {}
@@ -227,9 +231,7 @@ class Routing(Router):
 
     def came(self, topic: Topic) -> None:
         """A topic is new: see whether parts of its subjects were asked for."""
-        own = default_pattern(topic.plan)
-        self._partial[topic.name] = sum(_is_partial(pattern, own) for pattern in self._patterns)
-        topic.needs_subject = self._partial[topic.name] > 0
+        topic.needs_subject = self._is_partial(topic)
 
     def redefined(self, topic: Topic) -> None:
         """The type of a topic has another definition: views follow it, where their client can."""
@@ -241,7 +243,6 @@ class Routing(Router):
 
     def went(self, type_name: str) -> None:
         """A type is not in use any more."""
-        del self._partial[type_name]
 
     def has_views(self, type_name: str) -> bool:
         """Whether there are filtered subscriptions to a type."""
@@ -290,17 +291,8 @@ class Routing(Router):
             for client_id, member in self._carriers.items():
                 if _may_join(member.client, topic.name):
                     found.setdefault(client_id, []).append(member)
-        if subject:
-            selected: Iterable[object] = self._tree.match(subject)
-        else:
-            own = default_pattern(topic.plan)
-            selected = [
-                member
-                for pattern, members in self._patterns.items()
-                if covers(pattern, own)
-                for member, _ in members.values()
-            ]
-        for value in selected:
+        # Taken for a subject, the pattern of all default ones is selected by those that cover it.
+        for value in self._tree.match(subject or topic.pattern):
             assert isinstance(value, Membership)
             found.setdefault(value.client.client_id, []).append(value)
         if topic.name.startswith(_OUR_OWN):
@@ -331,10 +323,22 @@ class Routing(Router):
     def _count_partial(self, pattern: str, change: int) -> None:
         """A pattern came to be or went: see whose default subjects it selects a part of."""
         assert self._hub is not None
+        reach = Reach(pattern)
+        if reach.is_whole:
+            return
+        for count in reach.key_counts:
+            self._partial[reach.first, count] += change
+            if not self._partial[reach.first, count]:
+                del self._partial[reach.first, count]
         for topic in self._hub.all_topics():
-            if _is_partial(pattern, default_pattern(topic.plan)):
-                self._partial[topic.name] += change
-                topic.needs_subject = self._partial[topic.name] > 0
+            if reach.has(topic):
+                topic.needs_subject = self._is_partial(topic)
+
+    def _is_partial(self, topic: Topic) -> bool:
+        """Whether a pattern selects a part of the default subjects of a topic."""
+        key_count = len(topic.plan.keys)
+        first = topic.pattern.split("/", 2)[1]
+        return (first, key_count) in self._partial or ("*", key_count) in self._partial
 
     def _forget_messages(self) -> None:
         """A carrier came or went."""
@@ -352,10 +356,43 @@ class Routing(Router):
             if topic is not None:
                 topic.forget_routes()
             return
+        reach = Reach(group)
         for topic in self._hub.all_topics():
             # Under subjects of their own, objects of any type may be meant.
-            if topic.routes or overlaps(group, default_pattern(topic.plan)):
+            if topic.routes or reach.has(topic):
                 topic.forget_routes()
+
+
+class Reach:
+    """Which types have default subjects that a pattern selects, and whether it selects them all.
+
+    A default subject is the type and a level for each key, so the first level of the pattern and
+    the number of the others say it all.
+    """
+
+    def __init__(self, pattern: str) -> None:
+        self.first, *rest = pattern.split("/")[1:]
+        """The type, or a wild card."""
+        is_open = (rest or [self.first])[-1] == "..."
+        if self.first == "...":
+            self.key_counts = range(TAG_MAX + 1)
+        elif is_open:
+            self.key_counts = range(len(rest), TAG_MAX + 1)
+        else:
+            self.key_counts = range(len(rest), len(rest) + 1)
+        self.is_whole = all(level in WILD_CARDS for level in rest)
+        """Whether it selects all default subjects of these types."""
+        self._start = None if self.first in WILD_CARDS else f"/{self.first}"
+
+    def has(self, topic: Topic) -> bool:
+        """Whether it selects default subjects of a topic, some or all."""
+        if len(topic.plan.keys) not in self.key_counts:
+            return False
+        start = self._start
+        if start is None:
+            return True
+        pattern = topic.pattern
+        return pattern.startswith(start) and pattern[len(start) : len(start) + 1] in ("", "/")
 
 
 _OUR_OWN = "Skerry"
@@ -376,10 +413,6 @@ def knows_type(client: Client, topic: Topic) -> bool:
     return is_known and client.can_read(topic)
 
 
-def _is_partial(pattern: str, own: str) -> bool:
-    return overlaps(pattern, own) and not covers(pattern, own)
-
-
 def _tells_of(member: Membership, topic: Topic) -> bool:
     replay = member.active_replay
     return replay is not None and replay.tells_of(topic)
@@ -390,7 +423,7 @@ def _check(subject: str, topic: Topic) -> None:
 
     Default subjects have whole keys in them and may be of any length: nobody chose them.
     """
-    is_default = topic.needs_subject and covers(default_pattern(topic.plan), subject)
+    is_default = topic.needs_subject and covers(topic.pattern, subject)
     if not is_default or any(level in WILD_CARDS for level in subject.split("/")):
         check_subject(subject)
 

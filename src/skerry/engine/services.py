@@ -42,6 +42,18 @@ _LARGE_MESSAGES: Final = frozenset(
 )
 """Messages that carry something of the client's: their services have bounds of their own."""
 
+_USUAL_LOOKS: Final = (20, 128)
+_LOOKS: Final = {
+    "DotsEcho": (0, 4096),
+    "EnumDescriptorData": (100, 32),
+    "SkerryClaim": (50, 1024),
+    "SkerryRequest": (20, 1024),
+    "SkerryResponse": (20, 1024),
+    "StructDescriptorData": (200, 32),
+}
+"""Objects that could be examined in the time that a message takes: some, and one more for each so
+many bytes. A description is read, compared with others, and a class is made of it."""
+
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
 
@@ -89,6 +101,8 @@ class Services:
             reason = f"{topic.name}: {len(payload)} bytes, the limit is {SERVICE_BYTES_MAX}"
             self._node.refuse(client, "ask", f"{reason}; ask in several messages", now_ns)
             return True
+        looks, bytes_per_look = _LOOKS.get(topic.name, _USUAL_LOOKS)
+        client.lane.looks -= looks + len(payload) // bytes_per_look
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"

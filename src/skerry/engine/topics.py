@@ -13,6 +13,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.pieces import Pieces, canonical_key, project, split
 from skerry.codec.plans import StructPlan
+from skerry.codec.subjects import default_pattern
 from skerry.codec.swift import Gate, Layout
 from skerry.engine.cache import Entry, Shelf
 from skerry.engine.lane import Lane, Tally
@@ -49,6 +50,8 @@ class Topic:
         self.name: str = shelf.name
         self.type: Any = type_
         self.plan: StructPlan = plan
+        self.pattern: str = default_pattern(plan)
+        """Of its default subjects."""
         self.layout: Layout = Layout(plan)
         self.shelf: Shelf = shelf
         self.is_cached: bool = is_cached
@@ -82,6 +85,7 @@ class Topic:
         """Follow another definition of the type, which can read all objects that are here."""
         self.type = type_
         self.plan = plan
+        self.pattern = default_pattern(plan)
         self.layout = Layout(plan)
         self.is_cached = is_cached
         self.is_persistent = is_persistent
