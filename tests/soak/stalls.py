@@ -33,7 +33,7 @@ import skerry
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection, Connected
-from skerry.protocol.access.connection import Broken, Ended
+from skerry.protocol.access.connection import Arrival, Broken, Ended
 from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
@@ -278,8 +278,7 @@ class Raw:
                 self._is_connected = True
             if isinstance(item, (Ended, Broken)):
                 self.end = str(item)
-            header = getattr(item, "header", None)
-            if header is not None and header.type_name == "DotsEcho":
+            if isinstance(item, Arrival) and item.header.type_name == "DotsEcho":
                 with self._changed:
                     self.last_echo = internal_class("DotsEcho").decode(item.payload).identifier
                     self._changed.notify_all()

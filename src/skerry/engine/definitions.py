@@ -276,10 +276,14 @@ class Definitions(Mapping[str, NamedType]):
             self._accept(known, part)
             self._unused[part.name] = None
 
-    def forget(self, client: int) -> None:
-        """A client is gone."""
-        for name, definition in self._held.pop(client, {}).items():
+    def forget(self, client: int) -> Iterator[str]:
+        """A client is gone: release its definitions one by one, of which it gives the names."""
+        held = self._held.get(client, {})
+        while held:
+            name, definition = held.popitem()
             self._release(self._known[name], definition, client)
+            yield name
+        self._held.pop(client, None)
 
     # -- compatibility
 

@@ -36,6 +36,9 @@ __all__ = ["DefinitionList", "Describing"]
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before others have their turn: some milliseconds."""
 _GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
+_RELEASE_LOOKS: Final = 20
+"""Objects that could be examined in the time that it takes to release a definition."""
+
 _USES: Final = ("publish", "subscribe", "remove")
 """What a client needs to know a type for."""
 
@@ -49,9 +52,13 @@ class Describing:
         self._routing = routing
         self._types = types
 
-    def forget(self, client: Client) -> None:
-        """A client is gone, and does not use its definitions any more."""
-        self._types.registry.forget(client.client_id)
+    def leaving(self, client: Client) -> Iterator[int]:
+        """A client is gone, and does not use its definitions any more, step by step.
+
+        Gives the looks that each step took.
+        """
+        for _ in self._types.registry.forget(client.client_id):
+            yield _RELEASE_LOOKS
 
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int

@@ -31,6 +31,7 @@ from skerry.engine.attempts import Attempts
 from skerry.engine.backpressure import Backpressure
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client, Input
+from skerry.engine.departures import Departures
 from skerry.engine.events import ClientCame, ClientRefused, ClientWent, ConnectionTurnedAway
 from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
@@ -128,6 +129,9 @@ class NodeCore(Outbox):
         self._next_client = _FIRST_CLIENT
         self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
         self._services = Services(self, self._hub, self._routing, self._types, self._admission)
+        self._departures = Departures(
+            self, self._routing, self._services, self._types, self._sweeps
+        )
         self._arrivals = Arrivals(self, self._hub, self._types, self._services)
         self._received_bytes = 0
         self._sent = [0, 0]
@@ -215,6 +219,7 @@ class NodeCore(Outbox):
             return
         client.lane.begin_turn()
         self._sweeps.begin_turn()
+        self._departures.begin_turn()
         if self._backpressure.is_active:
             self._backpressure.begin()
             self._arrivals.take(client, data, now_ns)
@@ -307,6 +312,7 @@ class NodeCore(Outbox):
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
         self._backpressure.advance(now_ns)
+        self._departures.advance()
         self._sweeps.advance(self.wall_ns(now_ns))
         self._serve_round(now_ns)
         self._services.advance(now_ns)
@@ -317,7 +323,7 @@ class NodeCore(Outbox):
 
     def deadline_ns(self) -> int | None:
         """When to call `advance`; at once while a replay, a removal or input could go on."""
-        if self._sweeps or self._busy or self._fresh:
+        if self._sweeps or self._departures or self._busy or self._fresh:
             return self._now_ns
         due = [
             self._roster.deadline_ns(),
@@ -447,6 +453,7 @@ class NodeCore(Outbox):
         """The node ends: tell all clients, orderly."""
         for client in list(self._clients.values()):
             self._end(client, now_ns, code=0, text="")
+        self._departures.complete()
         # What is stored has to be without what goes with them, too.
         self._sweeps.complete(self.wall_ns(now_ns))
 
@@ -772,8 +779,8 @@ class NodeCore(Outbox):
         self._backpressure.forget(client)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
-        self._routing.forget_client(client)
-        client.slots.expire()
+        # What is still delivered to it expires at once.
+        client.lane.is_paused = False
         client.lane.expire()
         client.agenda.clear()
         for table in (self._by_id, self._waiting, self._busy, self._fresh):
@@ -781,17 +788,8 @@ class NodeCore(Outbox):
         del self._clients[client.address]
         self._admission.left(client.origin)
         self._shares.left(client.holder)
-        self._services.forget(client, now_ns)
-        self._clean_up(client, now_ns)
-        self.cache.left(client.client_id)
         self._roster.note_activity(now_ns)
-
-    def _clean_up(self, client: Client, now_ns: int) -> None:
-        """Remove what was to live no longer than the client that changed it last."""
-        for name in client.lane.published:
-            topic = self._types.topic(name)
-            if topic is not None and topic.type.flags.cleanup and topic.is_cached:
-                self._sweeps.clean_up(topic, client.client_id, self.wall_ns(now_ns))
+        self._departures.begin(client)
 
     def _has_published(self, client_id: int, type_name: str) -> bool:
         client = self._by_id.get(client_id)

@@ -8,7 +8,7 @@ holds it when nobody else does. All claims of a client end with its connection.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,6 +32,8 @@ _HELD: Final = "held"
 _STANDBY: Final = "standby"
 _LOST: Final = "lost"
 _REFUSED: Final = "refused"
+_RELEASE_LOOKS: Final = 50
+"""Objects that could be examined in the time that it takes to release a claim."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -119,12 +121,15 @@ class Ownership:
         else:
             self._claim(client, message, len(mine), now_ns)
 
-    def forget(self, client: Client, now_ns: int) -> None:
-        """A client is gone, and with it its claims."""
-        claims = list(self._claims.get(client.client_id, {}).values())
+    def leaving(self, client: Client) -> Iterator[int]:
+        """A client is gone, and with it its claims, one by one; gives the looks of each step."""
+        mine = self._claims.get(client.client_id, {})
         # Those that wait go first: nothing must be handed on to who is gone.
-        for claim in sorted(claims, key=lambda claim: claim.place.holder is claim):
-            self._release(claim, now_ns)
+        for claim in sorted(mine.values(), key=lambda claim: claim.place.holder is claim):
+            # Another client may have taken it over between two steps.
+            if mine.get(claim.number) is claim:
+                self._release(claim, self._node.now_ns)
+                yield _RELEASE_LOOKS
 
     def forbidden(self, client: Client) -> str | None:
         """Something that a client claims and may not hold any more."""

@@ -242,7 +242,6 @@ class Requests:
             self._abandoned_count += 1
             self._over(call)
             call.data = b""
-        self.ownership.forget(client, now_ns)
         for call in self._given.pop(client.client_id, {}).values():
             if not call.is_over:
                 self._due.set(call, min(call.due_ns, now_ns + _HANDLER_GONE_NS))

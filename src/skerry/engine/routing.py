@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from typing import Final
 
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
@@ -220,12 +222,16 @@ class Routing(Router):
                     member.active_replay.leave_out(lambda other, _: other is topic)
         topic.forget_routes()
 
-    def forget_client(self, client: Client) -> None:
-        """Take a client out of everything."""
+    def leaving(self, client: Client) -> Iterator[int]:
+        """Take a client out of everything, step by step; gives the looks that each step took."""
+        assert self._hub is not None
         for group in list(client.groups):
             self.leave(client, group)
+            is_pattern = group.startswith("/")
+            yield _LOOKS_PER_LEAVE + is_pattern * len(self._hub.topics) // _TOPICS_PER_LOOK
         for name, number in list(client.views):
             self.remove_view(client, name, number)
+            yield _LOOKS_PER_LEAVE
         if self._carriers.pop(client.client_id, None) is not None:
             self._forget_messages()
 
@@ -394,6 +400,11 @@ class Reach:
         pattern = topic.pattern
         return pattern.startswith(start) and pattern[len(start) : len(start) + 1] in ("", "/")
 
+
+_LOOKS_PER_LEAVE: Final = 10
+_TOPICS_PER_LOOK: Final = 4
+"""Looks that it takes to leave a group, and topics of which in the time of one it can be found out
+whether a pattern concerns them."""
 
 _OUR_OWN = "Skerry"
 """How the names of types begin that only our own programs know."""

@@ -8,7 +8,7 @@ they say of groups is for `engine.joining`, of types for `engine.describing`, of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.codec.pieces import canonical_key, cut, split
@@ -172,8 +172,9 @@ class Services:
         self._requests.advance(now_ns)
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
-            _, _, reply = self._echoes.popleft()
-            reply(self._node.wall_s(now_ns))
+            _, client, reply = self._echoes.popleft()
+            if client.is_present:
+                reply(self._node.wall_s(now_ns))
 
     def renew(self, client: Client, now_ns: int) -> None:
         """A client has other rights."""
@@ -187,12 +188,11 @@ class Services:
         """Something that a client holds and may not any more."""
         return self._ownership.forbidden(client)
 
-    def forget(self, client: Client, now_ns: int) -> None:
-        """A client is gone."""
-        self._describing.forget(client)
-        self._requests.forget(client, now_ns)
-        if any(waiting is client for _, waiting, _ in self._echoes):
-            self._echoes = deque(item for item in self._echoes if item[1] is not client)
+    def leaving(self, client: Client) -> Iterator[int]:
+        """A client is gone: end what it did here, step by step; gives the looks of each step."""
+        yield from self._describing.leaving(client)
+        yield from self._ownership.leaving(client)
+        self._requests.forget(client, self._node.now_ns)
 
     def _echo(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int

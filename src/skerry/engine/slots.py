@@ -103,13 +103,13 @@ class Slots:
             topic.tally.conflated += slot.count - told
             self._lane.tally.conflated += slot.count - told
 
-    def expire(self) -> None:
-        """The client is gone."""
-        for topic, slot in self._slots.values():
+    def expire(self, count: int) -> None:
+        """The client is gone: forget so many slots."""
+        for _ in range(min(count, len(self._slots))):
+            _, (topic, slot) = self._slots.popitem(last=False)
             topic.tally.expired += slot.count
             self._lane.tally.expired += slot.count
-        self._slots.clear()
-        self.waiting_count = 0
+            self.waiting_count -= slot.count
 
     def forget(
         self,

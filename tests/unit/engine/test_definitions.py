@@ -87,7 +87,7 @@ def test_the_union_of_compatible_definitions_is_served() -> None:
     assert node.bring(OLD, 2) == node.bring(GROWN, 3) == ""
     assert node.definitions["Boat"] == GROWN
     assert [list(d.clients) for d in node.definitions.definitions("Boat")] == [[2], [3]]
-    node.definitions.forget(3)
+    list(node.definitions.forget(3))
     assert node.definitions["Boat"] == OLD, "no object needs the other one"
 
 
@@ -96,9 +96,9 @@ def test_objects_keep_a_definition_that_no_client_has() -> None:
     node.bring(OLD, 2)
     node.bring(GROWN, 3)
     node.with_objects.add("Boat")
-    node.definitions.forget(3)
+    list(node.definitions.forget(3))
     assert node.definitions["Boat"] == GROWN
-    node.definitions.forget(2)
+    list(node.definitions.forget(2))
     assert len(node.definitions.definitions("Boat")) == 1, "the other one covers it"
     assert "objects of Boat" in node.bring(BROKEN, 4)
     node.with_objects.clear()
@@ -187,10 +187,10 @@ def test_types_that_nothing_uses_make_room_for_others() -> None:
     with pytest.raises(LimitExceeded, match="count of types"):
         node.bring(OLD, 5)
     node.with_objects.add("T0")
-    node.definitions.forget(0)
+    list(node.definitions.forget(0))
     with pytest.raises(LimitExceeded, match="count of types"):
         node.bring(OLD, 5)
-    node.definitions.forget(1)
+    list(node.definitions.forget(1))
     assert node.bring(OLD, 5) == ""
     assert node.removed == ["T1"]
 

@@ -117,7 +117,7 @@ def test_who_is_forgotten_is_told_nothing_unless_it_is_still_wanted() -> None:
     assert (len(slots), boats.tally.expired, lane.tally.expired) == (3, 1, 1)
     slots.forget(other)
     assert (len(slots), slots.waiting_count, boats.tally.expired) == (1, 1, 3)
-    slots.expire()
+    slots.expire(len(slots))
     assert (len(slots), slots.waiting_count, boats.tally.expired) == (0, 0, 4)
 
 
