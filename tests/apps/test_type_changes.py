@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 PATIENCE_S = 60.0
 FIELDS = {
     "old": "2: string name; 4: Rig rig; 5: uint8 crew;",
-    "new": "2: string name; 3: float64 length; 4: Rig rig; 5: uint32 crew;",
+    "new": "2: string title; 3: float64 length; 4: Rig rig; 5: uint32 crew;",
 }
 RIGS = {"old": "1: sloop", "new": "1: sloop, 2: ketch"}
 
@@ -188,9 +188,10 @@ class Site:
                 process.kill()
 
 
-def ended(process: subprocess.Popen[str]) -> None:
+def ended(process: subprocess.Popen[str]) -> str:
+    """End a node; gives what it logged."""
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=PATIENCE_S)
+    return process.communicate(timeout=PATIENCE_S)[1]
 
 
 @pytest.fixture
@@ -206,13 +207,13 @@ Objects = dict[str, list[dict[str, Any]]]
 FIRST: Objects = {
     "old": [{"id": 1, "name": "Mary", "rig": "sloop", "crew": 3}, {"id": 2, "name": "Anne"}],
     "new": [
-        {"id": 1, "name": "Mary", "length": 9.5, "rig": "ketch", "crew": 300},
-        {"id": 2, "name": "Anne", "length": 4.0},
+        {"id": 1, "title": "Mary", "length": 9.5, "rig": "ketch", "crew": 300},
+        {"id": 2, "title": "Anne", "length": 4.0},
     ],
 }
 SECOND: Objects = {
     "old": [{"id": 1, "name": "Jane"}, {"id": 3, "name": "Ruth", "crew": 7}],
-    "new": [{"id": 1, "length": 8.5}, {"id": 3, "name": "Ruth", "length": 7.0, "crew": 70_000}],
+    "new": [{"id": 1, "length": 8.5}, {"id": 3, "title": "Ruth", "length": 7.0, "crew": 70_000}],
 }
 
 
@@ -220,7 +221,8 @@ def merged(case: Case) -> list[dict[str, Any]]:
     """The objects as a program reads them that knows everything."""
     objects: dict[int, dict[str, Any]] = {}
     for update in (*FIRST[case.first], *SECOND[case.second]):
-        objects.setdefault(update["id"], {}).update(update)
+        named = {"title" if name == "name" else name: value for name, value in update.items()}
+        objects.setdefault(update["id"], {}).update(named)
     return list(objects.values())
 
 
@@ -228,6 +230,8 @@ def read(version: str, obj: dict[str, Any]) -> dict[str, Any]:
     """An object as a program of a version reads it."""
     if version == "new":
         return obj
+    # The field has another name, and the same tag.
+    obj = {"name" if name == "title" else name: value for name, value in obj.items()}
     is_read = {
         "length": False,
         "rig": obj.get("rig") != "ketch",
@@ -376,5 +380,6 @@ def test_an_incompatible_definition_is_refused_whole(site: Site) -> None:
         other.do("publish", "other", [("Boat", {"id": 1, "name": 7})])
         other.do("follow", "other", ["Boat"], None)
         assert other.do("state", "other", None) == {"Boat": [{"id": 1, "name": 7}]}
-        ended(process)
+        said = ended(process)
+    assert "incompatible definition of a type refused" in said
     assert len(dump(site.folder / "node.db")) == 1

@@ -28,6 +28,7 @@ from hypothesis.stateful import (
 import skerry
 from skerry.codec.pieces import project
 from skerry.engine.persistence import Journal, StoredType
+from skerry.limits import CONFLATE_BYTES
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.schema.model import StructType
@@ -304,6 +305,7 @@ class Program:
     is_reading: bool = False
     where: int | None = None
     """Of a filtered subscription: the number of the crew that it asks for, or more."""
+    is_paused: bool = False
 
 
 class NodeMachine(RuleBasedStateMachine):
@@ -324,6 +326,7 @@ class NodeMachine(RuleBasedStateMachine):
             self.harbour.node.restored(stored)
         for obj in self.disk.objects.values():
             self.harbour.node.restored(obj)
+        self.filler = self.harbour.guest("filler")
 
     def save(self) -> None:
         journal = self.harbour.node.journal
@@ -337,26 +340,53 @@ class NodeMachine(RuleBasedStateMachine):
             journal.written(batch.number)
             self.harbour.pump()
 
-    @rule(target=programs, version=versions, is_plain=st.booleans(), is_reading=st.booleans())
-    def come(self, version: Version, is_plain: bool, is_reading: bool) -> Program:
+    @rule(
+        target=programs,
+        version=versions,
+        is_plain=st.booleans(),
+        group=st.sampled_from(["", "Boat", "/Boat/*"]),
+        is_conflated=st.booleans(),
+    )
+    def come(self, version: Version, is_plain: bool, group: str, is_conflated: bool) -> Program:
         join = self.harbour.plain if is_plain else self.harbour.guest
-        program = Program(join(f"g{len(self.present)}"), version, is_reading)
+        program = Program(join(f"g{len(self.present)}"), version, bool(group))
         program.guest.describe(boat_class(version))
-        if is_reading:
-            program.guest.join("Boat")
+        if group:
+            program.guest.join(group, is_conflated=is_conflated)
         self.present.append(program)
         return program
 
-    @rule(target=programs, version=versions, least=st.sampled_from(NUMBERS))
-    def select(self, version: Version, least: int) -> Any:
+    @rule(
+        target=programs,
+        version=versions,
+        least=st.sampled_from(NUMBERS),
+        is_conflated=st.booleans(),
+    )
+    def select(self, version: Version, least: int, is_conflated: bool) -> Any:
         if 2 not in version.tags or not fits(least, version.number):
             return multiple()
         program = Program(self.harbour.guest("view"), version, where=least)
         cls = boat_class(version)
         program.guest.describe(cls)
-        program.guest.open_view(cls, 1, where=f"crew >= {least}")
+        program.guest.open_view(cls, 1, where=f"crew >= {least}", is_conflated=is_conflated)
         self.present.append(program)
         return program
+
+    @rule(program=programs)
+    def pause(self, program: Program) -> None:
+        if program in self.present and not program.is_paused:
+            program.guest.join("Fill")
+            program.guest.pause()
+            # So much waits then that a subscription that conflates begins to.
+            self.filler.publish(Fill(data=bytes(CONFLATE_BYTES + 1)))
+            program.is_paused = True
+
+    @rule(program=programs)
+    def resume(self, program: Program) -> None:
+        if program in self.present and program.is_paused:
+            program.is_paused = False
+            program.guest.resume()
+            program.guest.leave("Fill")
 
     @rule(program=programs, key=st.sampled_from(KEYS), values=full_values, data=st.data())
     def publish(self, program: Program, key: int, values: Values, data: st.DataObject) -> None:
@@ -408,6 +438,8 @@ class NodeMachine(RuleBasedStateMachine):
     @invariant()
     def each_program_sees_what_it_knows(self) -> None:
         for program in self.present:
+            if program.is_paused:
+                continue
             assert program.guest.refusals() == []
             assert not program.guest.is_cut, program.guest.fault
             version = program.version
@@ -432,6 +464,7 @@ class NodeMachine(RuleBasedStateMachine):
         self.harbour.check()
 
 
+Fill = skerry.define_types("struct Fill [cached=false] { 1: bytes data; }").Fill
 EVERYTHING = boat_class(
     Version(
         key=2,

@@ -40,7 +40,7 @@ from skerry.schema.model import (
     dependencies,
     with_parts,
 )
-from skerry.schema.union import covers, obstacle, unite
+from skerry.schema.union import covers, obstacle, unite, unite_deep
 
 __all__ = ["Clash", "Definition", "Definitions"]
 
@@ -203,6 +203,23 @@ class Definitions(Mapping[str, NamedType]):
             offered=f"the one of client {client} ({definition.clients[client]})",
             difference=difference,
         )
+
+    def rejection(self, client: int, name: str) -> str | None:
+        """Why objects by the definition of a client cannot be taken as they are, if they cannot.
+
+        Other than `conflict` it also says so while it is not decided which definition stays.
+        """
+        definition = self.held(client, name)
+        if definition is None or definition.is_accepted:
+            return None
+        conflict = self.conflict(client, name)
+        if conflict is not None:
+            return str(conflict)
+        served, own = self[name], definition.type
+        if isinstance(served, StructType) and isinstance(own, StructType):
+            found = unite_deep(served, own)
+            return None if isinstance(found, StructType) else str(found)
+        return str(obstacle(served, own))
 
     # -- what clients bring
 

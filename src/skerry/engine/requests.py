@@ -132,8 +132,7 @@ class Requests:
             return f"{subject}: not permitted"
         if what.type.flags.internal:
             return f"{what.name}: requests of internal types are not served"
-        conflict = self._types.registry.conflict(client.client_id, what.name)
-        return None if conflict is None else str(conflict)
+        return self._types.registry.rejection(client.client_id, what.name)
 
     def _begin(
         self, client: Client, message: Any, what: Topic, handler: str, data: bytes, now_ns: int
@@ -206,9 +205,9 @@ class Requests:
                 why = "its handler may not use" if is_known else "nobody has described"
                 self._end(call, "failed", now_ns, f"{why} {message.typeName:.60}")
                 return
-            conflict = self._types.registry.conflict(client.client_id, what.name)
-            if conflict is not None:
-                self._end(call, "failed", now_ns, str(conflict))
+            rejection = self._types.registry.rejection(client.client_id, what.name)
+            if rejection is not None:
+                self._end(call, "failed", now_ns, rejection)
                 return
             try:
                 answer = (what, _whole(what, message.object))

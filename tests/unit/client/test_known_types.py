@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import skerry
@@ -63,3 +65,84 @@ def test_shapes_and_plans_are_made_once() -> None:
     types = KnownTypes()
     assert types.shape(Vessel) is types.shape(Vessel)
     assert types.send_plan(Vessel) is types.send_plan(Vessel)
+
+
+# -- with a node
+
+
+OLD = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }")
+NEW = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; 3: float64 length; }")
+ODD = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }")
+
+
+def test_a_type_of_the_node_follows_its_further_definition(live_node: Any) -> None:
+    with (
+        skerry.connect(live_node.place, types=OLD) as old,
+        skerry.connect(live_node.place, types=NEW) as new,
+        skerry.connect(live_node.place) as reader,
+    ):
+        old.publish(OLD.Boat(id=1, name="Mary"))
+        old.flush()
+        reader.request_types()
+        boats, heard = reader.container("Boat"), reader.subscribe("Boat")
+        (boat,) = boats.values()
+        assert not hasattr(boat, "length")
+        new.publish(NEW.Boat(id=1, length=9.5))
+        new.publish(NEW.Boat(id=2, length=3.5))
+        new.flush()
+        reader.flush()
+        assert [(boat.id, boat.name, boat.length) for boat in boats.values()] == [
+            (1, "Mary", 9.5),
+            (2, None, 3.5),
+        ]
+        events = [heard.get(10) for _ in range(3)]
+        assert [event.object.length for event in events[1:]] == [9.5, 3.5]  # type: ignore[union-attr]
+        assert [f.name for f in reader.request_types()["Boat"].descriptor.fields][-1] == "length"
+        selected = reader.container("Boat", where="length > 5")
+        assert [boat.id for boat in selected.values()] == [1]
+        # What the reader publishes by the union is taken, too.
+        cls = reader.request_types()["Boat"]
+        reader.publish(cls(id=3, name="Anne", length=1.5))
+        reader.flush()
+        old.flush()
+        assert old.container(OLD.Boat)[3] == OLD.Boat(id=3, name="Anne")
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_reader_with_an_incompatible_definition_is_told_by_flush(
+    is_first: bool, live_node: Any
+) -> None:
+    with (
+        skerry.connect(live_node.place, name="maker", types=OLD) as maker,
+        skerry.connect(live_node.place, name="odd", types=ODD) as odd,
+    ):
+        if is_first:
+            boats = odd.container(ODD.Boat)
+            odd.flush()
+        maker.publish(OLD.Boat(id=1, name="Mary"))
+        maker.flush()
+        if not is_first:
+            boats = odd.container(ODD.Boat)
+        with pytest.raises(skerry.Refused, match=r"Boat.name: type changed"):
+            odd.flush()
+        odd.flush()
+        assert list(boats.values()) == [ODD.Boat(id=1)]
+        assert [conflict.known.name for conflict in odd.conflicts] == ["Boat"]
+
+
+@pytest.mark.parametrize("query", ["", "?extensions=off"])
+def test_conditions_on_fields_that_only_one_program_has(query: str, live_node: Any) -> None:
+    with (
+        skerry.connect(live_node.place, types=OLD) as old,
+        skerry.connect(live_node.place + query, types=NEW) as new,
+    ):
+        old.publish(OLD.Boat(id=1, name="Mary"))
+        old.publish(OLD.Boat(id=2, name="Anne"))
+        old.flush()
+        boats = new.container(NEW.Boat, where="length > 5 or name = 'Anne'")
+        assert [boat.id for boat in boats.values()] == [2]
+        new.publish(NEW.Boat(id=1, length=9.5))
+        new.flush()
+        assert sorted(boat.id for boat in boats.values()) == [1, 2]
+        named = old.container(OLD.Boat, where="name like 'M%'", fields=["name"])
+        assert list(named.values()) == [OLD.Boat(id=1, name="Mary")]

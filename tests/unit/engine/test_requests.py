@@ -665,3 +665,98 @@ def test_requests_of_clients_without_the_additions_end_the_connection(harbour: H
         guest = harbour.plain(name)
         guest.send(name)
         assert guest.fault == f"{name}: without `extensions`"
+
+
+# -- other definitions
+
+
+def ask_by(guest: Guest, obj: Any, number: int = 1) -> None:
+    guest.describe(type(obj))
+    guest.send(
+        "SkerryRequest",
+        number=number,
+        typeName=obj.descriptor.name,
+        handler="router",
+        object=obj.encode(),
+        timeout=2.0,
+    )
+
+
+def answer_by(guest: Guest, number: int, obj: Any) -> None:
+    guest.describe(type(obj))
+    guest.send(
+        "SkerryResponse",
+        number=number,
+        outcome=OUTCOMES["answered"],
+        typeName=obj.descriptor.name,
+        object=obj.encode(),
+    )
+
+
+def versions(ask: str, answer: str) -> Any:
+    return skerry.define_types(
+        f"struct Ask [cached=false] {{ 1: string text; {ask} }}"
+        f" struct Answer [cached=false] {{ 1: string text; {answer} }}"
+    )
+
+
+@pytest.mark.parametrize("is_asker_old", [True, False])
+def test_requests_and_answers_are_read_by_the_definition_of_each(
+    is_asker_old: bool, harbour: Harbour
+) -> None:
+    old = versions("2: uint8 number;", "2: uint8 level;")
+    new = versions("2: uint32 number; 3: bool more;", "2: uint32 level; 3: bool more;")
+    mine, theirs = (old, new) if is_asker_old else (new, old)
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    server.describe(theirs.Ask)
+    asker.describe(mine.Answer)
+    server.send("SkerryClaim", number=1, event=EVENTS["claim"], typeName="Ask", handler="router")
+    for number, value in ((1, 7), (2, 7 if is_asker_old else 300)):
+        ask_by(asker, mine.Ask(text="?", number=value), number)
+    first, second = given(server)
+    assert theirs.Ask.decode(first.object) == theirs.Ask(text="?", number=7)
+    assert theirs.Ask.decode(second.object).number == (7 if is_asker_old else None)
+    answer_by(server, first.number, theirs.Answer(text="!", level=9))
+    answer_by(server, second.number, theirs.Answer(text="!", level=300 if is_asker_old else 9))
+    one, other = (mine.Answer.decode(m.object) for m in asker.messages("SkerryResponse"))
+    assert one == mine.Answer(text="!", level=9)
+    assert other.level == (None if is_asker_old else 9)
+
+
+def test_a_request_by_an_incompatible_definition_is_refused(harbour: Harbour) -> None:
+    odd = skerry.define_types("struct Ask [cached=false] { 1: uint32 text; }")
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    ask_by(asker, odd.Ask(text=7))
+    assert given(server) == []
+    (response,) = asker.messages("SkerryResponse")
+    assert response.outcome.label == "refused"
+    assert "Ask.text" in response.reason
+    assert not asker.is_cut
+
+
+def test_an_answer_by_an_incompatible_definition_fails_the_request(harbour: Harbour) -> None:
+    odd = skerry.define_types("struct Answer [cached=false] { 1: uint32 text; }")
+    server, asker = harbour.guest("server"), harbour.guest("asker")
+    serve(server)
+    asker.describe(Answer)
+    ask(asker)
+    (request,) = given(server)
+    answer_by(server, request.number, odd.Answer(text=7))
+    (response,) = asker.messages("SkerryResponse")
+    assert response.outcome.label == "failed"
+    assert "Answer.text" in response.reason
+    assert not server.is_cut
+
+
+def test_a_claim_holds_over_a_change_of_the_type(harbour: Harbour) -> None:
+    grown = skerry.define_types("struct Boat { 1: [key] uint64 id; 2: string name; }").Boat
+    owner, other = harbour.guest("owner"), harbour.guest("other")
+    owner.publish(Boat(id=1))
+    key = Boat(id=1).encode()
+    owner.send("SkerryClaim", number=1, event=EVENTS["claim"], typeName="Boat", object=key)
+    other.publish(grown(id=1, name="Mary"), grown(id=2, name="Anne"))
+    assert [what for what, _ in other.refusals()] == ["publish"]
+    assert harbour.cached(grown) == [grown(id=1), grown(id=2, name="Anne")]
+    owner.publish(Boat(id=1))
+    assert owner.refusals() == []
