@@ -10,6 +10,8 @@ __all__ = [
     "ATTEMPT_WAITING_COUNT_MAX",
     "AUTHENTICATION_RULE_COUNT_MAX",
     "BACKPRESSURE_BYTES",
+    "BACKPRESSURE_PENALTY",
+    "BACKPRESSURE_SHARE_BYTES",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
     "CARRIER_CONFLICT_COUNT_MAX",
@@ -354,6 +356,14 @@ BACKPRESSURE_BYTES: Final = 1024 * 1024
 """Bytes that wait for a client whose transport is full before its publishers are not read from any
 more: enough that a short break delays nobody, and far from the bound at which it is cut, since all
 publishers may have another read under way."""
+
+BACKPRESSURE_SHARE_BYTES: Final = 32 * 1024
+"""Bytes that one publisher may add to them before it has to wait: less than one read of a publisher
+at full speed, and more than one sends in a second that only reports now and then."""
+
+BACKPRESSURE_PENALTY: Final = 10
+"""A client that did not read is not waited for again before so many times that wait have passed.
+So one that stops and goes on delays others for a tenth of the time at most."""
 
 GROUP_COUNT_MAX: Final = 100_000
 """Groups that clients of one node have joined. A name of a group needs no type, so a client could

@@ -6,14 +6,17 @@ the clients that add to it. TCP then makes these publishers wait, and the echoes
 come later. They are read again when the transport has taken what it had.
 
 Only a subscriber that makes progress is waited for. One that does not take what its transport has
-within `hold_ns_max` is given up: nobody waits for it until it reads again, and what waits for it
-grows until it is cut. So a stopped subscriber delays a publisher by that time, once.
+within `hold_ns_max` is given up: nobody waits for it until it has read again and some time has
+passed, and what waits for it grows until it is cut. So a stopped subscriber delays a publisher by
+that time, once. A publisher that adds little never waits.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+
 from skerry.engine.clients import Client
-from skerry.limits import BACKPRESSURE_BYTES
+from skerry.limits import BACKPRESSURE_BYTES, BACKPRESSURE_PENALTY, BACKPRESSURE_SHARE_BYTES
 from skerry.protocol.machine import Address
 
 __all__ = ["Backpressure"]
@@ -22,12 +25,24 @@ __all__ = ["Backpressure"]
 class _Behind:
     """A subscriber for which much waits, and the publishers that wait for it."""
 
-    def __init__(self, client: Client, since_ns: int) -> None:
+    def __init__(self, client: Client, since_ns: int, mark: int) -> None:
         self.client = client
         self.since_ns = since_ns
+        self.mark = mark
         self.size = 0
         """What waited for it before the input that is processed now."""
+        self.added: Counter[int] = Counter()
+        """What each publisher added since, in bytes."""
         self.publishers: dict[int, Client] = {}
+
+
+class _GivenUp:
+    """A subscriber that took too long."""
+
+    def __init__(self, until_ns: int) -> None:
+        self.until_ns = until_ns
+        self.has_read = False
+        """Whether it has read since."""
 
 
 class Backpressure:
@@ -37,8 +52,7 @@ class Backpressure:
         """With a `hold_s_max` of 0 no publisher waits."""
         self._hold_ns_max = 0
         self._behind: dict[int, _Behind] = {}
-        self._given_up: set[int] = set()
-        """Subscribers that took too long, until they read again."""
+        self._given_up: dict[int, _GivenUp] = {}
         self._held: dict[int, int] = {}
         """Publishers, with the count of subscribers that each waits for."""
         self.released: list[Address] = []
@@ -59,9 +73,15 @@ class Backpressure:
         client_id = client.client_id
         if size <= mark or not self._hold_ns_max or _is_inside(client):
             return
-        if client_id not in self._behind and client_id not in self._given_up:
-            self._behind[client_id] = _Behind(client, now_ns)
-            self.is_active = True
+        if client_id in self._behind:
+            return
+        given_up = self._given_up.get(client_id)
+        if given_up is not None:
+            if not given_up.has_read or now_ns < given_up.until_ns:
+                return
+            del self._given_up[client_id]
+        self._behind[client_id] = _Behind(client, now_ns, mark)
+        self.is_active = True
 
     def begin(self) -> None:
         """Bytes of a client are about to be processed."""
@@ -74,28 +94,31 @@ class Backpressure:
             return
         publisher_id = publisher.client_id
         for behind in self._behind.values():
+            added = behind.client.lane.size - behind.size
             # A program that receives what it publishes would never read again if it waited for
             # itself.
-            if (
-                behind.client.lane.size > behind.size
-                and behind.client is not publisher
-                and publisher_id not in behind.publishers
-            ):
+            if added <= 0 or behind.client is publisher or publisher_id in behind.publishers:
+                continue
+            behind.added[publisher_id] += added
+            if behind.added[publisher_id] > min(BACKPRESSURE_SHARE_BYTES, behind.mark // 4):
                 behind.publishers[publisher_id] = publisher
                 self._hold(publisher)
 
     def caught_up(self, client: Client) -> None:
         """The transport of a client has taken what it had."""
-        self._given_up.discard(client.client_id)
+        given_up = self._given_up.get(client.client_id)
+        if given_up is not None:
+            given_up.has_read = True
         self._release(client.client_id)
 
     def forget(self, client: Client) -> None:
         """A client is gone."""
         client_id = client.client_id
-        self._given_up.discard(client_id)
+        self._given_up.pop(client_id, None)
         self._release(client_id)
         for behind in self._behind.values():
             behind.publishers.pop(client_id, None)
+            behind.added.pop(client_id, None)
         self._held.pop(client_id, None)
 
     def advance(self, now_ns: int) -> None:
@@ -106,7 +129,8 @@ class Backpressure:
             if now_ns - behind.since_ns >= self._hold_ns_max
         ]
         for client_id in late:
-            self._given_up.add(client_id)
+            until_ns = now_ns + BACKPRESSURE_PENALTY * self._hold_ns_max
+            self._given_up[client_id] = _GivenUp(until_ns)
             self._release(client_id)
 
     def deadline_ns(self) -> int | None:

@@ -9,7 +9,7 @@ import pytest
 
 import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, Origin
-from skerry.limits import BACKPRESSURE_BYTES
+from skerry.limits import BACKPRESSURE_BYTES, BACKPRESSURE_PENALTY, BACKPRESSURE_SHARE_BYTES
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -26,6 +26,7 @@ HERE = Origin(kind="tcp", host="127.0.0.1")
 QUEUE_BYTES = 40_000
 MARK_BYTES = QUEUE_BYTES // 4
 MUCH = "x" * MARK_BYTES
+MORE = "y" * (MARK_BYTES // 4)
 
 
 class Scene:
@@ -68,7 +69,7 @@ def made(make_harbour: Callable[..., Harbour], **limits: Any) -> Scene:
 def fall_behind(scene: Scene, slow: Guest, publisher: Guest) -> None:
     slow.pause()
     publisher.publish(Load(text=MUCH))
-    publisher.publish(Load(text="more"))
+    publisher.publish(Load(text=MORE))
 
 
 def test_a_publisher_waits_until_its_subscriber_has_read(scene: Scene) -> None:
@@ -77,11 +78,11 @@ def test_a_publisher_waits_until_its_subscriber_has_read(scene: Scene) -> None:
     slow.pause()
     publisher.publish(Load(text=MUCH))
     assert scene.holds() == set()
-    publisher.publish(Load(text="more"))
+    publisher.publish(Load(text=MORE))
     assert scene.holds() == {"publisher"}
     slow.resume()
     assert scene.holds() == set()
-    assert [obj.text for obj in slow.objects(Load)] == [MUCH, "more"]
+    assert [obj.text for obj in slow.objects(Load)] == [MUCH, MORE]
     assert scene.harbour.node.statistics().backpressure_count == 1
 
 
@@ -101,7 +102,9 @@ def test_only_those_wait_who_add_to_what_waits(scene: Scene) -> None:
     other.publish(Other(text=MUCH))
     other.echo(1)
     assert scene.holds() == {"publisher"}
-    other.publish(Load(text="now it does"))
+    other.publish(Load(text="little"))
+    assert scene.holds() == {"publisher"}
+    other.publish(Load(text=MORE))
     assert scene.holds() == {"publisher", "other"}
     slow.resume()
     assert scene.holds() == set()
@@ -149,7 +152,7 @@ def test_a_subscriber_that_does_not_read_is_given_up_and_cut(scene: Scene) -> No
     assert slow.is_cut_abruptly
 
 
-def test_a_subscriber_that_reads_again_is_waited_for_again(scene: Scene) -> None:
+def test_a_subscriber_that_reads_again_is_waited_for_again_later(scene: Scene) -> None:
     slow = scene.guest("slow", "Load")
     publisher = scene.guest("publisher")
     fall_behind(scene, slow, publisher)
@@ -157,6 +160,33 @@ def test_a_subscriber_that_reads_again_is_waited_for_again(scene: Scene) -> None
     assert scene.holds() == set()
     slow.resume()
     fall_behind(scene, slow, publisher)
+    assert scene.holds() == set()
+    scene.wait(BACKPRESSURE_PENALTY - 0.1)
+    slow.resume()
+    fall_behind(scene, slow, publisher)
+    assert scene.holds() == set()
+    slow.resume()
+    scene.wait(0.1)
+    fall_behind(scene, slow, publisher)
+    assert scene.holds() == {"publisher"}
+
+
+def test_a_subscriber_that_stopped_and_did_not_read_since_is_not_waited_for(scene: Scene) -> None:
+    slow = scene.guest("slow", "Load")
+    publisher = scene.guest("publisher")
+    fall_behind(scene, slow, publisher)
+    scene.wait(20.0)
+    publisher.publish(Load(text=MORE))
+    publisher.publish(Load(text=MORE))
+    assert scene.holds() == set()
+
+
+def test_a_publisher_that_adds_little_never_waits(scene: Scene) -> None:
+    slow = scene.guest("slow", "Load")
+    publisher, little = scene.guest("publisher"), scene.guest("little")
+    fall_behind(scene, slow, publisher)
+    for _ in range(20):
+        little.publish(Load(text="here I am"))
     assert scene.holds() == {"publisher"}
 
 
@@ -218,7 +248,7 @@ def test_it_can_be_switched_off_and_on(make_harbour: Callable[..., Harbour]) -> 
         AdmissionConfig(limits=ClientLimits(backpressure_s_max=5.0)), scene.harbour.now_ns
     )
     publisher.publish(Load(text="x"))
-    publisher.publish(Load(text="x"))
+    publisher.publish(Load(text=MORE))
     assert scene.holds() == {"publisher"}
     scene.wait(4.9)
     assert scene.holds() == {"publisher"}
@@ -235,6 +265,8 @@ def test_with_the_usual_queue_it_begins_at_its_mark(make_harbour: Callable[..., 
     publisher.publish(Load(text="x"))
     assert scene.holds() == set()
     publisher.publish(Load(text="x" * 1000))
-    publisher.publish(Load(text="x"))
+    publisher.publish(Load(text="x" * (BACKPRESSURE_SHARE_BYTES - 1000)))
+    assert scene.holds() == set()
+    publisher.publish(Load(text="x" * 1000))
     assert scene.holds() == {"publisher"}
     assert not slow.is_cut
