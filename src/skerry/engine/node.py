@@ -624,7 +624,8 @@ class NodeCore(Outbox):
         elif client.nonce is None or not self._attempts.must_wait(client.origin, now_ns):
             self._decide(client, asked, now_ns)
         elif not self._attempts.wait(client, asked):
-            self._reject(client, asked, now_ns, "too many of this address wait after wrong secrets")
+            why = "too many of this address wait after wrong secrets"
+            self._reject(client, asked, now_ns, why, is_told=True)
 
     def _decide(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
         now_s = self.wall_s(now_ns)
@@ -653,9 +654,24 @@ class NodeCore(Outbox):
             ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
 
-    def _reject(self, client: Client, asked: ConnectAsked, now_ns: int, why: str) -> None:
-        """End the connection of a client that is not accepted; the reason is for the log alone."""
-        client.connection.reject(asked, self.wall_s(now_ns))
+    def _reject(
+        self,
+        client: Client,
+        asked: ConnectAsked,
+        now_ns: int,
+        why: str,
+        *,
+        is_told: bool = False,
+    ) -> None:
+        """End the connection of a client that is not accepted.
+
+        The reason is for the log; with `is_told` also for a client that knows our additions, which
+        then may try again.
+        """
+        if is_told and client.has_extensions and asked.extensions & _SUBJECTS:
+            client.connection.turn_away(self.wall_s(now_ns), reason=why)
+        else:
+            client.connection.reject(asked, self.wall_s(now_ns))
         self._end(client, now_ns, code=0, text="", reason="rejected", detail=why)
 
     def joined(self, client: Client) -> None:
