@@ -120,6 +120,7 @@ __all__ = [
     "RIGHTS_MEMO_COUNT_MAX",
     "ROUND_LOOK_COUNT",
     "ROUTE_MEMO_COUNT_MAX",
+    "ROUTE_MEMO_SIZE_MAX",
     "RUNNING_CHANGE_COUNT_MAX",
     "SELECT_SLICE_COUNT",
     "SEND_BYTES_MAX",
@@ -467,6 +468,10 @@ with others take the long way. Each takes about 2 KB of memory."""
 
 HEADER_MEMO_BYTES_MAX: Final = 512
 """Bytes of a frame in front of its object, for its header to be known again."""
+
+ROUTE_MEMO_SIZE_MAX: Final = 4_000_000
+"""Remembered subjects of all types, and receivers in their routes: some hundred megabytes. Past it
+all are forgotten and found again as they come."""
 
 # -- subjects
 

@@ -1,4 +1,4 @@
-"""Objects above the usual 10 MiB, through every door of a real node, its storage and a recording."""
+"""Objects above 10 MiB, through every door of a real node, its storage and a recording."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from skerry.engine.authentication import Authentication, AuthenticationRule, Pol
 from skerry.engine.meter import ClientLimits, Meter, address_limits, address_meter
 from skerry.engine.origins import INSIDE, Origin
 from skerry.engine.permissions import VERBS, PermissionRule, Permissions, Rights
+from skerry.engine.shares import open_part
 from skerry.limits import (
     AUTHENTICATION_RULE_COUNT_MAX,
     CLIENT_NAME_CHAR_COUNT_MAX,
@@ -131,11 +132,18 @@ class Admission:
         return self._present_count
 
     def arriving(self, origin: Origin) -> str | None:
-        """Why a connection may not come in; None if it may, and it is counted until it `left`."""
+        """Why a connection may not come in; None if it may, and it is counted until it `left`.
+
+        Half of the reserve is open to connections that did not introduce themselves yet: they may
+        turn out to be trusted. `settling` decides whether they stay.
+        """
         limits = self.limits
-        if self._present_count >= limits.connection_count_max:
-            return f"too many connections, the limit is {limits.connection_count_max}"
-        host = _host_of(origin)
+        limit = limits.connection_count_max
+        if not origin.is_trusted:
+            limit -= (limit - open_part(limit)) // 2
+        if self._present_count >= limit:
+            return _too_many(limits)
+        host = origin.share
         if host:
             household = self._households.get(host)
             if household is None:
@@ -145,20 +153,36 @@ class Admission:
                 self._households[host] = household
             limit = limits.connection_count_per_address_max
             if household.client_count >= limit:
-                return f"too many connections from {host}, the limit is {limit}"
+                return (
+                    f"too many connections from {host}, the limit is {limit}"
+                    " (connection_count_per_address_max)"
+                )
             household.client_count += 1
         self._present_count += 1
         return None
 
+    def settling(self, *, is_trusted: bool) -> str | None:
+        """Why a connection that introduced itself has no place; None if it has one."""
+        limits = self.limits
+        if is_trusted or self._present_count <= open_part(limits.connection_count_max):
+            return None
+        return _too_many(limits)
+
+    def is_address_full(self, origin: Origin) -> bool:
+        """Whether the address of a connection has as many of them as it may have."""
+        household = self._households.get(origin.share)
+        limit = self.limits.connection_count_per_address_max
+        return household is not None and household.client_count >= limit
+
     def household(self, origin: Origin) -> Household | None:
         """Those who are at the same address, for a connection that came in; None without one."""
-        return self._households.get(_host_of(origin))
+        return self._households.get(origin.share)
 
     def left(self, origin: Origin) -> None:
         """A connection that came in is gone."""
         assert self._present_count > 0
         self._present_count -= 1
-        host = _host_of(origin)
+        host = origin.share
         if not host:
             return
         household = self._households[host]
@@ -182,6 +206,14 @@ class Admission:
         if len(name) > CLIENT_NAME_CHAR_COUNT_MAX:
             return False
         return self._authentication.verdict(
+            origin, name=name, nonce=nonce, response=response, cnonce=cnonce
+        )
+
+    def is_proven(
+        self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
+    ) -> bool:
+        """Whether a client that is let in proved that it knows a secret."""
+        return self._authentication.is_proven(
             origin, name=name, nonce=nonce, response=response, cnonce=cnonce
         )
 
@@ -214,6 +246,5 @@ class Admission:
         self._authentication.remove_policy(policy)
 
 
-def _host_of(origin: Origin) -> str:
-    # Unix sockets and what is inside have no address that could be one of many.
-    return "" if origin.kind in ("unix", "inside") else str(origin.address or origin.host)
+def _too_many(limits: ClientLimits) -> str:
+    return f"too many connections, the limit is {limits.connection_count_max}"

@@ -8,7 +8,6 @@ to be wrong. Connections that exist, and clients of other addresses, are not con
 from __future__ import annotations
 
 from collections import deque
-from ipaddress import IPv6Address, ip_network
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skerry.engine.origins import Origin
@@ -30,8 +29,6 @@ _DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
 _FORGET_NS: Final = 600_000_000_000
 """After so long without a wrong secret, an address is like any other."""
 _EVICTION_LOOKS: Final = 8
-_IPV6_PREFIX: Final = 64
-"""One computer of IPv6 may use any address of such a network."""
 
 _Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
 
@@ -64,12 +61,12 @@ class Attempts:
 
     def must_wait(self, origin: Origin, now_ns: int) -> bool:
         """Whether secrets of an origin are not tried now."""
-        address = self._addresses.get(_key(origin))
+        address = self._addresses.get(origin.share)
         return address is not None and (now_ns < address.open_ns or bool(address.waiting))
 
     def wait(self, client: Client, asked: ConnectAsked) -> bool:
         """Let a client of an address that `must_wait` wait; False if too many do already."""
-        key = _key(client.origin)
+        key = client.origin.share
         address = self._addresses[key]
         if len(address.waiting) >= ATTEMPT_WAITING_COUNT_MAX:
             address.waiting = deque(item for item in address.waiting if item[0].is_present)
@@ -81,7 +78,7 @@ class Attempts:
 
     def failed(self, origin: Origin, now_ns: int) -> str:
         """A wrong secret came; gives what that means for the address."""
-        key = _key(origin)
+        key = origin.share
         address = self._addresses.pop(key, None)
         if address is None:
             self._make_room()
@@ -131,10 +128,3 @@ class Attempts:
             if oldest.waiting:
                 # There are no more of these than there are connections.
                 self._addresses[key] = oldest
-
-
-def _key(origin: Origin) -> str:
-    address = origin.address
-    if isinstance(address, IPv6Address):
-        return str(ip_network((address, _IPV6_PREFIX), strict=False))
-    return str(address or origin.host)

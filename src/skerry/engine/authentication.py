@@ -141,6 +141,16 @@ class Authentication:
         policy = self._policy()
         return not has_failed if policy is None else policy and not has_failed_as_itself
 
+    def is_proven(
+        self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
+    ) -> bool:
+        """Whether a client of this name proved that it knows the secret of a rule for it."""
+        return nonce is not None and any(
+            rule.accept and _proves(rule.secret, name, nonce, response, cnonce)
+            for rule in self._applying(origin)
+            if rule.secret is not None and rule.is_for(name)
+        )
+
     def set_rule(self, rule: Any) -> None:
         """Take a rule from a client, a `DotsAuthentication`; LocalProtocolError for a bad one.
 

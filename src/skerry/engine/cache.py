@@ -14,6 +14,7 @@ from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import Pieces, merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
+from skerry.engine.shares import open_part
 from skerry.errors import LimitExceeded
 from skerry.limits import (
     CACHE_BYTES_MAX,
@@ -195,6 +196,9 @@ class Cache:
     ) -> None:
         self._object_count_max: i64 = object_count_max
         self._bytes_max: i64 = bytes_max
+        self._open_count_max: i64 = open_part(object_count_max)
+        self._open_bytes_max: i64 = open_part(bytes_max)
+        """What clients may use together that are not trusted."""
         self._shelves: dict[str, Shelf] = {}
         self._mentions: dict[int, int] = {}
         """How often each client stands in an entry, as its creator or as the last to change it."""
@@ -204,6 +208,7 @@ class Cache:
         """Where clients come from that are there, or made objects that are."""
         self._address_shares: dict[str, Share] = {}
         self._present: set[int] = set()
+        self._trusted: set[int] = set()
         self._address_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self._address_bytes_max: i64 = CACHE_BYTES_MAX
         self.payload_bytes_max: i64 = PAYLOAD_BYTES_MAX
@@ -226,9 +231,14 @@ class Cache:
         self._addresses[client] = address
         self._present.add(client)
 
+    def trust(self, client: int) -> None:
+        """Let a client that was located use the reserve."""
+        self._trusted.add(client)
+
     def left(self, client: int) -> None:
         """A client is gone, and makes no more objects."""
         self._present.discard(client)
+        self._trusted.discard(client)
         if client not in self._shares:
             self._addresses.pop(client, None)
 
@@ -455,24 +465,37 @@ class Cache:
         if share.count == 0:
             del self._address_shares[address]
 
+    def _check_reserve(
+        self, what: str, value: i64, open_max: i64, value_max: i64, sender: i64
+    ) -> None:
+        """LimitExceeded unless a client may use the reserve, and there is something left of it."""
+        is_stranger = int(sender) in self._present and int(sender) not in self._trusted
+        limit = open_max if is_stranger else value_max
+        if value > limit:
+            raise LimitExceeded(what=what, value=int(value), limit=int(limit))
+
     def _make_room(self, count: i64, size: i64, sender: i64) -> None:
         objects = self.object_count + count
         if sender == self._spared:
             self.object_count = objects
             self.payload_bytes += size
             return
-        if count > 0 and objects > self._object_count_max:
-            raise LimitExceeded(
-                what="count of cached objects",
-                value=int(objects),
-                limit=int(self._object_count_max),
+        if count > 0 and objects > self._open_count_max:
+            self._check_reserve(
+                "count of cached objects",
+                objects,
+                self._open_count_max,
+                self._object_count_max,
+                sender,
             )
         payload_bytes = self.payload_bytes + size
-        if size > 0 and payload_bytes > self._bytes_max:
-            raise LimitExceeded(
-                what="bytes of cached objects",
-                value=int(payload_bytes),
-                limit=int(self._bytes_max),
+        if size > 0 and payload_bytes > self._open_bytes_max:
+            self._check_reserve(
+                "bytes of cached objects",
+                payload_bytes,
+                self._open_bytes_max,
+                self._bytes_max,
+                sender,
             )
         self.object_count = objects
         self.payload_bytes = payload_bytes

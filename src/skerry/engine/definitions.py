@@ -18,8 +18,9 @@ use it outdated, and there may be many of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
+from itertools import chain, islice
 from typing import Final, NamedTuple
 
 from skerry.errors import LimitExceeded, SchemaMismatchError
@@ -134,8 +135,8 @@ class Definitions(Mapping[str, NamedType]):
         self._known: dict[str, _Known] = {}
         self._held: dict[int, dict[str, Definition]] = {}
         """What each client brought, by name."""
-        self._unused: dict[str, None] = {}
-        """Types that no client holds, for the longest time first."""
+        self._unused: dict[str, dict[str, None]] = {}
+        """Types that no client holds, for the longest time first, by the address they count for."""
         self._by_address: Counter[str] = Counter()
         self._has_objects = has_objects
         self._misfit = misfit
@@ -291,7 +292,7 @@ class Definitions(Mapping[str, NamedType]):
             known = self._known.get(part.name) or self._add(part.name, "")
             known.definitions.setdefault(fingerprint(part), Definition(part))
             self._accept(known, part)
-            self._unused[part.name] = None
+            self._note_unused(known)
 
     def forget(self, client: int) -> Iterator[str]:
         """A client is gone: release its definitions one by one, of which it gives the names."""
@@ -454,7 +455,7 @@ class Definitions(Mapping[str, NamedType]):
             definition = known.definitions[number] = Definition(part)
         former, mine[part.name] = mine.get(part.name), definition
         definition.clients[client] = who
-        self._unused.pop(part.name, None)
+        self._note_used(known)
         if known.union is None:
             self._unite(known)
         if former is not None and former is not definition:
@@ -469,7 +470,16 @@ class Definitions(Mapping[str, NamedType]):
         else:
             self._drop_unused(known)
         if not any(d.clients for d in known.definitions.values()):
-            self._unused[known.name] = None
+            self._note_unused(known)
+
+    def _note_unused(self, known: _Known) -> None:
+        self._unused.setdefault(known.address, {})[known.name] = None
+
+    def _note_used(self, known: _Known) -> None:
+        names = self._unused.get(known.address, {})
+        names.pop(known.name, None)
+        if not names:
+            self._unused.pop(known.address, None)
 
     def _drop_unused(self, known: _Known) -> None:
         """Drop definitions that no client has and that no object needs, all but the last one."""
@@ -504,7 +514,12 @@ class Definitions(Mapping[str, NamedType]):
         fresh_count = sum(part.name not in self._known for part in parts)
         if fresh_count:
             limit = min(type_count_max, self._type_count_max)
-            self._free(len(self) + fresh_count - limit)
+            wanted = {part.name for part in parts}
+            unused = chain.from_iterable(self._unused.values())
+            self._free(len(self) + fresh_count - limit, unused, wanted)
+            if address:
+                excess = self._by_address[address] + fresh_count - address_count_max
+                self._free(excess, self._unused.get(address, ()), wanted)
             for what, count, most in (
                 ("count of types", len(self), limit),
                 ("count of types of one address", self._by_address[address], address_count_max),
@@ -520,14 +535,19 @@ class Definitions(Mapping[str, NamedType]):
                     what = f"count of definitions of {part.name:.60}"
                     raise LimitExceeded(what=what, value=count, limit=DEFINITION_COUNT_MAX)
 
-    def _free(self, count: int) -> None:
-        """Remove types that nothing uses, as many as are needed, if there are so many."""
-        for name in list(self._unused)[:_FREE_LOOKS] if count > 0 else ():
-            known = self._known[name]
-            del self._unused[name]
-            if known.used_by or self._with_objects(name) or self._is_needed(name):
+    def _free(self, count: int, unused: Iterable[str], wanted: set[str]) -> None:
+        """Remove types that nothing uses, as many as are needed, if there are so many.
+
+        Those that are wanted now stay.
+        """
+        for name in list(islice(unused, _FREE_LOOKS)) if count > 0 else ():
+            known = self._known.get(name)
+            if known is None:
+                continue
+            self._note_used(known)
+            if name in wanted or known.used_by or self._with_objects(name) or self._is_needed(name):
                 # It is looked at again after all others.
-                self._unused[name] = None
+                self._note_unused(known)
                 continue
             self._remove(known)
             count -= 1
@@ -544,7 +564,7 @@ class Definitions(Mapping[str, NamedType]):
             self._known[name].used_by.discard(known.name)
             self._known[name].fresh_users.discard(known.name)
             if not any(d.clients for d in self._known[name].definitions.values()):
-                self._unused[name] = None
+                self._note_unused(self._known[name])
         del self._known[known.name]
         self._by_address[known.address] -= 1
         if not self._by_address[known.address]:

@@ -11,12 +11,14 @@ from skerry.engine.definitions import Definition, Definitions
 from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.hub import Hub
 from skerry.engine.routing import Routing
+from skerry.engine.shares import Resource, open_part
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.limits import (
     DEFINITION_USER_COUNT_MAX,
     DESCRIBE_LOOK_COUNT,
     REPLAY_SLICE_BYTES,
+    TYPE_COUNT_MAX,
     UNUSABLE_TYPE_BYTES_MAX,
 )
 from skerry.objects.base import Struct
@@ -74,6 +76,8 @@ class Describing:
             self._types.registry,  # type: ignore[arg-type]
         )
         own = from_description(message, known)
+        more = len(payload) - client.described.get(own.name, 0)
+        self._node.shares.take(client.holder, {Resource.TYPE_BYTES: more})
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
         self._bring(client, own, now_ns)
@@ -140,7 +144,10 @@ class Describing:
                 may_define=self._may_define(client, name),
                 is_publishing=is_publishing or name in client.lane.published,
                 address="" if client.household is None else client.household.address,
-                address_count_max=client.limits.type_count_per_address_max,
+                address_count_max=self._node.limits.type_count_per_address_max,
+                type_count_max=(
+                    TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
+                ),
             )
             # Where the client publishes, its update is refused for the same reason.
             self._note_conflict(client, name, now_ns, is_told=not is_publishing)

@@ -22,7 +22,7 @@ from skerry.engine.routing import Reach, Routing, knows_type
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
 from skerry.engine.views import Selection, View
-from skerry.errors import FilterError
+from skerry.errors import FilterError, LimitExceeded
 from skerry.limits import REPLAY_SORTED_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
@@ -80,7 +80,12 @@ class Joining:
             self._node.refuse(client, "subscribe", reason, now_ns, join=message)
         else:
             is_conflating = _is_conflating(message)
-            member = self._routing.join(client, group, is_conflating=is_conflating)
+            try:
+                member = self._routing.join(client, group, is_conflating=is_conflating)
+            except LimitExceeded as error:
+                reason = f"{group:.60}: {error}"
+                self._node.refuse(client, "subscribe", reason, now_ns, join=message)
+                return
             self._replay(member, now_ns)
             if group == "SkerryLedger":
                 self._node.watch_ledger(now_ns)
@@ -214,7 +219,12 @@ class Joining:
             is_conflating=_is_conflating(message),
             is_replacing=at in client.views,
         )
-        self._routing.add_view(view)
+        try:
+            self._routing.add_view(view)
+        except LimitExceeded as error:
+            view.close()
+            self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
+            return
         if topic.is_cached:
             self._replay_view(view, now_ns)
 

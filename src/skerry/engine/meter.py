@@ -10,6 +10,7 @@ from skerry.limits import (
     CACHE_OBJECT_COUNT_MAX,
     CLAIM_COUNT_MAX,
     FRAME_HEADER_BYTES_MAX,
+    GROUP_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
     REQUEST_COUNT_MAX,
     SMALL_FRAME_BYTES_MAX,
@@ -56,11 +57,25 @@ class ClientLimits:
     """How many seconds' worth of updates may come at once: programs publish in bursts."""
     join_count_max: int = 10_000
     """Groups one client may be in: a type or a pattern each. More than a system has types."""
+    join_count_per_address_max: int = 200_000
+    """Memberships of clients of one address: a thousand programs with two hundred each."""
+    join_count_per_node_max: int = 1_000_000
+    """Memberships of all clients, each some hundred bytes."""
+    pattern_count_per_address_max: int = GROUP_COUNT_MAX // 5 * 2
+    """Those of these that are subject patterns, which take more."""
+    pattern_count_per_node_max: int = GROUP_COUNT_MAX
+    """Subject patterns that all clients joined."""
+    group_count_per_address_max: int = GROUP_COUNT_MAX // 5 * 2
+    """Different groups that clients of one address are in."""
     type_count_max: int = 1_000
     """Types one client may describe: each becomes tables in the node. Large programs have some
     hundreds; the registry has room for ten such clients."""
     type_bytes_max: int = 4 * 1024 * 1024
     """Descriptions of types of one client, encoded. A large program has less than 1 MiB of them."""
+    type_bytes_per_address_max: int = 64 * 1024 * 1024
+    """The same for all clients of one address: a hundred of different large programs."""
+    type_bytes_per_node_max: int = 256 * 1024 * 1024
+    """And for all clients."""
     type_count_per_address_max: int = TYPE_COUNT_MAX // 2
     """Types that clients of one address brought, and that something still uses."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
@@ -85,6 +100,15 @@ class ClientLimits:
     view_part_count_max: int = 10_000
     """Comparisons in the conditions of all of these: so many take a millisecond for each update.
     Ten for each of so many subscriptions, and programs have some dozens of a few each."""
+
+    view_count_per_address_max: int = 20_000
+    """Filtered subscriptions of clients of one address."""
+    view_count_per_node_max: int = 100_000
+    """Filtered subscriptions of all clients."""
+    view_part_count_per_address_max: int = 200_000
+    """Comparisons in those of one address."""
+    view_part_count_per_node_max: int = 1_000_000
+    """Comparisons in all of them."""
 
     claim_count_max: int = CLAIM_COUNT_MAX
     """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""

@@ -41,10 +41,11 @@ from skerry.engine.picture import lone_picture
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
-from skerry.engine.shares import Excess, Holder, Share, Shares
+from skerry.engine.shares import Excess, Holder, Resource, Shares
 from skerry.engine.sweeps import Sweeps
 from skerry.engine.topics import Topic
 from skerry.engine.types import Types
+from skerry.engine.waiting_room import WaitingRoom
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import (
@@ -100,12 +101,12 @@ class NodeCore(Outbox):
         self.journal = journal
         self.cache = cache or Cache()
         self.cache.spare(NODE_CLIENT)
-        self._routing = Routing()
+        self._admission = admission or Admission()
+        self._shares = Shares(self._admission.limits)
+        self._routing = Routing(self._shares)
         self._hub = Hub(self.cache, self._routing, node=node_id)
         self._routing.attach(self._hub)
         self._types = Types(self._hub, self._routing, journal, self._has_published)
-        self._admission = admission or Admission()
-        self._shares = Shares()
         self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
@@ -117,6 +118,8 @@ class NodeCore(Outbox):
         self._by_id: dict[int, Client] = {}
         self._waiting: dict[int, Client] = {}
         """Those who have not introduced themselves, in the order in which they came."""
+        self._silent: WaitingRoom[Client] = WaitingRoom()
+        """Those of them that may be closed to make room."""
         self._busy: OrderedDict[int, Client] = OrderedDict()
         """Clients for which something can be done, in the order of their turns: input that waits,
         or tasks on their agenda."""
@@ -150,6 +153,11 @@ class NodeCore(Outbox):
         return self._admission.limits
 
     @property
+    def shares(self) -> Shares:
+        """What clients use together."""
+        return self._shares
+
+    @property
     def registry(self) -> Any:
         """The types that the node knows."""
         return self._types.registry
@@ -171,11 +179,12 @@ class NodeCore(Outbox):
     ) -> None:
         """A client connects through a door with its own framing."""
         self._note_time(now_ns)
+        has_extensions = self._extensions and extensions and wire.version != 1
         why = self._admission.arriving(origin)
+        if why is not None and self._turn_out_silent(origin):
+            why = self._admission.arriving(origin)
         if why is not None:
-            self._ends["refused at the door"] += 1
-            self._events.append(ConnectionTurnedAway(host=origin.host, reason=why))
-            self._transmits.append(Disconnect(destination=peer))
+            self._turn_away(peer, wire, origin, why, has_extensions=has_extensions)
             return
         lane = Lane(self._next_client, wire, self._hub.listed)
         self._next_client += 1
@@ -188,17 +197,17 @@ class NodeCore(Outbox):
         client.limit_frames()
         client.nonce = self._admission.challenge(origin)
         client.household = self._admission.household(origin)
+        client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
         if client.household is not None:
-            client.holder = Holder(
-                client.household.address, is_trusted=client.origin.certificate != ""
-            )
             self.cache.locate(client.client_id, client.household.address)
+        if not origin.is_trusted:
+            self._silent.enter(client, origin.share)
         self._clients[peer] = client
         self._by_id[client.client_id] = client
         self._waiting[client.client_id] = client
         self._roster.tell_state(client, now_ns)
         self._roster.note_activity(now_ns)
-        client.has_extensions = self._extensions and extensions and wire.version != 1
+        client.has_extensions = has_extensions
         connection.greet(
             self.name,
             self.wall_s(now_ns),
@@ -619,6 +628,7 @@ class NodeCore(Outbox):
 
     def introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
         """A client introduced itself: accept or reject it, at once or when its secret is tried."""
+        self._silent.leave(client, client.origin.share)
         if self._waiting.pop(client.client_id, None) is None:
             self.drop(client, now_ns, "DotsMsgConnect: it came twice")
         elif client.nonce is None or not self._attempts.must_wait(client.origin, now_ns):
@@ -641,6 +651,18 @@ class NodeCore(Outbox):
                 why = self._attempts.failed(client.origin, now_ns)
             self._reject(client, asked, now_ns, why)
             return
+        if not client.holder.is_trusted:
+            client.holder.is_trusted = self._admission.is_proven(
+                client.origin,
+                name=asked.name,
+                nonce=client.nonce,
+                response=asked.response,
+                cnonce=asked.cnonce,
+            )
+        if client.holder.is_trusted:
+            self.cache.trust(client.client_id)
+        if not self._has_place(client, asked, now_ns):
+            return
         client.rights = self._admission.rights(client.origin, asked.name)
         client.limit_frames()
         if client.limits.is_measured:
@@ -653,6 +675,46 @@ class NodeCore(Outbox):
         self._events.append(
             ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
+
+    def _has_place(self, client: Client, asked: ConnectAsked, now_ns: int) -> bool:
+        """Whether a client that is to be let in has a place; if not, it was told."""
+        is_trusted = client.holder.is_trusted
+        why = self._admission.settling(is_trusted=is_trusted)
+        while why is not None and self._turn_out_silent(client.origin):
+            why = self._admission.settling(is_trusted=is_trusted)
+        if why is None:
+            return True
+        self._reject(client, asked, now_ns, why, is_told=True)
+        return False
+
+    def _turn_out_silent(self, origin: Origin) -> bool:
+        """Close the connection that waited longest without a word, to make room for another.
+
+        It is one of the same address if that has too many, else one of the address that has most.
+        """
+        is_full = self._admission.is_address_full(origin)
+        silent = self._silent.turn_out(origin.share if is_full else None)
+        if silent is None:
+            return False
+        why = "others need its place, and it did not introduce itself"
+        silent.connection.turn_away(
+            self.wall_s(self._now_ns), reason=why if silent.has_extensions else ""
+        )
+        self._end(silent, self._now_ns, code=0, text="", reason="silent", detail=why)
+        return True
+
+    def _turn_away(
+        self, peer: Address, wire: Wire, origin: Origin, why: str, *, has_extensions: bool
+    ) -> None:
+        """Answer a connection for which there is no room; nothing is kept of it."""
+        now_s = self.wall_s(self._now_ns)
+        connection = ServerConnection(wire, client_id=0)
+        connection.greet(self.name, now_s, extensions=has_extensions)
+        connection.turn_away(now_s, reason=why if has_extensions else "")
+        self._ends["refused at the door"] += 1
+        self._events.append(ConnectionTurnedAway(host=origin.host, reason=why))
+        self._transmits.append(Transmit(destination=peer, data=connection.take_output()))
+        self._transmits.append(Disconnect(destination=peer))
 
     def _reject(
         self,
@@ -690,7 +752,7 @@ class NodeCore(Outbox):
         self._end(client, now_ns, code=0, text="", reason="goodbye")
 
     def _bound_addresses(self) -> None:
-        limits = self._admission.limits
+        limits = self._shares.limits = self._admission.limits
         self.cache.payload_bytes_max = limits.update_bytes_max
         self.cache.bound_addresses(
             count_max=limits.object_count_per_address_max,
@@ -705,18 +767,18 @@ class NodeCore(Outbox):
 
     def _note_unfinished(self, client: Client, size: int) -> None:
         """Count bytes of an unfinished frame; where it is too much, cut who has most of them."""
-        shares, limits = self._shares, self._admission.limits
+        shares = self._shares
         client.unfinished_bytes = size
         if not client.is_present:
             return
-        shares.set(client.holder, Share.UNFINISHED, size)
-        excess = shares.excess(client.holder, Share.UNFINISHED, limits)
+        shares.set(client.holder, Resource.UNFINISHED, size)
+        excess = shares.excess(client.holder, Resource.UNFINISHED)
         while excess is not None:
             most = max(self._sharers(excess), key=lambda other: int(other.unfinished_bytes))
             self.drop(most, self._now_ns, str(excess.error), reason="too much")
             if most is client:
                 return
-            excess = shares.excess(client.holder, Share.UNFINISHED, limits)
+            excess = shares.excess(client.holder, Resource.UNFINISHED)
 
     def _sharers(self, excess: Excess) -> list[Client]:
         """Those among whom one has to go for a bound: of its address, or strangers first."""
@@ -799,6 +861,7 @@ class NodeCore(Outbox):
         client.lane.is_paused = False
         client.lane.expire()
         client.agenda.clear()
+        self._silent.leave(client, client.origin.share)
         for table in (self._by_id, self._waiting, self._busy, self._fresh):
             table.pop(client.client_id, None)
         del self._clients[client.address]

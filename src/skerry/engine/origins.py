@@ -19,6 +19,7 @@ __all__ = ["INSIDE", "Origin", "OriginKind", "Place", "parse_place"]
 OriginKind: TypeAlias = Literal["tcp", "tls", "websocket", "unix", "inside"]
 
 _KINDS_OF_THIS_COMPUTER: Final = ("unix", "inside")
+_IPV6_SHARED_BITS: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,25 @@ class Origin:
         # A socket that takes both families gives IPv4 addresses this way; rules name the plain one.
         mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
         return mapped or address
+
+    @property
+    def share(self) -> str:
+        """The address to which is counted what a client uses; empty where it has none.
+
+        Of IPv6 it is a network of 64 bits, as one computer has all addresses of such a network.
+        Unix sockets, and clients inside the program of the node, have no address.
+        """
+        if self.kind in _KINDS_OF_THIS_COMPUTER:
+            return ""
+        address = self.address
+        if isinstance(address, IPv6Address) and not address.is_loopback:
+            return str(ip_network((address, _IPV6_SHARED_BITS), strict=False))
+        return str(address or self.host)
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether it is known before a word was said that it is no stranger."""
+        return self.kind in _KINDS_OF_THIS_COMPUTER or self.certificate != ""
 
     @property
     def is_local(self) -> bool:

@@ -13,7 +13,9 @@ from skerry.engine.clients import Client
 from skerry.engine.hub import Hub
 from skerry.engine.lane import Lane
 from skerry.engine.members import Bystander, Denied, Listener, Membership, Voice
+from skerry.engine.meter import ClientLimits
 from skerry.engine.scopes import is_site_message
+from skerry.engine.shares import Resource, Shares, open_part
 from skerry.engine.topics import Ear, News, Route, Router, Topic
 from skerry.engine.views import View
 from skerry.errors import LimitExceeded
@@ -21,6 +23,7 @@ from skerry.limits import (
     GROUP_COUNT_MAX,
     PATTERN_MEMO_CHAR_COUNT_MAX,
     ROUTE_MEMO_COUNT_MAX,
+    ROUTE_MEMO_SIZE_MAX,
     TAG_MAX,
 )
 from skerry.protocol.patterns import (
@@ -37,14 +40,21 @@ __all__ = ["WILD_CARDS", "Reach", "Routing", "knows_type"]
 class Routing(Router):
     """All memberships and views of a node, and the routes that follow from them."""
 
-    def __init__(self, *, group_count_max: int = GROUP_COUNT_MAX) -> None:
+    def __init__(
+        self, shares: Shares | None = None, *, group_count_max: int = GROUP_COUNT_MAX
+    ) -> None:
         super().__init__()
+        self._shares = shares or Shares(ClientLimits())
         self._group_count_max = group_count_max
+        self._address_groups: dict[str, Counter[str]] = {}
+        """Groups that clients of each address are in, with how many of these clients are."""
         self._hub: Hub | None = None
         self._groups: dict[str, dict[int, Membership]] = {}
-        self._tree = PatternTree(count_max=group_count_max)
+        self._tree = PatternTree()
         self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
         self._views: dict[str, dict[tuple[int, int], View]] = {}
+        self._memo_size = 0
+        """Remembered subjects, and clients in their routes, since all were forgotten."""
         self._partial: Counter[tuple[str, int]] = Counter()
         """How many patterns select a part of the default subjects of types, by the first level of
         the patterns and the number of the types' keys."""
@@ -82,20 +92,21 @@ class Routing(Router):
         return self._groups.get(group, {}).get(client.client_id)
 
     def join(self, client: Client, group: str, *, is_conflating: bool) -> Membership:
-        """Let a client into a group, or let it choose anew what happens when it is slow."""
+        """Let a client into a group, or let it choose again what happens when it is slow.
+
+        LimitExceeded when there are too many groups or memberships, and nothing is changed.
+        """
         assert self._hub is not None
         known = self.find(client, group)
         if known is not None:
             known.is_conflating = is_conflating
             self._forget(known.group)
             return known
-        if self.group_count >= self._group_count_max:
-            raise LimitExceeded(
-                what="count of groups", value=self.group_count + 1, limit=self._group_count_max
-            )
-        self._give_voice(client)
         if group.startswith("/"):
             group = check_pattern(group)
+        self._count_group(client, group)
+        self._give_voice(client)
+        if group.startswith("/"):
             member = Membership(client, group, self._hub, is_conflating=is_conflating)
             handle = self._tree.add(group, member)
             if group not in self._patterns:
@@ -132,6 +143,7 @@ class Routing(Router):
             member.active_replay.cancel()
             self.replay_ended(member)
         client.groups.pop(group, None)
+        self._uncount_group(client, group)
         client.interest_count += 1
         if client.slots:
             assert client.voice is not None
@@ -176,8 +188,14 @@ class Routing(Router):
                 topic.forget_routes()
 
     def add_view(self, view: View) -> None:
-        """Let a view hear of its type; one of the same number is replaced."""
+        """Let a view hear of its type; one of the same number is replaced.
+
+        LimitExceeded when there are too many views, and then only the one of that number is gone.
+        """
         self.remove_view(view.client, view.topic.name, view.number)
+        self._shares.take(
+            view.client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
+        )
         at = (view.client.client_id, view.number)
         self._views.setdefault(view.topic.name, {})[at] = view
         view.client.views[view.topic.name, view.number] = view.part_count
@@ -193,6 +211,9 @@ class Routing(Router):
         if not views:
             del self._views[type_name]
         view.close()
+        self._shares.give_back(
+            client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
+        )
         del client.views[type_name, number]
         client.interest_count += 1
         client.slots.forget(view)
@@ -283,10 +304,21 @@ class Routing(Router):
         if not subject:
             topic.route = route
         elif len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX:
-            if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
-                topic.routes.clear()
-            topic.routes[subject] = route
+            self._keep_route(topic, subject, route)
         return route
+
+    def _keep_route(self, topic: Topic, subject: str, route: Route) -> None:
+        """Remember the route of a subject, and forget all of them when they take too much."""
+        assert self._hub is not None
+        if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
+            topic.routes.clear()
+        # Routes that were forgotten since are still counted, so there are no more than that.
+        self._memo_size += 1 + len(route.lanes) + len(route.ears)
+        if self._memo_size > ROUTE_MEMO_SIZE_MAX:
+            self._memo_size = 1 + len(route.lanes) + len(route.ears)
+            for other in self._hub.all_topics():
+                other.routes.clear()
+        topic.routes[subject] = route
 
     def _listening(self, topic: Topic, subject: str) -> dict[int, list[Membership]]:
         """Who hears of it, by client, with all memberships that say so."""
@@ -304,6 +336,37 @@ class Routing(Router):
         if topic.name.startswith(_OUR_OWN):
             return {at: m for at, m in found.items() if m[0].client.lane.has_subjects}
         return found
+
+    def _count_group(self, client: Client, group: str) -> None:
+        """Count a membership; LimitExceeded when it is one too many."""
+        holder = client.holder
+        if group not in self._groups and group not in self._patterns:
+            limit = self._group_count_max
+            if not holder.is_trusted:
+                limit = open_part(limit)
+            if self.group_count >= limit:
+                raise LimitExceeded(
+                    what="count of groups of all clients", value=self.group_count + 1, limit=limit
+                )
+        mine = self._address_groups.get(holder.address, Counter())
+        limit = self._shares.limits.group_count_per_address_max
+        if holder.address and group not in mine and len(mine) >= limit:
+            what = f"count of groups of address {holder.address} (group_count_per_address_max)"
+            raise LimitExceeded(what=what, value=len(mine) + 1, limit=limit)
+        self._shares.take(holder, _membership(group))
+        if holder.address:
+            self._address_groups.setdefault(holder.address, Counter())[group] += 1
+
+    def _uncount_group(self, client: Client, group: str) -> None:
+        address = client.holder.address
+        self._shares.give_back(client.holder, _membership(group))
+        if address:
+            mine = self._address_groups[address]
+            mine[group] -= 1
+            if not mine[group]:
+                del mine[group]
+            if not mine:
+                del self._address_groups[address]
 
     def _give_voice(self, client: Client) -> None:
         """Let a client be told later what it is not told now."""
@@ -422,6 +485,11 @@ def knows_type(client: Client, topic: Topic) -> bool:
     """
     is_known = bool(client.lane.has_subjects) or not topic.name.startswith(_OUR_OWN)
     return is_known and client.can_read(topic)
+
+
+def _membership(group: str) -> dict[Resource, int]:
+    """What one of them takes."""
+    return {Resource.JOINS: 1, Resource.PATTERNS: int(group.startswith("/"))}
 
 
 def _tells_of(member: Membership, topic: Topic) -> bool:

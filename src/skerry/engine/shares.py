@@ -10,21 +10,27 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from skerry.engine.meter import ClientLimits
 from skerry.errors import LimitExceeded
 
-__all__ = ["Excess", "Holder", "Share", "Shares", "open_part"]
+__all__ = ["Excess", "Holder", "Resource", "Shares", "open_part"]
 
 _RESERVED_PART: Final = 10
 """One part in so many is reserved for trusted clients."""
 
 
-class Share(enum.Enum):
+class Resource(enum.Enum):
     """A kind of use: how it is called, and the limits of the node and of an address."""
 
     UNFINISHED = ("bytes of unfinished frames", "unfinished_bytes")
+    JOINS = ("subscriptions", "join_count")
+    PATTERNS = ("subject patterns", "pattern_count")
+    VIEWS = ("filtered subscriptions", "view_count")
+    VIEW_PARTS = ("comparisons in filtered subscriptions", "view_part_count")
+    TYPE_BYTES = ("bytes of type descriptions", "type_bytes")
 
     def __init__(self, words: str, name: str) -> None:
         self.words = words
@@ -40,7 +46,7 @@ class Holder:
     def __init__(self, address: str, *, is_trusted: bool) -> None:
         self.address = address
         self.is_trusted = is_trusted
-        self.used: Counter[Share] = Counter()
+        self.used: Counter[Resource] = Counter()
 
 
 class Excess(NamedTuple):
@@ -54,29 +60,34 @@ class Excess(NamedTuple):
 class Shares:
     """What all clients of a node use."""
 
-    def __init__(self) -> None:
-        self._used: Counter[Share] = Counter()
-        self._by_address: dict[str, Counter[Share]] = {}
+    def __init__(self, limits: ClientLimits) -> None:
+        self.limits = limits
+        """They may be replaced, and hold from then on."""
+        self._used: Counter[Resource] = Counter()
+        self._by_address: dict[str, Counter[Resource]] = {}
 
-    def used(self, share: Share, address: str | None = None) -> int:
+    def used(self, share: Resource, address: str | None = None) -> int:
         """What all clients use, or those of an address."""
         if address is None:
             return self._used[share]
         return self._by_address.get(address, Counter())[share]
 
-    def take(self, holder: Holder, share: Share, amount: int, limits: ClientLimits) -> None:
+    def take(self, holder: Holder, amounts: Mapping[Resource, int]) -> None:
         """Let a client use more; LimitExceeded when that is too much, and nothing is changed."""
-        self.set(holder, share, holder.used[share] + amount)
-        found = self.excess(holder, share, limits)
-        if found is not None:
-            self.set(holder, share, holder.used[share] - amount)
-            raise found.error
+        for share, amount in amounts.items():
+            self.set(holder, share, holder.used[share] + amount)
+        for share, amount in amounts.items():
+            found = self.excess(holder, share) if amount > 0 else None
+            if found is not None:
+                self.give_back(holder, amounts)
+                raise found.error
 
-    def give_back(self, holder: Holder, share: Share, amount: int) -> None:
+    def give_back(self, holder: Holder, amounts: Mapping[Resource, int]) -> None:
         """A client uses so much less."""
-        self.set(holder, share, holder.used[share] - amount)
+        for share, amount in amounts.items():
+            self.set(holder, share, holder.used[share] - amount)
 
-    def set(self, holder: Holder, share: Share, amount: int) -> None:
+    def set(self, holder: Holder, share: Resource, amount: int) -> None:
         """A client uses so much, whether that is too much or not."""
         change = amount - holder.used[share]
         holder.used[share] = amount
@@ -84,15 +95,15 @@ class Shares:
         if holder.address:
             self._by_address.setdefault(holder.address, Counter())[share] += change
 
-    def excess(self, holder: Holder, share: Share, limits: ClientLimits) -> Excess | None:
+    def excess(self, holder: Holder, share: Resource) -> Excess | None:
         """Which bound the address of a client or all clients are above, if there is one."""
-        limit = getattr(limits, share.address_key)
+        limit = getattr(self.limits, share.address_key)
         if holder.address:
             used = self._by_address[holder.address][share]
             if used > limit:
                 what = f"{share.words} of address {holder.address} ({share.address_key})"
                 return Excess(LimitExceeded(what=what, value=used, limit=limit), holder.address)
-        limit = getattr(limits, share.node_key)
+        limit = getattr(self.limits, share.node_key)
         if not holder.is_trusted:
             limit = open_part(limit)
         if self._used[share] > limit:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from skerry.engine.waiting_room import WaitingRoom
 from skerry.errors import ConfigError
 from skerry.limits import TLS_HANDSHAKE_COUNT_MAX, TLS_HANDSHAKE_PER_HOST_COUNT_MAX
 from skerry.runtime.secret_files import warn_of_readers
-from skerry.runtime.waiting_room import WaitingRoom
 
 __all__ = [
     "HANDSHAKE_S_MAX",

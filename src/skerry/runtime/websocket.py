@@ -19,6 +19,7 @@ from websockets.http11 import Request, Response
 from websockets.protocol import State
 
 from skerry.engine.origins import Origin
+from skerry.engine.waiting_room import WaitingRoom
 from skerry.limits import (
     FRAME_BYTES_MAX,
     SMALL_FRAME_BYTES_MAX,
@@ -31,7 +32,6 @@ from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.runtime.tls import common_name
 from skerry.runtime.turns import Turns
-from skerry.runtime.waiting_room import WaitingRoom
 from skerry.runtime.web_origins import ANY_ORIGIN, origin_fault, own_names
 from skerry.runtime.websocket_carrier import (
     CLOSE_S_MAX,

@@ -1,7 +1,8 @@
-"""Those who came in and are no clients yet: only so many, and not the same ones for long."""
+"""Connections that are not clients yet: only so many, and the same ones not for long."""
 
 from __future__ import annotations
 
+import sys
 from typing import Generic, TypeVar
 
 __all__ = ["WaitingRoom"]
@@ -10,13 +11,15 @@ Guest = TypeVar("Guest")
 
 
 class WaitingRoom(Generic[Guest]):
-    """Keeps who waits, by the host it came from, longest first.
+    """Waiting connections by host, those that waited longest first.
 
-    Where it is full, the one who waited longest has to go: it had the most time to say what it
-    wants. Were the newest turned away, some who say nothing would keep everybody out.
+    When it is full, the connection that waited longest is removed: it had the most time to finish
+    its handshake. If the newest were removed, silent connections could keep all others out.
     """
 
-    def __init__(self, *, count_max: int, per_host_count_max: int) -> None:
+    def __init__(
+        self, *, count_max: int = sys.maxsize, per_host_count_max: int = sys.maxsize
+    ) -> None:
         assert count_max > 0
         assert per_host_count_max > 0
         self._count_max = count_max
@@ -38,6 +41,12 @@ class WaitingRoom(Generic[Guest]):
         self._hosts.setdefault(host, {})[guest] = None
         self._count += 1
         return goes
+
+    def turn_out(self, host: str | None = None) -> Guest | None:
+        """Remove the one that waited longest, of a host or of the host with most; None if none."""
+        if host is None and self._hosts:
+            host = max(self._hosts, key=lambda name: len(self._hosts[name]))
+        return self._turn_out(host) if host is not None and host in self._hosts else None
 
     def leave(self, guest: Guest, host: str) -> None:
         """One became a client, or is gone; nothing if it has left before."""

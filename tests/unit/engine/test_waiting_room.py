@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.runtime.waiting_room import WaitingRoom
+from skerry.engine.waiting_room import WaitingRoom
 
 
 def test_all_are_there_until_they_leave() -> None:
@@ -33,6 +33,15 @@ def test_oldest_of_the_host_with_most_goes_when_all_are_too_many() -> None:
     assert room.enter("c1", "c") == "a1"
     assert room.enter("a4", "a") == "a2"
     assert sorted(room.guests()) == ["a3", "a4", "b1", "c1"]
+
+
+def test_the_one_that_waited_longest_can_be_turned_out() -> None:
+    room: WaitingRoom[str] = WaitingRoom()
+    assert room.turn_out() is None
+    for guest in ("b1", "a1", "a2", "a3"):
+        assert room.enter(guest, guest[0]) is None
+    assert [room.turn_out(), room.turn_out("b"), room.turn_out("b")] == ["a1", "b1", None]
+    assert sorted(room.guests()) == ["a2", "a3"]
 
 
 def test_host_may_have_one_place_only() -> None:
