@@ -74,15 +74,13 @@ class AdmissionConfig:
 class Household:
     """All clients of one address, which share what an address may use."""
 
-    __slots__ = ("address", "client_count", "meter", "waiting_bytes")
+    __slots__ = ("address", "client_count", "meter")
 
     def __init__(self, address: str, meter: Meter) -> None:
         self.address = address
         self.meter = meter
         """It stays the same when limits change, as the clients that are there hold on to it."""
         self.client_count = 0
-        self.waiting_bytes = 0
-        """Bytes that those of them are to hear that do not read."""
 
 
 class Admission:
@@ -100,6 +98,7 @@ class Admission:
             self._config.authentication, self._config.policy, rng=rng
         )
         self._present_count = 0
+        self._place_count: int | None = None
         self._households: dict[str, Household] = {}
         self._deserted: dict[str, Household] = {}
         """Those that nobody is left of, and that are remembered for a while; oldest first."""
@@ -126,6 +125,15 @@ class Admission:
         """What one client and one address may use."""
         return self._config.limits
 
+    def bound_connections(self, place_count: int) -> None:
+        """Say how many connections the computer has room for, where that may be the lower limit."""
+        self._place_count = place_count
+
+    @property
+    def _connection_count_max(self) -> int:
+        limit = self.limits.connection_count_max
+        return limit if self._place_count is None else min(limit, self._place_count)
+
     @property
     def present_count(self) -> int:
         """Connections that came in and have not left."""
@@ -134,15 +142,12 @@ class Admission:
     def arriving(self, origin: Origin) -> str | None:
         """Why a connection may not come in; None if it may, and it is counted until it `left`.
 
-        Half of the reserve is open to connections that did not introduce themselves yet: they may
-        turn out to be trusted. `settling` decides whether they stay.
+        A connection that did not introduce itself yet may turn out to be trusted, so it may use the
+        reserve; `settling` decides whether it stays. Others may close it to have its place.
         """
         limits = self.limits
-        limit = limits.connection_count_max
-        if not origin.is_trusted:
-            limit -= (limit - open_part(limit)) // 2
-        if self._present_count >= limit:
-            return _too_many(limits)
+        if self._present_count >= self._connection_count_max:
+            return self._too_many()
         host = origin.share
         if host:
             household = self._households.get(host)
@@ -163,10 +168,12 @@ class Admission:
 
     def settling(self, *, is_trusted: bool) -> str | None:
         """Why a connection that introduced itself has no place; None if it has one."""
-        limits = self.limits
-        if is_trusted or self._present_count <= open_part(limits.connection_count_max):
+        if is_trusted or self._present_count <= open_part(self._connection_count_max):
             return None
-        return _too_many(limits)
+        return self._too_many()
+
+    def _too_many(self) -> str:
+        return f"too many connections, the limit is {self._connection_count_max}"
 
     def is_address_full(self, origin: Origin) -> bool:
         """Whether the address of a connection has as many of them as it may have."""
@@ -244,7 +251,3 @@ class Admission:
     def remove_policy(self, policy: Any) -> None:
         """Forget the policy with the key of a `DotsAuthenticationPolicy`."""
         self._authentication.remove_policy(policy)
-
-
-def _too_many(limits: ClientLimits) -> str:
-    return f"too many connections, the limit is {limits.connection_count_max}"

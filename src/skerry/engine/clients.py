@@ -92,8 +92,6 @@ class Client:
         """What it uses of what all clients share."""
         self.unfinished_bytes = 0
         """Bytes of a frame that it began to send."""
-        self.waiting_bytes = 0
-        """What is counted there of what waits for it."""
         self.nonce: int | None = None
         """What it was asked to answer to, if it has to prove itself."""
         self.has_extensions = False
@@ -247,15 +245,6 @@ class Client:
         interests = [*self.groups, *[name for name, _ in self.views]]
         forbidden = [name for name in interests if not rights.allows_group("subscribe", name)]
         return forbidden[0] if forbidden else None
-
-    def note_waiting(self, size: int) -> int:
-        """So much waits for the client because it does not read; gives how much for its address."""
-        household = self.household
-        if household is None:
-            return 0
-        household.waiting_bytes += size - self.waiting_bytes
-        self.waiting_bytes = size
-        return household.waiting_bytes
 
     def asked(self, size: int) -> None:
         """A question of so many bytes came."""

@@ -95,6 +95,8 @@ class ClientLimits:
     again, at some MB/s; one that does not is cut when too much waits for it."""
     waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 100
     """Bytes that wait for clients of one address: a hundred that do not read are a fault there."""
+    waiting_bytes_per_node_max: int = STREAM_WAITING_BYTES_MAX * 400
+    """Bytes that wait for all clients. Past it the client for which most waits is cut."""
     view_count_max: int = 1_000
     """Filtered subscriptions of one client: each is tested against every update of its type."""
     view_part_count_max: int = 10_000

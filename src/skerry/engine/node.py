@@ -23,7 +23,6 @@ from skerry.engine.admission import (
     Admission,
     AdmissionConfig,
     ClientLimits,
-    Household,
     Origin,
 )
 from skerry.engine.arrivals import Arrivals
@@ -311,7 +310,6 @@ class NodeCore(Outbox):
             return
         self._note_time(now_ns)
         client.lane.is_paused = False
-        client.note_waiting(0)
         self._backpressure.caught_up(client)
         client.lane.relist()
         client.lane.begin_turn()
@@ -394,6 +392,10 @@ class NodeCore(Outbox):
         )
 
     # -- for whoever runs it
+
+    def bound_connections(self, place_count: int) -> None:
+        """Say how many connections the computer has room for."""
+        self._admission.bound_connections(place_count)
 
     def restored(self, stored: StoredType | StoredObject) -> None:
         """Take back a type or an object that survived the last life, before the first client."""
@@ -774,21 +776,23 @@ class NodeCore(Outbox):
         shares.set(client.holder, Resource.UNFINISHED, size)
         excess = shares.excess(client.holder, Resource.UNFINISHED)
         while excess is not None:
-            most = max(self._sharers(excess), key=lambda other: int(other.unfinished_bytes))
+            most = self._with_most(excess, Resource.UNFINISHED)
             self.drop(most, self._now_ns, str(excess.error), reason="too much")
             if most is client:
                 return
             excess = shares.excess(client.holder, Resource.UNFINISHED)
 
-    def _sharers(self, excess: Excess) -> list[Client]:
-        """Those among whom one has to go for a bound: of its address, or strangers first."""
-        there = list(self._by_id.values())
+    def _with_most(self, excess: Excess, resource: Resource) -> Client:
+        """The client that has to go for a bound: that with most of an address, or of strangers.
+
+        Of those with as much, it is the one that came first.
+        """
+        there = [client for client in self._by_id.values() if client.holder.used[resource]]
         if excess.address:
-            return [client for client in there if client.holder.address == excess.address]
-        strangers = [
-            client for client in there if client.unfinished_bytes and not client.holder.is_trusted
-        ]
-        return strangers or there
+            there = [client for client in there if client.holder.address == excess.address]
+        else:
+            there = [client for client in there if not client.holder.is_trusted] or there
+        return max(there, key=lambda client: (client.holder.used[resource], -client.client_id))
 
     def _cut_silent(self, now_ns: int) -> None:
         for client in list(self._waiting.values()):
@@ -802,21 +806,19 @@ class NodeCore(Outbox):
     def _check_waiting(self, client: Client) -> None:
         """Cut a client that takes so little that what waits for it becomes a burden."""
         size = int(client.lane.size)
-        if size > client.limits.waiting_bytes_max or client.slots.is_full:
+        # A single object may always wait, however large it is.
+        is_over = size > client.limits.waiting_bytes_max and client.lane.waiting_count > 1
+        if is_over or client.slots.is_full:
             self._cut_slow(client)
             return
-        client.note_waiting(size)
+        shares = self._shares
+        shares.set(client.holder, Resource.WAITING, size)
         self._backpressure.fell_behind(client, size, self._now_ns)
-        household = client.household
-        limit = self._admission.limits.waiting_bytes_per_address_max
-        while household is not None and household.waiting_bytes > limit:
-            slowest = self._slowest(household)
-            self._cut_slow(slowest, f", and {household.waiting_bytes} bytes for all of its address")
-
-    def _slowest(self, household: Household) -> Client:
-        """For whom most waits at an address; who came first, where that is the same."""
-        there = [client for client in self._by_id.values() if client.household is household]
-        return max(there, key=lambda client: (client.waiting_bytes, -client.client_id))
+        excess = shares.excess(client.holder, Resource.WAITING)
+        while excess is not None:
+            slowest = self._with_most(excess, Resource.WAITING)
+            self._cut_slow(slowest, f", and {excess.error}")
+            excess = shares.excess(client.holder, Resource.WAITING)
 
     def _cut_slow(self, client: Client, more: str = "") -> None:
         detail = f"{int(client.lane.size)} bytes and {len(client.slots)} objects waited for it"
@@ -853,7 +855,6 @@ class NodeCore(Outbox):
         )
         client.is_present = False
         client.input = Input()
-        client.note_waiting(0)
         self._backpressure.forget(client)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)

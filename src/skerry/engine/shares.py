@@ -26,6 +26,7 @@ class Resource(enum.Enum):
     """A kind of use: how it is called, and the limits of the node and of an address."""
 
     UNFINISHED = ("bytes of unfinished frames", "unfinished_bytes")
+    WAITING = ("bytes that wait to be sent", "waiting_bytes")
     JOINS = ("subscriptions", "join_count")
     PATTERNS = ("subject patterns", "pattern_count")
     VIEWS = ("filtered subscriptions", "view_count")

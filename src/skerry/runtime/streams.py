@@ -44,6 +44,8 @@ _WRITE_BYTES_LOW: Final = 64 * 1024
 system never waits for us, little since it can be neither conflated nor taken back."""
 _GATHERED_BYTES_MAX: Final = 64 * 1024
 """Input after which its effects are written at once, and not only when all had their turn."""
+_UNIX_PART: Final = 20
+"""One part in so many of the connections there is room for is only for Unix sockets."""
 _WAITING_SHARE: Final = 8
 """Of the connections there is room for, the part that those may have at a door who are no clients
 yet."""
@@ -104,6 +106,8 @@ class NodeServer:
         self._socket_mode = socket_mode
         self._socket_group = socket_group
         self._connection_count_max = connection_count_max
+        if connection_count_max is not None:
+            core.bound_connections(connection_count_max)
         self._websocket = websocket
         self._entrances: list[WebSocketEntrance] = []
         self._hear = hear
@@ -206,9 +210,15 @@ class NodeServer:
 
     # -- what doors tell
 
-    def enter(self, transport: asyncio.Transport) -> bool:
-        """Whether there is a file descriptor to spare for one more; if not, it is turned away."""
-        if self._connection_count_max is None or self._open_count() < self._connection_count_max:
+    def enter(self, transport: asyncio.Transport, *, is_unix: bool = False) -> bool:
+        """Whether there is a file descriptor to spare for one more; if not, it is turned away.
+
+        The last ones are for Unix sockets.
+        """
+        limit = self._connection_count_max
+        if limit is not None and not is_unix:
+            limit -= limit // _UNIX_PART
+        if limit is None or self._open_count() < limit:
             raw = transport.get_extra_info("socket")
             if raw is not None:
                 tune(raw)
@@ -468,7 +478,7 @@ class _Door(asyncio.BufferedProtocol):
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
         transport = cast("asyncio.Transport", transport)
         self._stream = transport
-        if not self._server.enter(transport):
+        if not self._server.enter(transport, is_unix=self._endpoint.kind == "unix"):
             return
         transport.set_write_buffer_limits(high=_WRITE_BYTES_HIGH, low=_WRITE_BYTES_LOW)
         endpoint = self._endpoint

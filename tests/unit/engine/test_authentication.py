@@ -79,6 +79,22 @@ def test_who_does_not_know_it_is_not(secret: str | None, policy: Policy | None) 
     assert not is_let_in(who(SECRET, policy=policy), secret)
 
 
+def test_only_who_knows_a_secret_has_proved_itself() -> None:
+    auth = who(SECRET, OPEN, policy="accept")
+    nonce = auth.challenge(LAN)
+    assert nonce is not None
+    right = digest(name="tracker", secret="sesame", nonce=nonce, cnonce="c")
+    for response, asked, is_proven in (
+        (right, nonce, True),
+        (right, None, False),
+        (right, nonce + 1, False),
+        ("", nonce, False),
+    ):
+        answer = {"response": response, "cnonce": "c"}
+        assert auth.is_proven(LAN, name="tracker", nonce=asked, **answer) is is_proven
+    assert not auth.is_proven(LAN, name="other", nonce=nonce, response=right, cnonce="c")
+
+
 def test_a_policy_of_accept_lets_in_who_proved_nothing() -> None:
     assert is_let_in(who(SECRET, policy="accept"), "wrong")
 

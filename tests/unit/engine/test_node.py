@@ -533,7 +533,8 @@ def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbo
     assert [guest.is_cut_abruptly for guest in slow].count(True) == 2
     assert not other.is_cut
     details = [went.detail for went in harbour.events(ClientWent)]
-    assert all(detail.endswith("bytes for all of its address") for detail in details)
+    words = "bytes that wait to be sent of address 127.0.0.1 (waiting_bytes_per_address_max)"
+    assert all(words in detail for detail in details)
     (left,) = [guest for guest in slow if not guest.is_cut]
     left.resume()
     assert ids(left) == [1, 2]

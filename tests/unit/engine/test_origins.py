@@ -71,3 +71,26 @@ def test_without_a_text_a_place_is_everywhere() -> None:
 def test_what_names_no_place_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"such as 10\.1\.0\.0/16"):
         parse_place(text)
+
+
+@pytest.mark.parametrize(
+    ("origin", "share"),
+    [
+        (Origin(kind="unix"), ""),
+        (INSIDE, ""),
+        (Origin(kind="tcp", host="10.1.2.3"), "10.1.2.3"),
+        (Origin(kind="tls", host="::ffff:10.1.2.3"), "10.1.2.3"),
+        (Origin(kind="tcp", host="::1"), "::1"),
+        (Origin(kind="websocket", host="2001:db8:0:7:1:2:3:4"), "2001:db8:0:7::/64"),
+        (Origin(kind="tcp", host="?"), "?"),
+    ],
+)
+def test_what_a_client_uses_is_counted_to_its_address(origin: Origin, share: str) -> None:
+    assert origin.share == share
+
+
+def test_certificates_and_unix_sockets_are_trusted_at_once() -> None:
+    trusted = (Origin(kind="unix"), INSIDE, Origin(kind="tls", host="10.1.2.3", certificate="x"))
+    assert all(origin.is_trusted for origin in trusted)
+    assert not Origin(kind="tcp", host="127.0.0.1").is_trusted
+    assert not Origin(kind="tls", host="127.0.0.1").is_trusted

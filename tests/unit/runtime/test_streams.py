@@ -956,12 +956,29 @@ def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Pa
             texts = (TCP, "tls://127.0.0.1:0", "ws://127.0.0.1:0")
             places = [await server.listen(parse_endpoint(text)) for text in texts]
             silent = [await Guest.reach(place) for place in places[1:] for _ in range(10)]
-            guests = [await Guest.connect(places[0]) for _ in range(18)]
-            # An eighth at each of two doors waits, and has its place.
+            guests = [await Guest.connect(places[0]) for _ in range(17)]
+            # An eighth at each of two doors waits, and has its place; the last one is for a Unix
+            # socket.
             late = await Guest.reach(places[0])
             with suppress(ConnectionResetError):
                 assert await late.hear_end() == b""
             for guest in (*silent, *guests, late):
+                guest.writer.transport.abort()
+
+    asyncio.run(scene())
+
+
+def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with node(connection_count_max=20) as server:
+            texts = (TCP, f"uds:{tmp_path}/node.sock")
+            tcp, unix = [await server.listen(parse_endpoint(text)) for text in texts]
+            guests = [await Guest.connect(tcp) for _ in range(18)]
+            for place in (tcp, tcp):
+                with pytest.raises(skerry.ConnectRefused, match="too many connections, the limit"):
+                    await skerry.aio.connect(place)
+            local = [await Guest.connect(unix) for _ in range(2)]
+            for guest in (*guests, *local):
                 guest.writer.transport.abort()
 
     asyncio.run(scene())
