@@ -92,3 +92,4 @@ class Departures:
             if topic is not None and topic.type.flags.cleanup and topic.is_cached:
                 self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
         self._node.cache.left(client.client_id)
+        self._node.shares.left(client.holder)

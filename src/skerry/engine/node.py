@@ -867,7 +867,8 @@ class NodeCore(Outbox):
             table.pop(client.client_id, None)
         del self._clients[client.address]
         self._admission.left(client.origin)
-        self._shares.left(client.holder)
+        for resource in (Resource.UNFINISHED, Resource.WAITING):
+            self._shares.set(client.holder, resource, 0)
         self._roster.note_activity(now_ns)
         self._departures.begin(client)
 

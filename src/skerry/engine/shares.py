@@ -100,7 +100,7 @@ class Shares:
         """Which bound the address of a client or all clients are above, if there is one."""
         limit = getattr(self.limits, share.address_key)
         if holder.address:
-            used = self._by_address[holder.address][share]
+            used = self.used(share, holder.address)
             if used > limit:
                 what = f"{share.words} of address {holder.address} ({share.address_key})"
                 return Excess(LimitExceeded(what=what, value=used, limit=limit), holder.address)

@@ -80,7 +80,7 @@ def test_who_does_not_know_it_is_not(secret: str | None, policy: Policy | None) 
 
 
 def test_only_who_knows_a_secret_has_proved_itself() -> None:
-    auth = who(SECRET, OPEN, policy="accept")
+    auth = who(SECRET, policy="accept")
     nonce = auth.challenge(LAN)
     assert nonce is not None
     right = digest(name="tracker", secret="sesame", nonce=nonce, cnonce="c")

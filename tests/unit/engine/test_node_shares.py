@@ -18,7 +18,7 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.engine.cache import Cache
-from skerry.engine.events import ClientTurnedAway
+from skerry.engine.events import ConnectionTurnedAway
 from skerry.engine.routing import Routing
 from skerry.limits import GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
 from skerry.protocol.access.client import Rejected
@@ -66,7 +66,7 @@ def test_strangers_leave_the_last_tenth_of_the_connections(
         assert not trusted.is_cut
         trusted.publish(Boat(id=trusted.client_id))
     assert len(harbour.cached(Boat)) == 3
-    assert {event.detail for event in harbour.events(ClientTurnedAway)} <= {reason}
+    assert {event.reason for event in harbour.events(ConnectionTurnedAway)} <= {reason}
 
 
 def test_silent_connections_make_room_for_who_introduces_itself(

@@ -10,7 +10,6 @@ from skerry.engine.carrier.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.events import (
     ClientCame,
     ClientRefused,
-    ClientTurnedAway,
     ClientWent,
     ConnectionTurnedAway,
     TypeChanged,
@@ -46,11 +45,6 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (ClientWent(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
         (ClientWent(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
         (ClientWent(client_id=2, name="ann", reason="rejected"), "WARNING", "client rejected"),
-        (
-            ClientTurnedAway(host="10.0.0.1", detail="too many connections"),
-            "WARNING",
-            "connection turned away",
-        ),
         (
             ClientRefused(client_id=2, name="ann", what="publish", detail="no"),
             "WARNING",
