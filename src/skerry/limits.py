@@ -104,6 +104,7 @@ __all__ = [
     "RECORDING_FOLLOWER_COUNT_MAX",
     "RECORDING_GAP_COUNT_MAX",
     "RECORDING_LINE_BYTES_MAX",
+    "RECORDING_RESERVE_BYTES",
     "RECORDING_ROWS_BYTES_MAX",
     "RECORDING_SEEN_RANGE_COUNT_MAX",
     "RECORDING_SEGMENT_BYTES_MAX",
@@ -649,6 +650,10 @@ whole ones."""
 RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
 """Bytes of rows that wait to be written. Only who appends and never flushes comes there, and a
 batch of two gigabytes could not be written any more: its columns have offsets of 31 bits."""
+
+RECORDING_RESERVE_BYTES: Final = 64 * 1024
+"""Room on the disk that a recorder holds and gives back when it ends: enough for gap rows, the end
+of a segment and the line of most, so a recording that ends on a full disk says what is missing."""
 
 RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One line of a manifest: more than the index of the largest number of batches takes."""

@@ -426,6 +426,32 @@ def small_disk(site: Site) -> Iterator[Path]:
             holder.kill()
 
 
+def fill(disk: Path) -> Path:
+    """Leave no room on a disk; the file that takes it."""
+    ballast = disk / "ballast"
+    with suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while file.write(bytes(1024)):
+            pass
+    return ballast
+
+
+def test_a_recorder_that_is_stopped_on_a_full_disk_records_what_is_missing(site: Site) -> None:
+    to = str(site.folder / "disk" / "rec")
+    with small_disk(site) as disk:
+        with site.node(), site.recorder(to) as process, space_at(site.place()) as space:
+            fill(disk)
+            for number in range(100):
+                space.publish(Vessel(mmsi=number, name="x" * 500))
+            space.flush()
+            wait_for(lambda: any("No space left on device" in line for line in site.said))
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(PATIENCE_S) == 1
+        report = json.loads(site.run("record", "verify", to, "--json"))
+    assert report["lost_row_count"] >= 100
+    (fault,) = report["findings"]
+    assert "the recorder could not write: No space left on device" in fault["detail"]
+
+
 @pytest.mark.parametrize("where", ["recorder", "node"])
 def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
     site: Site, where: str
@@ -437,7 +463,7 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
         "SKERRY_NODE__RECORDING__QUEUE_BYTES_MAX": bound,
     }
     with small_disk(site) as disk:
-        ballast, to = disk / "ballast", str(site.folder / "disk" / "rec")
+        to = str(site.folder / "disk" / "rec")
         words = ("--listen", site.place(), "--metrics", "off", "--storage", "none")
         itself = ("--record", to) if where == "node" else ()
         with ExitStack() as stack:
@@ -461,18 +487,13 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                     space.publish(Vessel(mmsi=number % 50, name="x" * 500, lat=float(number)))
                 space.flush()
 
-            def fill() -> None:
-                with suppress(OSError), ballast.open("wb", buffering=0) as file:
-                    while file.write(bytes(1024)):
-                        pass
-
             def said(text: str, known: Sequence[str] = ()) -> int:
                 return sum(text in line for line in site.said[len(known) :])
 
             publish(0, 10)
             wait_for(lambda: written() == 10)
             if where == "recorder":
-                fill()
+                ballast = fill(disk)
                 publish(10, 200)
                 publisher = feed.publisher()
                 for number in range(20):
@@ -483,7 +504,7 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                 wait_for(lambda: written() == 200 and written("SkerryBytes") == 20)
                 wait_for(lambda: said("the recording goes on") == 1)
             known = site.said[:]
-            fill()
+            ballast = fill(disk)
             publish(200, 210)
             wait_for(lambda: said("No space left on device", known) == 1)
             publish(210, 1500)

@@ -12,9 +12,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT
+from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT, Update
+from skerry.recording.gaps import readable_gap
 from skerry.recording.index import Segment
+from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.folders import segment_number
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import read_batch
@@ -40,13 +43,26 @@ def ending_of(folder: Path, manifest: Manifest, recording: str) -> Ending | None
     segment = _last_segment(folder, manifest, recording)
     if segment is None or not segment.rows:
         return None
+    gaps: list[Update] = []
     for rows in _batches_from_the_end(segment):
         index = _last_placed(rows)
+        behind = rows if index is None else rows.slice(index + 1)
+        gaps += updates_of(behind.filter(pc.equal(behind.column("operation"), GAP)))
         if index is not None:
             facts = (rows.column(name)[index].as_py() for name in ("node", "position", "time_ns"))
             node, position, time_ns = facts
-            return Ending(node=node, position=position, time_ns=time_ns)
+            return _behind(Ending(node=node, position=position, time_ns=time_ns), gaps)
     return Ending(node=0, position=0, time_ns=segment.time_max_ns)
+
+
+def _behind(ending: Ending, gaps: list[Update]) -> Ending:
+    """The ending with what is known to be missing: the next recorder must not count it again."""
+    for update in gaps:
+        gap = readable_gap(update.payload)
+        if update.node == ending.node and not update.sender and gap.stop - 1 > ending.position:
+            time_ns = max(ending.time_ns, gap.last_ns)
+            ending = Ending(node=ending.node, position=gap.stop - 1, time_ns=time_ns)
+    return ending
 
 
 def _last_segment(folder: Path, manifest: Manifest, recording: str) -> Segment | None:
@@ -63,7 +79,7 @@ def _last_segment(folder: Path, manifest: Manifest, recording: str) -> Segment |
 def _batches_from_the_end(segment: Segment) -> Iterator[pa.RecordBatch]:
     data = map_file(segment.path)
     for batch in reversed(segment.batches):
-        if batch.position_max:
+        if batch.position_max or "" in batch.types:
             yield read_batch(data, batch)
 
 

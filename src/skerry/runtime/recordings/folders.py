@@ -7,6 +7,7 @@ manifest.jsonl.new          a shorter one that is being written
 <id>-<number>.arrow.open    the one that is being written
 followers/                  a file of each who follows
 recorder.lock               held by who writes
+recorder.reserve            room on the disk for the end of the recording, while one writes
 
 A recording has all that was published, whoever was permitted to subscribe to it. So the folders and
 files that are made here are for their owner alone; the mode of a folder that exists is left alone.
@@ -19,13 +20,14 @@ import os
 import re
 import secrets
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import sleep
 from typing import Any, Final
 
 from skerry.errors import LimitExceeded, RecordingError
+from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.recording.format import FORMAT_VERSION
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.places import Place, told
@@ -39,6 +41,7 @@ __all__ = [
     "Identity",
     "create_identity",
     "find_recordings",
+    "hold_reserve",
     "is_being_written",
     "is_recording",
     "make_folder",
@@ -48,6 +51,7 @@ __all__ = [
     "refuse_holder",
     "refuse_recording",
     "refuse_strange",
+    "release_reserve",
     "sealed_names",
     "segment_name",
     "segment_number",
@@ -68,8 +72,9 @@ _LOOKED_AT_NS: Final = 200_000_000
 _LOOK_AGAIN_S: Final = 0.01
 _NAME: Final = re.compile(r"([\w-]{1,40})-(\d{10})\.arrow(\.open)?")
 _IDENTITY_BYTES_MAX: Final = 65536
+_RESERVE_NAME: Final = "recorder.reserve"
 _OUR_NAMES: Final = frozenset(
-    {"followers", "lost+found", "manifest.jsonl", "manifest.jsonl.new", _LOCK_NAME}
+    {"followers", "lost+found", "manifest.jsonl", "manifest.jsonl.new", _LOCK_NAME, _RESERVE_NAME}
 )
 """What a folder may have before it is one of a recording; the root of a disk has `lost+found`."""
 
@@ -253,6 +258,19 @@ def writer_lock(folder: Path) -> Iterator[None]:
                 error.hint = "stop that one, or record to another folder"
                 raise error from None
         yield
+
+
+def hold_reserve(folder: Path) -> None:
+    """Take room on the disk for the end of the recording; without effect where there is none."""
+    with suppress(OSError), open(folder / _RESERVE_NAME, "wb", opener=open_private) as file:
+        # Also where a crash left one: it may have less than it should.
+        os.posix_fallocate(file.fileno(), 0, RECORDING_RESERVE_BYTES)
+
+
+def release_reserve(folder: Path) -> None:
+    """Give that room back."""
+    with suppress(OSError):
+        (folder / _RESERVE_NAME).unlink(missing_ok=True)
 
 
 def is_being_written(folder: Path) -> bool:

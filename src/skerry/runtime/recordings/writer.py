@@ -22,9 +22,11 @@ from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.endings import Ending, ending_of
 from skerry.runtime.recordings.folders import (
     create_identity,
+    hold_reserve,
     make_folder,
     open_names,
     refuse_strange,
+    release_reserve,
     sealed_names,
     segment_number,
     sync_folder,
@@ -96,6 +98,7 @@ class RecordingWriter(Closing):
                 remove_dropped(folder, self._manifest)
                 forget_gone(folder)
                 self._next_number = self._first_free_number()
+                hold_reserve(folder)
             except OSError as error:
                 raise self._failure("open", error) from error
             self._closing = stack.pop_all()
@@ -228,6 +231,7 @@ class RecordingWriter(Closing):
         Rows that cannot be written now are given up. RecordingError if anything failed.
         """
         failure: RecordingError | None = None
+        release_reserve(self.folder)
         try:
             try:
                 self.flush()

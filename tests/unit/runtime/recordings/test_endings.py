@@ -44,6 +44,19 @@ def test_ending_is_the_last_update_that_a_node_counted(
     assert ending(tmp_path) == Ending(node=4, position=15, time_ns=last.time_ns)
 
 
+def test_what_a_gap_at_the_end_has_is_not_missing_again(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
+    last_ns = update_of(9).time_ns
+    with RecordingWriter(tmp_path, space="local") as writer:
+        writer.append_gap(Gap(count=3, first=90, stop=93, last_ns=last_ns), node=-9)
+        writer.append(update_of(5))
+        writer.append_gap(Gap(count=4, first=6, stop=10, last_ns=last_ns), node=-9)
+        writer.append_gap(Gap(count=4, first=6, stop=20), node=8)
+        writer.append_gap(Gap(count=4, first=6, stop=20), node=-9, sender=4)
+    assert ending(tmp_path) == Ending(node=-9, position=9, time_ns=last_ns)
+
+
 def test_ending_after_a_crash_is_that_of_the_last_whole_batch(
     tmp_path: Path, update_of: UpdateOf
 ) -> None:

@@ -10,15 +10,19 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import RecordingError
+from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.runtime.recordings.folders import (
     IDENTITY_NAME,
     create_identity,
     find_recordings,
+    hold_reserve,
     is_being_written,
     is_recording,
     make_folder,
     open_names,
     read_identity,
+    refuse_strange,
+    release_reserve,
     sealed_names,
     segment_name,
     segment_number,
@@ -97,6 +101,20 @@ def test_who_may_not_look_into_a_folder_is_told_whose_it_is(
     with pytest.raises(RecordingError, match="cannot look into") as caught:
         find_recordings(tmp_path)
     assert "as the user of the recorder" in (caught.value.hint or "")
+
+
+def test_reserve_is_room_on_the_disk_until_it_is_released(tmp_path: Path) -> None:
+    for _ in range(2):
+        hold_reserve(tmp_path)
+        (found,) = tmp_path.iterdir()
+        stat = found.stat()
+        assert stat.st_size == RECORDING_RESERVE_BYTES
+        assert stat.st_blocks * 512 >= RECORDING_RESERVE_BYTES
+    refuse_strange(tmp_path)
+    release_reserve(tmp_path)
+    release_reserve(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+    hold_reserve(tmp_path / "not there")
 
 
 def test_names_tell_the_number_of_their_own_recording_only() -> None:
