@@ -331,6 +331,10 @@ class Definitions(Mapping[str, NamedType]):
                 if is_used or (others and not is_publishing):
                     return Clash(str(found), definition, is_decided=is_used)
                 obsolete.append((known, definition, str(found), others))
+            count = sum(definition.is_accepted for definition in known.definitions.values())
+            if count and count == len(staying) and known.union is not None:
+                # No definition gives way, and what stays is what is served.
+                staying = [known.union]
             clash = self._structure_clash(part, staying)
             if clash is not None:
                 return clash
@@ -356,8 +360,9 @@ class Definitions(Mapping[str, NamedType]):
 
     def _structure_clash(self, part: NamedType, staying: list[NamedType]) -> Clash | None:
         """What would be wrong with a union, or with types that use it, if a definition joined."""
-        united = reduce(unite, [*staying, part])
-        if staying and united == reduce(unite, staying):
+        base = reduce(unite, staying) if staying else None
+        united = part if base is None else unite(base, part)
+        if united == base:
             return None
         if not isinstance(united, StructType):
             count = len(united.elements)
@@ -404,15 +409,21 @@ class Definitions(Mapping[str, NamedType]):
     def _accept(self, known: _Known, part: NamedType) -> None:
         definition = known.definitions[fingerprint(part)]
         if not definition.is_accepted:
+            is_first = not any(d.is_accepted for d in known.definitions.values())
             definition.is_accepted = True
             definition.clash = None
-            self._unite(known)
+            if is_first or known.union is None:
+                self._unite(known)
+            else:
+                self._serve_union(known, unite(known.union, part))
 
     def _unite(self, known: _Known) -> None:
-        """Find the union of a type again, after a definition came or went."""
+        """Find the union of a type again, after a definition went."""
         accepted = [d.type for d in known.definitions.values() if d.is_accepted]
         bases = accepted or [d.type for d in known.definitions.values()][:1]
-        union = reduce(unite, bases)
+        self._serve_union(known, reduce(unite, bases))
+
+    def _serve_union(self, known: _Known, union: NamedType) -> None:
         if union == known.union:
             return
         known.union = union

@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from skerry.limits import TYPE_DEPTH_MAX
 from skerry.schema.changes import Change, What
 from skerry.schema.evolve import compare_one
 from skerry.schema.model import (
@@ -66,18 +67,22 @@ def unite(known: NamedType, other: NamedType) -> NamedType:
     """
     if isinstance(known, EnumType):
         assert isinstance(other, EnumType)
-        return replace(known, elements=_united_elements(known, other))
+        elements = _united_elements(known, other)
+        # What is the same is not made again: that takes long, and unions are asked for often.
+        return known if elements == known.elements else replace(known, elements=elements)
     assert isinstance(other, StructType)
     theirs = {item.tag: item for item in other.fields}
-    fields = [_united_field(item, theirs.pop(item.tag, item)) for item in known.fields]
-    united = replace(
-        known,
-        fields=(*fields, *theirs.values()),
-        flags=_united_flags(known.flags, other.flags),
-        removed=(),
-        documentation=known.documentation or other.documentation,
+    fields = (
+        *(_united_field(item, theirs.pop(item.tag, item)) for item in known.fields),
+        *theirs.values(),
     )
+    flags = _united_flags(known.flags, other.flags)
+    documentation = known.documentation or other.documentation
     scope = max(known.effective_scope, other.effective_scope)
+    is_same = fields == known.fields and flags == known.flags and not known.removed
+    if is_same and documentation == known.documentation and scope == known.effective_scope:
+        return known
+    united = replace(known, fields=fields, flags=flags, removed=(), documentation=documentation)
     return united if united.effective_scope == scope else replace(united, scope=scope)
 
 
@@ -94,7 +99,8 @@ def unite_deep(known: StructType, other: StructType) -> StructType | Change:
     for name, part in {**theirs, **ours}.items():
         merged = unite(part, theirs[name]) if name in ours and name in theirs else part
         united[name] = merged
-    return _resolved(known.name, united, {})
+    fault = _nesting_fault(known.name, united)
+    return _resolved(known.name, united, {}) if fault is None else fault
 
 
 def covers(union: NamedType, definition: NamedType) -> bool:
@@ -137,6 +143,48 @@ def _reads_value(reader: FieldType, writer: FieldType, seen: set[tuple[bytes, by
     if isinstance(reader, StructType) and isinstance(writer, StructType):
         return _reads_struct(reader, writer, seen)
     return reads(reader, writer)[0] != Effect.BREAKS
+
+
+def _nesting_fault(root: str, united: dict[str, NamedType]) -> Change | None:
+    """Why a union is not possible that none of its parts alone keeps from being so."""
+    depths: dict[str, int] = {}
+    # Parts come before what uses them; None asks for the depth of one whose parts are known.
+    waiting: list[tuple[str, bool]] = [(root, False)]
+    open_: set[str] = set()
+    while waiting:
+        name, has_parts = waiting.pop()
+        used = _used_names(united[name])
+        if has_parts:
+            open_.discard(name)
+            depths[name] = 1 + max((depths[part] for part in used), default=0)
+            if depths[name] > TYPE_DEPTH_MAX:
+                return _nesting_change(name, f"nested over {TYPE_DEPTH_MAX} deep")
+        elif name in open_:
+            return _nesting_change(name, "it would contain itself")
+        elif name not in depths:
+            open_.add(name)
+            waiting.append((name, True))
+            waiting += [(part, False) for part in used]
+    return None
+
+
+def _nesting_change(name: str, detail: str) -> Change:
+    return Change(
+        what=What.TYPE_CHANGED,
+        where=name,
+        detail=detail,
+        old_reader=Effect.BREAKS,
+        new_reader=Effect.BREAKS,
+        stored=Effect.BREAKS,
+        why="both definitions together nest structs in a way that no type can",
+    )
+
+
+def _used_names(type_: NamedType) -> list[str]:
+    """Names of the structs and enums that a type uses directly."""
+    items = type_.fields if isinstance(type_, StructType) else ()
+    used = [content_of(item.type) for item in items]
+    return [part.name for part in used if isinstance(part, (EnumType, StructType))]
 
 
 def _resolved(name: str, united: dict[str, NamedType], done: dict[str, NamedType]) -> StructType:

@@ -859,3 +859,28 @@ def test_a_plain_guest_that_hears_of_a_type_by_a_pattern_is_told_what_it_has(
     assert "StructDescriptorData" not in guest.names()
     assert not guest.is_cut
     harbour.check()
+
+
+def test_a_reader_whose_parts_nest_the_other_way_round_is_harmless(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    rules = (
+        PermissionRule(verbs=("subscribe",), client="reader"),
+        PermissionRule(verbs=("all",), client="maker"),
+    )
+    harbour = make_harbour(admission=Admission(AdmissionConfig(permission=rules), rng=Random(1)))
+    ours = types(
+        "struct C { 1: bool c; } struct B { 1: C c; } struct A { 1: [key] bool k; 2: B b; }"
+    )
+    theirs = types(
+        "struct B { 2: bool b; } struct C { 2: B b; } struct A { 1: [key] bool k; 3: C c; }"
+    )
+    maker, reader = harbour.guest("maker"), harbour.guest("reader")
+    maker.publish(ours.A(k=True, b=ours.B(c=ours.C(c=True))))
+    reader.describe(theirs.A)
+    reader.join("A")
+    reader.open_view(theirs.A, 1, where="k = true")
+    assert reader.objects(theirs.A) == reader.objects(theirs.A, 1) == [theirs.A(k=True)]
+    maker.describe(theirs.A)
+    assert not maker.is_cut
+    harbour.check()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
+from skerry.limits import TYPE_DEPTH_MAX
 from skerry.schema.changes import Change, What
 from skerry.schema.check import define
 from skerry.schema.model import EnumType, NamedType, StructType
@@ -73,6 +76,35 @@ def test_objects_are_kept_if_either_definition_keeps_them() -> None:
         assert isinstance(united, StructType)
         assert united.flags.persistent
         assert not united.flags.cleanup
+
+
+def test_parts_that_contain_each_other_in_both_orders_cannot_be_united() -> None:
+    one = types("struct C { 1: bool c; } struct B { 1: C c; } struct A { 1: B b; }")["A"]
+    other = types("struct B { 2: bool b; } struct C { 2: B b; } struct A { 2: C c; }")["A"]
+    assert isinstance(one, StructType)
+    assert isinstance(other, StructType)
+    for left, right in ((one, other), (other, one)):
+        found = unite_deep(left, right)
+        assert isinstance(found, Change)
+        assert "contain itself" in str(found)
+
+
+def test_parts_that_together_nest_too_deep_cannot_be_united() -> None:
+    def chain(names: list[str], tag: int) -> StructType:
+        text = f"struct {names[0]} {{ 1: bool a; }}" + "".join(
+            f" struct {name} {{ 1: bool a; {tag}: {inner} b{tag}; }}"
+            for inner, name in pairwise(names)
+        )
+        found = types(text)[names[-1]]
+        assert isinstance(found, StructType)
+        return found
+
+    half = TYPE_DEPTH_MAX // 2
+    lower = chain([f"L{n}" for n in range(half)] + ["M", "T"], 2)
+    upper = chain(["M"] + [f"U{n}" for n in range(half)] + ["T"], 3)
+    found = unite_deep(lower, upper)
+    assert isinstance(found, Change)
+    assert f"over {TYPE_DEPTH_MAX} deep" in str(found)
 
 
 def test_a_type_is_as_little_restricted_as_either_definition_says() -> None:
