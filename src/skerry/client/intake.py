@@ -15,13 +15,20 @@ from mypy_extensions import i64
 
 from skerry.client.events import Event
 from skerry.client.shapes import CREATE, REMOVE, UPDATE, Entry, Shape
-from skerry.codec.frame import PREFIX_BYTES, FrameCutter
-from skerry.codec.pieces import Pieces, canonical_key, cut, merge_pieces, normalize, split_whole
+from skerry.codec.frame import FrameCutter
+from skerry.codec.pieces import (
+    Pieces,
+    canonical_key,
+    cut,
+    merge,
+    merge_pieces,
+    normalize,
+    split_whole,
+)
 from skerry.codec.plans import StructPlan, refuse_bytes
-from skerry.codec.swift import Telling
+from skerry.codec.swift import Call, Gate, Telling
 from skerry.errors import CodecError
 from skerry.protocol.access.header import ABSENT, Header, copy_header, read_header
-from skerry.protocol.access.repeats import Repeat
 from skerry.protocol.patterns import PatternTree
 
 __all__ = ["Intake", "Route", "Store", "Target"]
@@ -60,18 +67,24 @@ class Store:
         """Take a transmission: the key, and what happened; a key of no bytes when nothing did."""
         plan = self.shape.plan
         pieces = split_whole(plan, payload)
-        present: i64 = pieces.present
-        if plan.key_mask & ~present != 0:
+        if plan.key_mask & ~pieces.present != 0:
             refuse_bytes(plan, None, "the key is not complete", 0)
         key = canonical_key(plan, pieces)
-        known = self.objects.get(key)
-        self.moved = None
         if header.remove_obj == 1:
-            return self._remove(header, payload, pieces, key, known, intake)
+            self.moved = None
+            return self._remove(header, payload, pieces, key, self.objects.get(key), intake)
         if not pieces.is_canonical:
             payload = normalize(plan, payload)
             pieces = split_whole(plan, payload)
-            present = pieces.present
+        return self.keep(header, payload, key, pieces.present, intake)
+
+    def keep(
+        self, header: Header, payload: bytes, key: bytes, present: i64, intake: Intake
+    ) -> tuple[bytes, Event[Any]]:
+        """The same for an object that is in order and in exact form."""
+        plan = self.shape.plan
+        known = self.objects.get(key)
+        self.moved = None
         if known is None:
             entry = Entry(
                 payload,
@@ -87,7 +100,7 @@ class Store:
             )
             self.objects[key] = entry
             return key, intake.event(CREATE, header, self.shape, payload, entry)
-        whole, present = _merged(plan, known, pieces, payload, header)
+        whole, present = _merged(plan, known, present, payload, header)
         if header.from_cache >= 0 and whole == known.payload and header.subject == known.subject:
             # Told again, since we asked again: after a lost connection, or by another pattern.
             known.epoch = intake.epoch
@@ -155,8 +168,8 @@ class Route:
         self.is_condition: bool = False
         """Whether it is that of a condition, to which subject patterns do not apply."""
         self.store: Store | None = Store(shape) if shape.is_cached else None
-        self.telling: Telling | None = None
-        """What tells of its messages just now: to end when it is no longer as it was."""
+        self.gate: Gate | None = None
+        """Shut when it is no longer as it was, if anything was found out about its headers."""
         self._has_patterns: bool = False
         self._is_joined: bool = False
         # Both are replaced, never changed: a callback may subscribe or close while we go through.
@@ -211,8 +224,8 @@ class Route:
         self._changed()
 
     def _changed(self) -> None:
-        if self.telling is not None:
-            self.telling.end()
+        if self.gate is not None:
+            self.gate.shut()
 
 
 class Intake:
@@ -235,10 +248,9 @@ class Intake:
         self.taker: Any = None
         """Who takes all objects instead, without stores and events: a recorder. It has the same
         `take_frames` and `take`."""
-        self._repeat: Repeat | None = None
-        """The last header, if the one before it was of the same type."""
-        self._last_name: str = ""
-        self._telling: Telling | None = None
+        self._telling: Telling = Telling()
+        """Knows the headers that came before."""
+        self._gate: Gate = Gate()
         self._pattern_count: i64 = 0
         self._is_stopped: bool = False
 
@@ -250,7 +262,7 @@ class Intake:
     @pattern_count.setter
     def pattern_count(self, value: int) -> None:
         self._pattern_count = value
-        self._end_telling()
+        self.changed()
 
     @property
     def is_stopped(self) -> bool:
@@ -260,11 +272,11 @@ class Intake:
     @is_stopped.setter
     def is_stopped(self, value: bool) -> None:
         self._is_stopped = value
-        self._end_telling()
+        self.changed()
 
-    def _end_telling(self) -> None:
-        if self._telling is not None:
-            self._telling.end()
+    def changed(self) -> None:
+        """Routes came or went, or are not as they were: what was found out does not hold."""
+        self._gate.shut()
 
     def take_frames(self, cutter: FrameCutter) -> bool:
         """Deal with frames of objects; whether those were all.
@@ -274,33 +286,72 @@ class Intake:
         if self.taker is not None:
             is_done: bool = self.taker.take_frames(cutter)
             return is_done
-        while not self._is_stopped and cutter.step():
-            repeat = self._repeat
-            start = cutter.start
-            if repeat is not None and repeat.fits(cutter.buffer, start, cutter.stop):
-                known = repeat.header
-                route = self._route(known)
-                if route is None or route.is_service:
-                    return False
-                try:
-                    if not self._are_told(route, repeat, cutter):
-                        payload = cutter.buffer[start + repeat.size : cutter.stop]
-                        self.deliver(route, repeat.header_of(cutter.buffer, start), payload)
-                except CodecError as error:
-                    self.broken = error
-            else:
-                body = cutter.body()
-                try:
-                    header, size = read_header(body, 0)
-                    self._note(body, size, header)
-                    route = self._route(header)
-                    if route is None or route.is_service or header.attributes < 0:
+        telling = self._telling
+        try:
+            while not self._is_stopped:
+                call = telling.tell(
+                    cutter.buffer,
+                    int(cutter.stop),
+                    cutter.frame_bytes_max,
+                    Event,
+                    CREATE,
+                    int(self.own_id),
+                    self.now_s,
+                    self.failed,
+                )
+                if telling.count:
+                    cutter.skip(telling.start, telling.stop, telling.count)
+                    if self.broken is not None:
                         return False
-                    self.deliver(route, header, body[size:])
+                    if self.is_stopped:
+                        return True
+                if not cutter.step():
+                    return True
+                try:
+                    if not self._take_frame(call, cutter):
+                        return False
                 except CodecError as error:
                     self.broken = error
-            if self.broken is not None:
+                if self.broken is not None:
+                    return False
+            return True
+        finally:
+            telling.end()
+
+    def _take_frame(self, call: Call | None, cutter: FrameCutter) -> bool:
+        """Deal with the frame that the cutter is at; false if it is for the space to look at.
+
+        Or only find out who is told of its header; the cutter is then before it.
+        """
+        telling = self._telling
+        if call is None:
+            header, size = read_header(cutter.body(), 0)
+            if telling.is_new and _comes_again(header) and telling.wants():
+                telling.learn(Call(header, telling.parts()))
+            route = self._route(header)
+            if route is None or route.is_service or header.attributes < 0:
                 return False
+            self.deliver(route, header, cutter.body()[size:])
+            return True
+        known: Header = call.owner
+        route = self._route(known)
+        if route is None or route.is_service:
+            return False
+        if not call.is_open:
+            self._open(call, known, route)
+            cutter.back()
+            return True
+        header = copy_header(known)
+        header.sent_time = telling.sent_s
+        if telling.has_second:
+            header.server_sent_time = telling.second_s
+        payload: bytes = telling.payload()
+        store = route.store
+        if store is None or not route.is_joined or not telling.is_checked or known.remove_obj == 1:
+            self.deliver(route, header, payload)
+        else:
+            key, event = store.keep(header, payload, telling.key(), telling.present, self)
+            self._kept(route, store, key, event)
         return True
 
     def _route(self, header: Header) -> Route | None:
@@ -308,23 +359,15 @@ class Intake:
             return self.conditions.get(int(header.subscription_id))
         return self.routes.get(header.type_name)
 
-    def _note(self, body: bytes, size: int, header: Header) -> None:
-        """Remember a header that may come again; of types that take turns it would not pay."""
-        if header.type_name != self._last_name:
-            self._last_name = header.type_name
-            return
-        repeat = Repeat(body, size, header)
-        if repeat.is_usable and header.attributes >= 0:
-            self._repeat = repeat
+    def _open(self, call: Call, known: Header, route: Route) -> None:
+        """Find out who is told of objects with a header, until something changes."""
+        route.gate = self._gate
+        call.open(self._gate, known, route.shape, self._told(known, route))
 
-    def _are_told(self, route: Route, repeat: Repeat, cutter: FrameCutter) -> bool:
-        """Tell a message, whose header came before, and all behind it that are like it.
-
-        False if it takes more. The cutter is then where it was, else at the last that was told.
-        """
-        known = repeat.header
+    def _told(self, known: Header, route: Route) -> list[Target] | None:
+        """Who is told of objects with a header and nothing more; None if it takes more."""
         if route.store is not None or route.views:
-            return False
+            return None
         targets = route.targets
         if self._pattern_count != 0 and not route.is_condition:
             if known.subject:
@@ -333,35 +376,13 @@ class Intake:
                     assert isinstance(found, Target)
                     targets.append(found)
             elif route.has_patterns:
-                return False
+                return None
         if not route.is_joined and len(targets) == len(route.targets):
-            targets = []
+            return []
         for target in targets:
             if target.shape is not None and target.shape is not route.shape:
-                return False
-        telling = Telling()
-        self._telling = telling
-        route.telling = telling
-        try:
-            telling.tell(
-                repeat.alike,
-                cutter.buffer,
-                int(cutter.start) - PREFIX_BYTES,
-                cutter.frame_bytes_max,
-                Event,
-                CREATE,
-                known,
-                route.shape,
-                targets,
-                int(self.own_id),
-                self.now_s,
-                self.failed,
-            )
-        finally:
-            self._telling = None
-            route.telling = None
-        cutter.skip(telling.start, telling.stop, telling.count - 1)
-        return True
+                return None
+        return targets
 
     def take(self, arrived: list[tuple[Header, bytes]], start: i64) -> i64:
         """Deal with objects from `start` on, up to one that is for the space to look at."""
@@ -402,6 +423,10 @@ class Intake:
                 view.changed(b"", event)
             return
         key, event = store.apply(header, payload, self)
+        self._kept(route, store, key, event)
+
+    def _kept(self, route: Route, store: Store, key: bytes, event: Event[Any]) -> None:
+        """Tell of what happened to an object that is kept; a key of no bytes if nothing did."""
         if not key:
             return
         if store.moved is None or self._pattern_count == 0 or route.is_condition:
@@ -482,7 +507,7 @@ class Intake:
         fault: CodecError | None = event.fault
         if fault is not None and fault is error:
             self.broken = fault
-            self._end_telling()
+            self.changed()
         else:
             self.failures.append((target, error))
 
@@ -504,6 +529,12 @@ class Intake:
         return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
 
 
+def _comes_again(header: Header) -> bool:
+    """Whether others may have the same header: those out of a cache count down, and those with
+    their place in an order count up."""
+    return header.attributes >= 0 and header.from_cache < 0 and header.position < 0
+
+
 def _departure(plan: StructPlan, header: Header, known: Entry) -> tuple[Header, bytes]:
     """The removal of an object from where it was, in place of an update that says less."""
     gone = copy_header(header)
@@ -515,10 +546,9 @@ def _departure(plan: StructPlan, header: Header, known: Entry) -> tuple[Header, 
 
 
 def _merged(
-    plan: StructPlan, known: Entry, pieces: Pieces, payload: bytes, header: Header
+    plan: StructPlan, known: Entry, present: i64, payload: bytes, header: Header
 ) -> tuple[bytes, i64]:
     """The object after an update, and its property set."""
-    present: i64 = pieces.present
     # What comes out of the node's cache is the whole object; and where an update names all that
     # there was and is, nothing of the old state is left.
     if header.from_cache >= 0:
@@ -526,5 +556,5 @@ def _merged(
     if (known.present | present) & ~header.attributes & ~plan.key_mask == 0:
         return payload, present
     named = header.attributes & ~plan.key_mask
-    whole = merge_pieces(plan, known.payload, pieces, header.attributes)
+    whole = merge(plan, known.payload, payload, header.attributes)
     return whole, (known.present & ~named) | (present & (named | plan.key_mask))

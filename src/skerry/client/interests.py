@@ -200,6 +200,7 @@ class Interests:
             if self._conditions.pop(interest.number, None) is None:
                 return
             self._intake.conditions.pop(interest.number, None)
+            self._intake.changed()
             is_here = self._detach(interest, now_s)
         else:
             if self._groups.get(interest.group) is not interest:
@@ -384,6 +385,7 @@ class Interests:
             # A pattern may select any type, also those by which the connection itself is made.
             is_service = shape.name in SERVICES or shape.name in HANDSHAKE
             route = self._intake.routes[shape.name] = Route(shape, is_service)
+            self._intake.changed()
             self._selected_by[shape.name] = sum(
                 may_select(interest.group, shape)
                 for interest in (*self._groups.values(), *self._leaving)
@@ -434,6 +436,7 @@ class Interests:
         ):
             self._detach(interest, now_s)
             self._intake.conditions[interest.number] = interest.route
+            self._intake.changed()
             connection.describe(type_, now_s)
             interest.is_conflated = interest.strict_count == 0 and bool(interest.targets)
             connection.join(
@@ -446,6 +449,7 @@ class Interests:
             self._note_asked(interest)
         elif interest.base is None:
             self._intake.conditions.pop(interest.number, None)
+            self._intake.changed()
             self._evaluate_here(interest, type_, now_s)
 
     def _evaluate_here(self, interest: Interest, type_: StructType, now_s: float) -> None:

@@ -30,6 +30,7 @@ from skerry.limits import (
 __all__ = [
     "Alike",
     "Arrived",
+    "Call",
     "Form",
     "Frames",
     "Gate",
@@ -370,27 +371,43 @@ class Gate:
 
 
 _Parts = tuple[bytes, bytes, bool]
+_Frame = tuple[_Parts, float, float, int, bytes, int]
+"""Of a frame: the parts of its header around its times, both times, the bytes up to the object, the
+object, and where that ends."""
 _FORM_COUNT: Final = 3
 _OLD_FORM: Final = 2
 
 
-class Form:
-    """A header that came before, and how objects with it go out: in up to three forms.
+class Known:
+    """A header that came before, and what follows from it as long as a gate is not shut."""
+
+    def __init__(self, owner: Any, parts: _Parts) -> None:
+        """`parts` as those give them who know headers."""
+        self.owner = owner
+        self._parts = parts
+        self._gate: Gate | None = None
+        self._number = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it can be used as it is."""
+        return self._gate is not None and self._gate.number == self._number
+
+
+class Form(Known):
+    """How objects with a header that came before go out: in up to three forms.
 
     Those are without a subject, with it, and for programs of version 1.
     """
 
     def __init__(self, owner: Any, parts: _Parts, heads: list[bytes], rests: list[bytes]) -> None:
-        """`parts` as a relay gives them; the heads end before the first time of a header, and the
-        rests begin behind the second."""
+        """The heads end before the first time of a header, and the rests begin behind the
+        second."""
         if len(heads) != _FORM_COUNT or len(rests) != _FORM_COUNT:
             raise ValueError("a header goes out in three forms")
-        self.owner = owner
-        self._parts = parts
+        super().__init__(owner, parts)
         self._heads = heads
         self._rests = rests
-        self._gate: Gate | None = None
-        self._number = 0
         self._count = 0
         self._outs: list[Frames] = []
         self._kinds = b""
@@ -415,11 +432,6 @@ class Form:
         self._layout, self._named = layout, named
         self._is_message = is_message
         self._outs, self._kinds = outs, kinds
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it can be used as it is."""
-        return self._gate is not None and self._gate.number == self._number
 
     def take_count(self) -> int:
         """Frames that were passed on since the last call."""
@@ -452,20 +464,62 @@ class Form:
         self._count += 1
 
 
-class Relay:
-    """Passes frames of one client on whose headers came before, whatever their order.
+class Headers:
+    """Headers that came before, found by their bytes.
 
-    How many headers it knows is bounded. One that is not used any more makes room for another.
+    How many there are is bounded. One that is not used any more makes room for another.
     """
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._all: dict[_Parts, Any] = {}
+        self._frame: _Frame | None = None
+        self.is_new = False
+        """Whether the frame that is looked at is a whole one, with a header that is not known."""
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def payload(self) -> bytes:
+        """The object of the frame that is looked at."""
+        return self._look()[4]
+
+    def parts(self) -> _Parts:
+        """What its header has before and behind its times, and whether those are two."""
+        return self._look()[0]
+
+    def wants(self) -> bool:
+        """Whether its header, which is new, is to be known from now on."""
+        return self._look()[3] <= HEADER_MEMO_BYTES_MAX
+
+    def learn(self, one: Known) -> None:
+        """Know a header, of which `wants` said so, from now on."""
+        if len(self._all) >= HEADER_MEMO_COUNT_MAX:
+            del self._all[next(iter(self._all))]
+        self._all[self.parts()] = one
+
+    def forget(self, one: Known | None = None) -> None:
+        """Do not know a header any more, or any."""
+        if one is None:
+            self._all.clear()
+        else:
+            self._all.pop(one._parts, None)
+
+    def _look(self) -> _Frame:
+        if self._frame is None:
+            raise ValueError("there is no frame to look at")
+        return self._frame
+
+
+class Relay(Headers):
+    """Passes frames of one client on whose headers came before, whatever their order."""
 
     def __init__(self, version: int, time_s_max: float) -> None:
         """Frames of clients of a version; times beyond `time_s_max` are left to others."""
-        self._version = version
+        super().__init__(version)
         self._time_s_max = time_s_max
-        self._forms: dict[_Parts, Form] = {}
         self._touched: list[Form] = []
         self._form: Form | None = None
-        self._frame: tuple[_Parts, float, int, bytes, int] | None = None
         self._now_s = 0.0
         self.count = 0
         """Frames that the last call passed on."""
@@ -479,13 +533,8 @@ class Relay:
         """Whether the object of the frame behind them is in order."""
         self.is_run = False
         """Whether that frame and the next are better written once for all; never so here."""
-        self.is_new = False
-        """Whether that frame is a whole one, with a header that is not known."""
         self.present = 0
         self.sent_s = 0.0
-
-    def __len__(self) -> int:
-        return len(self._forms)
 
     def pass_on(
         self, buffer: bytes, start: int, bytes_max: int, now_s: float, work_max: int
@@ -500,8 +549,9 @@ class Relay:
         self._form, self._now_s = None, now_s
         while frame := _survey(buffer, self.stop, bytes_max, self._version):
             self._frame = frame
-            parts, sent_s, _, payload, stop = frame
-            form = self._form = self._forms.get(parts)
+            parts, sent_s, _, _, payload, stop = frame
+            form: Form | None = self._all.get(parts)
+            self._form = form
             if form is None:
                 self.is_new = True
                 return None
@@ -524,21 +574,16 @@ class Relay:
         self._form = self._frame = None
         return None
 
-    def payload(self) -> bytes:
-        """The object of the frame behind those that were passed on."""
-        return self._look()[3]
-
     def key(self) -> bytes:
         """Its key, in canonical form; for a frame that was checked."""
-        payload = self._look()[3]
+        payload = self.payload()
         if self._form is None or not self.is_checked:
             raise ValueError("the object was not checked")
-        plan = self._form._layout._plan
-        return pieces.canonical_key(plan, pieces.split_whole(plan, payload))
+        return _key_of(self._form._layout, payload)
 
     def deliver(self) -> None:
         """Write that frame to all who get it."""
-        _, sent_s, _, payload, _ = self._look()
+        _, sent_s, _, _, payload, _ = self._look()
         form = self._form
         if form is None:
             raise ValueError("the header is not known")
@@ -546,47 +591,23 @@ class Relay:
             self._touched.append(form)
         form.put_all(sent_s, self._now_s, payload)
 
-    def parts(self) -> _Parts:
-        """What its header has before and behind its times, and whether those are two."""
-        return self._look()[0]
-
-    def wants(self) -> bool:
-        """Whether its header, which is new, is to be known from now on."""
-        return self._look()[2] <= HEADER_MEMO_BYTES_MAX
-
-    def learn(self, form: Form) -> None:
-        """Know a header, of which `wants` said so, from now on."""
-        if len(self._forms) >= HEADER_MEMO_COUNT_MAX:
-            del self._forms[next(iter(self._forms))]
-        self._forms[self.parts()] = form
-
-    def forget(self, form: Form | None = None) -> None:
-        """Do not know a header any more, or any."""
-        if form is None:
-            self._forms.clear()
-        else:
-            self._forms.pop(form._parts, None)
-
     def take_touched(self) -> list[Form]:
         """The forms by which frames were passed on since the last call; ends work on a buffer."""
         touched, self._touched = self._touched, []
         self._form = self._frame = None
         return touched
 
-    def _look(self) -> tuple[_Parts, float, int, bytes, int]:
-        if self._frame is None:
-            raise ValueError("there is no frame to look at")
-        return self._frame
+
+def _is_shut(known: Known) -> bool:
+    return not known.is_open
 
 
-def _survey(
-    data: bytes, start: int, bytes_max: int, version: int
-) -> tuple[_Parts, float, int, bytes, int] | None:
-    """The parts of a whole frame with a usual header that begins at `start`.
+def _key_of(layout: Layout, payload: bytes) -> bytes:
+    return pieces.canonical_key(layout._plan, pieces.split_whole(layout._plan, payload))
 
-    Those of the header around its times, the first time, the bytes up to the object, the object,
-    and where that ends.
-    """
+
+def _survey(data: bytes, start: int, bytes_max: int, version: int) -> _Frame | None:
+    """What is where in a whole frame with a usual header that begins at `start`."""
     try:
         if version == 1:
             first_at = start + 2
@@ -625,7 +646,9 @@ def _survey(
         if at > end or stop > len(data):
             return None
         parts = (data[first_at:time_at], rest, has_second)
-        return parts, _DOUBLE.unpack_from(data, time_at)[0], at - start, data[at:stop], stop
+        second: float = _DOUBLE.unpack_from(data, time_at + 10)[0] if has_second else 0.0
+        sent: float = _DOUBLE.unpack_from(data, time_at)[0]
+        return parts, sent, second, at - start, data[at:stop], stop
     except (IndexError, ValueError, struct.error):
         return None
 
@@ -738,55 +761,103 @@ class Arrived:
             raise
 
 
-class Telling:
-    """Tells of frames that are alike, until there is something else or somebody wants it to end.
+class Call(Known):
+    """Who is told of messages with a header that came before, or that their objects are kept."""
 
-    `start` and `stop` are those of the last frame that was told of, its size in front left out.
+    def open(self, gate: Gate, header: Any, shape: Any, targets: list[Any] | None) -> None:
+        """Say who is told, until the gate is shut; without targets, objects are only checked."""
+        self._gate, self._number = gate, gate.number
+        self._header = header
+        self._shape = shape
+        self._targets = targets
+
+
+class Telling(Headers):
+    """Tells of frames whose headers came before, whatever their order.
+
+    It stops at a frame that needs more, and when a gate is shut.
     """
 
     def __init__(self) -> None:
+        super().__init__(2)
         self.count = 0
-        """Frames that were told of."""
+        """Frames that the last call told of."""
         self.start = 0
         self.stop = 0
-        self._is_ended = False
+        """The last of them, its size in front left out."""
+        self.sent_s = 0.0
+        self.second_s = 0.0
+        """The times of the frame behind them."""
+        self.is_checked = False
+        """Whether the object of that frame is in order."""
+        self.present = 0
+        self._call: Call | None = None
+
+    @property
+    def has_second(self) -> bool:
+        """Whether that frame has two times, one behind the other."""
+        return self.parts()[2]
+
+    def key(self) -> bytes:
+        """The key of the object, in canonical form; for a frame that was checked."""
+        payload = self.payload()
+        if self._call is None or not self.is_checked:
+            raise ValueError("the object was not checked")
+        return _key_of(self._call._shape.layout, payload)
 
     def end(self) -> None:
-        """Tell of no further frame."""
-        self._is_ended = True
+        """Look at no frame any more."""
+        self._frame = self._call = None
 
     def tell(
         self,
-        alike: Alike,
         buffer: bytes,
         start: int,
         bytes_max: int,
         cls: type[Arrived],
         operation: str,
-        header: Any,
-        shape: Any,
-        targets: list[Any],
         own_id: int,
         received: float,
         failed: Callable[[Any, Any, BaseException], object],
-    ) -> None:
-        """Call all targets back for each frame from `start` on, up to one that is not alike.
+    ) -> Call | None:
+        """Call all targets back for each frame from `start` on, up to one that needs more.
 
-        Events are objects of the class `cls`, derived from Arrived. `failed` is called with target,
-        event and error when a callback fails.
+        Gives the call whose header that one has; None for one that has another header, or is no
+        whole frame. Events are objects of the class `cls`, derived from Arrived. `failed` is called
+        with target, event and error when a callback fails.
         """
-        while not self._is_ended and (size := alike.fits(buffer, start, bytes_max)):
-            payload = buffer[start + _PREFIX_BYTES + alike.size : start + size]
-            event = cls(operation, header, shape, payload, None, own_id, received)
-            event._sent_time, event._server_sent_time = alike.times(buffer, start)
+        self.count, self.start, self.stop = 0, start, start
+        self.is_checked = self.is_new = False
+        self._frame = self._call = None
+        while frame := _survey(buffer, start, bytes_max, 2):
+            parts, sent_s, second_s, _, payload, stop = frame
+            call: Call | None = self._all.get(parts)
+            if call is None or not call.is_open or call._targets is None:
+                self._stop_at(call, frame)
+                return call
+            event = cls(operation, call._header, call._shape, payload, None, own_id, received)
+            event._sent_time, event._server_sent_time = sent_s, second_s
             event._has_times = True
-            self.start, self.stop = start + _PREFIX_BYTES, start + size
+            self.start, self.stop = start + _PREFIX_BYTES, stop
             self.count += 1
-            start += size
-            for target in targets:
+            start = stop
+            for target in call._targets:
                 if not target.is_open:
                     continue
                 try:
                     target.callback(event)
                 except BaseException as error:
                     failed(target, event, error)
+            if _is_shut(call):
+                break
+        return None
+
+    def _stop_at(self, call: Call | None, frame: _Frame) -> None:
+        """Look at a frame that needs more."""
+        self._frame, self._call = frame, call
+        _, self.sent_s, self.second_s, _, payload, _ = frame
+        self.is_new = call is None
+        if call is not None and call.is_open:
+            layout = call._shape.layout
+            self.present = layout.check(payload, 0)
+            self.is_checked = self.present >= 0 and not layout.key_mask & ~self.present

@@ -30,6 +30,7 @@ from skerry.limits import (
 __all__ = [
     "Alike",
     "Arrived",
+    "Call",
     "Form",
     "Frames",
     "Gate",
@@ -1496,21 +1497,35 @@ cdef enum:
     OLD_FORM = 2
 
 
-cdef class Form:
-    """A header that came before, and how objects with it go out: in up to three forms.
-
-    Those are without a subject, with it, and for programs of version 1.
-    """
+cdef class Known:
+    """A header that came before, and what follows from it as long as a gate is not shut."""
 
     cdef readonly object owner
     cdef bytes first
     cdef bytes rest
     cdef bint has_second
-    cdef list heads
-    cdef list rests
-    # What holds as long as the gate is not shut.
     cdef Gate gate
     cdef unsigned long long number
+
+    def __init__(self, owner, parts):
+        """`parts` as those give them who know headers."""
+        self.owner = owner
+        self.first, self.rest, self.has_second = parts
+
+    @property
+    def is_open(self):
+        """Whether it can be used as it is."""
+        return self.gate is not None and self.gate.number == self.number
+
+
+cdef class Form(Known):
+    """How objects with a header that came before go out: in up to three forms.
+
+    Those are without a subject, with it, and for programs of version 1.
+    """
+
+    cdef list heads
+    cdef list rests
     cdef Layout layout
     cdef int64_t named
     cdef bint is_message
@@ -1520,12 +1535,11 @@ cdef class Form:
     cdef Py_ssize_t count
 
     def __init__(self, owner, parts, list heads not None, list rests not None):
-        """`parts` as a relay gives them; the heads end before the first time of a header, and the
-        rests begin behind the second."""
+        """The heads end before the first time of a header, and the rests begin behind the
+        second."""
         if len(heads) != FORM_COUNT or len(rests) != FORM_COUNT:
             raise ValueError("a header goes out in three forms")
-        self.owner = owner
-        self.first, self.rest, self.has_second = parts
+        super().__init__(owner, parts)
         self.heads = [<bytes?>head for head in heads]
         self.rests = [<bytes?>rest for rest in rests]
         self.outs = []
@@ -1548,11 +1562,6 @@ cdef class Form:
         self.outs = [<Frames?>out for out in outs]
         self.kinds = kinds
         self.is_alike_for_all = OLD_FORM not in kinds
-
-    @property
-    def is_open(self):
-        """Whether it can be used as it is."""
-        return self.gate is not None and self.gate.number == self.number
 
     def take_count(self):
         """Frames that were passed on since the last call."""
@@ -1634,22 +1643,138 @@ cdef struct _Slot:
     int strikes
 
 
-cdef class Relay:
-    """Passes frames of one client on whose headers came before, whatever their order.
+cdef class Headers:
+    """Headers that came before, found by their bytes.
 
-    How many headers it knows is bounded. One that is not used any more makes room for another.
+    How many there are is bounded. One that is not used any more makes room for another.
     """
 
     cdef int version
-    cdef double time_s_max
     # What is known, and in the same places what to find it by.
-    cdef list forms
+    cdef list known
     cdef _Slot* slots
-    cdef list touched
-    cdef Form form
+    # The frame that is looked at.
     cdef _Place place
     cdef const uint8_t* at
     cdef bytes buffer
+    # Whether it is a whole one, with a header that is not known.
+    cdef readonly bint is_new
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def __len__(self):
+        return 0 if self.known is None else sum(one is not None for one in self.known)
+
+    def payload(self):
+        """The object of the frame that is looked at."""
+        self.look()
+        return PyBytes_FromStringAndSize(
+            <const char*>self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        )
+
+    def parts(self):
+        """What its header has before and behind its times, and whether those are two."""
+        cdef const char* p = <const char*>self.at
+        self.look()
+        return (
+            PyBytes_FromStringAndSize(
+                p + self.place.first_at, self.place.time_at - self.place.first_at
+            ),
+            PyBytes_FromStringAndSize(
+                p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
+            ),
+            bool(self.place.has_second),
+        )
+
+    def wants(self):
+        """Whether its header, which is new, is to be known from now on."""
+        cdef Py_ssize_t index
+        cdef int way
+        self.look()
+        if self.place.payload_at > _HEADER_BYTES:
+            return False
+        if self.known is None:
+            return True
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].strikes >= STRIKE_COUNT or self.known[index] is None:
+                return True
+            self.slots[index].strikes += 1
+        return False
+
+    def learn(self, Known one not None):
+        """Know a header, of which `wants` said so, from now on."""
+        cdef Py_ssize_t index
+        cdef int way
+        self.look()
+        if self.known is None:
+            self.slots = <_Slot*>calloc(_SLOT_COUNT, sizeof(_Slot))
+            if self.slots == NULL:
+                raise MemoryError
+            self.known = [None] * _SLOT_COUNT
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.known[index] is None or self.slots[index].strikes >= STRIKE_COUNT:
+                self.known[index] = one
+                self.slots[index].hash = self.place.hash
+                self.slots[index].strikes = 0
+                return
+
+    def forget(self, Known one=None):
+        """Do not know a header any more, or any."""
+        cdef Py_ssize_t index
+        if self.known is None:
+            return
+        if one is None:
+            self.known = None
+            free(self.slots)
+            self.slots = NULL
+            return
+        for index in range(_SLOT_COUNT):
+            if self.known[index] is one:
+                self.known[index] = None
+
+    cdef int look(self) except -1:
+        if self.at == NULL:
+            raise ValueError("there is no frame to look at")
+        return 0
+
+    cdef Known find(self, const uint8_t* p, _Place* place):
+        cdef Py_ssize_t index
+        cdef int way
+        cdef PyObject* found
+        if self.known is None:
+            return None
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].hash != place.hash:
+                continue
+            found = List_At(<PyObject*>self.known, index)
+            if found != Py_None and _fits(<Known>found, p, place):
+                self.slots[index].strikes = 0
+                return <Known>found
+        return None
+
+
+cdef inline bint _fits(Known one, const uint8_t* p, _Place* place) noexcept:
+    return (
+        PyBytes_GET_SIZE(one.first) == place.time_at - place.first_at
+        and PyBytes_GET_SIZE(one.rest) == place.rest_stop - place.rest_at
+        and one.has_second == place.has_second
+        and memcmp(
+            p + place.first_at, PyBytes_AS_STRING(one.first), PyBytes_GET_SIZE(one.first)
+        ) == 0
+        and memcmp(p + place.rest_at, PyBytes_AS_STRING(one.rest), PyBytes_GET_SIZE(one.rest)) == 0
+    )
+
+
+cdef class Relay(Headers):
+    """Passes frames of one client on whose headers came before, whatever their order."""
+
+    cdef double time_s_max
+    cdef list touched
+    cdef Form form
     cdef uint8_t now[10]
     # Frames that the last call passed on, and where the last of them ended.
     cdef readonly Py_ssize_t count
@@ -1660,7 +1785,6 @@ cdef class Relay:
     # Of the frame behind them: whether its object is in order, and what it is.
     cdef readonly bint is_checked
     cdef readonly bint is_run
-    cdef readonly bint is_new
     cdef readonly long long present
     cdef readonly double sent_s
 
@@ -1669,12 +1793,6 @@ cdef class Relay:
         self.version = version
         self.time_s_max = time_s_max
         self.touched = []
-
-    def __dealloc__(self):
-        free(self.slots)
-
-    def __len__(self):
-        return 0 if self.forms is None else sum(form is not None for form in self.forms)
 
     def pass_on(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, double now_s,
                 Py_ssize_t work_max):
@@ -1702,7 +1820,7 @@ cdef class Relay:
             return None
         _put_now(self.now, now_s)
         while _survey(p + at, end - at, bytes_max, self.version, &self.place):
-            form = self.find(p + at)
+            form = <Form?>self.find(p + at, &self.place)
             self.at = p + at
             if form is None:
                 self.is_new = True
@@ -1744,13 +1862,6 @@ cdef class Relay:
         self.at = NULL
         return None
 
-    def payload(self):
-        """The object of the frame behind those that were passed on."""
-        self.look()
-        return PyBytes_FromStringAndSize(
-            <const char*>self.at + self.place.payload_at, self.place.size - self.place.payload_at
-        )
-
     def key(self):
         """Its key, in canonical form; for a frame that was checked."""
         self.look()
@@ -1773,67 +1884,6 @@ cdef class Relay:
         )
         self.touch(self.form)
 
-    def parts(self):
-        """What its header has before and behind its times, and whether those are two."""
-        cdef const char* p = <const char*>self.at
-        self.look()
-        return (
-            PyBytes_FromStringAndSize(
-                p + self.place.first_at, self.place.time_at - self.place.first_at
-            ),
-            PyBytes_FromStringAndSize(
-                p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
-            ),
-            bool(self.place.has_second),
-        )
-
-    def wants(self):
-        """Whether its header, which is new, is to be known from now on."""
-        cdef Py_ssize_t index
-        cdef int way
-        self.look()
-        if self.place.payload_at > _HEADER_BYTES:
-            return False
-        if self.forms is None:
-            return True
-        for way in range(SLOT_WAYS):
-            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
-            if self.slots[index].strikes >= STRIKE_COUNT or self.forms[index] is None:
-                return True
-            self.slots[index].strikes += 1
-        return False
-
-    def learn(self, Form form not None):
-        """Know a header, of which `wants` said so, from now on."""
-        cdef Py_ssize_t index
-        cdef int way
-        if self.forms is None:
-            self.slots = <_Slot*>calloc(_SLOT_COUNT, sizeof(_Slot))
-            if self.slots == NULL:
-                raise MemoryError
-            self.forms = [None] * _SLOT_COUNT
-        for way in range(SLOT_WAYS):
-            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
-            if self.forms[index] is None or self.slots[index].strikes >= STRIKE_COUNT:
-                self.forms[index] = form
-                self.slots[index].hash = self.place.hash
-                self.slots[index].strikes = 0
-                return
-
-    def forget(self, Form form=None):
-        """Do not know a header any more, or any."""
-        cdef Py_ssize_t index
-        if self.forms is None:
-            return
-        if form is None:
-            self.forms = None
-            free(self.slots)
-            self.slots = NULL
-            return
-        for index in range(_SLOT_COUNT):
-            if self.forms[index] is form:
-                self.forms[index] = None
-
     def take_touched(self):
         """The forms by which frames were passed on since the last call; ends work on a buffer."""
         touched = self.touched
@@ -1844,49 +1894,11 @@ cdef class Relay:
         self.form = None
         return touched
 
-    cdef int look(self) except -1:
-        if self.at == NULL:
-            raise ValueError("there is no frame to look at")
-        return 0
-
     cdef inline int touch(self, Form form) except -1:
         if form.count == 0:
             self.touched.append(form)
         form.count += 1
         return 0
-
-    cdef Form find(self, const uint8_t* p):
-        cdef Py_ssize_t index
-        cdef int way
-        cdef Form form
-        cdef PyObject* found
-        if self.forms is None:
-            return None
-        for way in range(SLOT_WAYS):
-            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
-            if self.slots[index].hash != self.place.hash:
-                continue
-            found = List_At(<PyObject*>self.forms, index)
-            if found == Py_None:
-                continue
-            form = <Form>found
-            if self.fits(form, p, &self.place):
-                self.slots[index].strikes = 0
-                return form
-        return None
-
-    cdef inline bint fits(self, Form form, const uint8_t* p, _Place* place) noexcept:
-        return (
-            PyBytes_GET_SIZE(form.first) == place.time_at - place.first_at
-            and PyBytes_GET_SIZE(form.rest) == place.rest_stop - place.rest_at
-            and form.has_second == place.has_second
-            and memcmp(
-                p + place.first_at, PyBytes_AS_STRING(form.first), PyBytes_GET_SIZE(form.first)
-            ) == 0
-            and memcmp(
-                p + place.rest_at, PyBytes_AS_STRING(form.rest), PyBytes_GET_SIZE(form.rest)
-            ) == 0
-        )
 
     cdef inline bint comes_again(self, Form form, const uint8_t* p, Py_ssize_t left) noexcept:
         """Whether the next frame seems to have the same header: it pays to write both once."""
@@ -2019,100 +2031,182 @@ cdef class Arrived:
         return 0
 
 
-cdef class Telling:
-    """Tells of frames that are alike, until there is something else or somebody wants it to end.
+cdef class Call(Known):
+    """Who is told of messages with a header that came before, or that their objects are kept."""
 
-    `start` and `stop` are those of the last frame that was told of, its size in front left out.
+    cdef object header
+    cdef object shape
+    cdef Layout layout
+    cdef bint is_bytes
+    cdef list targets
+    cdef list callbacks
+    cdef bint is_used
+
+    def open(self, Gate gate not None, header, shape, list targets):
+        """Say who is told, until the gate is shut; without targets, objects are only checked."""
+        self.gate = gate
+        self.number = gate.number
+        self.header = header
+        self.shape = shape
+        self.layout = shape.layout
+        self.is_bytes = shape.is_bytes
+        self.targets = None
+        self.callbacks = None
+        if targets is not None:
+            self.targets = [target for target in targets if target.is_open]
+            self.callbacks = [target.callback for target in self.targets]
+
+
+cdef class Telling(Headers):
+    """Tells of frames whose headers came before, whatever their order.
+
+    It stops at a frame that needs more, and when a gate is shut.
     """
 
-    # Frames that were told of.
+    # Frames that the last call told of, and the last of them, its size in front left out.
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t stop
-    cdef bint is_ended
+    # Of the frame behind them: its times, and whether its object is in order.
+    cdef readonly double sent_s
+    cdef readonly double second_s
+    cdef readonly bint is_checked
+    cdef readonly long long present
+    cdef Call call
+
+    def __init__(self):
+        self.version = 2
+
+    @property
+    def has_second(self):
+        """Whether that frame has two times, one behind the other."""
+        self.look()
+        return bool(self.place.has_second)
+
+    def key(self):
+        """The key of the object, in canonical form; for a frame that was checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return self.call.layout.key_of(
+            self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        )
 
     def end(self):
-        """Tell of no further frame."""
-        self.is_ended = True
+        """Look at no frame any more."""
+        self.at = NULL
+        self.buffer = None
+        self.call = None
 
-    def tell(self, Alike alike not None, bytes buffer not None, Py_ssize_t start,
-             Py_ssize_t bytes_max, cls, str operation not None, header, shape,
-             list targets not None, long long own_id, double received, failed):
-        """Call all targets back for each frame from `start` on, up to one that is not alike.
+    def tell(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
+             str operation not None, long long own_id, double received, failed):
+        """Call all targets back for each frame from `start` on, up to one that needs more.
 
-        Events are objects of the class `cls`, derived from Arrived. `failed` is called with target,
-        event and error when a callback fails.
+        Gives the call whose header that one has; None for one that has another header, or is no
+        whole frame. Events are objects of the class `cls`, derived from Arrived. `failed` is called
+        with target, event and error when a callback fails.
         """
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
         cdef Py_ssize_t at = start
-        cdef Py_ssize_t size, index
-        cdef Layout layout = shape.layout
-        cdef bint is_bytes = shape.is_bytes
-        cdef list open_targets = [target for target in targets if target.is_open]
-        cdef list callbacks = [target.callback for target in open_targets]
-        cdef Py_ssize_t target_count = len(callbacks)
+        cdef Py_ssize_t index
+        # Its own, since callbacks may do anything.
+        cdef _Place place
+        cdef Call call = None
         cdef Arrived event = None
         cdef PyObject* result
         cdef PyObject* made
         cdef PyObject* part
+        cdef list used = []
+        cdef bint is_ended = False
+        self.count = 0
+        self.start = self.stop = start
+        self.at = NULL
+        self.is_checked = self.is_new = False
         if not 0 <= start <= end:
-            return
-        while not self.is_ended:
-            size = alike.fits(p + at, end - at, bytes_max)
-            if size == 0:
-                break
-            if event is None:
-                made = (<RawType*><PyObject*>cls).tp_new(
-                    <RawType*><PyObject*>cls, <PyObject*>_NOTHING, NULL
-                )
-                _check(made)
-                event = <Arrived>made
-                Py_DECREF(made)
-                event.operation = operation
-                event._known = header
-                event._shape = shape
-                event._own_id = own_id
-                event._received = received
-                event.layout = layout
-                event.is_bytes = is_bytes
-                event.buffer = buffer
-            if not event._has_times:
-                event._known = header
+            return None
+        try:
+            while not is_ended:
+                if not _survey(p + at, end - at, bytes_max, 2, &place):
+                    return None
+                call = <Call?>self.find(p + at, &place)
+                if call is None or call.targets is None or call.number != call.gate.number:
+                    return self.stop_at(call, buffer, p + at, &place)
+                if event is None:
+                    made = (<RawType*><PyObject*>cls).tp_new(
+                        <RawType*><PyObject*>cls, <PyObject*>_NOTHING, NULL
+                    )
+                    _check(made)
+                    event = <Arrived>made
+                    Py_DECREF(made)
+                    event.operation = operation
+                    event._own_id = own_id
+                    event._received = received
+                    event.buffer = buffer
+                event._known = call.header
+                event._shape = call.shape
+                event.layout = call.layout
+                event.is_bytes = call.is_bytes
                 event._has_times = True
-            event._sent_time = _load_double(p + at + PREFIX_BYTES + alike.first_size)
-            if alike.has_second:
-                event._server_sent_time = _load_double(
-                    p + at + PREFIX_BYTES + alike.first_size + 10
+                event._sent_time = _load_double(p + at + place.time_at)
+                event._server_sent_time = (
+                    _load_double(p + at + place.time_at + 10) if place.has_second else 0.0
                 )
-            event.at = p + at + PREFIX_BYTES + alike.size
-            event.size = size - PREFIX_BYTES - alike.size
-            self.start = at + PREFIX_BYTES
-            at += size
-            self.stop = at
-            self.count += 1
-            for index in range(target_count):
-                if self.is_ended and not open_targets[index].is_open:
-                    continue
-                result = PyObject_CallOneArg(
-                    List_At(<PyObject*>callbacks, index), <PyObject*>event
-                )
-                if result == NULL:
-                    _tell_failure(failed, open_targets[index], event)
+                event.at = p + at + place.payload_at
+                event.size = place.size - place.payload_at
+                self.start = at + PREFIX_BYTES
+                at += place.size
+                self.stop = at
+                self.count += 1
+                if not call.is_used:
+                    call.is_used = True
+                    used.append(call)
+                for index in range(len(call.callbacks)):
+                    if is_ended and not call.targets[index].is_open:
+                        continue
+                    result = PyObject_CallOneArg(
+                        List_At(<PyObject*>call.callbacks, index), <PyObject*>event
+                    )
+                    if result == NULL:
+                        _tell_failure(failed, call.targets[index], event)
+                    else:
+                        Py_DECREF(result)
+                    is_ended = call.number != call.gate.number
+                if Py_REFCNT(<PyObject*>event) > 1:
+                    # Somebody kept it. Nobody else can have it otherwise, so that it may be used
+                    # again.
+                    event.keep()
+                    event = None
                 else:
-                    Py_DECREF(result)
-            if Py_REFCNT(<PyObject*>event) > 1:
-                # Somebody kept it. Nobody else can have it otherwise, so that it may be used again.
-                event.keep()
-                event = None
-            else:
-                event.payload = None
-                event.fault = None
-                part = <PyObject*>event.part
-                if layout.is_bare and Py_REFCNT(part) == 1 and part != Py_None:
-                    layout.spare = event.part
-                event.part = None
-        layout.spare = None
+                    event.payload = None
+                    event.fault = None
+                    part = <PyObject*>event.part
+                    if call.layout.is_bare and Py_REFCNT(part) == 1 and part != Py_None:
+                        call.layout.spare = event.part
+                    event.part = None
+            return None
+        finally:
+            for call in used:
+                call.is_used = False
+                call.layout.spare = None
+
+    cdef Call stop_at(self, Call call, bytes buffer, const uint8_t* p, _Place* place):
+        """Look at a frame that needs more."""
+        cdef int64_t present
+        self.buffer = buffer
+        self.at = p
+        self.place = place[0]
+        self.call = call
+        self.is_new = call is None
+        self.sent_s = _load_double(p + place.time_at)
+        self.second_s = _load_double(p + place.time_at + 10) if place.has_second else 0.0
+        if call is not None and call.gate is not None and call.number == call.gate.number:
+            present = call.layout.present_whole(
+                p + place.payload_at, place.size - place.payload_at
+            )
+            self.is_checked = present >= 0 and not call.layout.key_mask & ~<uint64_t>present
+            self.present = present
+        return call
 
 
 cdef int _check(PyObject* made) except -1:

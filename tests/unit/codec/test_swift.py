@@ -621,18 +621,36 @@ class Tellings:
         self.twin = twin
         self.shape = Told(twin, cls)
         self.telling = twin.Telling()
+        self.gate = twin.Gate()
         self.failures: list[BaseException] = []
         self.failed: Callable[..., Any] = self._note
         self._second = second
         self._kind = type("Kind", (twin.Arrived,), {"__slots__": ()})
 
-    def tell(self, payloads: list[bytes], *listeners: Any, more: bytes = b"") -> None:
-        frames = [frame_of(p, 1.0 + n, self._second) for n, p in enumerate(payloads)]
-        alike = self.twin.Alike(FIRST, REST, -1 if self._second is None else SECOND)
-        self.telling.tell(
-            *(alike, b"ab" + b"".join(frames) + more, 2, 10_000, self._kind, "create", "header"),
-            *(self.shape, list(listeners), 5, 9.5, self.failed),
-        )
+    def tell(self, payloads: list[bytes], *listeners: Any, more: bytes = b"") -> Any:
+        frames = [self._frame(p, 1.0 + n) for n, p in enumerate(payloads)]
+        self.learn(frames[0], list(listeners))
+        return self.take(b"ab" + b"".join(frames) + more)
+
+    def learn(self, frame: bytes, targets: list[Any] | None) -> Any:
+        """Know the header of a frame, and who is told of it."""
+        self.telling.forget()
+        assert self.take(b"ab" + frame) is None
+        assert self.telling.is_new
+        call = self.twin.Call("owner", self.telling.parts())
+        call.open(self.gate, "header", self.shape, targets)
+        self.telling.learn(call)
+        return call
+
+    def take(self, data: bytes) -> Any:
+        return self.telling.tell(data, 2, 10_000, self._kind, "create", 5, 9.5, self.failed)
+
+    def _frame(self, payload: bytes, time: float) -> bytes:
+        times = struct.pack(">d", time)
+        if self._second is not None:
+            times += bytes((SECOND, 0xFB)) + struct.pack(">d", self._second)
+        count = b"\xa4" if self._second is None else b"\xa5"
+        return framed(count + FIRST[1:] + times + REST + payload)
 
     def _note(self, _target: Any, _event: Any, error: BaseException) -> None:
         self.failures.append(error)
@@ -739,7 +757,57 @@ def test_failure_of_who_is_told_of_failures_goes_up(twin: Any) -> None:
 
 
 @TWINS
-def test_telling_ends_when_it_is_told_to(twin: Any) -> None:
+def test_objects_that_are_kept_are_checked_and_not_told(twin: Any) -> None:
+    tellings = Tellings(twin, second=8.0)
+    payload = Tick(id=700, venue="v").encode()
+    data = tellings._frame(payload, 3.0)
+    call = tellings.learn(data, None)
+    assert tellings.take(b"ab" + data) is call
+    telling = tellings.telling
+    assert (telling.count, telling.is_new, telling.is_checked) == (0, False, True)
+    assert (telling.sent_s, telling.second_s, telling.has_second) == (3.0, 8.0, True)
+    assert (telling.payload(), telling.present) == (payload, 0b100010)
+    assert (telling.key(), call.owner) == (key_of(Tick(id=700)), "owner")
+    assert tellings.take(b"ab" + tellings._frame(b"\xa1\x01\x18\x01", 3.0)) is call
+    assert not telling.is_checked
+    with pytest.raises(ValueError, match="not checked"):
+        telling.key()
+    telling.end()
+    with pytest.raises(ValueError, match="no frame"):
+        telling.payload()
+    tellings.gate.shut()
+    assert tellings.take(b"ab" + data) is call
+    assert not telling.is_checked
+
+
+@TWINS
+def test_messages_of_types_in_turn_are_told_in_order(twin: Any) -> None:
+    heard: list[Any] = []
+    tellings, kept = Tellings(twin), []
+    data = b""
+    for name in (b"A", b"B", b"C"):
+        frame = tellings._frame(Tick(id=1).encode(), 1.0).replace(b"\x61T", b"\x61" + name)
+        known = len(tellings.telling)
+        assert tellings.take(b"ab" + frame) is None
+        call = tellings.twin.Call(name, tellings.telling.parts())
+
+        def hear(event: Any, name: bytes = name) -> None:
+            heard.append((name, event._known, event.object.id))
+            if name == b"B":
+                kept.append(event)
+
+        call.open(tellings.gate, name.decode(), tellings.shape, [Listener(hear)])
+        tellings.telling.learn(call)
+        assert len(tellings.telling) == known + 1
+        data += frame
+    assert tellings.take(b"ab" + data * 3) is None
+    assert tellings.telling.count == 9
+    assert heard == [(name, name.decode(), 1) for name in (b"A", b"B", b"C")] * 3
+    assert [(event._known, event.object.id) for event in kept] == [("B", 1)] * 3
+
+
+@TWINS
+def test_telling_ends_when_the_gate_is_shut(twin: Any) -> None:
     tellings, heard = Tellings(twin), []
     second = Listener(lambda event: heard.append(("second", event.object.id)))
 
@@ -747,7 +815,7 @@ def test_telling_ends_when_it_is_told_to(twin: Any) -> None:
         heard.append(("first", event.object.id))
         if event.object.id == 1:
             second.is_open = False
-            tellings.telling.end()
+            tellings.gate.shut()
 
     tellings.tell([Tick(id=n).encode() for n in range(4)], Listener(hear), second)
     assert heard == [("first", 0), ("second", 0), ("first", 1)]

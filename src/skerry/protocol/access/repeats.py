@@ -12,7 +12,6 @@ from typing import Final
 from librt.strings import read_f64_be, read_i64_be
 from mypy_extensions import i64
 
-from skerry.codec.swift import Alike
 from skerry.protocol.access.header import (
     NEVER,
     SENT_TIME,
@@ -47,12 +46,6 @@ class Repeat:
         self._first: _Words = _Words(body[:sent_at] if self.is_usable else b"")
         self._rest: _Words = _Words(body[rest_at:size] if self.is_usable else b"")
         self._rest_at: i64 = rest_at
-        self.alike: Alike = Alike(
-            body[:sent_at] if self.is_usable else b"",
-            body[rest_at:size] if self.is_usable else b"",
-            SERVER_SENT_TIME if self.has_server_time else -1,
-        )
-        """The same for frames that come one after the other."""
 
     def fits(self, data: bytes, start: i64, stop: i64) -> bool:
         """Whether the frame from `start` to `stop` begins with this header, whatever its times."""
