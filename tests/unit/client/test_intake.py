@@ -341,6 +341,61 @@ def test_events_of_a_run_tell_of_their_own_moment_when_they_are_kept() -> None:
     assert [event.subject for event in events] == ["/Shout"] * 5
 
 
+def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
+    """Kept objects, messages and a condition among them, by whole and by partial updates."""
+
+    def facts(event: Event[Any]) -> Any:
+        header = event.header
+        times = (header.sent_time, header.server_sent_time, header.subscription_id)
+        return event.operation, event.object, event.update, event.subject, times
+
+    def frames() -> list[bytes]:
+        made = []
+        for number in range(60):
+            time = {"sent_time": float(number), "server_sent_time": number + 0.5}
+            made += [
+                sent(Vessel(mmsi=number % 3, name="a", lat=float(number)), **time),
+                sent(Shout(text=str(number)), **time),
+                sent(Vessel(mmsi=number % 3, lat=float(-number)), **time),
+                sent(Shout(text="own"), subject=f"/own/{number % 2}", **time),
+                sent(Vessel(mmsi=number % 5, lat=1.0), subscription_id=7, **time),
+                sent(Vessel(mmsi=number % 3), remove=number % 4 == 0, **time),
+            ]
+        return [Wire().frame(*one) for one in made]
+
+    def told_in_pieces(count: int) -> list[Any]:
+        intake, heard = Intake(), []
+
+        def hear(event: Event[Any]) -> None:
+            heard.append(facts(event))
+
+        vessels(intake, hear)
+        condition, messages = Route(shape_of(Vessel), False), Route(shape_of(Shout), False)
+        condition.is_condition = True
+        for route in (condition, messages):
+            route.is_joined = True
+            route.targets = [Target(hear, None)]
+        intake.conditions[7] = condition
+        intake.routes["Shout"] = messages
+        cutter, data = FrameCutter(), frames()
+        for start in range(0, len(data), count):
+            if start == 180:
+                del intake.conditions[7]
+                intake.changed()
+            cutter.load(b"".join(data[start : start + count]))
+            if count == 1:
+                intake._telling.forget()
+            while not intake.take_frames(cutter):
+                # What nobody asked for is left to the space.
+                assert start >= 180
+        return heard
+
+    alone = told_in_pieces(1)
+    assert len(alone) > 250
+    for count in (2, 6, 90, 180):
+        assert told_in_pieces(count) == alone
+
+
 def test_a_taker_takes_all_in_the_place_of_stores_and_events() -> None:
     class Taker:
         def __init__(self) -> None:
