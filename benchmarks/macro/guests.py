@@ -14,15 +14,13 @@ import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any
 
 import skerry
-from benchmarks.macro.mixed import cpu_s, end
+from benchmarks.macro.mixed import cpu_s, end, free_ports, wait_for_port
 from benchmarks.rows import Row
 from skerry import build_info
 from skerry.objects.descriptors import describe
@@ -30,7 +28,7 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 
-VERSIONS = {1: "uds-v1", 2: "uds"}
+VERSIONS = {1: "tcp-v1", 2: "tcp"}
 KEY_COUNT = 1000
 REPETITIONS = 5
 ROUNDS = 10_000
@@ -57,11 +55,10 @@ KINDS = {"cached": TYPES.GuestObject, "uncached": TYPES.GuestMessage}
 class Guest:
     """A connection to a node, introduced; it sends and receives whole frames."""
 
-    def __init__(self, path: str, version: int) -> None:
+    def __init__(self, port: int, version: int) -> None:
         self.wire = OldWire() if version == 1 else Wire()
-        self.version = version
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.connect(path)
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.receive("DotsMsgHello")
         self.say(internal_class("DotsMsgConnect")(clientName="guest", preloadCache=False))
         self.receive("DotsMsgConnectResponse")
@@ -103,15 +100,14 @@ class Guest:
 
 
 class Place:
-    """A node with a Unix socket for each version."""
+    """A node that listens for each version."""
 
     def __init__(self, held: ExitStack) -> None:
-        folder = held.enter_context(tempfile.TemporaryDirectory())
-        self.paths = {version: f"{folder}/v{version}.sock" for version in VERSIONS}
+        self.ports = dict(zip(VERSIONS, free_ports(len(VERSIONS)), strict=True))
         listen = [
             word
             for version, kind in VERSIONS.items()
-            for word in ("--listen", f"{kind}:{self.paths[version]}")
+            for word in ("--listen", f"{kind}://127.0.0.1:{self.ports[version]}")
         ]
         self.process = subprocess.Popen(
             [sys.executable, "-P", "-m", "skerry", "node", "run", *listen],
@@ -120,11 +116,8 @@ class Place:
             text=True,
         )
         held.callback(end, self.process)
-        stop_s = time.monotonic() + 10.0
-        while not all(Path(path).exists() for path in self.paths.values()):
-            if time.monotonic() > stop_s:
-                raise RuntimeError("the node did not begin to listen")
-            time.sleep(0.02)
+        for port in self.ports.values():
+            wait_for_port(port)
 
 
 def objects(cls: Any, count: int) -> list[Any]:
@@ -144,7 +137,7 @@ def objects(cls: Any, count: int) -> list[Any]:
 
 def round_trips(place: Place, version: int, cls: Any, count: int = ROUNDS) -> tuple[float, float]:
     """Median and p99 in microseconds."""
-    guest = Guest(place.paths[version], version)
+    guest = Guest(place.ports[version], version)
     with guest.socket:
         guest.describe(cls)
         guest.join(cls)
@@ -162,8 +155,8 @@ def round_trips(place: Place, version: int, cls: Any, count: int = ROUNDS) -> tu
 
 def object_us(place: Place, version: int, cls: Any, count: int = PUMPED) -> float:
     """CPU microseconds of the node for an object, from one guest to another."""
-    reader = Guest(place.paths[version], version)
-    writer = Guest(place.paths[version], version)
+    reader = Guest(place.ports[version], version)
+    writer = Guest(place.ports[version], version)
     with reader.socket, writer.socket:
         for guest in (writer, reader):
             guest.describe(cls)

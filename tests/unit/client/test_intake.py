@@ -352,7 +352,7 @@ def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
     def frames() -> list[bytes]:
         made = []
         for number in range(60):
-            time = {"sent_time": float(number), "server_sent_time": number + 0.5}
+            time: dict[str, Any] = {"sent_time": float(number), "server_sent_time": number + 0.5}
             made += [
                 sent(Vessel(mmsi=number % 3, name="a", lat=float(number)), **time),
                 sent(Shout(text=str(number)), **time),
@@ -364,7 +364,8 @@ def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
         return [Wire().frame(*one) for one in made]
 
     def told_in_pieces(count: int) -> list[Any]:
-        intake, heard = Intake(), []
+        intake = Intake()
+        heard: list[Any] = []
 
         def hear(event: Event[Any]) -> None:
             heard.append(facts(event))
