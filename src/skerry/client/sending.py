@@ -26,7 +26,7 @@ __all__ = ["SendBuffer", "SendPlan", "raw_payload"]
 
 _BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"
 """A header of bytes of a bare subject up to its time."""
-_BYTES_REST: Final = b"\x03\x02\x04\xf4\x14"
+_BYTES_REST: Final = b"\x03\x02\x04\xf4"
 """And behind it, up to the subject."""
 _SET: Final = b"\x03"
 """Before the property set of an object that is no removal."""
@@ -51,6 +51,17 @@ class SendPlan:
             codec.layout, codec.encode, b"\xa4" + self.name_part + b"\x02\xfb", _SET, _NOT_REMOVED
         )
         """The same as a frame of version 2 begins: what most objects take."""
+        self._codec: Any = codec
+
+    def template_under(self, subject: str) -> Template:
+        """How a frame with an object begins that is published under a subject of its own."""
+        return Template(
+            self._codec.layout,
+            self._codec.encode,
+            b"\xa5" + self.name_part + b"\x02\xfb",
+            _SET,
+            _NOT_REMOVED + _subject_part(subject),
+        )
 
     def attributes(self, obj: object) -> i64:
         """Property set of the fields that are set."""
@@ -134,11 +145,7 @@ class SendPlan:
         writer.append(u8(0x04))
         writer.append(u8(0xF5 if is_remove else 0xF4))
         if subject:
-            text = subject.encode("utf-8", "surrogateescape")
-            # Its tag takes one byte, being less than 24.
-            writer.append(u8(0x14))
-            write_head(writer, 0x60, len(text))
-            writer.write(text)
+            writer.write(_subject_part(subject))
         size: i64 = len(writer) + len(payload)
         if size > FRAME_BYTES_MAX:
             detail = f"a frame of {int(size)} bytes, the limit is {FRAME_BYTES_MAX}"
@@ -147,6 +154,13 @@ class SendPlan:
         prefix.append(u8(0x1A))
         write_i32_be(prefix, i32(size))
         return prefix.getvalue() + writer.getvalue() + payload
+
+
+def _subject_part(subject: str) -> bytes:
+    """A subject as it stands in a header."""
+    text = subject.encode("utf-8", "surrogateescape")
+    # Its tag takes one byte, being less than 24.
+    return b"\x14" + head(0x60, len(text)) + text
 
 
 def raw_payload(data: bytes) -> bytes:
@@ -214,8 +228,15 @@ class SendBuffer:
         subjects = self.waiting.subjects
         if len(subjects) >= SEND_SUBJECT_COUNT_MAX:
             self.waiting.forget_subjects()
-        text = subject.encode("utf-8", "surrogateescape")
-        subjects[subject] = _BYTES_REST + head(0x60, len(text)) + text + b"\xa1\x01"
+        subjects[subject] = _BYTES_REST + _subject_part(subject) + b"\xa1\x01"
+
+    def note_object_under(self, cls: Any, subject: str, plan: SendPlan) -> None:
+        """An object of a class was published under a subject, and others may be."""
+        named = self.waiting.named
+        if (cls, subject) not in named:
+            if len(named) >= SEND_SUBJECT_COUNT_MAX:
+                self.waiting.forget_subjects()
+            named[cls, subject] = plan.template_under(subject)
 
     def forget_subjects(self) -> None:
         """Ask again which subjects may be published under."""

@@ -57,6 +57,8 @@ class SpaceCore(Exchange):
         frame = plan.update(obj, selected, subject, now_s, self._wire)
         is_due = self.buffer.add(frame, cls.descriptor, plan.plan.name)
         self.buffer.plans[cls] = plan
+        if subject and only is None:
+            self.buffer.note_object_under(cls, subject, plan)
         return is_due
 
     def publish_bytes(self, subject: str, data: bytes, now_s: float) -> bool:

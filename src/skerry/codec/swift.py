@@ -177,6 +177,9 @@ class Waiting:
         """By class, what has its template; filled by others."""
         self.subjects: dict[str, bytes] = {}
         """By subject, what stands between the time and the bytes under it; filled by others."""
+        self.named: dict[tuple[Any, str], Template] = {}
+        """By class and subject, the template of objects that are published there; filled by
+        others."""
         self.bytes_max = bytes_max
         self.size = 0
         """Bytes that wait, here and in what was taken but not written yet."""
@@ -207,6 +210,7 @@ class Waiting:
     def forget_subjects(self) -> None:
         """None came before."""
         self.subjects.clear()
+        self.named.clear()
 
     def put_object(self, obj: object, time_s: float) -> int:
         """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
@@ -229,6 +233,16 @@ class Waiting:
             if rest is None or not self.is_short or len(data) > PAYLOAD_BYTES_MAX - 16:
                 return -1
             return self._wrote(self.frames.add_bytes(self._bytes_head, time_s, rest, data))
+
+    def put_named(self, obj: object, subject: object, time_s: float) -> int:
+        """The same for an object under a subject, when one of its class came before there."""
+        if type(subject) is not str:
+            return -1
+        with self.lock or nullcontext():
+            template = self.named.get((type(obj), subject))
+            if template is None or not self.is_short:
+                return -1
+            return self._wrote(self.frames.add_object(template, obj, time_s))
 
     def _wrote(self, size: int) -> int:
         """A frame was written behind the others; it goes again if there is no room for it."""
@@ -275,6 +289,8 @@ class Outlet:
                 is_due = self._waiting.put_object(what, self._clock())
             else:
                 is_due = self._waiting.put_bytes(what, data, self._clock())
+        elif only is None and data is None:
+            is_due = self._waiting.put_named(what, subject, self._clock())
         if is_due < 0:
             is_due = self._first(what, data, only, subject)
         if is_due:

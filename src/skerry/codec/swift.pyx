@@ -1105,6 +1105,8 @@ cdef class Waiting:
     cdef dict templates
     # By subject, what stands between the time and the bytes under it; filled by others.
     cdef readonly dict subjects
+    # By class and subject, the template of objects that are published there; filled by others.
+    cdef readonly dict named
     # The subject that was published under before, since it is so again most of the time.
     cdef object last_subject
     cdef bytes last_rest
@@ -1124,6 +1126,7 @@ cdef class Waiting:
         self.plans = {}
         self.templates = {}
         self.subjects = {}
+        self.named = {}
         self.bytes_head = bytes_head
         self.bytes_max = bytes_max
 
@@ -1145,6 +1148,7 @@ cdef class Waiting:
     def forget_subjects(self):
         """None came before."""
         self.subjects.clear()
+        self.named.clear()
         self.last_rest = None
 
     def put_object(self, obj, double time_s):
@@ -1158,6 +1162,31 @@ cdef class Waiting:
     def put_bytes(self, subject, data, double time_s):
         """The same for bytes under a subject that came before."""
         return self.put(subject, data, time_s)
+
+    def put_named(self, obj, subject, double time_s):
+        """The same for an object under a subject, when one of its class came before there."""
+        if self.lock is None:
+            return self.put_under(obj, subject, time_s)
+        with self.lock:
+            return self.put_under(obj, subject, time_s)
+
+    cdef int put_under(self, obj, subject, double time_s) except -2:
+        cdef Py_ssize_t size
+        if not self.is_short or type(subject) is not str:
+            return -1
+        template = self.named.get((type(obj), subject))
+        if template is None:
+            return -1
+        size = self.frames.put_object(<Template?>template, <PyObject*>obj, time_s)
+        return -1 if size < 0 else self.wrote(size)
+
+    cdef inline int wrote(self, Py_ssize_t size) noexcept:
+        """A frame was written behind the others; it goes again if there is no room for it."""
+        # A single frame is let through however small the bound: it could never go out otherwise.
+        if self.size + size > self.bytes_max and self.size > 0:
+            self.frames.size -= size
+            return -1
+        return self.note(size)
 
     cdef int put(self, what, data, double time_s) except -2:
         if self.lock is None:
@@ -1188,11 +1217,7 @@ cdef class Waiting:
                 if not self.find_subject(what):
                     return -1
             size = self.frames.put_bytes(self.bytes_head, time_s, self.last_rest, <bytes>data)
-        # A single frame is let through however small the bound: it could never go out otherwise.
-        if self.size + size > self.bytes_max and self.size > 0:
-            self.frames.size -= size
-            return -1
-        return self.note(size)
+        return self.wrote(size)
 
     cdef bint find_subject(self, what) except -1:
         if type(what) is not str:
@@ -1235,8 +1260,11 @@ cdef class Outlet:
         Or send bytes under a subject. WouldBlock when too much waits to be sent.
         """
         cdef int is_due = -1
-        if only is None and not subject:
-            is_due = self.waiting.put(what, data, self.clock())
+        if only is None:
+            if not subject:
+                is_due = self.waiting.put(what, data, self.clock())
+            elif data is None:
+                is_due = self.waiting.put_named(what, subject, self.clock())
         if is_due < 0:
             is_due = self.first(what, data, only, subject)
         if is_due:

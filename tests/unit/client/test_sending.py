@@ -161,6 +161,23 @@ def test_short_way_writes_the_same_frames() -> None:
     assert outgoing.take() == b"".join([*frames, usual(raw, 2, subject="/a/b")])
 
 
+def test_objects_under_their_own_subjects_have_a_short_way_too() -> None:
+    buffer, outgoing = short_buffer(10**9), Outgoing()
+    waiting, plan, vessel = buffer.waiting, plan_of(Vessel), Vessel(mmsi=1, name="a")
+    assert waiting.put_named(vessel, "/a/b", 12.5) == -1, "the subject is new"
+    buffer.note_object_under(Vessel, "/a/b", plan)
+    assert waiting.put_named(vessel, "/a/c", 12.5) == -1
+    assert waiting.put_named(Vessel(name="no key"), "/a/b", 12.5) == -1
+    assert waiting.put_named(vessel, "/a/b", 12.5) == 1
+    buffer.move(outgoing, nothing)
+    assert outgoing.take() == usual(vessel, int(vessel.attributes), subject="/a/b")
+    for number in range(SEND_SUBJECT_COUNT_MAX):
+        buffer.note_object_under(Vessel, f"/{number}", plan)
+    assert waiting.put_named(vessel, "/a/b", 12.5) == -1
+    buffer.forget_subjects()
+    assert waiting.put_named(vessel, "/1", 12.5) == -1
+
+
 def test_frames_of_both_ways_stay_in_order() -> None:
     buffer, outgoing, described = short_buffer(), Outgoing(), []
     first, second = Vessel(mmsi=1), Vessel(mmsi=2)

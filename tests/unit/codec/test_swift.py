@@ -937,6 +937,21 @@ def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
         assert waiting.put_bytes(forgotten, b"x", 2.5) == -1, "it is asked for again"
 
 
+@TWINS
+def test_objects_under_subjects_take_the_template_of_both(twin: Any) -> None:
+    waiting = waiting_of(twin)
+    waiting.named[Tick, "/a"] = template_of(twin, Tick)
+    assert waiting.put_named(Tick(id=1), "/b", 2.5) == -1
+    assert waiting.put_named(Tick(id=1), None, 2.5) == -1
+    assert waiting.put_named(Tick(venue="no key"), "/a", 2.5) == -1
+    assert waiting.put_named(Tick(id=1), "/a", 2.5) == 1
+    assert waiting.put_object(Tick(id=1), 2.5) == 0
+    first, second = frames_in(waiting.take())
+    assert first == second
+    waiting.is_short = False
+    assert waiting.put_named(Tick(id=1), "/a", 2.5) == -1
+
+
 def frames_in(data: bytes) -> list[bytes]:
     """Frames one behind the other, cut apart."""
     found = []
