@@ -1440,6 +1440,7 @@ cdef inline uint64_t _mix(uint64_t hash, const uint8_t* p, Py_ssize_t size) noex
         hash = (hash ^ p[0]) * 0x9E3779B97F4A7C15ULL
         p += 1
         size -= 1
+    hash = (hash ^ (hash >> 32)) * 0xD6E8FEB86659FD93ULL
     return hash ^ (hash >> 32)
 
 
@@ -1658,7 +1659,7 @@ cdef inline void _put_now(uint8_t* p, double now_s) noexcept:
 
 cdef enum:
     # Places where a header may be.
-    SLOT_WAYS = 4
+    SLOT_WAYS = 8
     # Times that others looked for a place before one that is not used any more is given away.
     STRIKE_COUNT = 16
 
@@ -1731,8 +1732,7 @@ cdef class Headers:
             self.slots[index].strikes += 1
         return False
 
-    def learn(self, Known one not None):
-        """Know a header, of which `wants` said so, from now on."""
+    cdef int add(self, Known one) except -1:
         cdef Py_ssize_t index
         cdef int way
         self.look()
@@ -1747,7 +1747,8 @@ cdef class Headers:
                 self.known[index] = one
                 self.slots[index].hash = self.place.hash
                 self.slots[index].strikes = 0
-                return
+                break
+        return 0
 
     def forget(self, Known one=None):
         """Do not know a header any more, or any."""
@@ -1822,6 +1823,10 @@ cdef class Relay(Headers):
         self.time_s_max = time_s_max
         self.touched = []
 
+    def learn(self, Form one not None):
+        """Know a header, of which `wants` said so, from now on."""
+        self.add(one)
+
     def pass_on(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, double now_s,
                 Py_ssize_t work_max):
         """Pass frames on, from `start` up to one that needs more, or until so much was done.
@@ -1848,7 +1853,7 @@ cdef class Relay(Headers):
             return None
         _put_now(self.now, now_s)
         while _survey(p + at, end - at, bytes_max, self.version, &self.place):
-            form = <Form?>self.find(p + at, &self.place)
+            form = <Form>self.find(p + at, &self.place)
             self.at = p + at
             if form is None:
                 self.is_new = True
@@ -2105,6 +2110,10 @@ cdef class Telling(Headers):
     def __init__(self):
         self.version = 2
 
+    def learn(self, Call one not None):
+        """Know a header, of which `wants` said so, from now on."""
+        self.add(one)
+
     @property
     def has_second(self):
         """Whether that frame has two times, one behind the other."""
@@ -2157,7 +2166,7 @@ cdef class Telling(Headers):
             while not is_ended:
                 if not _survey(p + at, end - at, bytes_max, 2, &place):
                     return None
-                call = <Call?>self.find(p + at, &place)
+                call = <Call>self.find(p + at, &place)
                 if call is None or call.targets is None or call.number != call.gate.number:
                     return self.stop_at(call, buffer, p + at, &place)
                 if event is None:
