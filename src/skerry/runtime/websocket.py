@@ -147,8 +147,8 @@ class WebSocketEntrance:
         """The framing for one client."""
         return JsonWire(self._types, is_node=True, frame_bytes_max=self._message_bytes_max())
 
-    def answer(self, talk: ServerTalk, request: Request) -> Response:
-        """What a request gets: a WebSocket, or the reason why not."""
+    def answer(self, talk: ServerTalk, request: Request, host: str) -> Response:
+        """What a request from an address gets: a WebSocket, or the reason why not."""
         headers = request.headers
         path = request.path.partition("?")[0]
         if path != "/":
@@ -164,7 +164,7 @@ class WebSocketEntrance:
             own_names=self._own_names,
         )
         if fault is not None:
-            log.warning("web page refused", extra={"reason": fault})
+            log.warning("web page refused", extra={"host": host, "reason": fault})
             return talk.reject(
                 HTTPStatus.FORBIDDEN, f"{fault}; allow them by node.websocket.origins.\n"
             )
@@ -329,7 +329,7 @@ class _Door(Carrier):
     def _greeted(self, event: Request | Response) -> None:
         assert isinstance(event, Request)
         self._is_answered = True
-        response = self._entrance.answer(self._server_talk, event)
+        response = self._entrance.answer(self._server_talk, event, self._host)
         self._server_talk.send_response(response)
         self._flush()
         if response.status_code != HTTPStatus.SWITCHING_PROTOCOLS:
