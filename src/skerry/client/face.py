@@ -81,7 +81,7 @@ class SpaceFace(Publishing):
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:
-        """Types of which the node has told another definition than is in use here."""
+        """Types of which the node serves a definition that is incompatible with the program's."""
         return self._core.types.conflicts
 
     def on_state(self, callback: Callable[[StateChanged], object]) -> None:

@@ -390,7 +390,8 @@ class Session:
         if isinstance(event, CallbackFailed):
             log.error("a callback failed", exc_info=event.error)
         elif isinstance(event, TypeConflict):
-            log.warning("the node knows another definition of %s: %s", event.name, event.difference)
+            message = "the node serves an incompatible definition of %s: %s"
+            log.warning(message, event.name, event.difference)
         elif isinstance(event, Unreadable):
             log.error(
                 "objects of %s cannot be read, and are left out: %s", event.name, event.detail

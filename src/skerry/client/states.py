@@ -99,7 +99,7 @@ class ObjectSkipped(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeConflict(Event):
-    """The node knows another definition of a type than this program."""
+    """The node serves a definition of a type that is incompatible with the program's."""
 
     name: str
     difference: str

@@ -392,11 +392,11 @@ struct SkerryRefusal [internal, cached=false] {
     4: int32 subscriptionId;        //< of that join, if it had one
 }
 
-/// Addition: a program brought another definition of a known type than the one in use.
+/// Addition: a client brought a definition of a type that is incompatible with those in use.
 struct SkerryConflict [internal] {
     1: [key] string typeName;
-    2: string known;                //< where the definition in use came from
-    3: string offered;              //< where the last other one came from
+    2: string known;                //< who uses the other definition
+    3: string offered;              //< the last client that brought this one
     4: string difference;           //< the first thing in which they differ
 }
 

@@ -52,19 +52,6 @@ class Registry(Mapping[str, NamedType]):
             self._origins[item.name] = origin
             self._by_fingerprint[fingerprint(item)] = item
 
-    def replace(self, type_: NamedType, *, origin: str) -> None:
-        """Put another definition in the place of a known one, where nobody relies on that yet."""
-        known = self._types[type_.name]
-        self._by_fingerprint.pop(fingerprint(known), None)
-        self._types[type_.name] = type_
-        self._origins[type_.name] = origin
-        self._by_fingerprint[fingerprint(type_)] = type_
-
-    def claim(self, name: str, *, origin: str) -> None:
-        """Somebody else relies on the definition in use now; it counts as theirs."""
-        assert name in self._types
-        self._origins[name] = origin
-
     def __getitem__(self, name: str) -> NamedType:
         return self._types[name]
 

@@ -116,7 +116,7 @@ def test_other_definition_of_a_type_is_logged(node: str, caplog: pytest.LogCaptu
 
     with caplog.at_level(logging.WARNING, logger="skerry.client"):
         run(talk())
-    assert "the node knows another definition of Vessel: " in caplog.text
+    assert "the node serves an incompatible definition of Vessel: " in caplog.text
 
 
 def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:

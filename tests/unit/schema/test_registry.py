@@ -149,31 +149,3 @@ def test_conflicts_are_remembered_to_the_limit_and_refused_past_it() -> None:
             registry.add(enum_of("T", f"l{number}"), origin=f"client {number}")
     assert len(registry.conflicts) == CONFLICT_COUNT_MAX
     assert registry.conflicts[0].offered_from == "client 0", "the oldest stay"
-
-
-def test_a_definition_is_replaced_with_its_origin_and_fingerprint(registry: Registry) -> None:
-    other = type_of("Vessel", TEXT.replace("uint32 mmsi", "uint64 mmsi"))
-    before = fingerprint(registry["Vessel"])
-    registry.replace(other, origin="client 7")
-    assert registry["Vessel"] == other
-    assert registry.origin("Vessel") == "client 7"
-    assert registry.by_fingerprint(fingerprint(other)) == other
-    assert registry.by_fingerprint(before) is None
-    assert registry.conflicts == ()
-    assert len(registry) == 3
-    registry.add(other, origin="client 8")
-    with pytest.raises(SchemaMismatchError):
-        registry.add(type_of("Vessel"), origin="client 9")
-
-
-def test_only_what_is_known_is_replaced(registry: Registry) -> None:
-    with pytest.raises(KeyError):
-        registry.replace(enum_of("More"), origin="a")
-    assert "More" not in registry
-
-
-def test_a_definition_can_become_somebody_elses(registry: Registry) -> None:
-    registry.claim("Vessel", origin="client 7")
-    assert registry.origin("Vessel") == "client 7"
-    with pytest.raises(SchemaMismatchError, match="the one from client 7"):
-        registry.add(enum_of("Vessel"), origin="client 8")

@@ -11,7 +11,7 @@ from skerry.errors import DecodeError
 from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header, read_header
-from skerry.schema.registry import Registry
+from skerry.schema.model import NamedType, dependencies
 
 
 def header_of(obj: Any) -> Header:
@@ -103,18 +103,18 @@ def test_what_a_type_is_made_of_is_described_first(site: Any) -> None:
 
 
 def test_types_are_those_in_the_registry_now(site: Any) -> None:
-    registry = Registry()
+    registry: dict[str, NamedType] = {}
     types = CarriedTypes(registry)
     assert types.get("Tick") is None
-    first = site.make("Tick").descriptor
-    registry.add(first, origin="test")
+    registry["Tick"] = site.make("Tick").descriptor
     carried = types.get("Tick")
     assert carried is not None
     assert types.get("Tick") is carried
-    registry.add(site.make("Ping").descriptor, origin="test")
+    registry |= {type_.name: type_ for type_ in dependencies(site.make("Ping").descriptor)}
+    assert "Colour" in registry
     assert types.get("Colour") is None
     other = site.make("Tick", "struct Tick [cached=false] { 1: string number; }").descriptor
-    registry.replace(other, origin="test")
+    registry["Tick"] = other
     replaced = types.get("Tick")
     assert replaced is not None
     assert replaced.type is other
