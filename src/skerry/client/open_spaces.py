@@ -56,6 +56,8 @@ class OpenSpace:
         if not self._thread.is_running:
             return
         self._thread.check_wait()
+        if timeout is not None:
+            timeout = min(max(timeout, 0), threading.TIMEOUT_MAX)
         until_s = None if timeout is None else monotonic() + timeout
         if not self._closing.acquire(timeout=-1 if timeout is None else timeout):
             raise RequestTimedOut(_unclosed(timeout))

@@ -400,6 +400,8 @@ def test_close_tells_what_it_could_not_finish_while_a_callback_blocks(node: str)
             for _ in range(2):
                 with pytest.raises(RequestTimedOut, match="it closes when the callback returns"):
                     space.close(timeout=0.01)
+            with pytest.raises(RequestTimedOut, match="within 0 s"):
+                space.close(timeout=-1)
         finally:
             go.set()
         space.close(timeout=30)

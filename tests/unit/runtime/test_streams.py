@@ -1112,6 +1112,19 @@ def test_rejection_reaches_a_client_that_still_sends(
     run_loop(scene(), loop)
 
 
+def test_rejection_reaches_a_client_by_websocket(loop: LoopKind) -> None:
+    config = AdmissionConfig(authentication=(AuthenticationRule(secret="sesame"),))
+    core = NodeCore(admission=Admission(config, rng=Random(1)))
+
+    async def scene() -> None:
+        async with node(core) as server:
+            place = await server.listen(parse_endpoint("ws://127.0.0.1:0"))
+            with pytest.raises(ConnectFailed, match="does not let us in"):
+                await aio.connect(place, secret="guess")
+
+    run_loop(scene(), loop)
+
+
 def test_client_that_sends_on_and_on_after_its_end_is_cut(
     loop: LoopKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
