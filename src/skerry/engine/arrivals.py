@@ -35,6 +35,7 @@ __all__ = ["Arrivals"]
 
 _BYTES_PER_LOOK: Final = 1024
 _TEXT_BYTES_PER_LOOK: Final = 64
+_VALUES_PER_LOOK: Final = 4
 """Bytes of a message, or of JSON text, that take as long to read as it takes to examine an
 object."""
 
@@ -66,6 +67,8 @@ class Arrivals:
         waiting.is_held = False
         if waiting.is_cutting:
             self._cut(client, now_ns)
+        elif waiting.reading is not None:
+            self._read_on(client, now_ns)
         elif waiting.messages or waiting.fault is not None:
             self._work_off(client, now_ns)
         while waiting.data and not waiting.is_held and not client.connection.is_over:
@@ -130,11 +133,37 @@ class Arrivals:
 
     def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
         """What comes in another form than frames."""
+        client.input.reading = client.connection.reading(data)
+        if client.input.reading is not None:
+            self._read_on(client, now_ns)
+            return
         arrived, fault = client.connection.feed(data)
         client.lane.looks -= len(data) // _TEXT_BYTES_PER_LOOK
         self._count_received(client, len(arrived))
         client.input.messages.extend(arrived)
         client.input.fault = fault
+        self._work_off(client, now_ns)
+
+    def _read_on(self, client: Client, now_ns: int) -> None:
+        """Read more of a large message, and take it when all of it is read."""
+        waiting, lane = client.input, client.lane
+        reading = waiting.reading
+        assert reading is not None
+        try:
+            while reading.message is None:
+                if lane.looks <= 0:
+                    waiting.is_held = True
+                    return
+                count = reading.step(int(lane.looks) * _VALUES_PER_LOOK)
+                lane.looks -= 1 + count // _VALUES_PER_LOOK
+        except DecodeError as error:
+            waiting.reading = None
+            broken = client.connection.broke(error)
+            self._node.drop(client, now_ns, f"{broken.message}: {broken.detail}")
+            return
+        waiting.reading = None
+        waiting.messages.append(reading.message)
+        self._count_received(client, 1)
         self._work_off(client, now_ns)
 
     def _work_off(self, client: Client, now_ns: int) -> None:

@@ -27,6 +27,7 @@ from skerry.limits import (
 )
 from skerry.protocol.access.connection import Broken, Stage
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonReading
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 from skerry.schema.fingerprint import fingerprint
@@ -57,6 +58,8 @@ class Input:
         """Whether the cutter of the connection has frames left."""
         self.messages: deque[tuple[Header, bytes]] = deque()
         """The same for connections without frames."""
+        self.reading: JsonReading | None = None
+        """A large message that is being read."""
         self.fault: Broken | None = None
         """What is wrong behind these."""
         self.data: deque[bytes] = deque()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,9 @@ from skerry.engine.cache import Cache
 from skerry.limits import DELIVERIES_PER_LOOK, SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.wire import OldWire, Wire
-from skerry.protocol.machine import CloseReason
+from skerry.protocol.machine import Address, CloseReason
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -171,6 +173,32 @@ def test_the_more_subscribers_the_fewer_updates_in_a_turn(harbour: Harbour, make
     harbour.node.receive(data, maker.address, 0)
     assert harbour.node.is_held(maker.address)
     assert len(harbour.cached(Boat)) <= SELECT_SLICE_COUNT // 10
+
+
+def test_a_large_message_of_json_is_read_in_turns(harbour: Harbour) -> None:
+    node = harbour.node
+    maker, other = harbour.guest("maker"), harbour.guest("other")
+    bulk = skerry.define_types("struct Bulk { 1: [key] uint32 id; 2: vector<uint32> values; }").Bulk
+    maker.describe(bulk)
+    address = Address("web", 99, is_stream=True)
+    harbour.guests[address] = maker
+    node.open(address, JsonWire(node.registry), 0)
+    connect = {"clientName": "web", "preloadCache": False}
+    say = [[{"typeName": "DotsMsgConnect", "attributes": 6}, connect]]
+    values = list(range(8 * SELECT_SLICE_COUNT))
+    say += [[{"typeName": "Bulk", "attributes": 6}, {"id": i, "values": values}] for i in (1, 2)]
+    for message in say:
+        node.receive(json.dumps(message).encode(), address, 0)
+    turn_count = 0
+    node.take_transmits()
+    while node.is_held(address):
+        other.connection.send_message(echo_request(turn_count), 0.0)
+        node.receive(other.connection.take_output(), other.address, 0)
+        node.advance(0)
+        turn_count += 1
+    assert turn_count >= 4
+    assert [obj.id for obj in harbour.cached(bulk)] == [1, 2]
+    assert harbour.cached(bulk)[1].values == values
 
 
 def echo_request(number: int) -> Any:

@@ -11,16 +11,19 @@ from __future__ import annotations
 import binascii
 import json
 import math
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
+from skerry.codec.encoder import encode_value, head
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, shown
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError
-from skerry.schema.model import Kind
+from skerry.limits import VECTOR_COUNT_MAX
+from skerry.schema.model import INTEGER_RANGES, Kind
 
-__all__ = ["object_from_plain", "object_text"]
+__all__ = ["encoded_pieces", "object_from_plain", "object_text"]
 
 _FLOATS: Final = frozenset(
     {
@@ -32,6 +35,10 @@ _FLOATS: Final = frozenset(
         Kind.DURATION,
     }
 )
+_AS_THEY_ARE: Final = frozenset({*INTEGER_RANGES, Kind.BOOL, Kind.STRING})
+"""Kinds of which the encoder takes the plain value, or says what is wrong with it."""
+_PIECE_COUNT: Final = 1000
+"""Elements of a vector that are encoded in one step."""
 _STRICT_INFINITY: Final = "1e999"
 """Is JSON, and readers that have numbers of 64 bits read an infinity: JavaScript and Python do."""
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
@@ -130,6 +137,46 @@ def object_from_plain(plan: StructPlan, plain: object) -> Any:
     return obj
 
 
+def encoded_pieces(plan: StructPlan, plain: object) -> Iterator[tuple[bytes, int]]:
+    """The encoded object that plain values are, piece by piece, each with the count of its values.
+
+    As `object_from_plain` and the encoder do in one step, with the same errors.
+    """
+    if not isinstance(plain, dict):
+        _refuse(plan, "", f"expected an object with fields, got {_shown(plain)}")
+    found = [(field, plain.get(field.name)) for field in plan.fields]
+    present = [(field, value) for field, value in found if value is not None]
+    yield head(0xA0, len(present)), 1
+    for field, value in present:
+        yield head(0x00, int(field.tag)), 0
+        yield from _value_pieces(plan, field, field.value, value)
+
+
+def _value_pieces(
+    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any
+) -> Iterator[tuple[bytes, int]]:
+    kind = int(spec.kind)
+    if kind == Kind.STRUCT and isinstance(plain, dict):
+        assert spec.struct is not None
+        yield from encoded_pieces(spec.struct, plain)
+    elif kind != Kind.VECTOR or not isinstance(plain, list) or len(plain) > VECTOR_COUNT_MAX:
+        # What is wrong with it, if anything is, is told here as well.
+        value = _value_from_plain(plan, field, spec, plain)
+        yield encode_value(plan, field, value, spec), 1
+    else:
+        element = spec.element
+        assert element is not None
+        yield head(0x80, len(plain)), 1
+        if element.kind in (Kind.STRUCT, Kind.VECTOR):
+            for item in plain:
+                yield from _value_pieces(plan, field, element, item)
+            return
+        for start in range(0, len(plain), _PIECE_COUNT):
+            part = _list_from_plain(plan, field, spec, plain[start : start + _PIECE_COUNT])
+            data = encode_value(plan, field, part, spec)
+            yield data[len(head(0x80, len(part))) :], len(part)
+
+
 def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
     kind = int(spec.kind)
     if kind in _FLOATS:
@@ -162,6 +209,8 @@ def _list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain:
         _refuse(plan, field.name, f"expected a list, got {_shown(plain)}")
     element = spec.element
     assert element is not None
+    if int(element.kind) in _AS_THEY_ARE:
+        return plain
     if int(element.kind) in _FLOATS:
         # An element cannot be unset; there null is how a NaN was written.
         plain = [math.nan if item is None else item for item in plain]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from skerry.errors import DecodeError
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import (
     Arrival,
@@ -15,9 +16,10 @@ from skerry.protocol.access.connection import (
     Connection,
     Ended,
     Stage,
+    broken_by,
 )
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json import JsonReading, JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -86,6 +88,16 @@ class ServerConnection(Connection):
         if fault is not None:
             self._is_over = True
         return arrived, fault
+
+    def reading(self, data: bytes) -> JsonReading | None:
+        """How to read a large JSON message in steps; None for what `feed` takes."""
+        wire = self.wire
+        return wire.reading(data) if isinstance(wire, JsonWire) else None
+
+    def broke(self, error: DecodeError) -> Broken:
+        """What is wrong with a message that was read in steps; nothing more of the client is."""
+        self._is_over = True
+        return broken_by(error)
 
     def understand(self, header: Header, payload: bytes) -> ServerInput:
         """What a transmission means at this point of the talk."""

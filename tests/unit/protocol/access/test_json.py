@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 import skerry
 from skerry.errors import DecodeError, EncodeError
-from skerry.limits import FRAME_BYTES_MAX
+from skerry.limits import FRAME_BYTES_MAX, JSON_STEP_BYTES
 from skerry.objects.classes import class_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import ABSENT, NEVER, Header
-from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.json import JsonReading, JsonWire, cut_messages
 from skerry.protocol.access.wire import Wire
 from skerry.schema.model import NamedType, StructType
 from skerry.testing.strategies import objects_of, type_sets
@@ -70,6 +70,56 @@ def test_any_object_passes(drawn: tuple[dict[str, NamedType], Any]) -> None:
     cls = class_of(obj.descriptor)
     # Not by bytes: there are many kinds of NaN, and one text for them.
     assert repr(cls.decode(payload)) == repr(cls.decode(obj.encode()))
+
+
+@pytest.mark.slow
+@settings(max_examples=40)
+@given(some_objects())
+def test_any_object_is_read_in_steps_as_at_once(drawn: tuple[dict[str, NamedType], Any]) -> None:
+    known, obj = drawn
+    wire = JsonWire(known)
+    data = sent(wire, header_of(obj.descriptor.name), obj.encode())
+    ((_, payload),) = wire.feed(data)
+    assert in_steps(wire, data, 1)[0] == payload
+
+
+def in_steps(wire: JsonWire, data: bytes, count: int) -> tuple[bytes, int]:
+    """The object of a message, and how many steps it took."""
+    reading, step_count = JsonReading(wire, data), 0
+    while reading.message is None:
+        reading.step(count)
+        step_count += 1
+    return reading.message[1], step_count
+
+
+def test_a_large_message_is_read_in_steps_of_so_many_values() -> None:
+    types = skerry.define_types(
+        "struct Part { 1: vector<uint8> few; }"
+        "struct Bulk { 1: vector<float64> values; 2: vector<Part> parts; 3: vector<string> words; }"
+    )
+    bulk = types.Bulk(
+        values=[1.5] * 5000, parts=[types.Part(few=[1, 2])] * 5000, words=["word"] * 5000
+    )
+    wire = JsonWire({"Bulk": bulk.descriptor})
+    data = sent(wire, header_of("Bulk", 14), bulk.encode())
+    assert len(data) > JSON_STEP_BYTES
+    assert wire.reading(data) is not None
+    payload, step_count = in_steps(wire, data, 1000)
+    assert payload == bulk.encode()
+    # One is for the text, and a part counts itself, its vector and the elements.
+    assert step_count >= 1 + 5 + 20 + 5
+    assert wire.reading(data[:JSON_STEP_BYTES]) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["nonsense", "[1, 2]", '[{"typeName": "Boat", "attributes": 2}, {"id": "x"}]']
+)
+def test_what_is_wrong_is_found_in_steps_as_at_once(text: str) -> None:
+    with pytest.raises(DecodeError) as at_once:
+        JsonWire(KNOWN).feed(text.encode())
+    with pytest.raises(DecodeError) as in_them:
+        in_steps(JsonWire(KNOWN), text.encode(), 1)
+    assert str(in_them.value) == str(at_once.value)
 
 
 def test_frame_is_the_text_behind_its_length() -> None:
