@@ -12,12 +12,22 @@ from skerry.codec.encoder import encode_value, head
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan
 from skerry.errors import EncodeError
+from skerry.limits import PAYLOAD_BYTES_MAX, SUBJECT_CHAR_COUNT_MAX
 from skerry.schema.model import Kind
 
-__all__ = ["NO_KEY", "default_pattern", "default_subject", "key_parts", "text_level"]
+__all__ = [
+    "NO_KEY",
+    "default_pattern",
+    "default_subject",
+    "key_parts",
+    "short_subject",
+    "text_level",
+]
 
 NO_KEY: Final = b"\xff"
 """Bytes with which no canonical key begins."""
+
+_LEVEL_BYTES_MAX: Final = SUBJECT_CHAR_COUNT_MAX + 1
 
 _DECIMAL = range(Kind.INT8, Kind.UINT64 + 1)
 
@@ -27,6 +37,17 @@ def default_subject(plan: StructPlan, pieces: Pieces) -> str:
     # A name from a stranger's descriptor may have any character, and so may be no level as it is.
     levels = ["/" + text_level(plan.name)]
     levels += [_level(plan, field, pieces) for field in plan.keys]
+    return "/".join(levels)
+
+
+def short_subject(plan: StructPlan, pieces: Pieces) -> str:
+    """The default subject with long levels cut, for all who only compare it with patterns.
+
+    A cut level is still longer than any of a pattern, so the same patterns select it. To write the
+    whole of a key of megabytes takes a second.
+    """
+    levels = ["/" + text_level(plan.name)]
+    levels += [_level(plan, field, pieces, _LEVEL_BYTES_MAX) for field in plan.keys]
     return "/".join(levels)
 
 
@@ -71,11 +92,16 @@ def text_level(value: str) -> str:
     return quote(data, safe="").replace("~", "%7E")
 
 
-def _level(plan: StructPlan, field: FieldPlan, pieces: Pieces) -> str:
+def _level(
+    plan: StructPlan, field: FieldPlan, pieces: Pieces, bytes_max: int = PAYLOAD_BYTES_MAX
+) -> str:
     raw = pieces.value(int(field.tag))
     if raw is None:
         # Only an object without its whole key gets here, and nobody may publish one.
         return "~f6"
+    if len(raw) > bytes_max:
+        # Any text of that length does, as long as it is no wild card.
+        return "~" + raw[:bytes_max].hex()
     value, _ = decode_value(plan, field, raw, 0)
     return _level_of(plan, field, value)
 

@@ -12,7 +12,7 @@ from mypy_extensions import i64
 
 from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import Pieces, canonical_key, cut, split
-from skerry.codec.subjects import default_subject
+from skerry.codec.subjects import short_subject
 from skerry.codec.swift import Form, Frames
 from skerry.engine.cache import Cache, Entry
 from skerry.engine.lane import TIME_S_MAX, Lane
@@ -335,7 +335,7 @@ class Hub:
         if owners is not None:
             key = canonical_key(plan, pieces)
             if not _may_change(owners, key, lane):
-                subject = default_subject(plan, pieces)
+                subject = short_subject(plan, pieces)
                 raise Refused(f"{subject:.200}: it is owned by client {owners.of(key)}")
         named = header.attributes | plan.key_mask
         if pieces.present & ~named or not pieces.is_canonical:
@@ -412,7 +412,7 @@ class Hub:
             if not topic.needs_subject:
                 route = topic.route
                 return self.router.resolve(topic, "") if route is None else route
-            subject = default_subject(topic.plan, pieces)
+            subject = short_subject(topic.plan, pieces)
         known = topic.routes.get(subject)
         return self.router.resolve(topic, subject) if known is None else known
 

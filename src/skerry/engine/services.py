@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from skerry.codec.pieces import canonical_key, cut, split
-from skerry.codec.subjects import default_subject
+from skerry.codec.subjects import short_subject
 from skerry.engine.admission import Admission
 from skerry.engine.clients import Client, Countdown
 from skerry.engine.describing import Describing
@@ -128,7 +128,7 @@ class Services:
         chosen = header.subject if client.lane.has_subjects else ""
         allowed = rights.allows_type(verb, topic.name)
         if allowed is None:
-            own = default_subject(topic.plan, split(topic.plan, payload, 0))
+            own = short_subject(topic.plan, split(topic.plan, payload, 0))
             allowed = rights.allows(verb, own)
         # Under whatever subject it is published, it is the object of that type and key; and the
         # bytes of a bare subject are nothing but their subject.

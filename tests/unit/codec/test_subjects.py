@@ -7,8 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from skerry.codec.subjects import NO_KEY, default_pattern, default_subject, key_parts
+from skerry.codec.subjects import (
+    NO_KEY,
+    default_pattern,
+    default_subject,
+    key_parts,
+    short_subject,
+)
 from skerry.codec.values import PropertySet, Ref
+from skerry.limits import SUBJECT_CHAR_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.objects.classes import class_of
 from skerry.objects.typeset import TypeSet, define_types
@@ -27,6 +34,20 @@ def subject_of(cls: Any, data: bytes) -> str:
 
 def test_levels_are_in_tag_order(types: TypeSet) -> None:
     assert subject(types.Keyed(second="b", first=1, text="t")) == "/Keyed/1/b"
+
+
+def test_long_levels_are_cut_where_only_patterns_are_compared(types: TypeSet) -> None:
+    def short(text: str) -> str:
+        codec: Any = types.Keyed._codec
+        return short_subject(codec.plan, codec.split(types.Keyed(first=1, second=text).encode()))
+
+    assert short("b/c") == "/Keyed/1/b%2Fc"
+    text = "/" * SUBJECT_CHAR_COUNT_MAX
+    assert short(text[:1000]) == subject(types.Keyed(first=1, second=text[:1000]))
+    cut = short(text * 1000)
+    assert SUBJECT_CHAR_COUNT_MAX < len(cut) < 3 * SUBJECT_CHAR_COUNT_MAX
+    assert covers("/Keyed/1/*", cut)
+    assert covers("/Keyed/...", cut)
 
 
 def test_a_type_without_a_key_is_one_level(types: TypeSet) -> None:
