@@ -12,7 +12,7 @@ from mypy_extensions import i64, mypyc_attr
 
 from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
-from skerry.codec.pieces import Pieces, merge, merge_pieces, split_whole
+from skerry.codec.pieces import merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
 from skerry.engine.shares import open_part
 from skerry.errors import LimitExceeded
@@ -99,26 +99,11 @@ class Shelf:
         """Who goes through them just now: until all are done, no place changes."""
         self.own_keys: set[bytes] = set()
         """Of the objects that are not under their default subject, which are few."""
-        self.unknown: i64 = 0
-        """Tags that some objects had and the type did not when they came."""
-        self.has_unknown_inside: bool = False
-        """Whether some objects had such tags inside a struct."""
+        self.unknown_keys: set[bytes] = set()
+        """Of the objects that had tags which their type did not have when they came."""
         self.by_writer: dict[int, dict[bytes, None]] | None = None
         """Keys by the client that changed the object last, if objects of the type are removed with
         that client; else None."""
-
-    def note_unknown(self, plan: StructPlan, pieces: Pieces) -> None:
-        """An object is kept that has tags which its type does not have."""
-        if not self.objects:
-            self.unknown = 0
-            self.has_unknown_inside = False
-        self.unknown |= pieces.unknown & ~plan.mask
-        if pieces.unknown & plan.mask:
-            self.has_unknown_inside = True
-
-    def may_have_unknown(self) -> bool:
-        """Whether some objects may have tags that their type does not have."""
-        return self.has_unknown_inside or self.unknown != 0
 
     def add(self, key: bytes, entry: Entry) -> None:
         """One more object."""
@@ -168,6 +153,8 @@ class Shelf:
         if entry is not None:
             if entry.subject:
                 self.own_keys.discard(key)
+            if self.unknown_keys:
+                self.unknown_keys.discard(key)
             if self.by_writer is not None:
                 self.unindex(key, entry.modified_from)
             self.order[entry.place] = None

@@ -167,7 +167,7 @@ class Client:
         if found is not None:
             header.attributes &= found.mask
             return found.project(payload)
-        if self.lane.has_subjects or not topic.shelf.may_have_unknown():
+        if self.lane.has_subjects or not topic.shelf.unknown_keys:
             return payload
         header.attributes &= topic.plan.mask
         return project(topic.plan, payload, topic.plan.mask)[0]

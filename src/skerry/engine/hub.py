@@ -435,7 +435,7 @@ class Hub:
             if known is not None:
                 news.before = known.payload
             if pieces.unknown:
-                topic.shelf.note_unknown(topic.plan, pieces)
+                topic.shelf.unknown_keys.add(key)
             news.entry = self.cache.put(
                 topic.shelf,
                 topic.plan,

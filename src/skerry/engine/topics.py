@@ -191,7 +191,7 @@ class News:
         pieces = self.pieces
         if pieces is not None:
             return pieces.unknown != 0
-        return not self.is_described and self.topic.shelf.may_have_unknown()
+        return not self.is_described and len(self.topic.shelf.unknown_keys) > 0
 
     def _described(self) -> News:
         """The update without the tags that the type does not have."""

@@ -117,7 +117,7 @@ class Types:
             position=stored.position,
         )
         if pieces.unknown:
-            topic.shelf.note_unknown(topic.plan, pieces)
+            topic.shelf.unknown_keys.add(stored.key)
         self._hub.cache.restore(topic.shelf, stored.key, entry)
 
     def _make_topic(self, type_: StructType) -> Topic:
@@ -160,21 +160,21 @@ class Types:
 
         The union is one of the type itself, or one of a struct inside.
         """
-        shelf = self._hub.cache.shelf(name) if self._has_objects(name) else None
-        if shelf is None:
+        shelf = self._hub.cache.shelf(name)
+        topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
+        if not shelf.unknown_keys or topic is None:
             return ""
-        if union.name != name:
-            return f"{name}: {_UNDESCRIBED}" if shelf.has_unknown_inside else ""
-        if not shelf.unknown & union.mask:
-            return ""
-        if len(shelf.objects) > UNKNOWN_SCAN_COUNT_MAX:
+        if len(shelf.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
             return f"{name}: {_UNDESCRIBED}"
-        plan = codec_of(class_of(union)).plan
-        try:
-            for entry in shelf.objects.values():
-                split_whole(plan, entry.payload)
-        except DecodeError as error:
-            return f"{name}: {_UNDESCRIBED}: {error}"
+        plan = codec_of(class_of(union)).plan if union.name == name else topic.plan
+        for key in list(shelf.unknown_keys):
+            try:
+                pieces = split_whole(plan, shelf.objects[key].payload)
+            except DecodeError as error:
+                return f"{name}: {_UNDESCRIBED}: {error}"
+            # Values inside of a struct are not looked at again: which of them it is, is not known.
+            if union.name != name and pieces.unknown & plan.mask:
+                return f"{name}: {_UNDESCRIBED}"
         return ""
 
     def _is_needed(self, name: str) -> bool:

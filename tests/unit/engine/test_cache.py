@@ -8,7 +8,7 @@ import pytest
 
 import skerry
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
-from skerry.codec.pieces import split, split_whole
+from skerry.codec.pieces import split_whole
 from skerry.engine.cache import Cache, Entry
 from skerry.errors import LimitExceeded
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, SHELF_HOLE_COUNT_MAX
@@ -219,15 +219,13 @@ def test_a_shelf_without_objects_is_forgotten() -> None:
     assert cache.shelf("Thing") is not shelf
 
 
-def test_a_shelf_knows_which_undescribed_tags_its_objects_may_have() -> None:
-    cache, plan = Cache(), CODEC.plan
+def test_a_shelf_forgets_that_an_object_had_undescribed_tags_when_it_goes() -> None:
+    cache = Cache()
+    cache.apply(update_of(Thing(id=1)), CODEC)
     shelf = cache.shelf("Thing")
-    assert not shelf.may_have_unknown()
-    pieces = split(plan, bytes.fromhex("a2 01 01 09 02"), 0)
-    shelf.note_unknown(plan, pieces)
-    assert (shelf.unknown, shelf.may_have_unknown()) == (1 << 9, True)
-    shelf.note_unknown(plan, split(plan, bytes.fromhex("a2 01 01 0a 02"), 0))
-    assert shelf.unknown == 1 << 10, "it had no objects yet"
+    shelf.unknown_keys.add(key_of(Thing(id=1)))
+    cache.drop(shelf, key_of(Thing(id=1)))
+    assert not shelf.unknown_keys
 
 
 def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:

@@ -382,7 +382,7 @@ def test_messages_that_wait_are_dropped_when_their_type_becomes_incompatible(
     reader.join("Tick", is_conflated=True)
     reader.open_view(old, 1, where="value like 'x%'", is_conflated=True)
     reader.pause()
-    for _ in range(3000):
+    for _ in range(300):
         maker.post(old(id=1, value="x" * 500))
     harbour.pump()
     maker.goodbye()
@@ -465,21 +465,59 @@ def test_an_undescribed_tag_becomes_a_field_when_a_definition_of_it_comes(
     assert harbour.cached(fitting) == [fitting(id=1, more=42), fitting(id=2, more=7)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_over", [False, True])
 def test_objects_with_undescribed_tags_are_examined_up_to_a_bound(
     is_over: bool, harbour: Harbour, make_header: Any
 ) -> None:
     guest = harbour.guest()
-    guest.publish(Fleeting(id=1, name="Mary"))
+    guest.publish(*(Fleeting(id=number) for number in range(1, 10)))
+    topic = harbour.node._types.topic("Boat")
+    assert topic is not None
     header = make_header(Fleeting(id=1))
     header.attributes |= 1 << 9
-    guest.say(header, bytes.fromhex("a2 01 01 09 18 2a"))
-    for number in range(2, UNKNOWN_SCAN_COUNT_MAX + 1 + is_over):
-        guest.post(Fleeting(id=number))
-    harbour.pump()
+    frame = guest.connection.wire.frame
+    numbers = range(300, 300 + UNKNOWN_SCAN_COUNT_MAX + is_over)
+    payloads = [bytes.fromhex(f"a2 01 19 {number:04x} 09 18 2a") for number in numbers]
+    guest.say_bytes(b"".join(frame(header, payload) for payload in payloads))
+    assert len(topic.shelf.unknown_keys) == UNKNOWN_SCAN_COUNT_MAX + is_over
+    more = types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat
     other = harbour.guest("other")
-    other.publish(types("struct Boat { 1: [key] uint32 id; 9: uint32 more; }").Boat(id=2, more=7))
+    other.publish(more(id=2, more=7))
     assert bool(other.refusals()) == is_over
+    guest.remove(Fleeting(id=300))
+    third = harbour.guest("third")
+    third.publish(more(id=3, more=8))
+    assert third.refusals() == []
+
+
+def test_undescribed_tags_survive_a_restart(
+    make_harbour: Callable[..., Harbour], make_header: Any
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
+    guest = harbour.guest()
+    header = make_header(OLD.Boat(id=1))
+    header.attributes |= 1 << 9
+    guest.describe(OLD.Boat)
+    guest.say(header, bytes.fromhex("a2 01 01 09 18 2a"))
+    batch = batch_of(harbour)
+    assert batch is not None
+    again = make_harbour(journal=Journal(rng=Random(1)))
+    for stored_before in batch.types:
+        again.node.restored(stored_before)
+    for put in batch.puts:
+        again.node.restored(put)
+    plain, ours = again.plain(), again.guest("ours")
+    for reader in (plain, ours):
+        reader.join("Boat")
+        assert reader.objects(OLD.Boat) == [OLD.Boat(id=1, name="Mary")]
+    assert bytes.fromhex("09 18 2a") in ours.items("Boat")[0].payload
+    assert bytes.fromhex("09 18 2a") not in plain.items("Boat")[0].payload
+    more = types("struct Boat [persistent] { 1: [key] uint32 id; 9: uint32 more; }").Boat
+    third = again.guest("third")
+    third.publish(more(id=2))
+    assert third.refusals() == []
+    assert [boat.more for boat in again.cached(more)] == [42, None]
 
 
 def test_undescribed_tags_inside_a_struct_are_kept(harbour: Harbour, make_header: Any) -> None:
