@@ -8,6 +8,7 @@ which goes on only if nobody else had the schema meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, Final
 
 from skerry.engine.persistence import Batch, StoredObject, StoredType
@@ -131,6 +132,9 @@ class PostgresStorage:
 
     def close(self) -> None:
         """End the session, and with it the lock."""
+        # The server may notice the end of a session a moment later, when the next node has begun.
+        with suppress(psycopg.Error):
+            self._connection.execute("SELECT pg_advisory_unlock_all()")
         self._connection.close()
 
     def _connect(self) -> psycopg.Connection[Any]:
