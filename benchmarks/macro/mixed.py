@@ -3,9 +3,12 @@
 Two publishers send 25 000 updates a second each. In the mixed load their updates go through 16
 types in turn, with 100 keys each; one of the types is published under ten subjects. One process
 subscribes to types 0 to 7, another to types 6 to 13, and a third to one of the subjects and to a
-type under a condition that half of its objects meet. Nobody subscribes to two of the types. In the
-load of one type the same updates are all of one type, for one subscriber. Both have about one
-delivery for each update.
+type under a condition that half of its objects meet. Nobody subscribes to two of the types. About
+one delivery is due for each update.
+
+In the load of one type the same updates are all of one type, for one subscriber. As a node writes
+to each subscriber by itself, there is also a load of one type for three subscribers: it shows what
+the types cost, and the other what the whole way costs.
 
 The peer is a ZeroMQ broker (XSUB and XPUB) which carries objects encoded with msgspec on topics, as
 messages of two parts. It selects by the prefix of the topic; what needs a look at the object, its
@@ -78,14 +81,11 @@ class Load:
     is_cached: bool
     peer: str = ""
     """`topics` or `prefixes`; ours if empty."""
+    subscriber_count: int = len(TYPES_OF) + 1
 
     @property
     def type_count(self) -> int:
         return TYPE_COUNT if self.is_mixed else 1
-
-    @property
-    def subscriber_count(self) -> int:
-        return len(TYPES_OF) + 1 if self.is_mixed else 1
 
     def updates(self, publisher: int, count: int) -> Iterator[tuple[int, int]]:
         """Type and key of each update of a publisher."""
@@ -501,47 +501,56 @@ def end(process: subprocess.Popen[str]) -> None:
 def run() -> list[Row]:
     """Node and whole way, of both loads, cached and uncached."""
     has_peer = all(importlib.util.find_spec(name) for name in ("zmq", "msgspec"))
-    ours = [Load(mixed, cached) for mixed in (True, False) for cached in (True, False)]
+    mixed = {cached: Load(True, cached) for cached in (True, False)}
+    single = {cached: Load(False, cached, subscriber_count=1) for cached in (True, False)}
+    crowd = {cached: Load(False, cached) for cached in (True, False)}
+    ours = [*mixed.values(), *single.values(), *crowd.values()]
     # The peer keeps no objects, so there is one load of it for both.
-    theirs = [Load(mixed, False, peer) for mixed in (True, False) for peer in PEERS]
-    found: dict[Load, list[dict[str, float]]] = {
-        load: [] for load in [*ours, *(theirs if has_peer else [])]
-    }
+    theirs = {peer: (Load(True, False, peer), Load(False, False, peer, 1)) for peer in PEERS}
+    loads = [*ours]
+    if has_peer:
+        for pair in theirs.values():
+            loads += pair
+    found: dict[Load, list[dict[str, float]]] = {load: [] for load in loads}
     for _ in range(REPETITIONS):
         for load, figures in found.items():
             figures.append(measure(load))
             print(f"  {load}: {figures[-1]}", file=sys.stderr, flush=True)
     is_compiled = build_info.mode() == "compiled"
     rows = []
-    for load in ours:
-        name = ("16 types" if load.is_mixed else "1 type") + (
-            ", cached" if load.is_cached else ", uncached"
-        )
-        one = Load(False, load.is_cached)
-        rows.append(
-            Row(
-                name=f"mixed, node, {name}",
-                ours=median(found[load], "node"),
-                theirs=median(found[one], "node") if load.is_mixed else None,
-                peer="1 type" if load.is_mixed else "",
-                unit="us CPU",
-                goal=ONE_TYPE_MOST if load.is_mixed and is_compiled else None,
-                is_less_better=True,
-            )
-        )
-        for peer, what in PEERS.items():
-            has_goal = load.is_mixed and is_compiled and peer == "topics"
+    for cached, what in ((True, "cached"), (False, "uncached")):
+        node = median(found[mixed[cached]], "node")
+        for load, peer, goal in (
+            (crowd[cached], "1 type, 3 subscribers", ONE_TYPE_MOST if is_compiled else None),
+            (single[cached], "1 type, 1 subscriber", None),
+        ):
             rows.append(
                 Row(
-                    name=f"mixed, whole way, {name}",
-                    ours=median(found[load]),
-                    theirs=median(found[Load(load.is_mixed, False, peer)]) if has_peer else None,
-                    peer=what,
+                    name=f"mixed, node, 16 types, {what}",
+                    ours=node,
+                    theirs=median(found[load], "node"),
+                    peer=peer,
                     unit="us CPU",
-                    goal=PEER_MOST[load.is_cached] if has_goal else None,
+                    goal=goal,
                     is_less_better=True,
                 )
             )
+        for peer, pair in theirs.items():
+            for load, other, name in zip(
+                (mixed[cached], single[cached]), pair, ("16 types", "1 type"), strict=True
+            ):
+                has_goal = has_peer and load.is_mixed and is_compiled and peer == "topics"
+                rows.append(
+                    Row(
+                        name=f"mixed, whole way, {name}, {what}",
+                        ours=median(found[load]),
+                        theirs=median(found[other]) if has_peer else None,
+                        peer=PEERS[peer],
+                        unit="us CPU",
+                        goal=PEER_MOST[cached] if has_goal else None,
+                        is_less_better=True,
+                    )
+                )
     return rows
 
 
