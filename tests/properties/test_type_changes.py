@@ -29,7 +29,7 @@ import skerry
 from skerry.codec.pieces import project
 from skerry.engine.persistence import Journal, StoredType
 from skerry.limits import CONFLATE_BYTES
-from skerry.objects.base import codec_of
+from skerry.objects.base import codec_of, key_of
 from skerry.objects.classes import class_of
 from skerry.schema.model import StructType
 from skerry.schema.union import obstacle, reads_all, unite_deep
@@ -478,5 +478,118 @@ EVERYTHING = boat_class(
     )
 )
 
+
+ODD_FIELDS = {
+    "name": ("2: string name;", "2: uint32 name;", ""),
+    "place": ("3: Place place;", "3: vector<Place> place;", ""),
+    "more": ("4: bool more;", "5: bool more;", ""),
+}
+odd_versions = st.builds(
+    lambda key, lat, *fields: (
+        f"struct Place {{ 1: {lat} lat; }} "
+        f"struct Boat {{ 1: [key] {key} id; {' '.join(fields)} 9: bool last; }}"
+    ),
+    st.sampled_from(["uint32", "uint32", "uint64", "string"]),
+    st.sampled_from(["float64", "float64", "string"]),
+    *(st.sampled_from(choices) for choices in ODD_FIELDS.values()),
+)
+odd_types = cache(skerry.define_types)
+
+
+class OddMachine(RuleBasedStateMachine):
+    """Programs with definitions that may be incompatible: what is refused leaves no trace."""
+
+    programs = Bundle("programs")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.harbour = Harbour()
+        self.watcher = self.harbour.plain("watcher")
+        self.watcher.join("Boat")
+        self.present: list[tuple[Guest, Any]] = []
+
+    def payloads(self) -> dict[bytes, bytes]:
+        return {key: entry.payload for key, entry in self.harbour.node.cache.objects("Boat")}
+
+    @rule(
+        target=programs,
+        text=odd_versions,
+        is_plain=st.booleans(),
+        is_reading=st.booleans(),
+        has_view=st.booleans(),
+    )
+    def come(self, text: str, is_plain: bool, is_reading: bool, has_view: bool) -> Any:
+        guest = (self.harbour.plain if is_plain else self.harbour.guest)("program")
+        cls = odd_types(text).Boat
+        before = self.payloads()
+        guest.describe(cls)
+        if is_reading:
+            guest.join("Boat")
+        if has_view:
+            guest.open_view(cls, 1, where="last = true")
+        assert self.payloads() == before
+        self.present.append((guest, cls))
+        return guest, cls
+
+    @rule(program=programs, key=st.integers(1, 3), last=st.booleans(), has_name=st.booleans())
+    def publish(self, program: Any, key: int, last: bool, has_name: bool) -> None:
+        guest, cls = program
+        if program not in self.present:
+            return
+        id_ = cls.descriptor.field("id").type.name
+        obj = cls(id=str(key) if id_ == "string" else key, last=last)
+        if has_name and cls.descriptor.has_field("name"):
+            is_text = cls.descriptor.field("name").type.name == "string"
+            obj.name = "Mary" if is_text else 7
+        before, heard = self.payloads(), len(self.watcher.heard)
+        refused = len(guest.refusals())
+        guest.publish(obj)
+        publish_count = sum(what == "publish" for what, _ in guest.refusals()[refused:])
+        if publish_count or guest.is_cut:
+            assert "Boat" in guest.fault or not guest.is_cut
+            assert self.payloads() == before, "nothing of a refused update is kept"
+            assert len(self.watcher.heard) == heard, "nor forwarded"
+        else:
+            assert cls.decode(self.payloads()[key_of(obj)]).last is last
+        if guest.is_cut:
+            self.present.remove(program)
+
+    @precondition(lambda self: self.payloads())
+    @rule(program=programs, data=st.data())
+    def remove(self, program: Any, data: st.DataObject) -> None:
+        guest, cls = program
+        key = data.draw(st.integers(1, 3))
+        if program in self.present:
+            id_ = cls.descriptor.field("id").type.name
+            guest.remove(cls(id=str(key) if id_ == "string" else key))
+            if guest.is_cut:
+                self.present.remove(program)
+
+    @rule(program=consumes(programs))
+    def go(self, program: Any) -> None:
+        if program in self.present:
+            self.present.remove(program)
+            program[0].goodbye()
+
+    @invariant()
+    def all_objects_read_by_what_is_served(self) -> None:
+        registry = self.harbour.node.registry
+        for payload in self.payloads().values():
+            class_of(registry["Boat"]).decode(payload)
+        used = registry.definitions("Boat")
+        assert len(used) <= 1 or all(d.clients or d.is_accepted for d in used)
+
+    @invariant()
+    def what_programs_receive_they_can_read(self) -> None:
+        for guest, cls in self.present:
+            for item in (*guest.items("Boat"), *guest.items("Boat", 1)):
+                cls.decode(item.payload)
+
+    def teardown(self) -> None:
+        self.harbour.check()
+
+
 TestNode = pytest.mark.slow(NodeMachine.TestCase)
 NodeMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
+TestOddNode = pytest.mark.slow(OddMachine.TestCase)
+OddMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=25)
