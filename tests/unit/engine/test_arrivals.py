@@ -12,7 +12,13 @@ import pytest
 import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits
 from skerry.engine.cache import Cache
-from skerry.limits import DELIVERIES_PER_LOOK, SELECT_SLICE_COUNT
+from skerry.limits import (
+    DELIVERIES_PER_LOOK,
+    FRESH_LOOK_COUNT,
+    LOOKS_PER_MESSAGE,
+    ROUND_LOOK_COUNT,
+    SELECT_SLICE_COUNT,
+)
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json import JsonWire
@@ -164,6 +170,37 @@ def test_a_client_that_sends_little_has_its_turn_before_those_that_send_much(
     assert harbour.node.take_released() == [other.address]
     harbour.carry()
     assert [message.identifier for message in other.messages("DotsEcho")] == [3]
+
+
+def test_the_first_turn_of_input_that_came_late_is_short(harbour: Harbour) -> None:
+    crowd = [harbour.guest(f"maker-{number}") for number in range(4)]
+    late = harbour.guest("late")
+    for maker in (*crowd, late):
+        maker.describe(Boat)
+    for number, maker in enumerate(crowd):
+        boats = (Boat(id=number * 10_000 + i) for i in range(3 * SELECT_SLICE_COUNT))
+        harbour.node.receive(b"".join(frame_of(maker, b) for b in boats), maker.address, 0)
+    data = b"".join(frame_of(late, Boat(id=100_000 + i)) for i in range(SELECT_SLICE_COUNT))
+    harbour.node.receive_later(data, late.address)
+    before = len(harbour.cached(Boat))
+    harbour.node.advance(0)
+    boats_of_late = [boat for boat in harbour.cached(Boat) if boat.id >= 100_000]
+    assert 0 < len(boats_of_late) <= FRESH_LOOK_COUNT
+    # All that wait share what is done before the sockets are read again.
+    done = len(harbour.cached(Boat)) - before
+    assert ROUND_LOOK_COUNT // 2 <= done < ROUND_LOOK_COUNT + SELECT_SLICE_COUNT
+
+
+def test_messages_to_the_node_count_for_more_than_updates(harbour: Harbour) -> None:
+    guest = harbour.guest()
+    for number in range(SELECT_SLICE_COUNT):
+        guest.connection.send_message(echo_request(number), 0.0)
+    harbour.node.receive(guest.connection.take_output(), guest.address, 0)
+    harbour.carry()
+    answers = guest.messages("DotsEcho")
+    assert len(answers) == SELECT_SLICE_COUNT // LOOKS_PER_MESSAGE
+    harbour.pump()
+    assert [a.identifier for a in guest.messages("DotsEcho")] == list(range(SELECT_SLICE_COUNT))
 
 
 def test_the_more_subscribers_the_fewer_updates_in_a_turn(harbour: Harbour, maker: Guest) -> None:

@@ -29,7 +29,12 @@ from skerry.engine.admission import (
 )
 from skerry.engine.node import NodeCore
 from skerry.errors import ConfigError, ConnectFailed
-from skerry.limits import REPLAY_SLICE_BYTES, STREAM_CHUNK_BYTES_MAX, STREAM_WAITING_BYTES_MAX
+from skerry.limits import (
+    LOOP_TURN_NS_MAX,
+    REPLAY_SLICE_BYTES,
+    STREAM_CHUNK_BYTES_MAX,
+    STREAM_WAITING_BYTES_MAX,
+)
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, ClientInput, Rejected
 from skerry.protocol.access.connection import Arrival, Ended
@@ -37,6 +42,7 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, Transmit
 from skerry.runtime import last_words, streams
+from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import NodeServer
@@ -1143,3 +1149,28 @@ def test_client_that_sends_on_and_on_after_its_end_is_cut(
             guest.writer.close()
 
     run_loop(scene(), loop)
+
+
+def test_input_that_comes_when_a_turn_has_lasted_long_waits_for_the_next() -> None:
+    async def scene() -> None:
+        async with node() as server:
+            place = await server.listen(parse_endpoint(TCP))
+            guests = [await Guest.connect(place) for _ in range(2)]
+            await guests[1].settle()
+            first, second = server._streams
+            assert not server.received(first, b"")
+            end_ns = monotonic_ns() + LOOP_TURN_NS_MAX
+            while monotonic_ns() < end_ns:
+                pass
+            connection = guests[1].connection
+            echo = internal_class("DotsEcho")(request=True, identifier=77)
+            connection.send_message(echo, 0.0)
+            assert server.received(second, connection.take_output())
+            released = asyncio.Event()
+            server.hold(second, released.set)
+            await asyncio.wait_for(released.wait(), PATIENCE_S)
+            assert not server.core.is_held(second)
+            for guest in guests:
+                await guest.leave()
+
+    asyncio.run(scene())
