@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import reduce
-from itertools import chain, islice
+from itertools import islice
 from typing import Final, NamedTuple
 
 from skerry.errors import LimitExceeded, SchemaMismatchError
@@ -45,7 +45,7 @@ from skerry.schema.union import covers, obstacle, unite, unite_deep
 
 __all__ = ["Clash", "Definition", "Definitions"]
 
-_FREE_LOOKS: Final = 64
+_FREE_LOOKS: Final = 500
 """Unused types that are looked at when room is needed for a new one."""
 _SHOWN_USERS: Final = 3
 """Users of a definition that a message names; the others are counted."""
@@ -135,8 +135,10 @@ class Definitions(Mapping[str, NamedType]):
         self._known: dict[str, _Known] = {}
         self._held: dict[int, dict[str, Definition]] = {}
         """What each client brought, by name."""
-        self._unused: dict[str, dict[str, None]] = {}
-        """Types that no client holds, for the longest time first, by the address they count for."""
+        self._unused: dict[str, None] = {}
+        """Types that no client holds, for the longest time first."""
+        self._unused_of: dict[str, dict[str, None]] = {}
+        """The same by the address that they count for."""
         self._by_address: Counter[str] = Counter()
         self._has_objects = has_objects
         self._misfit = misfit
@@ -484,13 +486,15 @@ class Definitions(Mapping[str, NamedType]):
             self._note_unused(known)
 
     def _note_unused(self, known: _Known) -> None:
-        self._unused.setdefault(known.address, {})[known.name] = None
+        self._unused[known.name] = None
+        self._unused_of.setdefault(known.address, {})[known.name] = None
 
     def _note_used(self, known: _Known) -> None:
-        names = self._unused.get(known.address, {})
+        self._unused.pop(known.name, None)
+        names = self._unused_of.get(known.address, {})
         names.pop(known.name, None)
         if not names:
-            self._unused.pop(known.address, None)
+            self._unused_of.pop(known.address, None)
 
     def _drop_unused(self, known: _Known) -> None:
         """Drop definitions that no client has and that no object needs, all but the last one."""
@@ -526,11 +530,10 @@ class Definitions(Mapping[str, NamedType]):
         if fresh_count:
             limit = min(type_count_max, self._type_count_max)
             wanted = {part.name for part in parts}
-            unused = chain.from_iterable(self._unused.values())
-            self._free(len(self) + fresh_count - limit, unused, wanted)
+            self._free(len(self) + fresh_count - limit, self._unused, wanted)
             if address:
                 excess = self._by_address[address] + fresh_count - address_count_max
-                self._free(excess, self._unused.get(address, ()), wanted)
+                self._free(excess, self._unused_of.get(address, ()), wanted)
             for what, count, most in (
                 ("count of types", len(self), limit),
                 ("count of types of one address", self._by_address[address], address_count_max),

@@ -217,6 +217,27 @@ def test_types_of_an_address_that_nothing_uses_make_room_for_its_others() -> Non
     assert "T5" in node.definitions
 
 
+def test_unused_types_that_have_objects_do_not_keep_others_from_making_room() -> None:
+    node = Node(type_count_max=120)
+    for number in range(120):
+        name = f"T{number}"
+        address = "ab"[number >= 100]
+        node.definitions.bring(
+            types(f"struct {name} {{ 1: bool a; }}")[name],
+            client=number,
+            who="",
+            may_define=True,
+            address=address,
+        )
+        if number < 100:
+            node.with_objects.add(name)
+        list(node.definitions.forget(number))
+    for number in range(20):
+        name = f"New{number}"
+        assert node.bring(types(f"struct {name} {{ 1: bool a; }}")[name], 200 + number) == ""
+    assert node.removed == [f"T{number}" for number in range(100, 120)]
+
+
 def test_enums_count_and_make_room_like_structs() -> None:
     node = Node()
     for number in range(8):
