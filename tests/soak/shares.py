@@ -68,6 +68,8 @@ groups of 2 KB, 150 000 objects of 1 KB, and 200 MB of unfinished frames and byt
 HONEST_S_MAX = 20.0
 """One round of an honest client takes milliseconds; the computer may be busy with other things."""
 VIOLATIONS_MAX = 20
+WORKERS = 3
+"""Tasks of the strangers of one address."""
 HELD_COUNT_MAX = 400
 """Connections that the strangers of one address hold here."""
 
@@ -176,7 +178,7 @@ class Crowd:
             ways += [self.grouped, self.patterned, self.viewed, self.typed, self.stuffed]
         try:
             while True:
-                if len(self.held) > HELD_COUNT_MAX:
+                while len(self.held) > HELD_COUNT_MAX:
                     self.held.pop(self.rng.randrange(len(self.held))).close()
                 way = self.rng.choice(ways)
                 with contextlib.suppress(OSError):
@@ -193,8 +195,11 @@ class Crowd:
                 peer.close()
 
     async def silent(self, peer: Peer) -> None:
-        if self.rng.random() < 0.5:
-            peer.writer.write(b"\x1a\x00\x00\xff\x00" + bytes(self.rng.randrange(60_000)))
+        for _ in range(50):
+            if self.rng.random() < 0.5:
+                peer.writer.write(b"\x1a\x00\x00\xff\x00" + bytes(self.rng.randrange(60_000)))
+            peer = await Peer.reach(self.place, self.host)
+            self.held.append(peer)
 
     async def unfinished(self, peer: Peer) -> None:
         if await self.entered(peer):
@@ -215,8 +220,8 @@ class Crowd:
         if not await self.entered(peer):
             return
         fields = " ".join(f"{tag}: string field{tag};" for tag in range(2, 12))
-        for _ in range(count // 20):
-            names = [f"{self.next_name('T')}" for _ in range(20)]
+        for _ in range(count // 200):
+            names = [f"{self.next_name('T')}" for _ in range(200)]
             text = " ".join(f"struct {name} {{ 1: [key] uint32 id; {fields} }}" for name in names)
             for type_ in define(text).types:
                 peer.connection.describe(type_, 1.0)
@@ -232,8 +237,8 @@ class Crowd:
     async def join(self, peer: Peer, count: int, name: Any) -> None:
         if not await self.entered(peer):
             return
-        for _ in range(count // 100):
-            for _ in range(100):
+        for _ in range(count // 1000):
+            for _ in range(1000):
                 peer.connection.join(name(), 1.0)
             if not await peer.flush() or peer.refusals:
                 return
@@ -393,7 +398,7 @@ async def soak(minutes: float, seed: int) -> Tally:
         async with node(Path(name), tally) as ((unix, tcp), pid):
             rngs = (Random(f"{seed} {n}") for n in itertools.count())
             crowds = [Crowd(tcp, host, next(rngs), tally) for host in (*NOBODIES, *STRANGERS)]
-            work = [crowd.run() for crowd in crowds]
+            work = [crowd.run() for crowd in crowds for _ in range(WORKERS)]
             work += [honest(unix, None, None, tally), honest(tcp, KNOWN, "sesame", tally)]
             work += [honest(tcp, OTHER, None, tally), watch(pid, tally)]
             tasks = [asyncio.create_task(one) for one in work]
