@@ -45,7 +45,7 @@ def node(folder: Path) -> Iterator[list[str]]:
     words = ["--config", "skerry.toml", "--record", str(folder / "recording")]
     for door in (f"uds:{folder}/node.sock", *(f"{k}://127.0.0.1:0" for k in ("tcp", "ws"))):
         words += ["--listen", door]
-    words += ["--listen", "tcp-v1://127.0.0.1:0"]
+    words += ["--listen", "tcp-v1://127.0.0.1:0", "--metrics", "off"]
     with subprocess.Popen(
         [sys.executable, "-m", "skerry", "node", "run", *words],
         stderr=subprocess.PIPE,

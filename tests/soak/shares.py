@@ -65,8 +65,9 @@ waiting_bytes_per_node_max = 100_000_000
 RSS_BYTES_MAX = 1500 * 1024 * 1024
 """The sum of what the bounds allow: 9000 types of about 60 KB each with their classes, 90 000
 groups of 2 KB, 150 000 objects of 1 KB, and 200 MB of unfinished frames and bytes to be sent."""
-HONEST_S_MAX = 20.0
-"""One round of an honest client takes milliseconds; the computer may be busy with other things."""
+HONEST_S_MAX = 60.0
+"""One round of an honest client takes milliseconds, or some seconds while hundreds of strangers
+connect before it; the computer may be busy with other things."""
 VIOLATIONS_MAX = 20
 WORKERS = 3
 """Tasks of the strangers of one address."""
@@ -195,7 +196,7 @@ class Crowd:
                 peer.close()
 
     async def silent(self, peer: Peer) -> None:
-        for _ in range(50):
+        for _ in range(20):
             if self.rng.random() < 0.5:
                 peer.writer.write(b"\x1a\x00\x00\xff\x00" + bytes(self.rng.randrange(60_000)))
             peer = await Peer.reach(self.place, self.host)
@@ -344,6 +345,7 @@ async def node(folder: Path, tally: Tally) -> AsyncIterator[tuple[list[str], int
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "skerry", "node", "run", "--config", str(folder / "node.toml")),
         *("--listen", f"uds:{folder}/node.sock", "--listen", "tcp://127.0.0.1:0"),
+        *("--metrics", "off", "--storage", "none"),
         env=environ,
         stderr=log,
         cwd=folder,
