@@ -110,7 +110,7 @@ class Peer:
         )
         while self.connection.stage is Stage.CONNECTING and not self.reason:
             if not await self.hear():
-                self.reason = self.reason or "closed"
+                self.reason = "closed"
         return not self.reason
 
     async def hear(self) -> bool:
