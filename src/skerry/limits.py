@@ -29,6 +29,7 @@ __all__ = [
     "DEFINITION_USER_COUNT_MAX",
     "DELIVERIES_PER_LOOK",
     "DESCRIBE_LOOK_COUNT",
+    "DISTRIBUTOR_BATCH_BYTES",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
     "DISTRIBUTOR_MEMO_BYTES_MAX",
@@ -731,6 +732,10 @@ REFUSAL_COUNT_MAX: Final = 100
 DISTRIBUTOR_SENDER_COUNT_MAX: Final = 1000
 """Senders of one group that a connection listens to, and departed ones that it would know again.
 Any datagram can claim a new one, and each has a stream of its own."""
+
+DISTRIBUTOR_BATCH_BYTES: Final = 60_000
+"""Datagrams that are held back are sent when they have so many bytes: about what one call of the
+kernel takes."""
 
 DISTRIBUTOR_GAP_COUNT_MAX: Final = 65_536
 """Datagrams that one gap may have and still be asked for: half a gigabyte of the usual ones. A

@@ -17,10 +17,11 @@ from time import monotonic_ns
 from typing import Final
 
 from skerry.client.distributor.config import Config
-from skerry.client.distributor.outgoing import BATCH_BYTES, Outgoing
+from skerry.client.distributor.outgoing import Outgoing
 from skerry.client.distributor.outlet import OnEvent, Outlet
 from skerry.client.distributor.router import Router, SubscriberRoutes
 from skerry.errors import LocalProtocolError, WouldBlock
+from skerry.limits import DISTRIBUTOR_BATCH_BYTES
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection as Machine
 from skerry.protocol.distributor.events import Direction
@@ -407,7 +408,7 @@ class Junction(Outgoing):
 
     def _after_publishing(self, now_ns: int) -> None:
         machine = self.machine
-        if not machine.may_send_later(BATCH_BYTES):
+        if not machine.may_send_later(DISTRIBUTOR_BATCH_BYTES):
             self._send_ready()
         if machine.is_holding:
             self.pending_count_max = self.batch_count_max

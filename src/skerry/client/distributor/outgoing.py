@@ -19,17 +19,16 @@ from typing import Final
 from librt.strings import write_i32_be
 from mypy_extensions import i32, i64, mypyc_attr
 
+from skerry.limits import DISTRIBUTOR_BATCH_BYTES
 from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer
 
-__all__ = ["BATCH_BYTES", "BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "NO_RUN", "Outgoing", "Run"]
+__all__ = ["BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "NO_RUN", "Outgoing", "Run"]
 
 Run = tuple[str | None, int, bytes]
 """A subject, a length, and the piece that stands before data of this length under it."""
 
 NO_RUN: Final[Run] = (None, 0, b"")
 
-BATCH_BYTES: Final = 60_000
-"""About as much is handed over at once as one call of the kernel takes."""
 BATCH_COUNT_MIN: Final = 2 * 8
 BATCH_COUNT_MAX: Final = 2 * 2048
 """Pieces, of which an update has two."""
@@ -76,6 +75,8 @@ class Outgoing:
                 body.write(data)
                 packer.count += 1
                 return
+            if packer.hold_until_ns > 0 and packer.put_next(last_head, data):
+                return
             if size <= self.small_bytes_max:
                 self.publish_one(last_head, data)
                 return
@@ -108,7 +109,7 @@ class Outgoing:
     def set_batch(self, update_count: int, byte_count: int) -> None:
         """So many updates made so many bytes: look after as many as make a full call."""
         if update_count > 0 and byte_count > 0:
-            count = 2 * (BATCH_BYTES * update_count // byte_count)
+            count = 2 * (DISTRIBUTOR_BATCH_BYTES * update_count // byte_count)
             self.batch_count_max = min(max(count, BATCH_COUNT_MIN), BATCH_COUNT_MAX)
 
     def publish_unusual(self, subject: str, data: bytes) -> None:

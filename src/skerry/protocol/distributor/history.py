@@ -22,8 +22,9 @@ class History:
         self._times_ns: list[int] = []
         self._spent_count = 0
         self._first_seq = next_seq
+        self._limit_bytes = bytes_max
+        """Bytes that are kept now: the pieces of the last large update count extra."""
         self._large_stop_seq = next_seq
-        self._large_bytes = 0
         self.size = 0
         """Bytes that are kept."""
 
@@ -46,14 +47,15 @@ class History:
         self._datagrams.append(datagram)
         self._times_ns.append(now_ns)
         self.size += len(datagram)
-        while self.size > self._limit():
+        while self.size > self._limit_bytes:
             self._drop_oldest()
 
     def add_large(self, seq: int, datagrams: list[bytes], now_ns: int) -> None:
         """Keep the pieces of one update. All of them are kept until `bytes_max` more were added:
         with a part of them gone, none of the others would be of use to a receiver.
         """
-        self._large_bytes = sum(map(len, datagrams))
+        if self._bytes_max:
+            self._limit_bytes = self._bytes_max + sum(map(len, datagrams))
         self._large_stop_seq = seq + len(datagrams)
         for index, datagram in enumerate(datagrams):
             self.add(seq + index, datagram, now_ns)
@@ -69,14 +71,11 @@ class History:
             while len(self) and now_ns - self._times_ns[self._spent_count] >= self._age_ns_max:
                 self._drop_oldest()
 
-    def _limit(self) -> int:
-        """Bytes that are kept now: the pieces of the last large update count extra."""
-        has_large = self._bytes_max > 0 and self._first_seq < self._large_stop_seq
-        return self._bytes_max + self._large_bytes if has_large else self._bytes_max
-
     def _drop_oldest(self) -> None:
         spent = self._spent_count
         self._first_seq += 1
+        if self._first_seq == self._large_stop_seq:
+            self._limit_bytes = self._bytes_max
         self.size -= len(self._datagrams[spent])
         self._datagrams[spent] = b""
         spent += 1

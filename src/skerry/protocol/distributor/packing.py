@@ -46,6 +46,11 @@ class Packer:
         """How many updates are in the open datagram."""
         self.hold_until_ns: i64 = 0
         """The open datagram waits for more until then."""
+        self.ready_bytes: i64 = 0
+        """How much data waits to be sent."""
+        self.roll_bytes_max: i64 = 0
+        """While less than this waits, a full datagram joins it without a look at the clock; 0 where
+        each has to be looked at."""
         self.next_seq: int = 1
         """The number of the datagram that is taken next. It does not wrap in here; it does where
         it is written."""
@@ -72,6 +77,22 @@ class Packer:
         write_i32_be(body, i32(len(data)))
         body.write(data)
         self.count += 1
+
+    def put_next(self, head: bytes, data: bytes) -> bool:
+        """Put an update into another datagram, as the open one, which is held, has no room for it.
+
+        False if it cannot be done here. What was said of `put` about threads holds here, too: only
+        lists, numbers and bytes are made, none of which lets another thread run.
+        """
+        size: i64 = UPDATE_HEADER_BYTES + len(head) + 4 + len(data)
+        if size > self.room or self.ready_bytes + len(self.body) >= self.roll_bytes_max:
+            return False
+        until_ns = self.hold_until_ns
+        self.roll()
+        # The whole of them waits no longer than its first one would have.
+        self.hold_until_ns = until_ns
+        self.put(head, data)
+        return True
 
     def publish(self, subject: str, data: bytes, now_ns: int) -> None:
         """Put an update into the open datagram, and send that off unless it may wait."""
@@ -213,6 +234,10 @@ class Packer:
 
     def send(self, datagram: bytes, count: int, now_ns: int) -> None:
         """Send a datagram with so many updates, the number of which is `next_seq`."""
+        raise NotImplementedError
+
+    def roll(self) -> None:
+        """Send the open datagram, at about the time of the one before."""
         raise NotImplementedError
 
     def hold_or_flush(self, now_ns: int) -> None:

@@ -10,7 +10,7 @@ from random import Random
 from typing import Final
 
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
+from skerry.limits import DISTRIBUTOR_BATCH_BYTES, DISTRIBUTOR_MEMO_BYTES_MAX
 from skerry.protocol.distributor.config import (
     SEGMENT_BYTES_JAVA,
     SEGMENT_BYTES_USUAL,
@@ -110,6 +110,8 @@ class Sender(Packer):
         self._delay_ns = config.holdback_delay_ms * _MS
         self._threshold_per_s = config.holdback_threshold_per_s
         self._fake_loss_permille = config.fake_send_loss_permille
+        if not config.bandwidth_bit_max and not self._fake_loss_permille:
+            self.roll_bytes_max = DISTRIBUTOR_BATCH_BYTES
         self._rate = UpdateRate(interval_ns=config.flow_interval_ms * _MS, now_ns=now_ns)
         self._bandwidth = Bandwidth(
             bit_max_per_s=config.bandwidth_bit_max,
@@ -149,8 +151,6 @@ class Sender(Packer):
         self._clean_ns: int | None = None
         self.ready: list[bytes] = []
         """Datagrams to be sent, see `take_ready`."""
-        self.ready_bytes = 0
-        """How much data is in there."""
         self.publisher_count = 0
         self.serves_until_ns = now_ns
         """After its goodbye a sender stays so long, for requests."""
@@ -321,6 +321,10 @@ class Sender(Packer):
         self._rate.add(count, now_ns)
         self.sent_update_count += count
         self._send(datagram, now_ns)
+
+    def roll(self) -> None:
+        count = self.count
+        self.send(self.take(), count, self._opened_ns)
 
     def take_ready(self) -> list[bytes]:
         """What is to be sent since the last call."""

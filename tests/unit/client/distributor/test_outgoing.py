@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from skerry.client.distributor.outgoing import (
-    BATCH_BYTES,
     BATCH_COUNT_MAX,
     BATCH_COUNT_MIN,
     Outgoing,
 )
 from skerry.client.distributor.plain_outgoing import Publish, plain_publish
+from skerry.limits import DISTRIBUTOR_BATCH_BYTES
 from skerry.protocol.distributor.packing import Packer
 
 IS_COMPILED = not hasattr(Outgoing.publish, "__code__")
@@ -116,7 +116,11 @@ def test_what_is_not_bytes_never_waits() -> None:
 
 @pytest.mark.parametrize(
     ("size", "count"),
-    [(60, 2 * BATCH_BYTES // 60), (1, BATCH_COUNT_MAX), (BATCH_BYTES, BATCH_COUNT_MIN)],
+    [
+        (60, 2 * DISTRIBUTOR_BATCH_BYTES // 60),
+        (1, BATCH_COUNT_MAX),
+        (DISTRIBUTOR_BATCH_BYTES, BATCH_COUNT_MIN),
+    ],
 )
 def test_a_batch_fills_one_call_of_the_kernel(size: int, count: int) -> None:
     taker = Taker()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import LimitExceeded, LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX, UPDATE_BYTES_DEFAULT
+from skerry.limits import DISTRIBUTOR_BATCH_BYTES, DISTRIBUTOR_MEMO_BYTES_MAX, UPDATE_BYTES_DEFAULT
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
@@ -229,6 +229,48 @@ def test_no_update_waits_longer_than_the_delay() -> None:
     assert made.ready == []
     made.advance(15 * MS)
     assert [update.count for update in taken(made)] == [1]
+
+
+def held(**config: Any) -> Sender:
+    """A sender whose open datagram is held until 15 ms."""
+    made = sender(holdback_delay_ms=10, holdback_threshold_per_s=0, **config)
+    made.publish("/a", b"", 0)
+    made.flush(0)
+    made.take_ready()
+    made.publish("/a", b"0", 5 * MS)
+    return made
+
+
+def test_full_datagrams_join_those_that_wait_without_a_look_at_the_clock() -> None:
+    made = held()
+    head = made.heads["/a"]
+    until_ns, due_ns = made.hold_until_ns, made.deadline_ns()
+    count = 0
+    while made.put_next(head, bytes(1000)):
+        assert (made.hold_until_ns, made.deadline_ns()) == (until_ns, due_ns)
+        assert made.ready_bytes < DISTRIBUTOR_BATCH_BYTES
+        count += 1
+        while made.has_room(head, bytes(1000)):
+            made.put(head, bytes(1000))
+    assert count == 9
+    made.advance(15 * MS)
+    updates = taken(made)
+    assert [update.seq for update in updates] == list(range(2, 12))
+    assert [update.count for update in updates] == [1, *[7] * 9]
+    assert made.sent_update_count == 1 + 1 + 7 * 9
+
+
+@pytest.mark.parametrize("config", [{"bandwidth_mbit_max": 1}, {"fake_send_loss_permille": 1}])
+def test_where_each_datagram_has_to_be_looked_at_none_joins_the_others(config: Any) -> None:
+    made = held(**config)
+    assert not made.put_next(made.heads["/a"], bytes(7000))
+
+
+def test_an_update_that_no_datagram_has_room_for_does_not_join_the_others() -> None:
+    made = held()
+    most = 7800 - 28 - len(made.heads["/a"]) - 4
+    assert not made.put_next(made.heads["/a"], bytes(most + 1))
+    assert made.put_next(made.heads["/a"], bytes(most))
 
 
 def test_after_a_pause_the_first_update_goes_at_once() -> None:
