@@ -73,6 +73,9 @@ class Outgoing:
                 body.write(last_head)
                 write_i32_be(body, i32(len(data)))
                 body.write(data)
+                if packer.keeps_parts:
+                    packer.parts.append(last_head)
+                    packer.parts.append(data)
                 packer.count += 1
                 return
             if packer.hold_until_ns > 0 and packer.put_next(last_head, data):

@@ -1,10 +1,19 @@
-"""Datagrams that were sent, kept for those who lost them: up to so many bytes, and so long."""
+"""Datagrams that were sent, kept for those who lost them: up to so many bytes, and so long.
+
+A hot module. Of datagrams with large updates only the parts are kept, heads and data as they were
+published: a copy of each datagram would be written to memory that is in no cache, which costs more
+than all else that is done with it. The few that are asked for are put together again.
+"""
 
 from __future__ import annotations
 
 from typing import Final
 
+from skerry.protocol.distributor.messages import HEADER_BYTES
+
 __all__ = ["History"]
+
+_U32: Final = 0xFFFFFFFF
 
 _SPENT_COUNT_MIN: Final = 256
 
@@ -19,6 +28,19 @@ class History:
         # Numbers follow one another without a gap, so a place in the list is a number. The first
         # places are empty where datagrams were let go; they are taken away many at a time.
         self._datagrams: list[bytes] = []
+        """An empty one where the parts are kept."""
+        self._sizes: list[int] = []
+        self._part_stops: list[int] = []
+        """Where the parts of each datagram end, counted from the first part ever."""
+        self.parts: list[bytes] = []
+        """Head and data of updates, one behind another; behind those of the last datagram stand
+        those of the one that is open. Always one object."""
+        self._parts_gone_count = 0
+        """Parts that were taken away from the beginning of the list."""
+        self._first_part = 0
+        """Where the parts of the oldest datagram begin, counted as above."""
+        self.header = bytes(HEADER_BYTES)
+        """What a datagram that is put together again begins with."""
         self._times_ns: list[int] = []
         self._spent_count = 0
         self._first_seq = next_seq
@@ -43,12 +65,11 @@ class History:
 
     def add(self, seq: int, datagram: bytes, now_ns: int) -> None:
         """Keep a datagram. Its number follows that of the last one."""
-        assert seq == self.stop_seq
-        self._datagrams.append(datagram)
-        self._times_ns.append(now_ns)
-        self.size += len(datagram)
-        while self.size > self._limit_bytes:
-            self._drop_oldest()
+        self._add(seq, datagram, len(datagram), now_ns)
+
+    def add_parts(self, seq: int, size: int, now_ns: int) -> None:
+        """Keep a datagram of this size by its parts, which were added to `parts`."""
+        self._add(seq, b"", size, now_ns)
 
     def add_large(self, seq: int, datagrams: list[bytes], now_ns: int) -> None:
         """Keep the pieces of one update. All of them are kept until `bytes_max` more were added:
@@ -63,7 +84,10 @@ class History:
     def find(self, seq: int) -> bytes | None:
         """The datagram of this number, if it is still there."""
         index = seq - self._first_seq
-        return self._datagrams[self._spent_count + index] if 0 <= index < len(self) else None
+        if not 0 <= index < len(self):
+            return None
+        place = self._spent_count + index
+        return self._datagrams[place] or self._joined(seq, place)
 
     def clean(self, now_ns: int) -> None:
         """Let go of those that are too old."""
@@ -71,16 +95,48 @@ class History:
             while len(self) and now_ns - self._times_ns[self._spent_count] >= self._age_ns_max:
                 self._drop_oldest()
 
+    def _add(self, seq: int, datagram: bytes, size: int, now_ns: int) -> None:
+        assert seq == self.stop_seq
+        self._datagrams.append(datagram)
+        self._sizes.append(size)
+        self._part_stops.append(self._parts_gone_count + len(self.parts))
+        self._times_ns.append(now_ns)
+        self.size += size
+        while self.size > self._limit_bytes:
+            self._drop_oldest()
+
+    def _joined(self, seq: int, place: int) -> bytes:
+        """A datagram as it was sent."""
+        start = self._first_part if place == self._spent_count else self._part_stops[place - 1]
+        first = start - self._parts_gone_count
+        stop = self._part_stops[place] - self._parts_gone_count
+        pieces = [self.header, (seq & _U32).to_bytes(4, "big")]
+        pieces.append(((stop - first) // 2).to_bytes(4, "big"))
+        for index in range(first, stop, 2):
+            data = self.parts[index + 1]
+            pieces += (self.parts[index], len(data).to_bytes(4, "big"), data)
+        return b"".join(pieces)
+
     def _drop_oldest(self) -> None:
         spent = self._spent_count
+        stop = self._part_stops[spent]
+        index = self._first_part - self._parts_gone_count
+        while index < stop - self._parts_gone_count:
+            self.parts[index] = b""
+            index += 1
+        self._first_part = stop
         self._first_seq += 1
         if self._first_seq == self._large_stop_seq:
             self._limit_bytes = self._bytes_max
-        self.size -= len(self._datagrams[spent])
+        self.size -= self._sizes[spent]
         self._datagrams[spent] = b""
         spent += 1
         if spent >= _SPENT_COUNT_MIN and 2 * spent >= len(self._datagrams):
             del self._datagrams[:spent]
             del self._times_ns[:spent]
+            del self._sizes[:spent]
+            del self._part_stops[:spent]
+            del self.parts[: self._first_part - self._parts_gone_count]
+            self._parts_gone_count = self._first_part
             spent = 0
         self._spent_count = spent

@@ -14,10 +14,14 @@ from mypy_extensions import i32, i64, mypyc_attr, u8
 
 from skerry.protocol.distributor.messages import HEADER_BYTES, UPDATE_HEADER_BYTES
 
-__all__ = ["LENGTHS", "LENGTH_COUNT", "Packer", "fit", "numbers"]
+__all__ = ["LENGTHS", "LENGTH_COUNT", "PART_BYTES_MIN", "Packer", "fit", "numbers"]
 
 LENGTH_COUNT: Final = 2048
 """Lengths whose bytes are kept ready; longer updates are few in a datagram."""
+
+PART_BYTES_MIN: Final = 512
+"""Data from which on an update is kept as it was published. To keep a smaller one costs more than
+to keep its bytes in a datagram."""
 
 LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
 """How a length stands on the wire."""
@@ -44,6 +48,10 @@ class Packer:
         """The header without its numbers."""
         self.count: i64 = 0
         """How many updates are in the open datagram."""
+        self.parts: list[bytes] = []
+        """Heads and data of updates, those of the open datagram at the end, if they are kept."""
+        self.keeps_parts: bool = False
+        """Whether they are, as its first update is large. See `History`."""
         self.hold_until_ns: i64 = 0
         """The open datagram waits for more until then."""
         self.ready_bytes: i64 = 0
@@ -76,6 +84,11 @@ class Packer:
         body.write(head)
         write_i32_be(body, i32(len(data)))
         body.write(data)
+        if self.count == 0:
+            self.keeps_parts = len(data) >= PART_BYTES_MIN
+        if self.keeps_parts:
+            self.parts.append(head)
+            self.parts.append(data)
         self.count += 1
 
     def put_next(self, head: bytes, data: bytes) -> bool:
@@ -170,6 +183,8 @@ class Packer:
     def _put_fitting(self, pieces: list[bytes], first: int, stop: int, now_ns: int) -> None:
         count = (stop - first) // 2
         if self.count or stop == len(pieces):
+            if self.keeps_parts:
+                self._keep(pieces, first, stop)
             self.body.write(b"".join(pieces[first:stop]))
             self.count += count
             return
@@ -181,6 +196,13 @@ class Packer:
         else:
             self.body.write(datagram[UPDATE_HEADER_BYTES:])
             self.count = count
+
+    def _keep(self, pieces: list[bytes], first: int, stop: int) -> None:
+        while first < stop:
+            # Behind a head that was cut before stands the length of its data.
+            self.parts.append(pieces[first][:-4])
+            self.parts.append(pieces[first + 1])
+            first += 2
 
     def has_room(self, head: bytes, data: bytes) -> bool:
         """Whether an update fits into what is left of the open datagram."""

@@ -123,6 +123,7 @@ class Sender(Packer):
             age_ns_max=config.cache_age_s * 1000 * _MS,
             next_seq=first_seq,
         )
+        self.parts = self._history.parts
         self._server = Server(
             self._history,
             holdback_ns=config.server_holdback_ms * _MS,
@@ -407,6 +408,7 @@ class Sender(Packer):
         self.identity = identity
         self._relayed = RELAYED if self._config.is_gateway else 0
         self.set_header(self._header(UPDATE, WHOLE))
+        self._history.header = self.header
 
     def _header_value(self, kind: int, flags: int = WHOLE) -> Header:
         return Header(
@@ -422,7 +424,11 @@ class Sender(Packer):
         return self._wire.header(self._header_value(kind, flags | self._relayed))
 
     def _send(self, datagram: bytes, now_ns: int) -> None:
-        self._history.add(self.next_seq, datagram, now_ns)
+        if self.keeps_parts:
+            self.keeps_parts = False
+            self._history.add_parts(self.next_seq, len(datagram), now_ns)
+        else:
+            self._history.add(self.next_seq, datagram, now_ns)
         self._send_kept(datagram, now_ns)
 
     def _send_kept(self, datagram: bytes, now_ns: int, *, is_paced: bool = False) -> None:

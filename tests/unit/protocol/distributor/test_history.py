@@ -64,3 +64,43 @@ def test_numbers_stay_right_however_many_come_and_go() -> None:
         assert history.find(seq) == seq.to_bytes(10, "big")
     # What was let go takes no room but its place in a list, and not for long.
     assert len(history._datagrams) < 2 * 300 + 256
+
+
+def kept(history: History, seq: int, *updates: bytes) -> bytes:
+    """Keep a datagram by its parts; what it was."""
+    body = b""
+    for data in updates:
+        history.parts += (b"/head", data)
+        body += b"/head" + len(data).to_bytes(4, "big") + data
+    datagram = history.header + seq.to_bytes(4, "big") + len(updates).to_bytes(4, "big") + body
+    history.add_parts(seq, len(datagram), 0)
+    return datagram
+
+
+def test_a_datagram_that_is_kept_by_its_parts_is_found_as_it_was() -> None:
+    history = History(bytes_max=10_000, age_ns_max=0)
+    history.header = b"h" * 20
+    first = kept(history, 1, b"one", b"", b"three")
+    history.add(2, b"whole", 0)
+    third = kept(history, 3, b"x" * 300)
+    # What the open datagram has so far belongs to none of them.
+    history.parts += (b"/open", b"...")
+    assert [history.find(seq) for seq in (1, 2, 3)] == [first, b"whole", third]
+    assert history.size == len(first) + 5 + len(third)
+
+
+def test_parts_are_let_go_with_their_datagram_and_stay_right() -> None:
+    history = History(bytes_max=20_000, age_ns_max=0)
+    sent: dict[int, bytes] = {}
+    for seq in range(1, 3000):
+        if seq % 3:
+            sent[seq] = kept(history, seq, *[bytes([seq % 256]) * 50] * (seq % 5 + 1))
+        else:
+            sent[seq] = b"whole %d" % seq
+            history.add(seq, sent[seq], 0)
+        if seq % 100 == 0:
+            assert all(
+                history.find(n) == sent[n] for n in range(history.first_seq, history.stop_seq)
+            )
+    assert history.size <= 20_000
+    assert len(history.parts) < 8 * (len(history) + 256), "what is gone takes no room for long"

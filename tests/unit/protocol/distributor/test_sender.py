@@ -587,6 +587,30 @@ def test_an_answer_is_the_same_datagram_with_another_kind() -> None:
     assert (made.resent_datagram_count, made.resent_byte_count) == (2, len(first) + len(second))
 
 
+def test_datagrams_with_large_and_small_updates_are_answered_as_they_were_sent() -> None:
+    made = sender(holdback_delay_ms=1000, holdback_threshold_per_s=0, is_gateway=True)
+    rng = Random(3)
+    updates = [("/a", rng.randbytes(rng.choice([0, 10, 511, 512, 2000]))) for _ in range(300)]
+    for subject, data in updates[:100]:
+        made.publish(subject, data, 1)
+    assert made.publish_many(updates[100:200], 0, 1) == 100
+    cut = [piece for _, data in updates[200:] for piece in (head_of(made, data), data)]
+    assert made.publish_pieces(cut, 1) == 200
+    made.publish("/a", bytes(20_000), 1)
+    made.publish("/a", bytes(600), 1)
+    made.flush(1)
+    sent = updates_of(made)
+    made.request(1, len(sent), 1)
+    while len(made._server):
+        made.advance(made.deadline_ns() or 0)
+    answers = [data for data in made.ready if data[2] == RETRANSMISSION]
+    assert [data[:2] + b"\1" + data[3:] for data in answers] == sent
+
+
+def head_of(made: Sender, data: bytes) -> bytes:
+    return made.heads["/a"] + len(data).to_bytes(4, "big")
+
+
 def test_requests_that_make_no_sense_are_not_answered() -> None:
     made = sender(tail_heartbeat_ms=0)
     made.publish("/a", b"1", 0)

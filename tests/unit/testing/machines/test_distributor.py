@@ -11,6 +11,7 @@ from skerry.testing.machines import distributor
 
 SCENARIO = f"{distributor.__name__}:distributor"
 STORM = f"{distributor.__name__}:distributor_storm"
+SHORT_LIVES = f"{distributor.__name__}:distributor_short_lives"
 
 
 @pytest.mark.parametrize("node_count", [2, 4])
@@ -24,6 +25,12 @@ def test_the_storm_is_one_and_few_receivers_weather_it() -> None:
     outcome = run_scenario(STORM, 1, node_count=4)
     assert outcome.error is None
     assert outcome.fault_count == 300
+
+
+def test_short_lives_lose_much_and_nothing_in_silence() -> None:
+    outcome = run_scenario(SHORT_LIVES, 1, node_count=6)
+    assert outcome.error is None
+    assert outcome.fault_count > 20
 
 
 @pytest.mark.slow

@@ -17,6 +17,7 @@ from skerry.protocol.machine import Event
 from skerry.testing import World
 from skerry.testing.machines.distributor import GROUP, make_connection
 from skerry.testing.machines.distributor_checkers import (
+    AllAccounted,
     AllDelivered,
     FewAnswers,
     NothingGivenUp,
@@ -126,6 +127,31 @@ def test_the_last_update_has_to_arrive_at_all_who_listen() -> None:
     assert "sub has number None of pub" in str(checker.liveness(world))
     world.run_for(1_000_000)
     assert checker.liveness(world) is None
+
+
+def test_what_is_missing_in_silence_is_named(node: Node[Any]) -> None:
+    def publisher(setting: Setting) -> Any:
+        connection = make_connection(setting, DistributorConfig())
+        connection.open_publisher(setting.now_ns)
+        return connection
+
+    sending = World(1).add("pub", publisher, groups=[GROUP])
+    mine = sending.machine.identity
+    sender = SenderInfo(
+        address=".".join(map(str, mine.address)),
+        sender_id=mine.sender_id,
+        start=mine.start_ms,
+        application_id=mine.application_id,
+    )
+    checker = AllAccounted()
+    checker.published(sending, 2)
+    assert checker.missing(node) == ["pub"]
+    checker.observed(node, Delivered(sender=sender, batch=Updates([("/a", b"0")])))
+    assert checker.missing(node) == ["pub"]
+    loss = UpdatesLost(sender=sender, first_seq=2, stop_seq=3, reason=LossReason.REMOVED)
+    checker.observed(node, loss)
+    assert checker.missing(node) == []
+    assert checker.lost_count == 1
 
 
 def test_requests_and_answers_are_counted_where_one_node_hears_them(node: Node[Any]) -> None:
