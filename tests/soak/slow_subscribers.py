@@ -40,7 +40,7 @@ FIRST_NUMBER = 1 << 32
 RSS_BYTES_MAX = 400 * 1024 * 1024
 """Twenty MiB wait for each subscriber at most: in its queue, and on its way to the system."""
 WAIT_S_MAX = 10.0
-"""So long a publisher may wait at a time: a second for each subscriber that is stopped, and much
+"""So long a publisher may wait at a time: two seconds for each subscriber that is stopped, and much
 more on a busy computer."""
 PATIENCE_S = 60.0
 

@@ -89,7 +89,7 @@ class ClientLimits:
     """Bytes of these objects."""
     waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
     """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
-    backpressure_s_max: float = 1.0
+    backpressure_s_max: float = 2.0
     """How long publishers wait for a subscriber that reads, but slower than they publish; 0 is not
     at all. A subscriber that takes in this time what its transport has is waited for again and
     again, at some MB/s; one that does not is cut when too much waits for it."""

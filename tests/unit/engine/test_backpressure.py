@@ -62,7 +62,7 @@ def scene(make_harbour: Callable[..., Harbour]) -> Scene:
 
 
 def made(make_harbour: Callable[..., Harbour], **limits: Any) -> Scene:
-    config = AdmissionConfig(limits=ClientLimits(**limits))
+    config = AdmissionConfig(limits=ClientLimits(**{"backpressure_s_max": 1.0, **limits}))
     return Scene(make_harbour(admission=Admission(config)))
 
 
