@@ -95,3 +95,48 @@ def test_groups_of_version_6_work_on_an_interface_with_a_small_mtu() -> None:
         assert address.startswith("fd00::1")
     # What fits an MTU of 1500: in datagrams of 7800 bytes they would be about 20.
     assert found["publisher"]["datagrams"] > 60
+
+
+@pytest.mark.slow
+def test_lines_that_are_published_where_a_tenth_is_lost_all_arrive(tmp_path: Path) -> None:
+    nft = require_nft()
+    rules = tmp_path / "rules"
+    rules.write_text(NFT.replace("< 5 drop", "< 10 drop"))
+    before = in_namespace(f"{nft} -f {shlex.quote(str(rules))}")
+    command = [sys.executable, "-m", "skerry", "distributor"]
+    where = ("239.255.77.5:4711", "--interface", "127.0.0.1")
+    program = tmp_path / "both.py"
+    program.write_text(
+        "import subprocess, sys\n"
+        f"sub = subprocess.Popen({[*command, 'sub', *where, '--json', '--count', '5000']!r},\n"
+        "    stdout=subprocess.PIPE, text=True)\n"
+        "lines = ''.join(f'{n}\\n' for n in range(5000))\n"
+        f"pub = {[*command, 'pub', *where, '--subject', '/a']!r}\n"
+        # The subscriber has joined when it hears of a sender that comes and goes.
+        f"hello = {[*command, 'pub', *where, '--subject', '/b', '--data', 'x']!r}\n"
+        "import threading\n"
+        "seen = threading.Event()\n"
+        "found = []\n"
+        "def read():\n"
+        "    for line in sub.stdout:\n"
+        "        found.append(line)\n"
+        "        seen.set()\n"
+        "reader = threading.Thread(target=read)\n"
+        "reader.start()\n"
+        "while not seen.is_set():\n"
+        "    subprocess.run(hello, check=True)\n"
+        "subprocess.run(pub, input=lines, text=True, check=True)\n"
+        "sub.terminate()\n"
+        "reader.join()\n"
+        "sys.stdout.write(''.join(found))\n"
+    )
+    done = subprocess.run(
+        [*before, sys.executable, str(program)], capture_output=True, text=True, timeout=100
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    numbers = [int(row["data"]) for row in rows if row.get("subject") == "/a"]
+    # Those that greeted count as well, and end the subscriber so much earlier.
+    assert numbers == list(range(len(numbers)))
+    assert len(numbers) + sum(row.get("subject") == "/b" for row in rows) == 5000
+    assert not [row for row in rows if row.get("_event") == "UpdatesLost"]
