@@ -11,6 +11,11 @@ described them nothing is decided yet, so readers do not keep writers out.
 A client that may only subscribe has a definition to read by. It is served only as long as no other
 is known, so such a client cannot change what others see.
 
+A client that may publish a type brings the types inside, too, and may have no right to publish
+those. The definition of a part is *owned* if a client that may publish the part brought it. A
+definition that is not owned decides no flags where an owned one exists, does not replace an owned
+one, and adds nothing to a type of which objects exist.
+
 The served form of a type is made when it is asked for: a part that changes makes all types that
 use it outdated, and there may be many of them.
 """
@@ -18,7 +23,8 @@ use it outdated, and there may be many of them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import reduce
 from itertools import islice
 from typing import Final, NamedTuple
@@ -31,6 +37,7 @@ from skerry.limits import (
     TYPE_DEPTH_MAX,
 )
 from skerry.schema.changes import What, change
+from skerry.schema.evolve import compare_one
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import (
@@ -54,7 +61,7 @@ _SHOWN_USERS: Final = 3
 class Definition:
     """One definition of a type. Clients that brought the same one share it."""
 
-    __slots__ = ("clash", "clients", "is_accepted", "type")
+    __slots__ = ("clash", "clients", "is_accepted", "is_owned", "type")
 
     def __init__(self, type_: NamedType) -> None:
         self.type = type_
@@ -62,6 +69,8 @@ class Definition:
         """Connected clients that brought it, by id, with their names."""
         self.is_accepted = False
         """Whether it is part of the union."""
+        self.is_owned = False
+        """Whether a client that may publish the type itself brought it."""
         self.clash: Clash | None = None
         """Why it cannot be part of the union; None if it can, or is only used to read by."""
 
@@ -76,6 +85,8 @@ class Clash(NamedTuple):
     """Whether the other one stays; if not, that is decided when a client publishes by this one."""
     is_by_objects: bool = False
     """Whether objects have values that the definition cannot read."""
+    is_by_right: bool = False
+    """Whether the client lacks the right to publish the type, which clients of the other have."""
 
 
 class _Known:
@@ -232,13 +243,15 @@ class Definitions(Mapping[str, NamedType]):
         *,
         client: int,
         who: str,
-        may_define: bool,
+        may_publish: Callable[[str], bool],
         is_publishing: bool = False,
         address: str = "",
         address_count_max: int = TYPE_COUNT_MAX,
         type_count_max: int = TYPE_COUNT_MAX,
     ) -> None:
         """A client, which calls itself `who`, uses a definition. `conflict` says what came of it.
+
+        `may_publish` says whether the client may publish objects of a type, by its name.
 
         LimitExceeded when there are too many types or definitions, and then nothing is changed.
         SchemaMismatchError when the name is that of an internal type.
@@ -255,7 +268,9 @@ class Definitions(Mapping[str, NamedType]):
             )
         parts = [part for part in (*dependencies(type_), type_) if part.name not in self._internal]
         self._make_room(parts, address, address_count_max, type_count_max)
-        clash = self._clash(parts, client, is_publishing) if may_define else None
+        may_define = may_publish(type_.name)
+        owned = {part.name for part in parts if may_publish(part.name)} if may_define else set()
+        clash = self._clash(parts, owned, client, is_publishing) if may_define else None
         for part in parts:
             self._hold(part, client, who, address)
         brought = self._known[type_.name].definitions[fingerprint(type_)]
@@ -268,7 +283,7 @@ class Definitions(Mapping[str, NamedType]):
             return
         for part in parts if may_define else ():
             known = self._known[part.name]
-            self._accept(known, part)
+            self._accept(known, part, is_owned=part.name in owned)
             self._drop_unused(known)
 
     def take_displaced(self) -> list[tuple[int, Definition]]:
@@ -284,6 +299,8 @@ class Definitions(Mapping[str, NamedType]):
             return False
         if clash.other is None:
             return not clash.is_by_objects or bool(self._with_objects(name))
+        if clash.is_by_right and clash.other.clients:
+            return True
         return self._is_used(clash.other, client)
 
     def restore(self, type_: StructType) -> None:
@@ -293,7 +310,7 @@ class Definitions(Mapping[str, NamedType]):
                 continue
             known = self._known.get(part.name) or self._add(part.name, "")
             known.definitions.setdefault(fingerprint(part), Definition(part))
-            self._accept(known, part)
+            self._accept(known, part, is_owned=part is type_)
             self._note_unused(known)
 
     def forget(self, client: int) -> Iterator[str]:
@@ -307,10 +324,13 @@ class Definitions(Mapping[str, NamedType]):
 
     # -- compatibility
 
-    def _clash(self, parts: list[NamedType], client: int, is_publishing: bool) -> Clash | None:
+    def _clash(
+        self, parts: list[NamedType], owned: Collection[str], client: int, is_publishing: bool
+    ) -> Clash | None:
         """What keeps a client's definitions out of their unions.
 
-        If nothing does, definitions give way that nothing uses any more.
+        If nothing does, definitions give way that nothing uses any more. `owned` has the names of
+        the types that the client may publish.
         """
         obsolete: list[tuple[_Known, Definition, str, list[int]]] = []
         for part in parts:
@@ -329,15 +349,22 @@ class Definitions(Mapping[str, NamedType]):
                     staying.append(definition.type)
                     continue
                 others = [number for number in definition.clients if number != client]
-                is_used = self._is_used(definition, client)
-                if is_used or (others and not is_publishing):
-                    return Clash(str(found), definition, is_decided=is_used)
+                is_weaker = definition.is_owned and part.name not in owned
+                is_stronger = not definition.is_owned and part.name in owned
+                is_used = self._is_used(definition, client, by_clients=not is_stronger)
+                if is_used or (others and (is_weaker or not is_publishing)):
+                    is_decided = is_used or is_publishing
+                    return Clash(
+                        str(found), definition, is_decided=is_decided, is_by_right=is_weaker
+                    )
                 obsolete.append((known, definition, str(found), others))
             count = sum(definition.is_accepted for definition in known.definitions.values())
             if count and count == len(staying) and known.union is not None:
                 # No definition gives way, and what stays is what is served.
                 staying = [known.union]
             clash = self._structure_clash(part, staying)
+            if clash is None and part.name not in owned:
+                clash = self._right_clash(known, part)
             if clash is not None:
                 return clash
         for known, definition, difference, others in obsolete:
@@ -387,12 +414,25 @@ class Definitions(Mapping[str, NamedType]):
                 return Clash(str(change(What.KEY_STRUCT_CHANGED, user, part.name)), None)
         return None
 
-    def _is_used(self, definition: Definition, but: int = 0) -> bool:
+    def _right_clash(self, known: _Known, part: NamedType) -> Clash | None:
+        """What a client would change of a type with objects that it may not publish."""
+        union = known.union
+        owned = next((d for d in known.definitions.values() if d.is_accepted and d.is_owned), None)
+        if owned is None or union is None or not self._has_objects(part.name):
+            return None
+        differences = compare_one(union, _with_flags(unite(union, part), union))
+        difference = next(differences, None)
+        if difference is None:
+            return None
+        fault = f"{difference}; the client may not publish {part.name}"
+        return Clash(fault, owned, is_by_right=True)
+
+    def _is_used(self, definition: Definition, but: int = 0, *, by_clients: bool = True) -> bool:
         """Whether a client other than `but` publishes by a definition, or objects exist."""
         name = definition.type.name
         names = (name, *self._users_above(name))
         return any(map(self._has_objects, names)) or any(
-            self._has_published(number, used)
+            by_clients and self._has_published(number, used)
             for number in definition.clients
             if number != but
             for used in names
@@ -408,22 +448,29 @@ class Definitions(Mapping[str, NamedType]):
 
     # -- unions
 
-    def _accept(self, known: _Known, part: NamedType) -> None:
+    def _accept(self, known: _Known, part: NamedType, *, is_owned: bool) -> None:
         definition = known.definitions[fingerprint(part)]
-        if not definition.is_accepted:
-            is_first = not any(d.is_accepted for d in known.definitions.values())
-            definition.is_accepted = True
-            definition.clash = None
-            if is_first or known.union is None:
-                self._unite(known)
-            else:
-                self._serve_union(known, unite(known.union, part))
+        if definition.is_accepted and (definition.is_owned or not is_owned):
+            return
+        accepted = [d for d in known.definitions.values() if d.is_accepted]
+        is_alike = bool(accepted) and all(d.is_owned == is_owned for d in accepted)
+        definition.is_accepted = True
+        definition.is_owned = is_owned
+        definition.clash = None
+        if is_alike and known.union is not None:
+            self._serve_union(known, unite(known.union, part))
+        else:
+            self._unite(known)
 
     def _unite(self, known: _Known) -> None:
-        """Find the union of a type again, after a definition went."""
-        accepted = [d.type for d in known.definitions.values() if d.is_accepted]
-        bases = accepted or [d.type for d in known.definitions.values()][:1]
-        self._serve_union(known, reduce(unite, bases))
+        """Find the union of a type again, after definitions went or others decide its flags."""
+        accepted = [d for d in known.definitions.values() if d.is_accepted]
+        bases = accepted or list(known.definitions.values())[:1]
+        union = reduce(unite, [d.type for d in bases])
+        owned = [d.type for d in accepted if d.is_owned]
+        if owned and len(owned) < len(accepted):
+            union = _with_flags(union, reduce(unite, owned))
+        self._serve_union(known, union)
 
     def _serve_union(self, known: _Known, union: NamedType) -> None:
         if union == known.union:
@@ -505,7 +552,9 @@ class Definitions(Mapping[str, NamedType]):
                 self._drop(known, definition)
                 continue
             rest = [
-                d.type for d in known.definitions.values() if d.is_accepted and d is not definition
+                d.type
+                for d in known.definitions.values()
+                if d.is_accepted and d is not definition and (d.is_owned or not definition.is_owned)
             ]
             is_covered = bool(rest) and covers(reduce(unite, rest), definition.type)
             if is_covered or not self._with_objects(known.name):
@@ -640,3 +689,10 @@ def _part_names(type_: NamedType) -> Iterator[str]:
 
 def _has_in_key(struct: StructType, names: set[str]) -> bool:
     return any(content_of(item.type).name in names for item in struct.key_fields)
+
+
+def _with_flags(type_: NamedType, other: NamedType) -> NamedType:
+    """A type with the flags and the scope of another one."""
+    if isinstance(type_, StructType) and isinstance(other, StructType):
+        return replace(type_, flags=other.flags, scope=other.scope)
+    return type_

@@ -141,7 +141,7 @@ class Describing:
                 own,
                 client=client.client_id,
                 who=client.name,
-                may_define=self._may_define(client, name),
+                may_publish=lambda used: self._may_define(client, used),
                 is_publishing=is_publishing or name in client.lane.published,
                 address="" if client.household is None else client.household.address,
                 address_count_max=self._node.limits.type_count_per_address_max,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from skerry.engine.definitions import Definitions
@@ -63,6 +65,7 @@ class Node:
         client: int,
         *,
         may_define: bool = True,
+        owned: Collection[str] | None = None,
         is_publishing: bool = False,
         address: str = "",
     ) -> str:
@@ -73,7 +76,7 @@ class Node:
             type_,
             client=client,
             who=f"c{client}",
-            may_define=may_define,
+            may_publish=lambda name: may_define and (owned is None or name in owned),
             is_publishing=is_publishing,
             address=address,
             address_count_max=3,
@@ -116,6 +119,60 @@ def test_a_reader_does_not_change_what_is_served() -> None:
     node.bring(OLD, 4, may_define=False)
     assert node.definitions["Boat"] == BROKEN
     assert node.definitions.conflict_count == 0
+
+
+def served_boat(node: Node) -> StructType:
+    found = node.definitions["Boat"]
+    assert isinstance(found, StructType)
+    return found
+
+
+def test_a_client_that_may_not_publish_a_part_does_not_decide_its_flags() -> None:
+    node = Node()
+    text = "struct Boat [{}] {{ 1: [key] uint32 id; {} }} struct Car {{ 1: Boat boat; }}"
+    node.bring(types(text.format("persistent", "3: bool a;"))["Car"], 2, owned=["Car"])
+    assert served_boat(node).flags.persistent
+    node.bring(types(text.format("cleanup", ""))["Boat"], 3)
+    other = types(text.format("persistent", "4: bool b;"))
+    for _ in range(2):
+        flags = served_boat(node).flags
+        assert (flags.persistent, flags.cleanup) == (False, True)
+        node.bring(other["Car"], 4, owned=["Car"])
+    assert [item.name for item in served_boat(node).fields] == ["id", "a", "b"]
+    node.bring(other["Boat"], 5)
+    assert served_boat(node).flags.persistent
+
+
+def test_a_part_with_objects_is_changed_only_by_a_client_that_may_publish_it() -> None:
+    node = Node()
+    node.bring(OLD, 2)
+    node.with_objects.add("Boat")
+    more = "struct Boat { 1: [key] uint32 id; 9: bool more; } struct Car { 1: Boat boat; }"
+    refusal = node.bring(types(more)["Car"], 3, owned=["Car"], is_publishing=True)
+    assert "Boat.more" in refusal
+    assert "may not publish Boat" in refusal
+    assert node.definitions.is_blocked(3, "Car")
+    assert node.definitions["Boat"] == OLD
+    same = "struct Boat [cleanup] { 1: [key] uint32 id; } struct Car { 1: Boat boat; }"
+    assert node.bring(types(same)["Car"], 4, owned=["Car"]) == ""
+    assert node.definitions["Boat"] == OLD
+    assert node.bring(types(more)["Car"], 5) == ""
+    assert served_boat(node).has_field("more")
+
+
+def test_the_definition_of_a_client_that_may_publish_a_part_prevails() -> None:
+    node = Node()
+    node.bring(OLD, 2)
+    other = types("struct Boat { 1: [key] string id; } struct Car { 1: Boat boat; }")["Car"]
+    assert "Boat.id" in node.bring(other, 3, owned=["Car"], is_publishing=True)
+    assert node.definitions.is_blocked(3, "Car")
+    assert node.definitions["Boat"] == OLD
+    list(node.definitions.forget(2))
+    assert not node.definitions.is_blocked(3, "Car")
+    assert node.bring(other, 3, owned=["Car"], is_publishing=True) == ""
+    assert node.bring(OLD, 4, is_publishing=True) == ""
+    assert node.definitions["Boat"] == OLD
+    assert [number for number, _ in node.definitions.take_displaced()] == [3]
 
 
 def test_of_incompatible_definitions_the_one_stays_by_which_a_client_publishes() -> None:
@@ -226,7 +283,7 @@ def test_unused_types_that_have_objects_do_not_keep_others_from_making_room() ->
             types(f"struct {name} {{ 1: bool a; }}")[name],
             client=number,
             who="",
-            may_define=True,
+            may_publish=lambda _: True,
             address=address,
         )
         if number < 100:

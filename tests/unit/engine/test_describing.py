@@ -208,6 +208,26 @@ def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour
     assert len(guarded.cached(Boat)) == 1
 
 
+def test_a_client_does_not_change_a_type_that_it_may_not_publish_by_using_it_inside(
+    guarded: Harbour,
+) -> None:
+    mine = skerry.define_types(
+        """
+        struct Car [persistent] { 1: [key] uint32 id; 9: string more; }
+        struct Boat { 1: [key] uint32 id; 2: string name; 3: Car car; }
+        """
+    )
+    low, high = guarded.guest("low"), guarded.guest("high")
+    high.publish(Car(id=1))
+    low.publish(mine.Boat(id=1, name="Mary"))
+    assert [what for what, _ in low.refusals()] == ["describe", "publish"]
+    assert all("Car.more" in reason for _, reason in low.refusals())
+    assert guarded.node.registry["Car"] == Car.descriptor
+    high.publish(mine.Boat(id=2, name="Anne"))
+    low.publish(mine.Boat(id=1, name="Mary"))
+    assert [boat.id for boat in guarded.cached(mine.Boat)] == [1, 2]
+
+
 def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
     make_harbour: Callable[..., Harbour],
 ) -> None:
