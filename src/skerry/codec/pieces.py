@@ -72,6 +72,8 @@ __all__ = [
 ]
 
 _WIDEST: Final = ValuePlan(FLOAT64, "float64")
+_BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
+"""Of each tag in a property set: compiled code would shift a number of 32 bits."""
 
 
 class Pieces:
@@ -414,8 +416,9 @@ def _check_struct(
                 pieces.unknown |= pieces.at_bit
             elif 0 < tag < TAG_COUNT:
                 # Decoders skip it, also when it comes twice; the last one is kept.
-                seen |= i64(1) << tag
-                pieces.unknown |= i64(1) << tag
+                bit: i64 = _BITS[tag]
+                seen |= bit
+                pieces.unknown |= bit
                 pieces.starts[tag] = value_at
                 pieces.stops[tag] = pos
             continue
