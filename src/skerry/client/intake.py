@@ -342,15 +342,16 @@ class Intake:
             cutter.back()
             return True
         header = copy_header(known)
-        header.sent_time = telling.sent_s
-        if telling.has_second:
-            header.server_sent_time = telling.second_s
-        payload: bytes = telling.payload()
+        sent_s, second_s = telling.times()
+        header.sent_time = sent_s
+        if second_s is not None:
+            header.server_sent_time = second_s
         store = route.store
         if store is None or not route.is_joined or not telling.is_checked or known.remove_obj == 1:
-            self.deliver(route, header, payload)
+            self.deliver(route, header, telling.payload())
         else:
-            key, event = store.keep(header, payload, telling.key(), telling.present, self)
+            payload, key, present = telling.checked()
+            key, event = store.keep(header, payload, key, present, self)
             self._kept(route, store, key, event)
         return True
 

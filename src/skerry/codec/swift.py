@@ -449,11 +449,6 @@ class Form(Known):
         self._is_message = is_message
         self._outs, self._kinds = outs, kinds
 
-    def take_count(self) -> int:
-        """Frames that were passed on since the last call."""
-        count, self._count = self._count, 0
-        return count
-
     def frame(self, kind: int, sent_s: float, now_s: float, payload: bytes) -> bytes:
         """A single frame with an object."""
         if not 0 <= kind < _FORM_COUNT:
@@ -549,8 +544,6 @@ class Relay(Headers):
         """Whether the object of the frame behind them is in order."""
         self.is_run = False
         """Whether that frame and the next are better written once for all; never so here."""
-        self.present = 0
-        self.sent_s = 0.0
 
     def pass_on(
         self, buffer: bytes, start: int, bytes_max: int, now_s: float, work_max: int
@@ -578,7 +571,6 @@ class Relay(Headers):
                 return form
             if not form._is_message:
                 self.is_checked = True
-                self.present, self.sent_s = form._layout.check(payload, 0), sent_s
                 return form
             self.deliver()
             self.count += 1
@@ -590,12 +582,13 @@ class Relay(Headers):
         self._form = self._frame = None
         return None
 
-    def key(self) -> bytes:
-        """Its key, in canonical form; for a frame that was checked."""
+    def checked(self) -> tuple[bytes, bytes, int, float]:
+        """Its object, that one's key, property set and time; for a frame that was checked."""
         payload = self.payload()
         if self._form is None or not self.is_checked:
             raise ValueError("the object was not checked")
-        return _key_of(self._form._layout, payload)
+        layout = self._form._layout
+        return payload, _key_of(layout, payload), layout.check(payload, 0), self._look()[1]
 
     def deliver(self) -> None:
         """Write that frame to all who get it."""
@@ -607,9 +600,13 @@ class Relay(Headers):
             self._touched.append(form)
         form.put_all(sent_s, self._now_s, payload)
 
-    def take_touched(self) -> list[Form]:
-        """The forms by which frames were passed on since the last call; ends work on a buffer."""
-        touched, self._touched = self._touched, []
+    def take_touched(self) -> list[tuple[Any, int]]:
+        """Owners of the forms by which frames were passed on since the last call, and how many
+        were; ends work on a buffer."""
+        touched = [(form.owner, form._count) for form in self._touched]
+        for form in self._touched:
+            form._count = 0
+        self._touched = []
         self._form = self._frame = None
         return touched
 
@@ -801,25 +798,22 @@ class Telling(Headers):
         self.start = 0
         self.stop = 0
         """The last of them, its size in front left out."""
-        self.sent_s = 0.0
-        self.second_s = 0.0
-        """The times of the frame behind them."""
         self.is_checked = False
-        """Whether the object of that frame is in order."""
-        self.present = 0
+        """Whether the object of the frame behind them is in order."""
         self._call: Call | None = None
 
-    @property
-    def has_second(self) -> bool:
-        """Whether that frame has two times, one behind the other."""
-        return self.parts()[2]
+    def times(self) -> tuple[float, float | None]:
+        """The times of the frame that is looked at; None for a second one that is not there."""
+        parts, sent_s, second_s, *_ = self._look()
+        return sent_s, second_s if parts[2] else None
 
-    def key(self) -> bytes:
-        """The key of the object, in canonical form; for a frame that was checked."""
+    def checked(self) -> tuple[bytes, bytes, int]:
+        """Its object, that one's key and property set; for a frame that was checked."""
         payload = self.payload()
         if self._call is None or not self.is_checked:
             raise ValueError("the object was not checked")
-        return _key_of(self._call._shape.layout, payload)
+        layout = self._call._shape.layout
+        return payload, _key_of(layout, payload), layout.check(payload, 0)
 
     def end(self) -> None:
         """Look at no frame any more."""
@@ -871,9 +865,8 @@ class Telling(Headers):
     def _stop_at(self, call: Call | None, frame: _Frame) -> None:
         """Look at a frame that needs more."""
         self._frame, self._call = frame, call
-        _, self.sent_s, self.second_s, _, payload, _ = frame
         self.is_new = call is None
         if call is not None and call.is_open:
             layout = call._shape.layout
-            self.present = layout.check(payload, 0)
-            self.is_checked = self.present >= 0 and not layout.key_mask & ~self.present
+            present = layout.check(frame[4], 0)
+            self.is_checked = present >= 0 and not layout.key_mask & ~present

@@ -1592,12 +1592,6 @@ cdef class Form(Known):
         self.kinds = kinds
         self.is_alike_for_all = OLD_FORM not in kinds
 
-    def take_count(self):
-        """Frames that were passed on since the last call."""
-        count = self.count
-        self.count = 0
-        return count
-
     def frame(self, int kind, double sent_s, double now_s, bytes payload not None):
         """A single frame with an object."""
         cdef Frames out = Frames()
@@ -1814,8 +1808,8 @@ cdef class Relay(Headers):
     # Of the frame behind them: whether its object is in order, and what it is.
     cdef readonly bint is_checked
     cdef readonly bint is_run
-    cdef readonly long long present
-    cdef readonly double sent_s
+    cdef long long present
+    cdef double sent_s
 
     def __init__(self, int version, double time_s_max):
         """Frames of clients of a version; times beyond `time_s_max` are left to others."""
@@ -1895,13 +1889,18 @@ cdef class Relay(Headers):
         self.at = NULL
         return None
 
-    def key(self):
-        """Its key, in canonical form; for a frame that was checked."""
+    def checked(self):
+        """Its object, that one's key, property set and time; for a frame that was checked."""
         self.look()
         if not self.is_checked:
             raise ValueError("the object was not checked")
-        return self.form.layout.key_of(
-            self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        return (
+            self.payload(),
+            self.form.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
+            self.sent_s,
         )
 
     def deliver(self):
@@ -1918,9 +1917,14 @@ cdef class Relay(Headers):
         self.touch(self.form)
 
     def take_touched(self):
-        """The forms by which frames were passed on since the last call; ends work on a buffer."""
-        touched = self.touched
-        if touched:
+        """Owners of the forms by which frames were passed on since the last call, and how many
+        were; ends work on a buffer."""
+        cdef Form form
+        touched = []
+        if self.touched:
+            for form in self.touched:
+                touched.append((form.owner, form.count))
+                form.count = 0
             self.touched = []
         self.at = NULL
         self.buffer = None
@@ -2100,11 +2104,9 @@ cdef class Telling(Headers):
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t stop
-    # Of the frame behind them: its times, and whether its object is in order.
-    cdef readonly double sent_s
-    cdef readonly double second_s
+    # Whether the object of the frame behind them is in order.
     cdef readonly bint is_checked
-    cdef readonly long long present
+    cdef long long present
     cdef Call call
 
     def __init__(self):
@@ -2114,19 +2116,25 @@ cdef class Telling(Headers):
         """Know a header, of which `wants` said so, from now on."""
         self.add(one)
 
-    @property
-    def has_second(self):
-        """Whether that frame has two times, one behind the other."""
+    def times(self):
+        """The times of the frame that is looked at; None for a second one that is not there."""
         self.look()
-        return bool(self.place.has_second)
+        return (
+            _load_double(self.at + self.place.time_at),
+            _load_double(self.at + self.place.time_at + 10) if self.place.has_second else None,
+        )
 
-    def key(self):
-        """The key of the object, in canonical form; for a frame that was checked."""
+    def checked(self):
+        """Its object, that one's key and property set; for a frame that was checked."""
         self.look()
         if not self.is_checked:
             raise ValueError("the object was not checked")
-        return self.call.layout.key_of(
-            self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        return (
+            self.payload(),
+            self.call.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
         )
 
     def end(self):
@@ -2235,8 +2243,6 @@ cdef class Telling(Headers):
         self.place = place[0]
         self.call = call
         self.is_new = call is None
-        self.sent_s = _load_double(p + place.time_at)
-        self.second_s = _load_double(p + place.time_at + 10) if place.has_second else 0.0
         if call is not None and call.gate is not None and call.number == call.gate.number:
             present = call.layout.present_whole(
                 p + place.payload_at, place.size - place.payload_at

@@ -100,12 +100,11 @@ class Hub:
 
     def _settle(self, lane: Lane) -> None:
         """Count what was written to the lanes of others."""
-        for form in lane.relay.take_touched():
-            stencil = form.owner
+        for stencil, number in lane.relay.take_touched():
             assert isinstance(stencil, Stencil)
             topic, route = stencil.topic, stencil.route
             assert route is not None
-            count: i64 = form.take_count()
+            count: i64 = number
             topic.accepted += count
             topic.tally.due += len(route.lanes) * count
             if topic.name not in lane.published:
@@ -165,7 +164,7 @@ class Hub:
         if not relay.is_checked:
             return False
         topic, route = stencil.topic, stencil.route
-        payload: bytes = relay.payload()
+        payload, key, present, sent_s = relay.checked()
         subject = stencil.subject
         if route is None:
             route = self._route(topic, "", split(topic.plan, payload, 0))
@@ -173,9 +172,8 @@ class Hub:
                 return False
         news: News | None = None
         if route.ears:
-            news = self._news(lane, stencil, payload, now_s)
+            news = self._news(stencil, payload, sent_s, now_s)
         if topic.is_cached:
-            key: bytes = relay.key()
             known = topic.shelf.objects.get(key)
             if known is not None and known.subject != subject:
                 return False
@@ -185,7 +183,7 @@ class Hub:
             if news is not None:
                 news.known_key = key
                 news.before = None if known is None else known.payload
-            entry = self._store(lane, stencil, key, payload, relay.present, relay.sent_s, wall_ns)
+            entry = self._store(lane, stencil, key, payload, present, sent_s, wall_ns)
             if news is not None:
                 news.entry = entry
         self.position += 1
@@ -195,7 +193,7 @@ class Hub:
             # Counted with the others that come this way.
             relay.deliver()
         else:
-            self._deliver(lane, stencil, route, payload, relay.sent_s, now_s)
+            self._deliver(lane, stencil, route, payload, sent_s, now_s)
         if news is not None:
             news.header.position = self.position
             news.header.sequence = lane.sequence
@@ -227,10 +225,10 @@ class Hub:
             member.tally.due += 1
             member.deliver(frames[kind], topic.tally)
 
-    def _news(self, lane: Lane, stencil: Stencil, payload: bytes, now_s: float) -> News:
+    def _news(self, stencil: Stencil, payload: bytes, sent_s: float, now_s: float) -> News:
         """An object whose header came before, for those who need more than a frame."""
         header = copy_header(stencil.header)
-        header.sent_time = lane.relay.sent_s
+        header.sent_time = sent_s
         header.server_sent_time = now_s
         header.node = self.node
         news = News(stencil.topic, header, payload, stencil.subject)
