@@ -34,6 +34,8 @@ __all__ = [
     "Form",
     "Frames",
     "Gate",
+    "Headers",
+    "Known",
     "Layout",
     "Outlet",
     "Relay",

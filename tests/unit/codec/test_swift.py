@@ -530,6 +530,13 @@ def test_object_that_is_not_usual_is_not_passed_on(twin: Any, payload: bytes) ->
 
 
 @TWINS
+def test_those_who_know_headers_have_one_base(twin: Any) -> None:
+    assert issubclass(twin.Relay, twin.Headers)
+    assert issubclass(twin.Telling, twin.Headers)
+    assert not twin.Known("owner", (b"first", b"rest", False)).is_open
+
+
+@TWINS
 def test_form_needs_a_head_for_each_kind_and_a_kind_for_each_way_out(twin: Any) -> None:
     with pytest.raises(ValueError, match="three forms"):
         twin.Form("owner", (b"", b"", False), [b""], [b""])
