@@ -61,11 +61,11 @@ class ClientLimits:
     """Memberships of clients of one address: a thousand programs with two hundred each."""
     join_count_per_node_max: int = 1_000_000
     """Memberships of all clients, each some hundred bytes."""
-    pattern_count_per_address_max: int = GROUP_COUNT_MAX // 5 * 2
+    pattern_count_per_address_max: int = GROUP_COUNT_MAX // 10
     """Those of these that are subject patterns, which take more."""
     pattern_count_per_node_max: int = GROUP_COUNT_MAX
     """Subject patterns that all clients joined."""
-    group_count_per_address_max: int = GROUP_COUNT_MAX // 5 * 2
+    group_count_per_address_max: int = GROUP_COUNT_MAX // 10
     """Different groups that clients of one address are in."""
     type_count_max: int = 1_000
     """Types one client may describe: each becomes tables in the node. Large programs have some
@@ -76,7 +76,7 @@ class ClientLimits:
     """The same for all clients of one address: a hundred of different large programs."""
     type_bytes_per_node_max: int = 256 * 1024 * 1024
     """And for all clients."""
-    type_count_per_address_max: int = TYPE_COUNT_MAX // 2
+    type_count_per_address_max: int = TYPE_COUNT_MAX // 5
     """Types that clients of one address brought, and that something still uses."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
     """Objects in the cache that one client made: one that runs wild leaves half to the others."""
