@@ -122,6 +122,10 @@ class Answers:
             connection.note_received(found)
         if is_new and isinstance(found, StructType):
             self._interests.type_known(found)
+        own = self._types.by_name.get(found.name)
+        if own is not None and self._types.is_narrow(own.name) and not connection.is_described(own):
+            # The node does not know the program's definition, so it leaves nothing out.
+            self._interests.narrowed(own.name)
         return [
             TypeConflict(name=conflict.known.name, difference=conflict.difference())
             for conflict in self._types.conflicts

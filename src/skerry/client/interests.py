@@ -363,6 +363,13 @@ class Interests:
         else:
             self._route(shape)
 
+    def narrowed(self, name: str) -> None:
+        """Objects of a type may have values that the program cannot read: look at each of them."""
+        route = self._intake.routes.get(name)
+        if route is not None:
+            route.is_service = True
+            route.redefined()
+
     def route_of(self, name: str) -> Route | None:
         """The way of a type, which is made if a pattern may select its objects."""
         route = self._intake.routes.get(name)
@@ -383,7 +390,11 @@ class Interests:
         route = self._intake.routes.get(shape.name)
         if route is None:
             # A pattern may select any type, also those by which the connection itself is made.
-            is_service = shape.name in SERVICES or shape.name in HANDSHAKE
+            is_service = (
+                shape.name in SERVICES
+                or shape.name in HANDSHAKE
+                or self._types.is_narrow(shape.name)
+            )
             route = self._intake.routes[shape.name] = Route(shape, is_service)
             self._intake.changed()
             self._selected_by[shape.name] = sum(

@@ -14,6 +14,7 @@ from typing import Any, cast
 from skerry.client.arguments import check_class
 from skerry.client.events import Shape
 from skerry.client.sending import SendPlan
+from skerry.codec.pieces import project
 from skerry.errors import LocalProtocolError
 from skerry.limits import CONFLICT_COUNT_MAX
 from skerry.objects.base import Struct, codec_of
@@ -22,7 +23,7 @@ from skerry.objects.descriptors import from_description
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 from skerry.schema.registry import Conflict, Registry
-from skerry.schema.union import obstacle, unite_deep
+from skerry.schema.union import obstacle, reads_all, unite_deep
 
 __all__ = ["KnownTypes"]
 
@@ -41,6 +42,8 @@ class KnownTypes:
         self.by_name: Mapping[str, NamedType] = ChainMap(own, self._described)
         """All types, as they are used here."""
         self._conflicts: dict[str, Conflict] = {}
+        self._narrow: set[str] = set()
+        """Types that the node serves with values that the program's definition cannot hold."""
         self._classes: dict[str, Any] = {}
         self._shapes: dict[type[Struct], Shape] = {}
         self._described_shapes: dict[str, Shape] = {}
@@ -101,6 +104,18 @@ class KnownTypes:
         """Whether the node serves an incompatible definition of a type."""
         return name in self._conflicts
 
+    def is_narrow(self, name: str) -> bool:
+        """Whether objects as the node serves them may have values that the program cannot read."""
+        return name in self._narrow
+
+    def readable(self, name: str, payload: bytes) -> bytes | None:
+        """An object without the values that the program cannot read; None if its key is one."""
+        shape = self.main_shape(name) if name in self._narrow else None
+        if shape is None:
+            return payload
+        data, present = project(shape.plan, payload, shape.plan.mask)
+        return None if shape.plan.key_mask & ~present else data
+
     def shape(self, cls: type[Struct]) -> Shape:
         """How objects of a class are received."""
         found = self._shapes.get(cls)
@@ -139,8 +154,11 @@ class KnownTypes:
 
     def _compare(self, own: NamedType, found: NamedType) -> None:
         """Note whether the definition that the node serves is compatible with the program's."""
+        self._narrow.discard(own.name)
         if isinstance(own, StructType) and isinstance(found, StructType):
             is_compatible = isinstance(unite_deep(own, found), StructType)
+            if is_compatible and not reads_all(own, found):
+                self._narrow.add(own.name)
         else:
             is_compatible = obstacle(own, found) is None
         if is_compatible:

@@ -159,7 +159,10 @@ class Requests:
         shape = self._types.main_shape(message.typeName)
         if shape is None:
             raise CodecError(f"nobody described {message.typeName}")
-        answer: Struct = shape.decode(message.object or b"")
+        data = self._types.readable(message.typeName, message.object or b"")
+        if data is None:
+            raise CodecError(f"{message.typeName}: this program's definition cannot hold its key")
+        answer: Struct = shape.decode(data)
         return answer
 
     def _finish(

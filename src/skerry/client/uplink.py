@@ -375,7 +375,11 @@ class Uplink(Outbox):
                 message = decode_message(header, payload)
                 self._events += self._answers.take(connection, header, message, now_s)
             if route is not None and header.subscription_id < 0 and name not in DIRECT:
-                self.intake.deliver(route, header, payload)
+                readable = self.types.readable(name, payload)
+                if readable is None:
+                    self._unknown_count += 1
+                else:
+                    self.intake.deliver(route, header, readable)
         except (CodecError, SchemaError) as error:
             self._broken(Broken(message=name, detail=str(error)), now_ns)
 

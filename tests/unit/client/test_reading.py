@@ -126,3 +126,50 @@ def test_callback_that_closes_the_space_is_the_last_one() -> None:
     writer.publish(Shout(text="2"), 1.0)
     stage.run()
     assert heard == ["1"]
+
+
+OLD = skerry.define_types(
+    """
+    enum Rig { 1: sloop }
+    struct Boat { 1: [key] uint8 id; 2: Rig rig; 3: uint8 crew; }
+    struct Call [cached=false] { 1: Rig rig; 2: uint8 crew; }
+    """
+)
+NEW = skerry.define_types(
+    """
+    enum Rig { 1: sloop, 2: ketch }
+    struct Boat { 1: [key] uint32 id; 2: Rig rig; 3: uint32 crew; }
+    struct Call [cached=false] { 1: Rig rig; 2: uint32 crew; }
+    """
+)
+
+
+def test_values_that_a_program_cannot_read_are_left_out_of_what_a_pattern_selects() -> None:
+    """The node does not know the definition of a program that subscribes by a pattern."""
+    stage = Stage()
+    new, reader = stage.space(), stage.space()
+    for cls in (OLD.Boat, OLD.Call):
+        reader.types.learn(cls)
+    stage.publish(new, NEW.Boat(id=1, rig=NEW.Rig.ketch, crew=7), NEW.Boat(id=300))
+    boats, calls = stage.hear(reader, "/Boat/*"), stage.hear(reader, "/Call")
+    stage.publish(new, NEW.Boat(id=1, rig=NEW.Rig.sloop, crew=300), NEW.Boat(id=2))
+    stage.publish(new, NEW.Call(rig=NEW.Rig.ketch, crew=7), NEW.Call(rig=NEW.Rig.sloop, crew=300))
+    assert [event.object for event in boats] == [
+        OLD.Boat(id=1, crew=7),
+        OLD.Boat(id=1, rig=OLD.Rig.sloop),
+        OLD.Boat(id=2),
+    ]
+    assert [event.object for event in calls] == [OLD.Call(crew=7), OLD.Call(rig=OLD.Rig.sloop)]
+    assert reader.statistics().unknown_count == 1
+    assert reader.statistics().connected_count == 1
+
+
+def test_a_pattern_that_comes_after_the_description_of_a_type_finds_readable_objects() -> None:
+    stage = Stage()
+    new, reader = stage.space(), stage.space()
+    reader.types.learn(OLD.Boat)
+    stage.publish(new, NEW.Boat(id=1, rig=NEW.Rig.ketch, crew=7))
+    reader.request_types(["Boat"], stage.now_ns)
+    stage.run()
+    boats = stage.hear(reader, "/Boat/*")
+    assert [event.object for event in boats] == [OLD.Boat(id=1, crew=7)]

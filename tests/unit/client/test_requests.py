@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.client.known_types import KnownTypes
 from skerry.client.requests import Request, Requests, timed_out
 from skerry.errors import (
@@ -18,6 +19,7 @@ from skerry.errors import (
     WouldBlock,
 )
 from skerry.limits import PAYLOAD_BYTES_MAX, REQUEST_COUNT_MAX
+from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.wire import Wire
@@ -68,6 +70,19 @@ def test_answer_reaches_who_asked_once() -> None:
     assert request.is_done
     assert (request.answer, request.error, woken) == (Say(text="b"), None, [1])
     assert len(made) == 0
+
+
+def test_values_of_an_answer_that_the_program_cannot_read_are_left_out() -> None:
+    types = KnownTypes()
+    types.learn(skerry.define_types("struct Yes { 1: uint8 count; 2: bool a; }").Yes)
+    wide = skerry.define_types("struct Yes { 1: uint32 count; 2: bool a; }").Yes
+    types.learn_description(describe(wide.descriptor))
+    made = Requests(types, 1_000_000)
+    request = begin(made)
+    respond(made, request, "answered", typeName="Yes", object=wide(count=300, a=True).encode())
+    assert request.error is None
+    answer: Any = request.answer
+    assert (answer.count, answer.a) == (None, True)
 
 
 def test_answer_without_an_object_is_none() -> None:
