@@ -15,8 +15,10 @@ from skerry.protocol.access.connection import (
     Stage,
 )
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import Wire
+from skerry.schema.model import NamedType
 
 __all__ = [
     "EXTENSION_ORIGIN",
@@ -83,6 +85,8 @@ class ClientConnection(Connection):
         extensions: int = 0,
     ) -> None:
         super().__init__(wire)
+        if isinstance(wire, JsonWire):
+            wire.definition = self._written
         self.name = name
         self.client_id = 0
         self.server_name = ""
@@ -94,6 +98,13 @@ class ClientConnection(Connection):
         self._cnonce = cnonce
         self._secret = secret
         self._wants_preload = wants_preload
+
+    def _written(self, name: str) -> NamedType | None:
+        """The definition by which a node of ours writes objects: ours if it was sent, else its own.
+
+        None where that is not known.
+        """
+        return self._sent.get(name) or (self._received.get(name) if self.renews else None)
 
     def receive(self, data: bytes, now_s: float) -> list[ClientInput]:
         """What the bytes mean, in order. Nothing follows one that ends the connection."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import skerry
 from skerry.codec.values import PropertySet
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description
@@ -23,6 +24,7 @@ from skerry.protocol.access.client import (
 )
 from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
 from skerry.protocol.access.header import NEVER, Header
+from skerry.protocol.access.json import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
@@ -444,3 +446,23 @@ def test_two_halves_of_receiving_are_the_whole() -> None:
     ((header, payload),), _ = other.feed(ended)
     assert other.understand(header, payload, NOW_S) == Ended(code=1, text="x")
     assert other.feed(OBJECT) == ([], None), "nothing follows the end"
+
+
+def test_json_is_read_by_the_definition_by_which_the_node_writes_it() -> None:
+    text = "enum Rig {{ {} }} struct Boat {{ 1: [key] {} id; 2: Rig rig; 3: string {}; }}"
+    own = skerry.define_types(text.format("1: sloop", "uint8", "name")).Boat
+    theirs = skerry.define_types(text.format("1: sloop, 2: ketch", "uint32", "title"))
+    served = theirs.Boat
+    client = ClientConnection(JsonWire({"Boat": own.descriptor}), name="c", cnonce="n")
+    client.renews = True
+    header = '{ "typeName": "Boat", "attributes": 14, "removeObj": false }'
+    client.note_received(served.descriptor)
+    data = f'[ {header}, {{ "id": 300, "rig": 2, "title": "Mary" }} ]'.encode()
+    ((_, payload),), fault = client.feed(data)
+    assert fault is None
+    assert payload == served(id=300, rig=theirs.Rig.ketch, title="Mary").encode()
+    client.describe(own.descriptor, NOW_S)
+    data = f'[ {header}, {{ "id": 3, "name": "Mary" }} ]'.encode()
+    ((_, payload),), fault = client.feed(data)
+    assert fault is None
+    assert payload == own(id=3, name="Mary").encode()
