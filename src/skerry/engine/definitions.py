@@ -160,6 +160,8 @@ class Definitions(Mapping[str, NamedType]):
         self._type_count_max = type_count_max
         self.conflict_count = 0
         """Definitions that were refused."""
+        self.work = 0
+        """Types that were examined or outdated because of others that they use."""
         self._displaced: list[tuple[int, Definition]] = []
 
     # -- the types that are served
@@ -490,6 +492,7 @@ class Definitions(Mapping[str, NamedType]):
         while outdated:
             one = outdated.pop()
             one.served = None
+            self.work += 1
             self._outdated(one.name)
             outdated += [self._known[name] for name in one.fresh_users]
             one.fresh_users.clear()
@@ -646,6 +649,7 @@ class Definitions(Mapping[str, NamedType]):
                 if user not in found:
                     found[user] = None
                     waiting.append(user)
+        self.work += len(found)
         return list(found)
 
     def _reached_from(self, names: frozenset[str]) -> set[str]:

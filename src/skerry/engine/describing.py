@@ -135,7 +135,7 @@ class Describing:
     ) -> None:
         """Let a client's definition become known, as far as the client has the right to that."""
         registry, name = self._types.registry, own.name
-        before = registry.get(name)
+        before, work = registry.get(name), registry.work
         if _concerns(client, name):
             registry.bring(
                 own,
@@ -158,6 +158,7 @@ class Describing:
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
+        client.lane.looks -= registry.work - work
         topic = self._hub.topics.get(name)
         if topic is not None:
             self._routing.definition_changed(client, topic)

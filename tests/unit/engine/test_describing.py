@@ -163,6 +163,26 @@ def test_many_types_are_described_in_slices_between_which_others_have_their_turn
     assert guest.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
 
 
+def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: Harbour) -> None:
+    count = 250
+    users = "".join(f"struct S{n} [cached=false] {{ 1: Part part; }}" for n in range(count))
+    types = skerry.define_types("struct Part { 1: bool a; }" + users)
+    maker, guest = harbour.guest("maker"), harbour.guest()
+    for number in range(count):
+        maker.connection.describe(types[f"S{number}"].descriptor, 0.0)
+    harbour.pump()
+    for number in range(20):
+        part = skerry.define_types(f"struct Part {{ 1: bool a; 9: uint32 n{number}; }}").Part
+        guest.connection.send_message(describe(part.descriptor), 0.0)
+    harbour.node.receive(guest.connection.take_output(), guest.address, harbour.now_ns)
+    client = harbour.node.client(guest.client_id)
+    assert client is not None
+    assert client.input.is_held
+    assert not harbour.node.registry["Part"].has_field("n19")
+    harbour.pump()
+    assert harbour.node.registry["Part"].has_field("n19")
+
+
 def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour) -> None:
     guest = harbour.guest()
     name = "x" * 1000
