@@ -367,7 +367,7 @@ class Intake:
 
     def _told(self, known: Header, route: Route) -> list[Target] | None:
         """Who is told of objects with a header and nothing more; None if it takes more."""
-        if route.store is not None or route.views:
+        if route.store is not None or route.views or known.remove_obj == 1:
             return None
         targets = route.targets
         if self._pattern_count != 0 and not route.is_condition:
@@ -418,6 +418,10 @@ class Intake:
             # A pattern brought it, and it went, or is now where none selects it.
             header, payload = _departure(route.shape.plan, header, known)
         if store is None:
+            if header.remove_obj == 1:
+                # Other programs have a definition of the type that is cached. Here its objects are
+                # messages, and messages are not removed.
+                return
             event = self.event(CREATE, header, route.shape, payload, None)
             self.tell(route, event)
             for view in route.views:

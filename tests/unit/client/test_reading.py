@@ -173,3 +173,17 @@ def test_a_pattern_that_comes_after_the_description_of_a_type_finds_readable_obj
     stage.run()
     boats = stage.hear(reader, "/Boat/*")
     assert [event.object for event in boats] == [OLD.Boat(id=1, crew=7)]
+
+
+@pytest.mark.parametrize("old", [False, True])
+def test_a_remove_is_not_taken_for_a_message_where_only_others_cache_a_type(old: bool) -> None:
+    text = "struct Note {} {{ 1: [key] uint32 id; 2: string text; }}"
+    fleeting = skerry.define_types(text.format("[cached=false]")).Note
+    cached = skerry.define_types(text.format("")).Note
+    stage = Stage()
+    reader, other = stage.space(old=old), stage.space()
+    notes = stage.hear(reader, fleeting)
+    for number in range(3):
+        stage.publish(other, cached(id=number, text="a"))
+        stage.remove(other, cached(id=number))
+    assert [event.object for event in notes] == [fleeting(id=n, text="a") for n in range(3)]
