@@ -180,8 +180,7 @@ class Waiting:
         self.subjects: dict[str, bytes] = {}
         """By subject, what stands between the time and the bytes under it; filled by others."""
         self.named: dict[tuple[Any, str], Template] = {}
-        """By class and subject, the template of objects that are published there; filled by
-        others."""
+        """Templates of published objects by class and subject; filled by the client's sender."""
         self.bytes_max = bytes_max
         self.size = 0
         """Bytes that wait, here and in what was taken but not written yet."""
@@ -237,7 +236,7 @@ class Waiting:
             return self._wrote(self.frames.add_bytes(self._bytes_head, time_s, rest, data))
 
     def put_named(self, obj: object, subject: object, time_s: float) -> int:
-        """The same for an object under a subject, when one of its class came before there."""
+        """The same for an object under a subject, if its class was published there before."""
         if type(subject) is not str:
             return -1
         with self.lock or nullcontext():
@@ -247,10 +246,10 @@ class Waiting:
             return self._wrote(self.frames.add_object(template, obj, time_s))
 
     def _wrote(self, size: int) -> int:
-        """A frame was written behind the others; it goes again if there is no room for it."""
+        """Count a frame that was appended; it is removed again if it exceeds the bound."""
         if size < 0:
             return -1
-        # A single frame is let through however small the bound: it could never go out otherwise.
+        # A single frame is accepted whatever the bound: otherwise it could never be sent.
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.truncate(len(self.frames) - size)
             return -1
@@ -378,29 +377,29 @@ class Alike:
 
 
 class Gate:
-    """Whether what was found out about a type still holds; shut when it may not."""
+    """Validity of what is cached about a type; shut when a cached fact may no longer hold."""
 
     def __init__(self) -> None:
         self.number = 1
 
     def shut(self) -> None:
-        """Let nothing pass that was found out before."""
+        """Invalidate everything that was cached before."""
         self.number += 1
 
 
 _Parts = tuple[bytes, bytes, bool]
 _Frame = tuple[_Parts, float, float, int, bytes, int]
-"""Of a frame: the parts of its header around its times, both times, the bytes up to the object, the
-object, and where that ends."""
+"""A frame: the parts of its header around its times, both times, the number of bytes before the
+object, the object, and the offset of its end."""
 _FORM_COUNT: Final = 3
 _OLD_FORM: Final = 2
 
 
 class Known:
-    """A header that came before, and what follows from it as long as a gate is not shut."""
+    """A header that was received before, and what is cached for it until its gate is shut."""
 
     def __init__(self, owner: Any, parts: _Parts) -> None:
-        """`parts` as those give them who know headers."""
+        """`parts` is the result of `Headers.parts`."""
         self.owner = owner
         self._parts = parts
         self._gate: Gate | None = None
@@ -408,18 +407,18 @@ class Known:
 
     @property
     def is_open(self) -> bool:
-        """Whether it can be used as it is."""
+        """Whether the cached facts are valid."""
         return self._gate is not None and self._gate.number == self._number
 
 
 class Form(Known):
-    """How objects with a header that came before go out: in up to three forms.
+    """How objects with a known header are forwarded: in up to three forms.
 
-    Those are without a subject, with it, and for programs of version 1.
+    The forms are: without a subject, with the subject, and for programs of version 1.
     """
 
     def __init__(self, owner: Any, parts: _Parts, heads: list[bytes], rests: list[bytes]) -> None:
-        """The heads end before the first time of a header, and the rests begin behind the
+        """Each head ends before the first time of the header, each rest begins after the
         second."""
         if len(heads) != _FORM_COUNT or len(rests) != _FORM_COUNT:
             raise ValueError("a header goes out in three forms")
@@ -439,10 +438,10 @@ class Form(Known):
         outs: list[Frames],
         kinds: bytes,
     ) -> None:
-        """Say how objects are passed on until the gate is shut.
+        """Set how objects are forwarded until the gate is shut.
 
-        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Those of
-        messages are passed on without a look of others.
+        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Frames of
+        messages are forwarded by the relay alone; cached objects are returned to its caller.
         """
         if len(outs) != len(kinds) or any(kind >= _FORM_COUNT for kind in kinds):
             raise ValueError("a form for each out")
@@ -452,7 +451,7 @@ class Form(Known):
         self._outs, self._kinds = outs, kinds
 
     def frame(self, kind: int, sent_s: float, now_s: float, payload: bytes) -> bytes:
-        """A single frame with an object."""
+        """One frame with an object, in the form `kind`."""
         if not 0 <= kind < _FORM_COUNT:
             raise ValueError("no such form")
         header = self._heads[kind] + _DOUBLE.pack(sent_s) + b"\x07\xfb" + _DOUBLE.pack(now_s)
@@ -466,21 +465,21 @@ class Form(Known):
         return len(header).to_bytes(2, "little") + header + payload
 
     def is_in_order(self, payload: bytes) -> bool:
-        """Whether nothing but the named fields and a whole key is there, in exact form."""
+        """Whether the object has only named fields and the whole key, in exact form."""
         present = self._layout.check(payload, 0)
         return present >= 0 and not present & ~self._named and not self._layout.key_mask & ~present
 
     def put_all(self, sent_s: float, now_s: float, payload: bytes) -> None:
-        """Write a frame to all who get it."""
+        """Write a frame to all outputs of the form."""
         for out, kind in zip(self._outs, self._kinds, strict=True):
             out.add(self.frame(kind, sent_s, now_s, payload))
         self._count += 1
 
 
 class Headers:
-    """Headers that came before, found by their bytes.
+    """Headers that were received before, found by their bytes.
 
-    How many there are is bounded. One that is not used any more makes room for another.
+    Their number is bounded. A header that is no longer used is replaced by another one.
     """
 
     def __init__(self, version: int) -> None:
@@ -488,31 +487,31 @@ class Headers:
         self._all: dict[_Parts, Any] = {}
         self._frame: _Frame | None = None
         self.is_new = False
-        """Whether the frame that is looked at is a whole one, with a header that is not known."""
+        """Whether the current frame is complete and has an unknown header."""
 
     def __len__(self) -> int:
         return len(self._all)
 
     def payload(self) -> bytes:
-        """The object of the frame that is looked at."""
+        """The object of the current frame."""
         return self._look()[4]
 
     def parts(self) -> _Parts:
-        """What its header has before and behind its times, and whether those are two."""
+        """The bytes of its header before and after its times, and whether it has two times."""
         return self._look()[0]
 
     def wants(self) -> bool:
-        """Whether its header, which is new, is to be known from now on."""
+        """Whether its header, which is unknown, should be remembered with `learn`."""
         return self._look()[3] <= HEADER_MEMO_BYTES_MAX
 
     def learn(self, one: Known) -> None:
-        """Know a header, of which `wants` said so, from now on."""
+        """Remember the header of the current frame, for which `wants` returned true."""
         if len(self._all) >= HEADER_MEMO_COUNT_MAX:
             del self._all[next(iter(self._all))]
         self._all[self.parts()] = one
 
     def forget(self, one: Known | None = None) -> None:
-        """Do not know a header any more, or any."""
+        """Forget one header, or all of them."""
         if one is None:
             self._all.clear()
         else:
@@ -525,35 +524,35 @@ class Headers:
 
 
 class Relay(Headers):
-    """Passes frames of one client on whose headers came before, whatever their order."""
+    """Forwards frames of one client that have known headers, in any order of headers."""
 
     def __init__(self, version: int, time_s_max: float) -> None:
-        """Frames of clients of a version; times beyond `time_s_max` are left to others."""
+        """Frames of clients of `version`; with times beyond `time_s_max` they are not forwarded."""
         super().__init__(version)
         self._time_s_max = time_s_max
         self._touched: list[Form] = []
         self._form: Form | None = None
         self._now_s = 0.0
         self.count = 0
-        """Frames that the last call passed on."""
+        """Frames that the last call forwarded."""
         self.stop = 0
-        """Where the last of them ended."""
+        """The offset at which the last of them ended."""
         self.work = 0
-        """How much that was to do."""
+        """Units of work that the last call did."""
         self.is_spent = False
-        """Whether that was all that may be done."""
+        """Whether the last call reached its bound on work."""
         self.is_checked = False
-        """Whether the object of the frame behind them is in order."""
+        """Whether the object of the next frame was checked and is valid."""
         self.is_run = False
-        """Whether that frame and the next are better written once for all; never so here."""
+        """Whether the next frames should be written once for all outputs; always false here."""
 
     def pass_on(
         self, buffer: bytes, start: int, bytes_max: int, now_s: float, work_max: int
     ) -> Form | None:
-        """Pass frames on, from `start` up to one that needs more, or until so much was done.
+        """Forward frames from `start` on, up to one that it cannot forward or until `work_max`.
 
-        A frame is a unit of work, and so is each of its copies. Gives the form whose header the
-        next frame has; None for one that has another header, or is no whole frame.
+        A frame is a unit of work, and so is each of its copies. Returns the form of the next
+        frame's header; None if that header is unknown or the frame is not complete.
         """
         self.count, self.stop, self.work = 0, start, 0
         self.is_checked = self.is_new = self.is_spent = False
@@ -585,7 +584,7 @@ class Relay(Headers):
         return None
 
     def checked(self) -> tuple[bytes, bytes, int, float]:
-        """Its object, that one's key, property set and time; for a frame that was checked."""
+        """Object, key, property set and time of the current frame, which has to be checked."""
         payload = self.payload()
         if self._form is None or not self.is_checked:
             raise ValueError("the object was not checked")
@@ -593,7 +592,7 @@ class Relay(Headers):
         return payload, _key_of(layout, payload), layout.check(payload, 0), self._look()[1]
 
     def deliver(self) -> None:
-        """Write that frame to all who get it."""
+        """Write the current frame to all outputs of its form."""
         _, sent_s, _, _, payload, _ = self._look()
         form = self._form
         if form is None:
@@ -603,8 +602,8 @@ class Relay(Headers):
         form.put_all(sent_s, self._now_s, payload)
 
     def take_touched(self) -> list[tuple[Any, int]]:
-        """Owners of the forms by which frames were passed on since the last call, and how many
-        were; ends work on a buffer."""
+        """Owners of the forms that forwarded frames since the last call, each with the number of
+        frames; ends work on a buffer."""
         touched = [(form.owner, form._count) for form in self._touched]
         for form in self._touched:
             form._count = 0
@@ -622,7 +621,7 @@ def _key_of(layout: Layout, payload: bytes) -> bytes:
 
 
 def _survey(data: bytes, start: int, bytes_max: int, version: int) -> _Frame | None:
-    """What is where in a whole frame with a usual header that begins at `start`."""
+    """The parts of the frame at `start`; None if it is incomplete or has an unusual header."""
     try:
         if version == 1:
             first_at = start + 2
@@ -777,10 +776,10 @@ class Arrived:
 
 
 class Call(Known):
-    """Who is told of messages with a header that came before, or that their objects are kept."""
+    """The callbacks for messages with a known header, or a note that their objects are stored."""
 
     def open(self, gate: Gate, header: Any, shape: Any, targets: list[Any] | None) -> None:
-        """Say who is told, until the gate is shut; without targets, objects are only checked."""
+        """Set the targets until the gate is shut; without targets, objects are only checked."""
         self._gate, self._number = gate, gate.number
         self._header = header
         self._shape = shape
@@ -788,29 +787,29 @@ class Call(Known):
 
 
 class Telling(Headers):
-    """Tells of frames whose headers came before, whatever their order.
+    """Delivers frames with known headers to callbacks, in any order of headers.
 
-    It stops at a frame that needs more, and when a gate is shut.
+    It stops at a frame that it cannot deliver, and when a gate is shut.
     """
 
     def __init__(self) -> None:
         super().__init__(2)
         self.count = 0
-        """Frames that the last call told of."""
+        """Frames that the last call delivered."""
         self.start = 0
         self.stop = 0
-        """The last of them, its size in front left out."""
+        """Start and end of the last of them, without its size prefix."""
         self.is_checked = False
-        """Whether the object of the frame behind them is in order."""
+        """Whether the object of the next frame was checked and is valid."""
         self._call: Call | None = None
 
     def times(self) -> tuple[float, float | None]:
-        """The times of the frame that is looked at; None for a second one that is not there."""
+        """The times of the current frame; the second is None if the header has only one."""
         parts, sent_s, second_s, *_ = self._look()
         return sent_s, second_s if parts[2] else None
 
     def checked(self) -> tuple[bytes, bytes, int]:
-        """Its object, that one's key and property set; for a frame that was checked."""
+        """Object, key and property set of the current frame, which has to be checked."""
         payload = self.payload()
         if self._call is None or not self.is_checked:
             raise ValueError("the object was not checked")
@@ -818,7 +817,7 @@ class Telling(Headers):
         return payload, _key_of(layout, payload), layout.check(payload, 0)
 
     def end(self) -> None:
-        """Look at no frame any more."""
+        """Release the current frame."""
         self._frame = self._call = None
 
     def tell(
@@ -832,10 +831,10 @@ class Telling(Headers):
         received: float,
         failed: Callable[[Any, Any, BaseException], object],
     ) -> Call | None:
-        """Call all targets back for each frame from `start` on, up to one that needs more.
+        """Call all targets for each frame from `start` on, up to one that it cannot deliver.
 
-        Gives the call whose header that one has; None for one that has another header, or is no
-        whole frame. Events are objects of the class `cls`, derived from Arrived. `failed` is called
+        Returns the call of that frame's header; None if the header is unknown or the frame is not
+        complete. Events are objects of the class `cls`, derived from Arrived. `failed` is called
         with target, event and error when a callback fails.
         """
         self.count, self.start, self.stop = 0, start, start
@@ -865,7 +864,7 @@ class Telling(Headers):
         return None
 
     def _stop_at(self, call: Call | None, frame: _Frame) -> None:
-        """Look at a frame that needs more."""
+        """Make a frame that cannot be delivered here the current one."""
         self._frame, self._call = frame, call
         self.is_new = call is None
         if call is not None and call.is_open:

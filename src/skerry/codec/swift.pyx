@@ -775,7 +775,7 @@ cdef class Layout:
         return <int64_t>seen
 
     cdef bytes key_of(self, const uint8_t* p, Py_ssize_t size):
-        """The canonical key of an object that `present` found in order, with all of its key."""
+        """The canonical key of an object that `present` accepted and that has its whole key."""
         cdef Py_ssize_t starts[FIELD_COUNT_MAX]
         cdef Py_ssize_t stops[FIELD_COUNT_MAX]
         cdef uint64_t left = self.key_mask
@@ -1107,7 +1107,7 @@ cdef class Waiting:
     cdef dict templates
     # By subject, what stands between the time and the bytes under it; filled by others.
     cdef readonly dict subjects
-    # By class and subject, the template of objects that are published there; filled by others.
+    # Templates of published objects by class and subject; filled by the client's sender.
     cdef readonly dict named
     # The subject that was published under before, since it is so again most of the time.
     cdef object last_subject
@@ -1166,7 +1166,7 @@ cdef class Waiting:
         return self.put(subject, data, time_s)
 
     def put_named(self, obj, subject, double time_s):
-        """The same for an object under a subject, when one of its class came before there."""
+        """The same for an object under a subject, if its class was published there before."""
         if self.lock is None:
             return self.put_under(obj, subject, time_s)
         with self.lock:
@@ -1183,8 +1183,8 @@ cdef class Waiting:
         return -1 if size < 0 else self.wrote(size)
 
     cdef inline int wrote(self, Py_ssize_t size) noexcept:
-        """A frame was written behind the others; it goes again if there is no room for it."""
-        # A single frame is let through however small the bound: it could never go out otherwise.
+        """Count a frame that was appended; it is removed again if it exceeds the bound."""
+        # A single frame is accepted whatever the bound: otherwise it could never be sent.
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.size -= size
             return -1
@@ -1378,12 +1378,12 @@ cdef class Alike:
         return 0
 
 
-# -- headers that came before
+# -- known headers
 
 
 cdef struct _Place:
-    # Offsets in one frame: where its header begins, where its first time is, where the rest of
-    # the header begins and ends, and where the object begins; and the bytes of all of it.
+    # Offsets in one frame: the start of its header, its first time, start and end of the rest of
+    # the header, and the start of the object; then the size of the whole frame.
     Py_ssize_t first_at
     Py_ssize_t time_at
     Py_ssize_t rest_at
@@ -1395,7 +1395,7 @@ cdef struct _Place:
 
 
 cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
-    """Where a text ends; -1 if there is none, or not all of it."""
+    """The offset of the end of a text; -1 if there is no text, or not all of it."""
     cdef uint64_t argument = 0
     if at >= end or p[at] >> 5 != 3:
         return -1
@@ -1408,7 +1408,7 @@ cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end
 cdef inline Py_ssize_t _entries_end(
     const uint8_t* p, Py_ssize_t at, Py_ssize_t end, int count
 ) noexcept nogil:
-    """Where so many entries of a header end; -1 for what a header does not usually have."""
+    """The offset after so many entries of a header; -1 for entries that are unusual."""
     cdef uint64_t argument = 0
     cdef int first
     while count > 0:
@@ -1449,7 +1449,7 @@ cdef inline uint64_t _mix(uint64_t hash, const uint8_t* p, Py_ssize_t size) noex
 cdef bint _survey(
     const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max, int version, _Place* place
 ) noexcept nogil:
-    """Whether a whole frame with a usual header begins here, and where its parts are."""
+    """Whether a complete frame with a usual header begins here; sets the offsets of its parts."""
     cdef Py_ssize_t at, end, size
     cdef uint64_t argument = 0
     cdef int count
@@ -1457,7 +1457,7 @@ cdef bint _survey(
         if left < 2:
             return False
         end = 2 + (p[0] | <Py_ssize_t>p[1] << 8)
-        # The name of the type, and the header proper; types of the system begin otherwise.
+        # The name of the type, then the header; internal types begin differently.
         if end > left or end < 8 or p[2] != 0xA3 or p[3] != 0x02:
             return False
         place.first_at = 2
@@ -1510,7 +1510,7 @@ cdef bint _survey(
 
 
 cdef class Gate:
-    """Whether what was found out about a type still holds; shut when it may not."""
+    """Validity of what is cached about a type; shut when a cached fact may no longer hold."""
 
     # Never 0.
     cdef readonly unsigned long long number
@@ -1519,7 +1519,7 @@ cdef class Gate:
         self.number = 1
 
     def shut(self):
-        """Let nothing pass that was found out before."""
+        """Invalidate everything that was cached before."""
         self.number += 1
 
 
@@ -1529,7 +1529,7 @@ cdef enum:
 
 
 cdef class Known:
-    """A header that came before, and what follows from it as long as a gate is not shut."""
+    """A header that was received before, and what is cached for it until its gate is shut."""
 
     cdef readonly object owner
     cdef bytes first
@@ -1539,20 +1539,20 @@ cdef class Known:
     cdef unsigned long long number
 
     def __init__(self, owner, parts):
-        """`parts` as those give them who know headers."""
+        """`parts` is the result of `Headers.parts`."""
         self.owner = owner
         self.first, self.rest, self.has_second = parts
 
     @property
     def is_open(self):
-        """Whether it can be used as it is."""
+        """Whether the cached facts are valid."""
         return self.gate is not None and self.gate.number == self.number
 
 
 cdef class Form(Known):
-    """How objects with a header that came before go out: in up to three forms.
+    """How objects with a known header are forwarded: in up to three forms.
 
-    Those are without a subject, with it, and for programs of version 1.
+    The forms are: without a subject, with the subject, and for programs of version 1.
     """
 
     cdef list heads
@@ -1566,7 +1566,7 @@ cdef class Form(Known):
     cdef Py_ssize_t count
 
     def __init__(self, owner, parts, list heads not None, list rests not None):
-        """The heads end before the first time of a header, and the rests begin behind the
+        """Each head ends before the first time of the header, each rest begins after the
         second."""
         if len(heads) != FORM_COUNT or len(rests) != FORM_COUNT:
             raise ValueError("a header goes out in three forms")
@@ -1578,10 +1578,10 @@ cdef class Form(Known):
 
     def open(self, Gate gate not None, Layout layout not None, int64_t named, bint is_message,
              list outs not None, bytes kinds not None):
-        """Say how objects are passed on until the gate is shut.
+        """Set how objects are forwarded until the gate is shut.
 
-        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Those of
-        messages are passed on without a look of others.
+        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Frames of
+        messages are forwarded by the relay alone; cached objects are returned to its caller.
         """
         if len(outs) != PyBytes_GET_SIZE(kinds) or any(kind >= FORM_COUNT for kind in kinds):
             raise ValueError("a form for each out")
@@ -1595,7 +1595,7 @@ cdef class Form(Known):
         self.is_alike_for_all = OLD_FORM not in kinds
 
     def frame(self, int kind, double sent_s, double now_s, bytes payload not None):
-        """A single frame with an object."""
+        """One frame with an object, in the form `kind`."""
         cdef Frames out = Frames()
         cdef uint8_t sent[8]
         cdef uint8_t now[10]
@@ -1654,9 +1654,9 @@ cdef inline void _put_now(uint8_t* p, double now_s) noexcept:
 
 
 cdef enum:
-    # Places where a header may be.
+    # Slots in which a header may be.
     SLOT_WAYS = 8
-    # Times that others looked for a place before one that is not used any more is given away.
+    # Failed searches for a slot after which an unused header loses its slot.
     STRIKE_COUNT = 16
 
 cdef Py_ssize_t _SLOT_COUNT = HEADER_MEMO_COUNT_MAX
@@ -1669,20 +1669,20 @@ cdef struct _Slot:
 
 
 cdef class Headers:
-    """Headers that came before, found by their bytes.
+    """Headers that were received before, found by their bytes.
 
-    How many there are is bounded. One that is not used any more makes room for another.
+    Their number is bounded. A header that is no longer used is replaced by another one.
     """
 
     cdef int version
-    # What is known, and in the same places what to find it by.
+    # The known headers, and at the same indices the hashes to find them by.
     cdef list known
     cdef _Slot* slots
-    # The frame that is looked at.
+    # The current frame.
     cdef _Place place
     cdef const uint8_t* at
     cdef bytes buffer
-    # Whether it is a whole one, with a header that is not known.
+    # Whether it is complete and has an unknown header.
     cdef readonly bint is_new
 
     def __dealloc__(self):
@@ -1692,14 +1692,14 @@ cdef class Headers:
         return 0 if self.known is None else sum(one is not None for one in self.known)
 
     def payload(self):
-        """The object of the frame that is looked at."""
+        """The object of the current frame."""
         self.look()
         return PyBytes_FromStringAndSize(
             <const char*>self.at + self.place.payload_at, self.place.size - self.place.payload_at
         )
 
     def parts(self):
-        """What its header has before and behind its times, and whether those are two."""
+        """The bytes of its header before and after its times, and whether it has two times."""
         cdef const char* p = <const char*>self.at
         self.look()
         return (
@@ -1713,7 +1713,7 @@ cdef class Headers:
         )
 
     def wants(self):
-        """Whether its header, which is new, is to be known from now on."""
+        """Whether its header, which is unknown, should be remembered with `learn`."""
         cdef Py_ssize_t index
         cdef int way
         self.look()
@@ -1747,7 +1747,7 @@ cdef class Headers:
         return 0
 
     def forget(self, Known one=None):
-        """Do not know a header any more, or any."""
+        """Forget one header, or all of them."""
         cdef Py_ssize_t index
         if self.known is None:
             return
@@ -1795,40 +1795,40 @@ cdef inline bint _fits(Known one, const uint8_t* p, _Place* place) noexcept:
 
 
 cdef class Relay(Headers):
-    """Passes frames of one client on whose headers came before, whatever their order."""
+    """Forwards frames of one client that have known headers, in any order of headers."""
 
     cdef double time_s_max
     cdef list touched
     cdef Form form
     cdef uint8_t now[10]
-    # Frames that the last call passed on, and where the last of them ended.
+    # Frames that the last call forwarded, and the offset at which the last of them ended.
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t stop
-    # How much that was to do, and whether it was all that may be done.
+    # Units of work that the last call did, and whether it reached its bound.
     cdef readonly Py_ssize_t work
     cdef readonly bint is_spent
-    # Of the frame behind them: whether its object is in order, and what it is.
+    # Of the next frame: whether its object was checked and is valid, and its parts.
     cdef readonly bint is_checked
     cdef readonly bint is_run
     cdef long long present
     cdef double sent_s
 
     def __init__(self, int version, double time_s_max):
-        """Frames of clients of a version; times beyond `time_s_max` are left to others."""
+        """Frames of clients of `version`; with times beyond `time_s_max` they are not forwarded."""
         self.version = version
         self.time_s_max = time_s_max
         self.touched = []
 
     def learn(self, Form one not None):
-        """Know a header, of which `wants` said so, from now on."""
+        """Remember the header of the current frame, for which `wants` returned true."""
         self.add(one)
 
     def pass_on(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, double now_s,
                 Py_ssize_t work_max):
-        """Pass frames on, from `start` up to one that needs more, or until so much was done.
+        """Forward frames from `start` on, up to one that it cannot forward or until `work_max`.
 
-        A frame is a unit of work, and so is each of its copies. Gives the form whose header the
-        next frame has; None for one that has another header, or is no whole frame.
+        A frame is a unit of work, and so is each of its copies. Returns the form of the next
+        frame's header; None if that header is unknown or the frame is not complete.
         """
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
@@ -1892,7 +1892,7 @@ cdef class Relay(Headers):
         return None
 
     def checked(self):
-        """Its object, that one's key, property set and time; for a frame that was checked."""
+        """Object, key, property set and time of the current frame, which has to be checked."""
         self.look()
         if not self.is_checked:
             raise ValueError("the object was not checked")
@@ -1906,7 +1906,7 @@ cdef class Relay(Headers):
         )
 
     def deliver(self):
-        """Write that frame to all who get it."""
+        """Write the current frame to all outputs of its form."""
         self.look()
         if self.form is None:
             raise ValueError("the header is not known")
@@ -1919,8 +1919,8 @@ cdef class Relay(Headers):
         self.touch(self.form)
 
     def take_touched(self):
-        """Owners of the forms by which frames were passed on since the last call, and how many
-        were; ends work on a buffer."""
+        """Owners of the forms that forwarded frames since the last call, each with the number of
+        frames; ends work on a buffer."""
         cdef Form form
         touched = []
         if self.touched:
@@ -1940,7 +1940,7 @@ cdef class Relay(Headers):
         return 0
 
     cdef inline bint comes_again(self, Form form, const uint8_t* p, Py_ssize_t left) noexcept:
-        """Whether the next frame seems to have the same header: it pays to write both once."""
+        """Whether the next frame seems to have the same header: writing both at once is cheaper."""
         cdef Py_ssize_t size = PyBytes_GET_SIZE(form.first)
         return (
             left > self.place.first_at + size
@@ -2071,7 +2071,7 @@ cdef class Arrived:
 
 
 cdef class Call(Known):
-    """Who is told of messages with a header that came before, or that their objects are kept."""
+    """The callbacks for messages with a known header, or a note that their objects are stored."""
 
     cdef object header
     cdef object shape
@@ -2082,7 +2082,7 @@ cdef class Call(Known):
     cdef bint is_used
 
     def open(self, Gate gate not None, header, shape, list targets):
-        """Say who is told, until the gate is shut; without targets, objects are only checked."""
+        """Set the targets until the gate is shut; without targets, objects are only checked."""
         self.gate = gate
         self.number = gate.number
         self.header = header
@@ -2097,16 +2097,16 @@ cdef class Call(Known):
 
 
 cdef class Telling(Headers):
-    """Tells of frames whose headers came before, whatever their order.
+    """Delivers frames with known headers to callbacks, in any order of headers.
 
-    It stops at a frame that needs more, and when a gate is shut.
+    It stops at a frame that it cannot deliver, and when a gate is shut.
     """
 
-    # Frames that the last call told of, and the last of them, its size in front left out.
+    # Frames that the last call delivered; start and end of the last, without its size prefix.
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t start
     cdef readonly Py_ssize_t stop
-    # Whether the object of the frame behind them is in order.
+    # Whether the object of the next frame was checked and is valid.
     cdef readonly bint is_checked
     cdef long long present
     cdef Call call
@@ -2115,11 +2115,11 @@ cdef class Telling(Headers):
         self.version = 2
 
     def learn(self, Call one not None):
-        """Know a header, of which `wants` said so, from now on."""
+        """Remember the header of the current frame, for which `wants` returned true."""
         self.add(one)
 
     def times(self):
-        """The times of the frame that is looked at; None for a second one that is not there."""
+        """The times of the current frame; the second is None if the header has only one."""
         self.look()
         return (
             _load_double(self.at + self.place.time_at),
@@ -2127,7 +2127,7 @@ cdef class Telling(Headers):
         )
 
     def checked(self):
-        """Its object, that one's key and property set; for a frame that was checked."""
+        """Object, key and property set of the current frame, which has to be checked."""
         self.look()
         if not self.is_checked:
             raise ValueError("the object was not checked")
@@ -2140,24 +2140,24 @@ cdef class Telling(Headers):
         )
 
     def end(self):
-        """Look at no frame any more."""
+        """Release the current frame."""
         self.at = NULL
         self.buffer = None
         self.call = None
 
     def tell(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
              str operation not None, long long own_id, double received, failed):
-        """Call all targets back for each frame from `start` on, up to one that needs more.
+        """Call all targets for each frame from `start` on, up to one that it cannot deliver.
 
-        Gives the call whose header that one has; None for one that has another header, or is no
-        whole frame. Events are objects of the class `cls`, derived from Arrived. `failed` is called
+        Returns the call of that frame's header; None if the header is unknown or the frame is not
+        complete. Events are objects of the class `cls`, derived from Arrived. `failed` is called
         with target, event and error when a callback fails.
         """
         cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
         cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
         cdef Py_ssize_t at = start
         cdef Py_ssize_t index
-        # Its own, since callbacks may do anything.
+        # Local, since a callback may change `self.place`.
         cdef _Place place
         cdef Call call = None
         cdef Arrived event = None
@@ -2220,8 +2220,8 @@ cdef class Telling(Headers):
                         Py_DECREF(result)
                     is_ended = call.number != call.gate.number
                 if Py_REFCNT(<PyObject*>event) > 1:
-                    # Somebody kept it. Nobody else can have it otherwise, so that it may be used
-                    # again.
+                    # A callback kept a reference to the event. Otherwise this is the only one, and
+                    # the event is reused.
                     event.keep()
                     event = None
                 else:
@@ -2238,7 +2238,7 @@ cdef class Telling(Headers):
                 call.layout.spare = None
 
     cdef Call stop_at(self, Call call, bytes buffer, const uint8_t* p, _Place* place):
-        """Look at a frame that needs more."""
+        """Make a frame that cannot be delivered here the current one."""
         cdef int64_t present
         self.buffer = buffer
         self.at = p

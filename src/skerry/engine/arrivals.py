@@ -36,8 +36,8 @@ __all__ = ["Arrivals"]
 _BYTES_PER_LOOK: Final = 1024
 _TEXT_BYTES_PER_LOOK: Final = 64
 _VALUES_PER_LOOK: Final = 4
-"""Bytes of a message, or of JSON text, that take as long to read as it takes to examine an
-object."""
+"""Bytes of a message, or of JSON text, that take as long to read as examining one object
+takes."""
 
 
 class Arrivals:
@@ -52,7 +52,7 @@ class Arrivals:
         """Transmissions of all clients."""
 
     def take(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Bytes of a client, as far as they can be worked on in its turn; the rest waits."""
+        """Process input of a client, as far as its turn allows; the rest is queued."""
         waiting = client.input
         if waiting.is_held:
             waiting.data.append(data)
@@ -62,7 +62,7 @@ class Arrivals:
             self._take_messages(client, data, now_ns)
 
     def go_on(self, client: Client, now_ns: int) -> bool:
-        """Work on what waits, as far as another turn of the client allows; whether that was all."""
+        """Process queued input, as far as another turn of the client allows; whether it was all."""
         waiting = client.input
         waiting.is_held = False
         if waiting.is_cutting:
@@ -76,7 +76,7 @@ class Arrivals:
         return not waiting.is_held
 
     def _take_frames(self, client: Client, data: bytes, now_ns: int) -> None:
-        """Frames: most are passed on without being read."""
+        """Process frames; most are forwarded without being decoded."""
         try:
             client.connection.wire.cutter.load(data)
         except DecodeError as error:
@@ -86,7 +86,7 @@ class Arrivals:
         self._cut(client, now_ns)
 
     def _cut(self, client: Client, now_ns: int) -> None:
-        """Take the frames that the cutter has."""
+        """Process the frames that the cutter has."""
         wire, lane = client.connection.wire, client.lane
         cutter = wire.cutter
         wall_ns = self._node.wall_ns(now_ns)
@@ -132,7 +132,7 @@ class Arrivals:
             return False
 
     def _take_messages(self, client: Client, data: bytes, now_ns: int) -> None:
-        """What comes in another form than frames."""
+        """Process input that does not consist of frames."""
         client.input.reading = client.connection.reading(data)
         if client.input.reading is not None:
             self._read_on(client, now_ns)
@@ -145,7 +145,7 @@ class Arrivals:
         self._work_off(client, now_ns)
 
     def _read_on(self, client: Client, now_ns: int) -> None:
-        """Read more of a large message, and take it when all of it is read."""
+        """Read more of a large message, and process it when all of it is read."""
         waiting, lane = client.input, client.lane
         reading = waiting.reading
         assert reading is not None
@@ -184,7 +184,7 @@ class Arrivals:
             self._node.drop(client, now_ns, f"{fault.message}: {fault.detail}")
 
     def _refuse_large(self, client: Client, now_ns: int) -> None:
-        """Answer frames that were skipped because of their size."""
+        """Reject the frames that were skipped because of their size."""
         for name, size in client.connection.wire.take_skipped():
             if client.is_present:
                 self._node.refuse_large(client, name, size, now_ns)
@@ -194,7 +194,7 @@ class Arrivals:
         self.count += count
 
     def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
-        """Take something that needs more than a look of the hub, which counts as many looks."""
+        """Process a transmission that the hub does not handle alone; counts as several looks."""
         client.lane.looks -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_LOOK
         work = self._hub.work
         self._understand(client, header, payload, now_ns)
@@ -223,7 +223,7 @@ class Arrivals:
         try:
             topic = self._types.topic(name)
             if topic is None and name in client.connection.received:
-                # The client described it, and may do nothing with it.
+                # The client described the type but has no permission to use it.
                 self._node.refuse(client, _verb(header), f"{name}: not permitted", now_ns)
                 return
             if topic is None:

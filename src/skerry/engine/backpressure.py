@@ -1,14 +1,14 @@
-"""Backpressure: publishers that are not read from while subscribers catch up with what they sent.
+"""Backpressure: the node stops reading from publishers while their subscribers catch up.
 
-A publisher that is faster than its subscribers would have each of them cut, though they read all
-the time. So when much waits for a subscriber whose transport is full, the node stops reading from
-the clients that add to it. TCP then makes these publishers wait, and the echoes that they wait for
-come later. They are read again when the transport has taken what it had.
+Without it, a publisher that is faster than its subscribers would get each of them disconnected,
+though they read all the time. So when much is queued for a subscriber whose transport is full, the
+node stops reading from the clients that add to the queue. TCP then blocks these publishers, and
+their echoes are answered later. They are read again when the transport accepts data again.
 
-Only a subscriber that makes progress is waited for. One that does not take what its transport has
-within `hold_ns_max` is given up: nobody waits for it until it has read again and some time has
-passed, and what waits for it grows until it is cut. So a stopped subscriber delays a publisher by
-that time, once. A publisher that adds little never waits.
+Publishers wait only for a subscriber that makes progress. One whose transport does not accept data
+within `hold_ns_max` is given up: publishers do not wait for it until it has read again
+and some time has passed, and its queue grows until it is disconnected. So a stopped subscriber
+delays a publisher by that time, once. A publisher that adds little never waits.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ __all__ = ["Backpressure"]
 
 
 class _Behind:
-    """A subscriber for which much waits, and the publishers that wait for it."""
+    """A subscriber with a long queue, and the publishers that wait for it."""
 
     def __init__(self, client: Client, since_ns: int, mark: int) -> None:
         self.client = client
         self.since_ns = since_ns
         self.mark = mark
         self.size = 0
-        """What waited for it before the input that is processed now."""
+        """Bytes in its queue before the input that is being processed."""
         self.added: Counter[int] = Counter()
-        """What each publisher added since, in bytes."""
+        """Bytes that each publisher added since."""
         self.publishers: dict[int, Client] = {}
 
 
@@ -56,7 +56,7 @@ class Backpressure:
         self._held: dict[int, int] = {}
         """Publishers, with the count of subscribers that each waits for."""
         self.released: list[Address] = []
-        """Clients that wait for no subscriber any more, until somebody empties it."""
+        """Clients that no longer wait for any subscriber; the node takes them out."""
         self.count = 0
         """How often a publisher had to wait."""
         self.is_active = False
@@ -64,11 +64,11 @@ class Backpressure:
         self.renew(hold_s_max)
 
     def renew(self, hold_s_max: float) -> None:
-        """Take another limit, for subscribers that fall behind from now on."""
+        """Change the limit, for subscribers that fall behind from now on."""
         self._hold_ns_max = int(hold_s_max * 1e9)
 
     def fell_behind(self, client: Client, size: int, now_ns: int) -> None:
-        """`size` bytes wait for a client whose transport is full."""
+        """`size` bytes are queued for a client whose transport is full."""
         mark = min(BACKPRESSURE_BYTES, client.limits.waiting_bytes_max // 4)
         client_id = client.client_id
         if size <= mark or not self._hold_ns_max or _is_inside(client):
@@ -84,19 +84,19 @@ class Backpressure:
         self.is_active = True
 
     def begin(self) -> None:
-        """Bytes of a client are about to be processed."""
+        """Call before the input of a client is processed."""
         for behind in self._behind.values():
             behind.size = behind.client.lane.size
 
     def end(self, publisher: Client) -> None:
-        """They were processed: the client waits for the subscribers to which they added."""
+        """Call after it: the client waits for the subscribers whose queues it has grown."""
         if _is_inside(publisher) or not publisher.is_present:
             return
         publisher_id = publisher.client_id
         for behind in self._behind.values():
             added = behind.client.lane.size - behind.size
-            # A program that receives what it publishes would never read again if it waited for
-            # itself.
+            # A program that receives its own updates would never be read from again if it waited
+            # for itself.
             if added <= 0 or behind.client is publisher or publisher_id in behind.publishers:
                 continue
             behind.added[publisher_id] += added
@@ -105,14 +105,14 @@ class Backpressure:
                 self._hold(publisher)
 
     def caught_up(self, client: Client) -> None:
-        """The transport of a client has taken what it had."""
+        """The transport of a client accepts data again."""
         given_up = self._given_up.get(client.client_id)
         if given_up is not None:
             given_up.has_read = True
         self._release(client.client_id)
 
     def forget(self, client: Client) -> None:
-        """A client is gone."""
+        """A client disconnected."""
         client_id = client.client_id
         self._given_up.pop(client_id, None)
         self._release(client_id)
@@ -140,7 +140,7 @@ class Backpressure:
         return min(behind.since_ns for behind in self._behind.values()) + self._hold_ns_max
 
     def is_held(self, client: Client) -> bool:
-        """Whether a client is not to be read from."""
+        """Whether the node must not read from a client."""
         return client.client_id in self._held
 
     def _hold(self, publisher: Client) -> None:
@@ -162,5 +162,5 @@ class Backpressure:
 
 
 def _is_inside(client: Client) -> bool:
-    """Whether a client is a part of the node's own program, which has bounds of its own."""
+    """Whether a client is part of the node's own process, which has bounds of its own."""
     return client.origin.kind == "inside"

@@ -1,9 +1,9 @@
-"""What is left to do when clients are gone, done in slices.
+"""Cleanup after clients that disconnected, in slices.
 
-A client may be in thousands of groups, have thousands of claims and definitions, and hundreds of
-clients may leave together, when a computer is switched off. So all that is proportional to what a
-client had is done step by step, and other clients have their turn between two slices. Until its
-step comes, a client that is gone is still in its groups: what is delivered to it expires.
+A client may be in thousands of groups and have thousands of claims and definitions, and hundreds
+of clients may disconnect together, when a computer is switched off. So work that is proportional
+to what a client had is done step by step, and other clients have their turn between two slices.
+Until its memberships are removed, updates are still delivered to the client and expire at once.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ __all__ = ["Departures"]
 
 _SLOTS_PER_STEP: Final = 500
 _LOOKS_PER_STEP: Final = 100
-"""For how many looks it counts that so many updates expire which waited for the client."""
+"""Looks for the expiry of so many updates that were queued for the client."""
 
 
 class Departures:
-    """All clients that are gone and not forgotten yet."""
+    """Clients that disconnected and are not cleaned up yet."""
 
     def __init__(
         self, node: NodeCore, routing: Routing, services: Services, types: Types, sweeps: Sweeps
@@ -41,7 +41,7 @@ class Departures:
         self._types = types
         self._sweeps = sweeps
         self._waiting: deque[Iterator[int]] = deque()
-        """The steps of each client, of which each gives for how many looks it counts."""
+        """The steps of each client; each step returns the number of looks that it took."""
         self._looks = SELECT_SLICE_COUNT
         self._is_busy = False
 
@@ -49,26 +49,26 @@ class Departures:
         return bool(self._waiting)
 
     def begin_turn(self) -> None:
-        """Other clients had their turn."""
+        """Start another turn, after other clients had theirs."""
         self._looks = SELECT_SLICE_COUNT
 
     def begin(self, client: Client) -> None:
-        """Forget a client that is gone, as far as this turn allows."""
+        """Clean up after a client that disconnected, as far as this turn allows."""
         self._waiting.append(self._steps(client))
         self._go_on()
 
     def advance(self) -> None:
-        """Do a slice of what is left."""
+        """Do one slice of the remaining work."""
         self.begin_turn()
         self._go_on()
 
     def complete(self) -> None:
-        """Do all that is left."""
+        """Do all remaining work."""
         while self._waiting:
             self.advance()
 
     def _go_on(self) -> None:
-        # A step may end another client, whose steps come after this.
+        # A step may disconnect another client, whose steps follow.
         if self._is_busy:
             return
         self._is_busy = True

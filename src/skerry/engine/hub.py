@@ -34,22 +34,22 @@ class Hub:
         self.router: Router = router
         self.keeper: Keeper | None = None
         self.topics: dict[str, Topic] = {}
-        """Those that are as the definition of their type is now."""
+        """Topics that have the current definition of their type, by name."""
         self.outdated: dict[str, Topic] = {}
-        """Those whose type has another definition since, which they get when they are needed."""
+        """Topics whose type has a newer definition; they are updated on their next use."""
         self.position: i64 = 0
         """Updates that were accepted."""
         self.listed: list[Lane] = []
         """Lanes that have something new."""
         self.work: i64 = 0
-        """Counts what was done for subscribers: a unit for each delivery, more for a condition."""
+        """Work done for subscribers: one unit for each delivery, more for a condition."""
         self._plain: Frames = Frames()
         self._full: Frames = Frames()
         """For frames on their way out, without and with a subject."""
         self.node: i64 = node
 
     def outdate(self, name: str) -> None:
-        """The definition of a type has changed; `engine.types` brings its topic up to date."""
+        """Mark a topic as outdated, since its type changed; `engine.types` brings it up to date."""
         topic = self.topics.pop(name, None)
         if topic is not None:
             topic.gate.shut()
@@ -60,14 +60,14 @@ class Hub:
         return [*self.topics.values(), *self.outdated.values()]
 
     def take_frames(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: int) -> bool:
-        """Take frames as long as they are of ordinary objects; whether those were all.
+        """Process frames as long as they have ordinary objects; whether those were all.
 
-        It also stops when the looks of the client's turn are spent, with some frames left or none.
-        If it gives false, the cutter is at the first other. That one may be of any kind: a message
-        for the node, an object of a type that nobody described, one with a fault.
+        It also stops when the looks of the client's turn are spent; frames may be left then.
+        If it returns false, the cutter is at the first frame of another kind: a message for the
+        node, an object of a type that no client described, or an invalid object.
         """
         relay = lane.relay
-        # Frames above the limit of an update are looked at more closely.
+        # Frames above the limit of an update are not forwarded by the relay.
         bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max))
         try:
             while lane.looks > 0:
@@ -99,7 +99,7 @@ class Hub:
             self._settle(lane)
 
     def _settle(self, lane: Lane) -> None:
-        """Count what was written to the lanes of others."""
+        """Count the frames that the relay wrote to the lanes of subscribers."""
         for stencil, number in lane.relay.take_touched():
             assert isinstance(stencil, Stencil)
             topic, route = stencil.topic, stencil.route
@@ -113,7 +113,7 @@ class Hub:
                 member.delivered(count, topic.tally)
 
     def _take_other(self, lane: Lane, cutter: FrameCutter, now_s: float, wall_ns: i64) -> bool:
-        """Take an object by reading its header; false, and nothing done, if it is not ordinary."""
+        """Process an object by reading its header; false, without effect, if it is not ordinary."""
         header, payload = lane.wire.read_frame()
         topic = self.topics.get(header.type_name)
         if topic is None or topic.is_special or header.attributes < 0:
@@ -127,7 +127,7 @@ class Hub:
         return self.take(lane, topic, header, payload, now_s, wall_ns) is None
 
     def _renew(self, lane: Lane, stencil: Stencil) -> bool:
-        """Find out again what follows from a header; false if nothing does now."""
+        """Resolve the route of a stencil again; false if the stencil cannot be used now."""
         topic = stencil.topic
         if self.topics.get(topic.name) is not topic or topic.sweep is not None:
             return False
@@ -147,16 +147,16 @@ class Hub:
     def _take_alike(
         self, lane: Lane, form: Form, cutter: FrameCutter, now_s: float, wall_ns: i64
     ) -> bool:
-        """Take an object whose header came before; false, and nothing done, if it needs more."""
+        """Process an object with a known header; false, without effect, if it has to be read."""
         stencil = form.owner
         assert isinstance(stencil, Stencil)
         relay = lane.relay
         if not form.is_open:
-            # What was written by the former route is counted first.
+            # Frames that were written by the former route are counted first.
             self._settle(lane)
             if not self._renew(lane, stencil):
                 return False
-            # The same frame again, which may now be passed on with all behind it.
+            # The relay tries the same frame again, with all that follow it.
             cutter.back()
             return True
         if relay.is_run:
@@ -190,7 +190,7 @@ class Hub:
         lane.sequence += 1
         self.work += len(route.lanes)
         if stencil.route is not None:
-            # Counted with the others that come this way.
+            # Counted by `_settle`, with the frames that the relay forwarded.
             relay.deliver()
         else:
             self._deliver(lane, stencil, route, payload, sent_s, now_s)
@@ -211,7 +211,7 @@ class Hub:
         sent_s: float,
         now_s: float,
     ) -> None:
-        """Pass on an object whose route depends on more than its header."""
+        """Deliver an object whose route depends on more than its header."""
         topic = stencil.topic
         topic.accepted += 1
         if topic.name not in lane.published:
@@ -226,20 +226,20 @@ class Hub:
             member.deliver(frames[kind], topic.tally)
 
     def _news(self, stencil: Stencil, payload: bytes, sent_s: float, now_s: float) -> News:
-        """An object whose header came before, for those who need more than a frame."""
+        """The update of an object with a known header, for views and other readers of objects."""
         header = copy_header(stencil.header)
         header.sent_time = sent_s
         header.server_sent_time = now_s
         header.node = self.node
         news = News(stencil.topic, header, payload, stencil.subject)
-        # Otherwise it would not have been found in order.
+        # The relay accepts only objects whose tags are all described.
         news.is_described = True
         return news
 
     def _forward(self, lane: Lane, stencil: Stencil, cutter: FrameCutter, now_s: float) -> bool:
-        """Pass on messages that come one after the other with the same header, to many at once.
+        """Forward consecutive messages with the same header, writing each once for all subscribers.
 
-        False, and nothing done, if the first needs more. The cutter is then at the last of them.
+        False, without effect, if the first has to be read. Else the cutter is at the last of them.
         """
         topic, route = stencil.topic, stencil.route
         assert route is not None
@@ -250,7 +250,7 @@ class Hub:
             return False
         plain_data = b"" if plain is None else plain.take()
         full_data = b"" if full is None else full.take()
-        # What was written before is counted first.
+        # Frames that were written before are counted first.
         self._settle(lane)
         self.position += count
         topic.accepted += count
@@ -307,10 +307,10 @@ class Hub:
         now_s: float,
         wall_ns: i64,
     ) -> str | None:
-        """An object from a client; says what is wrong with it, if anything is.
+        """Process an object from a client; returns what is wrong with it, or None.
 
-        A fault is told before anything happened, so asking again gives the same answer. Refused
-        where the object is too large, or belongs to another client; nothing happened then, either.
+        Raises Refused if the object is too large or belongs to another client. In both cases
+        nothing has changed, so a second call has the same result.
         """
         plan = topic.plan
         if len(payload) > lane.update_bytes_max:

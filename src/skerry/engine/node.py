@@ -70,7 +70,7 @@ __all__ = ["NodeCore"]
 
 _FIRST_CLIENT = 2
 _BYTES_PER_LOOK = 64
-"""Bytes of a replay that take as long as a look."""
+"""Bytes of a replay that take as long as one look."""
 _SUBJECTS = 1
 _ORIGIN = 2
 
@@ -118,15 +118,14 @@ class NodeCore(Outbox):
         self._waiting: dict[int, Client] = {}
         """Those who have not introduced themselves, in the order in which they came."""
         self._silent: WaitingRoom[Client] = WaitingRoom()
-        """Those of them that may be closed to make room."""
+        """Those of them that may be closed to make room for others."""
         self._busy: OrderedDict[int, Client] = OrderedDict()
-        """Clients for which something can be done, in the order of their turns: input that waits,
-        or tasks on their agenda."""
+        """Clients with queued input or tasks on their agenda, in the order of their turns."""
         self._fresh: OrderedDict[int, Client] = OrderedDict()
-        """Clients whose input came when the others had used the time, and that have their turn
-        before these."""
+        """Clients whose input arrived when the time of the loop's turn was used up; they have their
+        turn before the others."""
         self._released: list[Address] = []
-        """Clients whose input does not wait any more."""
+        """Clients that have no queued input any more."""
         self._attempts = Attempts()
         self._next_client = _FIRST_CLIENT
         self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
@@ -148,12 +147,12 @@ class NodeCore(Outbox):
 
     @property
     def limits(self) -> ClientLimits:
-        """What one client and one address may use."""
+        """The quotas of one client and of one address."""
         return self._admission.limits
 
     @property
     def shares(self) -> Shares:
-        """What clients use together."""
+        """What all clients use together."""
         return self._shares
 
     @property
@@ -239,7 +238,7 @@ class NodeCore(Outbox):
             self._list(client)
 
     def receive_later(self, data: bytes, source: Address) -> None:
-        """Bytes from a client, to be worked on when the node is advanced."""
+        """Queue bytes from a client; they are processed when the node is advanced."""
         client = self._clients.get(source)
         if client is None or client.connection.is_over:
             return
@@ -251,9 +250,9 @@ class NodeCore(Outbox):
             self._fresh[client.client_id] = client
 
     def is_held(self, peer: Address) -> bool:
-        """Whether nothing more is to be read from a client.
+        """Whether the caller must not read more from a client.
 
-        Its input waits, or it waits for its subscribers. `take_released` tells when that is over.
+        Its input is queued, or backpressure holds it. `take_released` returns it when that is over.
         """
         client = self._clients.get(peer)
         if client is None:
@@ -261,18 +260,18 @@ class NodeCore(Outbox):
         return client.input.is_held or self._backpressure.is_held(client)
 
     def take_released(self) -> list[Address]:
-        """Clients from which is to be read again."""
+        """Clients from which the caller should read again."""
         released, more = self._released, self._backpressure.released
         if not released and not more:
             return []
-        # A client may wait for two things, and may have to wait again.
+        # A client may wait for both reasons, and may already wait again.
         found = dict.fromkeys([*released, *more])
         released.clear()
         more.clear()
         return [address for address in found if not self.is_held(address)]
 
     def stream_closed(self, peer: Address, _reason: CloseReason, now_ns: int) -> None:
-        """A client is gone, orderly or not; what it sent before counts."""
+        """A client disconnected, orderly or not; input that it sent before is still processed."""
         self._note_time(now_ns)
         client = self._clients.get(peer)
         if client is None:
@@ -283,14 +282,14 @@ class NodeCore(Outbox):
             self._forget(client, now_ns, "lost")
 
     def note_unfinished(self, peer: Address, size: int, now_ns: int) -> None:
-        """So many bytes of a client's message are kept by its door until the rest of it comes."""
+        """Note the size of an incomplete message that the client's listener buffers."""
         client = self._clients.get(peer)
         if client is not None:
             self._note_time(now_ns)
             self._note_unfinished(client, size)
 
     def met_large(self, peer: Address, size: int, now_ns: int) -> None:
-        """A client sends a message that is above its limit and is skipped."""
+        """A client sends a message above its limit, which its listener skips."""
         client = self._clients.get(peer)
         if client is not None:
             self._note_time(now_ns)
@@ -394,7 +393,7 @@ class NodeCore(Outbox):
     # -- for whoever runs it
 
     def bound_connections(self, place_count: int) -> None:
-        """Say how many connections the computer has room for."""
+        """Set how many connections the computer can hold."""
         self._admission.bound_connections(place_count)
 
     def restored(self, stored: StoredType | StoredObject) -> None:
@@ -517,7 +516,7 @@ class NodeCore(Outbox):
     ) -> None:
         """Remove all objects of a topic but the hidden ones, as the node itself.
 
-        `finish` is called after the last.
+        `finish` is called after the last one.
         """
         self._sweeps.clear(topic, hidden, self.wall_ns(now_ns), finish)
 
@@ -534,11 +533,11 @@ class NodeCore(Outbox):
         self._roster.watch_ledger(now_ns)
 
     def client(self, client_id: int) -> Client | None:
-        """The client with a number, if it is connected."""
+        """The client with an id, if it is connected."""
         return self._by_id.get(client_id)
 
     def report(self, event: Event) -> None:
-        """Report what happened to the program that runs the node."""
+        """Report an event to the program that runs the node."""
         self._events.append(event)
 
     def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None:
@@ -590,7 +589,7 @@ class NodeCore(Outbox):
             self.drop(client, now_ns, f"{what}: {reason}", reason="refused")
 
     def refuse_large(self, client: Client, name: str, size: int, now_ns: int) -> None:
-        """Answer a frame of a client that is above its limit and is skipped."""
+        """Reject a frame of a client that is above its limit and was skipped."""
         why = client.large_refusal(name, size)
         if client.rights is None:
             self.drop(client, now_ns, why, reason="too much")
@@ -629,7 +628,7 @@ class NodeCore(Outbox):
     # -- clients come
 
     def introduced(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
-        """A client introduced itself: accept or reject it, at once or when its secret is tried."""
+        """Accept or reject a client after its handshake, at once or when its secret is checked."""
         self._silent.leave(client, client.origin.share)
         if self._waiting.pop(client.client_id, None) is None:
             self.drop(client, now_ns, "DotsMsgConnect: it came twice")
@@ -679,7 +678,7 @@ class NodeCore(Outbox):
         )
 
     def _has_place(self, client: Client, asked: ConnectAsked, now_ns: int) -> bool:
-        """Whether a client that is to be let in has a place; if not, it was told."""
+        """Whether there is room for a client that is about to be accepted; if not, reject it."""
         is_trusted = client.holder.is_trusted
         why = self._admission.settling(is_trusted=is_trusted)
         while why is not None and self._turn_out_silent(client.origin):
@@ -690,9 +689,9 @@ class NodeCore(Outbox):
         return False
 
     def _turn_out_silent(self, origin: Origin) -> bool:
-        """Close the connection that waited longest without a word, to make room for another.
+        """Close the oldest connection without a handshake, to make room for another one.
 
-        It is one of the same address if that has too many, else one of the address that has most.
+        It is one of the same address if that has too many, else one of the address with the most.
         """
         is_full = self._admission.is_address_full(origin)
         silent = self._silent.turn_out(origin.share if is_full else None)
@@ -708,7 +707,7 @@ class NodeCore(Outbox):
     def _turn_away(
         self, peer: Address, wire: Wire, origin: Origin, why: str, *, has_extensions: bool
     ) -> None:
-        """Answer a connection for which there is no room; nothing is kept of it."""
+        """Reject a connection for which there is no room; no state is kept for it."""
         now_s = self.wall_s(self._now_ns)
         connection = ServerConnection(wire, client_id=0)
         connection.greet(self.name, now_s, extensions=has_extensions)
@@ -729,8 +728,8 @@ class NodeCore(Outbox):
     ) -> None:
         """End the connection of a client that is not accepted.
 
-        The reason is for the log; with `is_told` also for a client that knows our additions, which
-        then may try again.
+        The reason is logged; with `is_told` it is also sent to a client that knows our additions,
+        which may then retry.
         """
         if is_told and client.has_extensions and asked.extensions & _SUBJECTS:
             client.connection.turn_away(self.wall_s(now_ns), reason=why)
@@ -763,12 +762,12 @@ class NodeCore(Outbox):
 
     def _look_at_unfinished(self, client: Client) -> None:
         wire = client.lane.wire
-        # Messages of text are put together at their door, which tells of them.
+        # Text messages are assembled by their listener, which reports their sizes.
         if wire.version != 0 and wire.pending_bytes != client.unfinished_bytes:
             self._note_unfinished(client, wire.pending_bytes)
 
     def _note_unfinished(self, client: Client, size: int) -> None:
-        """Count bytes of an unfinished frame; where it is too much, cut who has most of them."""
+        """Count bytes of an unfinished frame; past a bound, disconnect the client with the most."""
         shares = self._shares
         client.unfinished_bytes = size
         if not client.is_present:
@@ -783,9 +782,9 @@ class NodeCore(Outbox):
             excess = shares.excess(client.holder, Resource.UNFINISHED)
 
     def _with_most(self, excess: Excess, resource: Resource) -> Client:
-        """The client that has to go for a bound: that with most of an address, or of strangers.
+        """The client to disconnect for a bound: the one with most, of an address or of strangers.
 
-        Of those with as much, it is the one that came first.
+        Of several with as much, it is the one that connected first.
         """
         there = [client for client in self._by_id.values() if client.holder.used[resource]]
         if excess.address:
@@ -806,7 +805,7 @@ class NodeCore(Outbox):
     def _check_waiting(self, client: Client) -> None:
         """Cut a client that takes so little that what waits for it becomes a burden."""
         size = int(client.lane.size)
-        # A single object may always wait, however large it is.
+        # A single object may always be queued, whatever its size.
         is_over = size > client.limits.waiting_bytes_max and client.lane.waiting_count > 1
         if is_over or client.slots.is_full:
             self._cut_slow(client)
@@ -858,7 +857,7 @@ class NodeCore(Outbox):
         self._backpressure.forget(client)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
-        # What is still delivered to it expires at once.
+        # Updates that are still delivered to it expire at once.
         client.lane.is_paused = False
         client.lane.expire()
         client.agenda.clear()
@@ -890,7 +889,7 @@ class NodeCore(Outbox):
         self._list(client)
 
     def _list(self, client: Client) -> None:
-        """Let a client have a turn when the node is advanced, if there is anything to do for it."""
+        """Schedule a turn for a client, if it has anything to do."""
         has_task = bool(client.agenda or client.slots) and not client.lane.is_paused
         if client.is_present and (has_task or client.input.is_held):
             self._busy[client.client_id] = client
@@ -898,14 +897,14 @@ class NodeCore(Outbox):
             self._busy.pop(client.client_id, None)
 
     def _serve_round(self, now_ns: int) -> None:
-        """Let clients have their turns, as many as fit in the time after which sockets are read."""
+        """Give turns to clients, as many as fit until the sockets have to be read again."""
         looks = ROUND_LOOK_COUNT
         for _ in range(len(self._fresh)):
             if not self._fresh or looks <= 0:
                 break
             _, client = self._fresh.popitem(last=False)
             looks -= self._serve(client, now_ns, FRESH_LOOK_COUNT)
-        # At least one of these, so that none waits for ever.
+        # At least one of these, so that none starves.
         for _ in range(len(self._busy)):
             if not self._busy:
                 break
@@ -915,7 +914,7 @@ class NodeCore(Outbox):
                 break
 
     def _serve(self, client: Client, now_ns: int, look_count: int) -> int:
-        """One turn of a client; gives for how many looks it counts."""
+        """Run one turn of a client; returns the looks that it took."""
         lane, count, size = client.lane, 0, int(client.lane.size)
         if client.input.is_held:
             lane.looks = look_count
@@ -929,7 +928,7 @@ class NodeCore(Outbox):
                 if client.input.is_last:
                     self._forget(client, now_ns, "lost")
         if client.is_present and (client.agenda or client.slots) and not lane.is_paused:
-            # Both have looks of their own: a long replay does not hold up what the client sends.
+            # Both have looks of their own: a long replay does not delay the client's input.
             lane.looks = look_count
             self._continue(client, now_ns)
             count += look_count - int(lane.looks)

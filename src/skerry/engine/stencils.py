@@ -1,4 +1,4 @@
-"""What the hub knows of objects that come with a header that came before.
+"""Stencils: what the hub caches for objects that arrive with a known header.
 
 Of the header that goes out only the two times differ from one object to the next, so it is made
 once. Compiled with the hub.
@@ -22,7 +22,7 @@ from skerry.protocol.access.wire import OldWire
 __all__ = ["Stencil", "kind_of"]
 
 _TIMES_BYTES: Final = 18
-"""Of both times, with what stands between them."""
+"""Size of both times, with the bytes between them."""
 _OLD: Final = OldWire()
 
 
@@ -32,14 +32,14 @@ class Stencil:
     def __init__(
         self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, lane: Lane
     ) -> None:
-        """`parts` are those of the header as the relay of the client gives them."""
+        """`parts` are the parts of the header as the client's relay returns them."""
         self.topic: Topic = topic
         self.plan: StructPlan = topic.plan
-        """The stencil is good for objects of this definition of the type."""
+        """The definition of the type for which the stencil is valid."""
         self.named: i64 = header.attributes | topic.plan.key_mask
         self.subject: str = header.subject if lane.has_subjects else ""
         self.route: Route | None = None
-        """None where it depends on the object."""
+        """None if the route depends on the object."""
         out = Header(header.type_name)
         out.sent_time = 0.0
         out.server_sent_time = 0.0
@@ -48,9 +48,9 @@ class Stencil:
         out.remove_obj = header.remove_obj
         out.is_from_myself = 0
         self.header: Header = out
-        """Of the object as it goes out, without its times."""
+        """The header of the forwarded object, without its times."""
         plain = write_header(out)
-        # Without the size in front and the size of an object, which is none, behind.
+        # Without the size prefix, and without the size of the (empty) object at the end.
         old = _OLD.frame(out, b"")[2:-2]
         named = copy_header(out)
         named.subject = self.subject
@@ -66,13 +66,13 @@ class Stencil:
             [*self._rests, old[old_at + _TIMES_BYTES :]],
         )
         self._bytes_max: int = int(lane.update_bytes_max)
-        """Frames up to this size are surely not above any limit."""
+        """Frames up to this size are within every limit."""
         self._alike: Alike = Alike(parts[0], parts[1], SERVER_SENT_TIME if parts[2] else -1)
 
     def open(self, route: Route | None) -> None:
-        """Say who gets the objects, until the gate of the topic is shut.
+        """Set the subscribers of the objects, until the gate of the topic is shut.
 
-        Without a route it depends on the object.
+        Without a route, the subscribers depend on the object.
         """
         topic = self.topic
         self.route = route
@@ -120,14 +120,14 @@ class Stencil:
 
 
 def kind_of(lane: Lane) -> int:
-    """The form of a header that a client gets, as `codec.swift` counts them."""
+    """The form of the header for a client, as an index into the forms of `codec.swift`."""
     if lane.is_old:
         return 2
     return 1 if lane.has_subjects else 0
 
 
 def _time_at(type_name: str) -> int:
-    """Where the first time of a header begins."""
+    """The offset of the first time in a header."""
     name = len(type_name.encode("utf-8", "surrogateescape"))
     # The count of entries and a tag, the head of the name, and again a tag and a head.
     return 2 + (1 if name < 24 else 2 if name < 256 else 3) + name + 2
