@@ -71,8 +71,8 @@ async def connect(
     files for TLS. With `origin` the node tells with each update where it entered the system.
     Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
 
-    ConnectFailed when there is no node, ConnectRefused when it does not let us in; with `wait` we
-    keep trying.
+    Raises ConnectFailed if no node answers, ConnectRefused if the node rejects the client; with
+    `wait` it retries until a node answers and has room.
     """
     session = await open_session(
         endpoint,

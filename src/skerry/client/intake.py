@@ -81,7 +81,7 @@ class Store:
     def keep(
         self, header: Header, payload: bytes, key: bytes, present: i64, intake: Intake
     ) -> tuple[bytes, Event[Any]]:
-        """The same for an object that is in order and in exact form."""
+        """The same for an object that was checked and is in exact form."""
         plan = self.shape.plan
         known = self.objects.get(key)
         self.moved = None
@@ -169,7 +169,7 @@ class Route:
         """Whether it is that of a condition, to which subject patterns do not apply."""
         self.store: Store | None = Store(shape) if shape.is_cached else None
         self.gate: Gate | None = None
-        """Shut when it is no longer as it was, if anything was found out about its headers."""
+        """Shut to invalidate what is cached for headers of this route; None if nothing is."""
         self._has_patterns: bool = False
         self._is_joined: bool = False
         # Both are replaced, never changed: a callback may subscribe or close while we go through.
@@ -218,7 +218,7 @@ class Route:
         self._changed()
 
     def redefined(self) -> None:
-        """The type has a further definition, by which its objects may be kept from now on."""
+        """The type has a further definition, with which its objects may be stored from now on."""
         if self.store is None and self.shape.is_cached:
             self.store = Store(self.shape)
         self._changed()
@@ -249,7 +249,7 @@ class Intake:
         """Who takes all objects instead, without stores and events: a recorder. It has the same
         `take_frames` and `take`."""
         self._telling: Telling = Telling()
-        """Knows the headers that came before."""
+        """The known headers."""
         self._gate: Gate = Gate()
         self._pattern_count: i64 = 0
         self._is_stopped: bool = False
@@ -275,7 +275,7 @@ class Intake:
         self.changed()
 
     def changed(self) -> None:
-        """Routes came or went, or are not as they were: what was found out does not hold."""
+        """Invalidate what is cached for headers, after routes were added, removed or changed."""
         self._gate.shut()
 
     def take_frames(self, cutter: FrameCutter) -> bool:
@@ -319,9 +319,9 @@ class Intake:
             telling.end()
 
     def _take_frame(self, call: Call | None, cutter: FrameCutter) -> bool:
-        """Deal with the frame that the cutter is at; false if it is for the space to look at.
+        """Process the frame that the cutter is at; false if the space has to process it.
 
-        Or only find out who is told of its header; the cutter is then before it.
+        It may only find the callbacks for its header; the cutter is then before the frame.
         """
         telling = self._telling
         if call is None:
@@ -361,12 +361,12 @@ class Intake:
         return self.routes.get(header.type_name)
 
     def _open(self, call: Call, known: Header, route: Route) -> None:
-        """Find out who is told of objects with a header, until something changes."""
+        """Cache the callbacks for objects with a header, until a route changes."""
         route.gate = self._gate
         call.open(self._gate, known, route.shape, self._told(known, route))
 
     def _told(self, known: Header, route: Route) -> list[Target] | None:
-        """Who is told of objects with a header and nothing more; None if it takes more."""
+        """The callbacks for objects with a header; None if the objects are stored or filtered."""
         if route.store is not None or route.views or known.remove_obj == 1:
             return None
         targets = route.targets
@@ -431,7 +431,7 @@ class Intake:
         self._kept(route, store, key, event)
 
     def _kept(self, route: Route, store: Store, key: bytes, event: Event[Any]) -> None:
-        """Tell of what happened to an object that is kept; a key of no bytes if nothing did."""
+        """Deliver the event of a stored object; `key` is empty if nothing changed."""
         if not key:
             return
         if store.moved is None or self._pattern_count == 0 or route.is_condition:
@@ -535,8 +535,8 @@ class Intake:
 
 
 def _comes_again(header: Header) -> bool:
-    """Whether others may have the same header: those out of a cache count down, and those with
-    their place in an order count up."""
+    """Whether other objects may have the same header: headers of a cache replay count down, and
+    those with a position count up."""
     return header.attributes >= 0 and header.from_cache < 0 and header.position < 0
 
 

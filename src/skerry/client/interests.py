@@ -54,10 +54,10 @@ LEAVE_MARK: Final = "skerry left"
 """In an echo that follows a leave."""
 
 JOIN_MARK: Final = "skerry joined"
-"""In an echo that follows a join which a DOTS host may not answer."""
+"""Marks an echo that follows a join which a DOTS host may not answer."""
 
 _OUR_OWN: Final = "Skerry"
-"""With which the names of our own types begin."""
+"""Prefix of the names of skerry's own types."""
 
 
 class Interest:
@@ -127,7 +127,7 @@ class Interests:
         self._doubtful: list[Interest] = []
         """What was asked for before these had arrived."""
         self._echoed: deque[Interest] = deque()
-        """Those behind whose question an echo is under way, oldest first."""
+        """Joins that are followed by an echo without an answer yet, oldest first."""
 
     # -- asking
 
@@ -264,7 +264,7 @@ class Interests:
             self._ask_condition(interest, connection, now_s)
             return
         if interest.group.startswith(_OUR_OWN) and not connection.extensions:
-            # Other hosts have nothing of the kind, and would never answer.
+            # Other hosts do not have these types and would never answer.
             interest.is_complete = True
             return
         own = self._types.registry.get(interest.group)
@@ -282,14 +282,14 @@ class Interests:
 
     @property
     def is_owed(self) -> bool:
-        """Whether the host owes the answer to an echo."""
+        """Whether an echo is not answered yet."""
         return bool(self._echoed)
 
     def bound_answer(self, interest: Interest, now_s: float) -> bool:
-        """Send an echo behind a question that the host may not answer; whether that was needed.
+        """Send an echo after a join that the host may not answer; whether that was needed.
 
         DOTS hosts do not answer a join of a type that they do not know, or do not cache. When the
-        echo comes back first, there is nothing to be told. Our own node answers every join.
+        echo returns first, the host has no objects to send. A skerry node answers every join.
         """
         connection = self._connection
         asked = interest.base or interest

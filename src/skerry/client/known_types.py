@@ -1,8 +1,8 @@
 """The types a space knows: those of its program, and those that the node described.
 
 The program's own classes come first: where the node serves another definition of a type, objects
-are still given as the program defines them. A type that the program does not define is used as the
-node describes it, and follows when the node serves a further definition.
+are still delivered as the program defines them. A type that the program does not define is used as
+the node describes it, and changes when the node serves a further definition.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class KnownTypes:
         for type_ in internal_types().values():
             self.registry.add(type_, origin="skerry")
         self._described: dict[str, NamedType] = {}
-        """As the node described them last."""
+        """Types as the node described them last."""
         own = cast("dict[str, NamedType]", self.registry)
         self.by_name: Mapping[str, NamedType] = ChainMap(own, self._described)
-        """All types, as they are used here."""
+        """All types, as they are used by the space."""
         self._conflicts: dict[str, Conflict] = {}
         self._narrow: set[str] = set()
         """Types that the node serves with values that the program's definition cannot hold."""
@@ -67,7 +67,7 @@ class KnownTypes:
     def learn(self, cls: Any) -> None:
         """Use this class for objects of its type.
 
-        SchemaMismatchError if the program uses a class with another definition already.
+        Raises SchemaMismatchError if the program already uses a class with another definition.
         """
         self.registry.add(check_class(cls).descriptor, origin="this program")
         self._classes.setdefault(cls.descriptor.name, cls)
@@ -77,8 +77,8 @@ class KnownTypes:
     ) -> tuple[NamedType, bool]:
         """The type that is described, and whether it is new or another one than before.
 
-        A description that another client sent, and the node forwarded, is only taken for a type
-        that is not known yet: the node describes what it serves itself.
+        A description that another client sent and the node forwarded is only used for an unknown
+        type: the node itself describes the types that it serves.
         """
         parts = ChainMap(self._described, cast("dict[str, NamedType]", self.registry))
         found = from_description(message, parts)
@@ -126,7 +126,7 @@ class KnownTypes:
         return found
 
     def main_shape(self, name: str) -> Shape | None:
-        """How objects of a type are received for which the program named no class."""
+        """The shape of objects of a type for which the program named no class."""
         type_ = self.by_name.get(name)
         if not isinstance(type_, StructType):
             return None

@@ -24,7 +24,7 @@ T = TypeVar("T")
 FORKED: Final = "the space belongs to the process that this one was forked from"
 """Why nothing can be done in a child."""
 _GRACE_S: Final = 0.1
-"""How much longer than its timeout work is waited for: it tells best why it failed."""
+"""Extra wait beyond the timeout of the work, whose own error is more precise."""
 _CLOSED: Final = "the space is closed"
 
 
@@ -64,11 +64,11 @@ class LoopThread:
     def run(
         self, work: Coroutine[Any, Any, T], *, timeout: float | None = None, what: str = "it"
     ) -> T:
-        """Do it there, and wait for it here; Disconnected when the thread ends meanwhile.
+        """Run work in the thread and wait for it; raises Disconnected if the thread ends meanwhile.
 
-        Work that has a timeout counts it by itself, and fails with its own words. But it can only
-        do so when its turn comes, and a callback may hold the thread: RequestTimedOut then, a tenth
-        of a second after the timeout, and the work is cancelled where it waits first.
+        Work with a timeout counts it itself, and raises its own error. It cannot do that while a
+        callback blocks the thread: then RequestTimedOut is raised here, a tenth of a second after
+        the timeout, and the work is cancelled where it first waits.
         """
         limit_s = _limit_s(timeout)
         try:
@@ -83,7 +83,7 @@ class LoopThread:
             raise Disconnected(_CLOSED) from None
         except FutureTimedOut:
             if not future.cancel():
-                # It was done in the last moment, or that is an error of the work itself.
+                # It finished at the last moment, or the work itself raised the error.
                 return future.result()
             raise RequestTimedOut(
                 f"{what} did not come within {timeout} s: a callback holds the thread of the space"
@@ -106,9 +106,9 @@ class LoopThread:
         return self.run(done())
 
     def end(self, timeout: float | None = None) -> bool:
-        """Stop the loop and wait for its thread; what it still has to do fails.
+        """Stop the loop and wait for its thread; unfinished work fails.
 
-        Whether it has ended in time.
+        Returns whether the thread ended in time.
         """
         with self._gate:
             self._is_open = False
@@ -185,7 +185,7 @@ def wait_left(seconds: float) -> None:
 
 
 def _limit_s(timeout: Any) -> float | None:
-    """How long to wait; for ever where the timeout is none, of which the work itself complains."""
+    """How long to wait; for ever if the timeout is not a number, which the work checks itself."""
     if not isinstance(timeout, (int, float)) or timeout != timeout:
         return None
     return min(max(timeout, 0) + _GRACE_S, threading.TIMEOUT_MAX)

@@ -28,7 +28,7 @@ to read what was said. A node that is gone or does not read must not keep the pr
 """
 
 _ENDING_S: Final = 0.1
-"""How long a thread may take at least that has nothing left to do."""
+"""The least time that a thread without work gets to end."""
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ class OpenSpace:
     def close(self, timeout: float | None) -> None:
         """Send what waits, say goodbye and end the connection. A second caller waits for the first.
 
-        RequestTimedOut when that takes longer, as a callback holds the thread: the space closes by
-        itself when the callback returns.
+        Raises RequestTimedOut if it takes longer because a callback blocks the thread: the space
+        then closes when the callback returns.
         """
         if not self._thread.is_running:
             return

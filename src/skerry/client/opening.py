@@ -43,9 +43,9 @@ _HINT_CERTIFICATE: Final = (
 
 
 def default_endpoint(environ: Mapping[str, str]) -> str:
-    """Where the node is when nobody says: SKERRY_ENDPOINT, DOTS_ENDPOINT, this computer.
+    """The default endpoint: that of SKERRY_ENDPOINT, of DOTS_ENDPOINT, or of this computer.
 
-    ConfigError if another user can have put the socket of this computer there.
+    Raises ConfigError if the socket of this computer may belong to another user.
     """
     named = environ.get("SKERRY_ENDPOINT") or environ.get("DOTS_ENDPOINT")
     if named:
@@ -55,7 +55,7 @@ def default_endpoint(environ: Mapping[str, str]) -> str:
 
 
 class NodeUser(StreamUser, Protocol):
-    """Who is told what happens on a stream to a node."""
+    """Callbacks for the events of a stream to a node."""
 
     def skipped(self, size: int) -> None:
         """A message by WebSocket was dropped because of its size."""
@@ -141,7 +141,7 @@ class Opener:
         return error
 
     def refused(self, why: str) -> ConnectRefused:
-        """The error of a first connection that the node answered and does not want."""
+        """The error of a first connection that the node rejected."""
         return ConnectRefused(f"{self.place.text}: {why}")
 
     def _turned_out(self, why: str) -> ConnectFailed:

@@ -32,7 +32,7 @@ class TooLarge:
     """A frame above the limit, which was skipped."""
 
     name: str
-    """Of the type; empty where that is not known."""
+    """The name of the type; empty if it is unknown."""
     size: int
 
 

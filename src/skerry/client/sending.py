@@ -54,7 +54,7 @@ class SendPlan:
         self._codec: Any = codec
 
     def template_under(self, subject: str) -> Template:
-        """How a frame with an object begins that is published under a subject of its own."""
+        """The start of a frame with an object that is published under a subject of its own."""
         return Template(
             self._codec.layout,
             self._codec.encode,
@@ -157,9 +157,9 @@ class SendPlan:
 
 
 def _subject_part(subject: str) -> bytes:
-    """A subject as it stands in a header."""
+    """A subject as it is encoded in a header."""
     text = subject.encode("utf-8", "surrogateescape")
-    # Its tag takes one byte, being less than 24.
+    # Its tag is less than 24 and takes one byte.
     return b"\x14" + head(0x60, len(text)) + text
 
 
@@ -231,7 +231,7 @@ class SendBuffer:
         subjects[subject] = _BYTES_REST + _subject_part(subject) + b"\xa1\x01"
 
     def note_object_under(self, cls: Any, subject: str, plan: SendPlan) -> None:
-        """An object of a class was published under a subject, and others may be."""
+        """Cache the template of a class and subject, since more objects may be published there."""
         named = self.waiting.named
         if (cls, subject) not in named:
             if len(named) >= SEND_SUBJECT_COUNT_MAX:

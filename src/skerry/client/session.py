@@ -329,7 +329,7 @@ class Session:
         self.carry()
 
     def skipped(self, line: _Line, size: int) -> None:
-        """A message of so many bytes was left out."""
+        """A message of so many bytes, above the limit, was dropped."""
         if line is self._line:
             self.core.note_skipped("", size)
             self.carry()
@@ -453,7 +453,7 @@ class _Line:
         self._session.received(self, data)
 
     def skipped(self, size: int) -> None:
-        """A message of so many bytes was left out."""
+        """A message of so many bytes, above the limit, was dropped."""
         self._session.skipped(self, size)
 
     def lost(self, error: Exception | None) -> None:

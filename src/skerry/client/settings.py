@@ -43,8 +43,8 @@ class SpaceConfig:
     """Silence after which a node is asked for a sign: a stream may be dead without telling."""
     send_bytes_max: int = SEND_BYTES_MAX
     receive_bytes_max: int = PAYLOAD_BYTES_MAX
-    """One object from the node, encoded. A larger one is skipped and reported. By default it is all
-    that a node can be told to accept, since a node has its own bound."""
+    """One object from the node, encoded. A larger one is dropped and reported. The default is the
+    largest value that a node can be configured to accept, since a node has its own bound."""
     queue_count_max: int = EVENT_QUEUE_COUNT_MAX
 
     def __post_init__(self) -> None:
@@ -81,4 +81,4 @@ class SpaceStatistics(Statistics):
     unknown_count: int
     """Objects that were left out: the node never described their type, or knows another one."""
     skipped_count: int
-    """Objects that were left out because they are above `receive_bytes_max`."""
+    """Objects that were dropped because they are above `receive_bytes_max`."""

@@ -31,7 +31,7 @@ class Shape:
         self.become(cls, plan, is_cached)
 
     def become(self, cls: Any, plan: StructPlan, is_cached: bool) -> None:
-        """Use another class: the node serves a further definition of the type."""
+        """Use another class, since the node serves a further definition of the type."""
         codec = codec_of(cls)
         self.cls: Any = cls
         self.decode: Any = codec.decode

@@ -88,10 +88,10 @@ class ClaimsChanged(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectSkipped(Event):
-    """The node sent an object that is above `receive_bytes_max`. It is left out."""
+    """The node sent an object above `receive_bytes_max`, which was dropped."""
 
     name: str
-    """Of its type; empty where that is not known."""
+    """The name of its type; empty if it is unknown."""
     size: int
     """Bytes of the object with its header."""
     limit: int

@@ -97,7 +97,7 @@ class Uplink(Outbox):
         self.is_refused = False
         """Whether there is no connection because the node does not want us, or we not it."""
         self.is_rejected = False
-        """Whether the node did not let us in when we tried last."""
+        """Whether the node rejected the last attempt to connect."""
         self.client_id = 0
         """What the node calls us; 0 before the first connection."""
         self.server_name = ""
@@ -257,7 +257,7 @@ class Uplink(Outbox):
         self._wall_offset_ns = wall_offset_ns
 
     def note_skipped(self, name: str, size: int) -> None:
-        """The node sent an object of so many bytes, which is above the limit and was left out."""
+        """The node sent an object of so many bytes, above the limit, which was dropped."""
         self._skipped_count += 1
         limit = self.config.receive_bytes_max
         self._events.append(ObjectSkipped(name=name, size=size, limit=limit))
@@ -302,7 +302,7 @@ class Uplink(Outbox):
         if not item.reason:
             self._refuse("the node does not let us in")
             return
-        # It has no room for us now, which may change: whoever is patient tries again.
+        # The node has no room for the client now, which may change: with `wait` the client retries.
         self._end_stream()
         self._lost(f"the node does not let us in: {item.reason}", now_ns)
 

@@ -126,7 +126,7 @@ class Admission:
         return self._config.limits
 
     def bound_connections(self, place_count: int) -> None:
-        """Say how many connections the computer has room for, where that may be the lower limit."""
+        """Set how many connections the computer can hold, which may be the lower limit."""
         self._place_count = place_count
 
     @property
@@ -140,10 +140,10 @@ class Admission:
         return self._present_count
 
     def arriving(self, origin: Origin) -> str | None:
-        """Why a connection may not come in; None if it may, and it is counted until it `left`.
+        """Why a connection is rejected; None if it is accepted and counted, until `left`.
 
-        A connection that did not introduce itself yet may turn out to be trusted, so it may use the
-        reserve; `settling` decides whether it stays. Others may close it to have its place.
+        Before its handshake a connection may turn out to be trusted, so it may use the reserve;
+        `settling` decides whether it stays. It may be closed to make room for another one.
         """
         limits = self.limits
         if self._present_count >= self._connection_count_max:
@@ -167,7 +167,7 @@ class Admission:
         return None
 
     def settling(self, *, is_trusted: bool) -> str | None:
-        """Why a connection that introduced itself has no place; None if it has one."""
+        """Why there is no room for a connection after its handshake; None if there is."""
         if is_trusted or self._present_count <= open_part(self._connection_count_max):
             return None
         return self._too_many()
@@ -176,7 +176,7 @@ class Admission:
         return f"too many connections, the limit is {self._connection_count_max}"
 
     def is_address_full(self, origin: Origin) -> bool:
-        """Whether the address of a connection has as many of them as it may have."""
+        """Whether the address of a connection has as many connections as it may have."""
         household = self._households.get(origin.share)
         limit = self.limits.connection_count_per_address_max
         return household is not None and household.client_count >= limit
@@ -219,7 +219,7 @@ class Admission:
     def is_proven(
         self, origin: Origin, *, name: str, nonce: int | None, response: str, cnonce: str
     ) -> bool:
-        """Whether a client that is let in proved that it knows a secret."""
+        """Whether an accepted client proved that it knows a secret."""
         return self._authentication.is_proven(
             origin, name=name, nonce=nonce, response=response, cnonce=cnonce
         )

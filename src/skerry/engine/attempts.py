@@ -1,4 +1,4 @@
-"""Slows down guessing: after a wrong secret, the next one of the same address has to wait.
+"""Delays guessing: after a wrong secret, the next one from the same address has to wait.
 
 The delay doubles with each wrong secret up to a bound, and is forgotten after a while without one.
 Right and wrong secrets wait alike, as otherwise a guess that is not accepted at once would be known
@@ -27,7 +27,7 @@ __all__ = ["Attempts"]
 _FIRST_DELAY_NS: Final = 250_000_000
 _DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
 _FORGET_NS: Final = 600_000_000_000
-"""After so long without a wrong secret, an address is like any other."""
+"""Time without a wrong secret after which an address is forgotten."""
 _EVICTION_LOOKS: Final = 8
 
 _Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
@@ -41,18 +41,18 @@ class _Address:
     def __init__(self) -> None:
         self.failed_count = 0
         self.failed_ns = 0
-        """When the last wrong secret came."""
+        """When the last wrong secret was received."""
         self.open_ns = 0
-        """From when the next one is tried."""
+        """When the next secret may be checked."""
         self.waiting: deque[_Attempt] = deque()
 
 
 class Attempts:
-    """Which addresses have to wait, and the clients that do."""
+    """The addresses that have to wait, and their waiting clients."""
 
     def __init__(self) -> None:
         self._addresses: dict[str, _Address] = {}
-        """The one whose last wrong secret is oldest first."""
+        """Addresses by the time of their last wrong secret, the oldest first."""
         self._due: Deadlines[str] = Deadlines()
 
     def __len__(self) -> int:
@@ -60,12 +60,12 @@ class Attempts:
         return len(self._addresses)
 
     def must_wait(self, origin: Origin, now_ns: int) -> bool:
-        """Whether secrets of an origin are not tried now."""
+        """Whether a secret from an origin has to wait."""
         address = self._addresses.get(origin.share)
         return address is not None and (now_ns < address.open_ns or bool(address.waiting))
 
     def wait(self, client: Client, asked: ConnectAsked) -> bool:
-        """Let a client of an address that `must_wait` wait; False if too many do already."""
+        """Queue a client whose address `must_wait`; False if too many are queued already."""
         key = client.origin.share
         address = self._addresses[key]
         if len(address.waiting) >= ATTEMPT_WAITING_COUNT_MAX:
@@ -77,7 +77,7 @@ class Attempts:
         return True
 
     def failed(self, origin: Origin, now_ns: int) -> str:
-        """A wrong secret came; gives what that means for the address."""
+        """Count a wrong secret; returns the new state of the address."""
         key = origin.share
         address = self._addresses.pop(key, None)
         if address is None:
@@ -99,7 +99,7 @@ class Attempts:
         )
 
     def take_due(self, now_ns: int) -> list[_Attempt]:
-        """Clients whose secrets are to be tried now, one of each address that is due.
+        """Clients whose secrets are to be checked now, one of each address that is due.
 
         Call `failed` for those that are wrong, then `deadline_ns`.
         """

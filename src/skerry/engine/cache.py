@@ -100,7 +100,7 @@ class Shelf:
         self.own_keys: set[bytes] = set()
         """Of the objects that are not under their default subject, which are few."""
         self.unknown_keys: set[bytes] = set()
-        """Of the objects that had tags which their type did not have when they came."""
+        """Keys of the objects that had tags unknown to their type when they were received."""
         self.by_writer: dict[int, dict[bytes, None]] | None = None
         """Keys by the client that changed the object last, if objects of the type are removed with
         that client; else None."""
@@ -125,12 +125,12 @@ class Shelf:
                 self.by_writer.setdefault(int(entry.modified_from), {})[key] = None
 
     def take_written(self, writer: int) -> dict[bytes, None]:
-        """Keys of the objects that a client changed last, which are not indexed any more."""
+        """Keys of the objects that a client changed last; removes them from the index."""
         by_writer = self.by_writer
         return {} if by_writer is None else by_writer.pop(writer, {})
 
     def unindex(self, key: bytes, writer: i64) -> None:
-        """Take an object out of the index."""
+        """Remove an object from the index."""
         by_writer = self.by_writer
         if by_writer is not None:
             keys = by_writer.get(int(writer))
@@ -185,7 +185,7 @@ class Cache:
         self._bytes_max: i64 = bytes_max
         self._open_count_max: i64 = open_part(object_count_max)
         self._open_bytes_max: i64 = open_part(bytes_max)
-        """What clients may use together that are not trusted."""
+        """What untrusted clients may use together."""
         self._shelves: dict[str, Shelf] = {}
         self._mentions: dict[int, int] = {}
         """How often each client stands in an entry, as its creator or as the last to change it."""
@@ -219,7 +219,7 @@ class Cache:
         self._present.add(client)
 
     def trust(self, client: int) -> None:
-        """Let a client that was located use the reserve."""
+        """Allow a client that was located to use the reserve."""
         self._trusted.add(client)
 
     def left(self, client: int) -> None:
@@ -237,7 +237,7 @@ class Cache:
         return shelf
 
     def forget_shelf(self, type_name: str) -> None:
-        """A type is no longer in use; it has no objects."""
+        """Drop the empty shelf of a type that is no longer in use."""
         shelf = self._shelves.pop(type_name, None)
         assert shelf is None or not shelf.objects
 
@@ -455,7 +455,7 @@ class Cache:
     def _check_reserve(
         self, what: str, value: i64, open_max: i64, value_max: i64, sender: i64
     ) -> None:
-        """LimitExceeded unless a client may use the reserve, and there is something left of it."""
+        """Raise LimitExceeded unless a client may use the reserve and some of it is left."""
         is_stranger = int(sender) in self._present and int(sender) not in self._trusted
         limit = open_max if is_stranger else value_max
         if value > limit:

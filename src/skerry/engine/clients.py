@@ -45,25 +45,25 @@ class Task(Protocol):
 
 
 class Input:
-    """What a client sent and the node did not work on yet, since its turn was over."""
+    """Queued input of a client, which the node did not process since the client's turn was over."""
 
     def __init__(self) -> None:
         self.can_wait = True
-        """Whether the client can be held up; if not, all it sends is worked on at once."""
+        """Whether input can be queued; if not, all of it is processed at once."""
         self.is_held = False
-        """Whether anything waits. The client's socket is not read until then."""
+        """Whether anything is queued. The client's socket is not read as long as it is."""
         self.is_last = False
-        """Whether the connection is lost, so that the client is to be forgotten after it."""
+        """Whether the connection is lost, so that the client is forgotten after this input."""
         self.is_cutting = False
         """Whether the cutter of the connection has frames left."""
         self.messages: deque[tuple[Header, bytes]] = deque()
-        """The same for connections without frames."""
+        """Messages that are left, for connections without frames."""
         self.reading: JsonReading | None = None
         """A large message that is being read."""
         self.fault: Broken | None = None
-        """What is wrong behind these."""
+        """A fault in the input after these."""
         self.data: deque[bytes] = deque()
-        """Bytes behind all of these."""
+        """Bytes after all of these."""
 
 
 class Client:
@@ -92,9 +92,9 @@ class Client:
         self.household: Household | None = None
         """All who come from the same address; None where there is no address."""
         self.holder = Holder("", is_trusted=True)
-        """What it uses of what all clients share."""
+        """What it uses of the shared quotas."""
         self.unfinished_bytes = 0
-        """Bytes of a frame that it began to send."""
+        """Bytes of its unfinished frame."""
         self.nonce: int | None = None
         """What it was asked to answer to, if it has to prove itself."""
         self.has_extensions = False
@@ -124,7 +124,7 @@ class Client:
         self.received_bytes = 0
         self.refused_count = 0
         self.running: bool | None = None
-        """What it last published of itself in DotsClient."""
+        """What it last published in its own DotsClient."""
         self.running_change_count = 0
         self.told: tuple[int, int] = (-1, -1)
         """How many types it published, and how often it had joined or left, when it was told."""
@@ -145,7 +145,7 @@ class Client:
         self.described[type_name] = size
 
     def reading(self, topic: Topic) -> Reading | None:
-        """How the client is given objects of a topic; None where it gets them as they are."""
+        """How objects of a topic are projected for the client; None if they are sent unchanged."""
         own = self.connection.definition(topic.name)
         if own is None or own is topic.type:
             return None
@@ -159,7 +159,7 @@ class Client:
         return found
 
     def projected(self, topic: Topic, header: Header, payload: bytes) -> bytes | None:
-        """An object as the client is given it, with the attributes of its header cut to that.
+        """An object as the client receives it; the attributes of its header are reduced to that.
 
         None if the client cannot read the key of the object.
         """
@@ -185,14 +185,14 @@ class Client:
         return united if isinstance(united, StructType) else served
 
     def can_read(self, topic: Topic) -> bool:
-        """Whether the client can be given objects of a topic at all."""
+        """Whether the client can read objects of a topic at all."""
         found = self.reading(topic)
         return found is None or found.is_possible
 
     def limit_frames(self) -> None:
-        """Take frames as large as the client needs for what it may do.
+        """Set the frame limit that the client needs for what it may do.
 
-        Larger ones are dropped as they come, so that a client holds no memory by them.
+        Larger frames are dropped as they arrive, so that they take no memory.
         """
         may_publish = self.rights is not None and self.rights.may_publish
         size = max(int(self.lane.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
@@ -201,7 +201,7 @@ class Client:
         self.connection.wire.limit_frames(size, skips_large=True)
 
     def large_refusal(self, name: str, size: int) -> str:
-        """Why a frame of so many bytes is refused, in words."""
+        """Why a frame of so many bytes is refused, for a message."""
         limits = self.limits
         if self.rights is None:
             where = "before it was let in"

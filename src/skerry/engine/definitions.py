@@ -1,23 +1,23 @@
-"""Which definitions of types are in use, by which clients, and the one that the node serves.
+"""The definitions of each type, the clients that use them, and the one that the node serves.
 
-Clients bring definitions, and several clients may bring different ones of the same name. The node
-serves the union of all compatible ones (`schema.union`). A definition takes part in the union from
-the moment that a client that may publish the type brings it. It stays in the union while a client
-that brought it is connected, and after that while objects exist that the others could not hold.
+Clients describe types, and several clients may send different definitions of one name. The node
+serves the union of all compatible ones (`schema.union`). A definition joins the union when a client
+that may publish the type sends it. It stays in the union while a client that sent it is connected,
+and after that while objects exist that the other definitions could not hold.
 
-Of incompatible definitions the one stays by which a client published first. Where clients only
-described them nothing is decided yet, so readers do not keep writers out.
+Of incompatible definitions, the one with which a client published first stays. While clients only
+described them nothing is decided, so subscribers do not keep publishers out.
 
-A client that may only subscribe has a definition to read by. It is served only as long as no other
-is known, so such a client cannot change what others see.
+A client that may only subscribe uses its definition for reading. It is served only as long as no
+other is known, so such a client cannot change what others receive.
 
-A client that may publish a type brings the types inside, too, and may have no right to publish
-those. The definition of a part is *owned* if a client that may publish the part brought it. A
-definition that is not owned decides no flags where an owned one exists, does not replace an owned
-one, and adds nothing to a type of which objects exist.
+A client that may publish a type also sends the definitions of its parts, the types inside, and may
+have no right to publish those. The definition of a part is *owned* if a client that may publish the
+part sent it. A definition that is not owned does not decide flags where an owned one exists, does
+not replace an owned one, and adds nothing to a type that has objects.
 
-The served form of a type is made when it is asked for: a part that changes makes all types that
-use it outdated, and there may be many of them.
+The served form of a type is computed on demand: a changed part makes all types that use it
+outdated, and there may be many of them.
 """
 
 from __future__ import annotations
@@ -53,26 +53,26 @@ from skerry.schema.union import covers, obstacle, unite, unite_deep
 __all__ = ["Clash", "Definition", "Definitions"]
 
 _FREE_LOOKS: Final = 500
-"""Unused types that are looked at when room is needed for a new one."""
+"""Unused types that are examined when room is needed for a new one."""
 _SHOWN_USERS: Final = 3
-"""Users of a definition that a message names; the others are counted."""
+"""Users of a definition that an error message names; the others are only counted."""
 
 
 class Definition:
-    """One definition of a type. Clients that brought the same one share it."""
+    """One definition of a type. Clients that sent the same one share it."""
 
     __slots__ = ("clash", "clients", "is_accepted", "is_owned", "type")
 
     def __init__(self, type_: NamedType) -> None:
         self.type = type_
         self.clients: dict[int, str] = {}
-        """Connected clients that brought it, by id, with their names."""
+        """Connected clients that sent it: names by id."""
         self.is_accepted = False
         """Whether it is part of the union."""
         self.is_owned = False
-        """Whether a client that may publish the type itself brought it."""
+        """Whether a client that may publish the type itself sent it."""
         self.clash: Clash | None = None
-        """Why it cannot be part of the union; None if it can, or is only used to read by."""
+        """Why it cannot be part of the union; None if it can, or if it is only used for reading."""
 
 
 class Clash(NamedTuple):
@@ -80,13 +80,13 @@ class Clash(NamedTuple):
 
     difference: str
     other: Definition | None
-    """The definition with which it is incompatible, where it is a single one."""
+    """The definition with which it is incompatible, if it is a single one."""
     is_decided: bool = True
-    """Whether the other one stays; if not, that is decided when a client publishes by this one."""
+    """Whether the other one stays; if not, that is decided when a client publishes with this."""
     is_by_objects: bool = False
     """Whether objects have values that the definition cannot read."""
     is_by_right: bool = False
-    """Whether the client lacks the right to publish the type, which clients of the other have."""
+    """Whether the client lacks the right to publish the type, unlike clients of the other."""
 
 
 class _Known:
@@ -106,11 +106,11 @@ class _Known:
     def __init__(self, name: str, address: str) -> None:
         self.name = name
         self.address = address
-        """Of the client that brought the name, to which it is counted."""
+        """The address of the client that sent the name; the type counts for its share."""
         self.definitions: dict[int, Definition] = {}
         """By fingerprint, oldest first."""
         self.union: NamedType | None = None
-        """Of the accepted definitions; the types inside are those of any of them."""
+        """The union of the accepted definitions; the types inside are those of any of them."""
         self.served: NamedType | None = None
         """The union with the served form of each type inside; None while it is outdated."""
         self.needs: frozenset[str] = frozenset()
@@ -118,17 +118,17 @@ class _Known:
         self.used_by: set[str] = set()
         """Names of the types whose unions use this one directly."""
         self.fresh_users: set[str] = set()
-        """Those of them whose served form has the present one inside."""
+        """Those of them whose served form contains the current one of this type."""
 
 
 class Definitions(Mapping[str, NamedType]):
     """All types of a node by name, internal ones included, as they are served.
 
-    `has_objects` says whether objects of a struct type exist, `misfit` why those that exist could
-    not be read by a new union of its definitions, `has_published` whether a client published
+    `has_objects` returns whether objects of a struct type exist, `misfit` why existing objects
+    could not be read by a new union of its definitions, `has_published` whether a client published
     objects of a type, `is_needed` whether a type is in use in another way. `outdated` is called
-    with the name of each type whose served form is no longer what it was, `removed` with the name
-    of each type that was removed to make room for others.
+    with the name of each type whose served form changed, `removed` with the name of each type that
+    was removed to make room for others.
     """
 
     def __init__(
@@ -145,11 +145,11 @@ class Definitions(Mapping[str, NamedType]):
         self._internal = internal_types()
         self._known: dict[str, _Known] = {}
         self._held: dict[int, dict[str, Definition]] = {}
-        """What each client brought, by name."""
+        """The definitions of each client, by name."""
         self._unused: dict[str, None] = {}
-        """Types that no client holds, for the longest time first."""
+        """Types that no client uses, the longest unused first."""
         self._unused_of: dict[str, dict[str, None]] = {}
-        """The same by the address that they count for."""
+        """The same by the address whose share they count for."""
         self._by_address: Counter[str] = Counter()
         self._has_objects = has_objects
         self._misfit = misfit
@@ -181,7 +181,7 @@ class Definitions(Mapping[str, NamedType]):
         return name in self._internal or name in self._known
 
     def is_defined(self, name: str) -> bool:
-        """Whether a definition of a type is accepted, and not only used by clients to read by."""
+        """Whether a definition of a type is accepted, and not only used for reading."""
         known = self._known.get(name)
         return known is not None and any(d.is_accepted for d in known.definitions.values())
 
@@ -194,7 +194,7 @@ class Definitions(Mapping[str, NamedType]):
         return list(known.definitions.values())
 
     def users(self, definition: Definition) -> str:
-        """The clients that use a definition, or else the objects that need it, in words."""
+        """The clients that use a definition, or else the objects that need it, for a message."""
         names = [f"client {number} ({name})" for number, name in definition.clients.items()]
         if not names:
             return f"objects of {self._with_objects(definition.type.name) or definition.type.name}"
@@ -203,11 +203,11 @@ class Definitions(Mapping[str, NamedType]):
         return ", ".join(shown)
 
     def held(self, client: int, name: str) -> Definition | None:
-        """The definition that a client brought."""
+        """The definition that a client sent."""
         return self._held.get(client, {}).get(name)
 
     def conflict(self, client: int, name: str) -> SchemaMismatchError | None:
-        """Why the definition that a client brought is not part of the union, if it should be."""
+        """Why the definition that a client sent is not part of the union, though it should be."""
         definition = self.held(client, name)
         if definition is None or definition.clash is None:
             return None
@@ -221,9 +221,9 @@ class Definitions(Mapping[str, NamedType]):
         )
 
     def rejection(self, client: int, name: str) -> str | None:
-        """Why objects by the definition of a client cannot be taken as they are, if they cannot.
+        """Why objects of a client's definition cannot be stored as they are; None if they can.
 
-        Other than `conflict` it also says so while it is not decided which definition stays.
+        Unlike `conflict`, it also returns a reason while it is undecided which definition stays.
         """
         definition = self.held(client, name)
         if definition is None or definition.is_accepted:
@@ -237,7 +237,7 @@ class Definitions(Mapping[str, NamedType]):
             return None if isinstance(found, StructType) else str(found)
         return str(obstacle(served, own))
 
-    # -- what clients bring
+    # -- definitions of clients
 
     def bring(
         self,
@@ -251,12 +251,12 @@ class Definitions(Mapping[str, NamedType]):
         address_count_max: int = TYPE_COUNT_MAX,
         type_count_max: int = TYPE_COUNT_MAX,
     ) -> None:
-        """A client, which calls itself `who`, uses a definition. `conflict` says what came of it.
+        """Add a definition of a client named `who`. `conflict` then returns whether it is accepted.
 
-        `may_publish` says whether the client may publish objects of a type, by its name.
+        `may_publish` returns whether the client may publish objects of a type, by its name.
 
-        LimitExceeded when there are too many types or definitions, and then nothing is changed.
-        SchemaMismatchError when the name is that of an internal type.
+        Raises LimitExceeded if there are too many types or definitions; nothing is changed then.
+        Raises SchemaMismatchError if the name is that of an internal type.
         """
         internal = self._internal.get(type_.name)
         if internal is not None:
@@ -289,12 +289,12 @@ class Definitions(Mapping[str, NamedType]):
             self._drop_unused(known)
 
     def take_displaced(self) -> list[tuple[int, Definition]]:
-        """Clients whose definition gave way to one by which another client publishes."""
+        """Clients whose definition was replaced by one with which another client publishes."""
         displaced, self._displaced = self._displaced, []
         return displaced
 
     def is_blocked(self, client: int, name: str) -> bool:
-        """Whether the conflict of a client's definition still stands, as far as a look tells."""
+        """Whether the conflict of a client's definition remains; a check that changes nothing."""
         definition = self.held(client, name)
         clash = None if definition is None else definition.clash
         if clash is None:
@@ -306,7 +306,7 @@ class Definitions(Mapping[str, NamedType]):
         return self._is_used(clash.other, client)
 
     def restore(self, type_: StructType) -> None:
-        """Objects of a type come back from the storage, under the definition they had there."""
+        """Add the stored definition of a type whose objects are loaded from the storage."""
         for part in (*dependencies(type_), type_):
             if part.name in self._internal:
                 continue
@@ -316,7 +316,7 @@ class Definitions(Mapping[str, NamedType]):
             self._note_unused(known)
 
     def forget(self, client: int) -> Iterator[str]:
-        """A client is gone: release its definitions one by one, of which it gives the names."""
+        """Release the definitions of a client that disconnected, yielding the name of each."""
         held = self._held.get(client, {})
         while held:
             name, definition = held.popitem()
@@ -329,10 +329,10 @@ class Definitions(Mapping[str, NamedType]):
     def _clash(
         self, parts: list[NamedType], owned: Collection[str], client: int, is_publishing: bool
     ) -> Clash | None:
-        """What keeps a client's definitions out of their unions.
+        """The conflicts that keep a client's definitions out of their unions.
 
-        If nothing does, definitions give way that nothing uses any more. `owned` has the names of
-        the types that the client may publish.
+        Without any, incompatible definitions that are no longer used are replaced. `owned` has the
+        names of the types that the client may publish.
         """
         obsolete: list[tuple[_Known, Definition, str, list[int]]] = []
         for part in parts:
@@ -362,7 +362,7 @@ class Definitions(Mapping[str, NamedType]):
                 obsolete.append((known, definition, str(found), others))
             count = sum(definition.is_accepted for definition in known.definitions.values())
             if count and count == len(staying) and known.union is not None:
-                # No definition gives way, and what stays is what is served.
+                # No definition is replaced, so the served form stays.
                 staying = [known.union]
             clash = self._structure_clash(part, staying)
             if clash is None and part.name not in owned:
@@ -379,7 +379,7 @@ class Definitions(Mapping[str, NamedType]):
     def _displace(
         self, known: _Known, definition: Definition, difference: str, clients: list[int]
     ) -> None:
-        """A definition gives way, though clients have it."""
+        """Remove a definition from its union though clients use it."""
         definition.is_accepted = False
         self._refuse(definition, Clash(difference, None))
         self._displaced += [(number, definition) for number in clients]
@@ -390,7 +390,7 @@ class Definitions(Mapping[str, NamedType]):
         definition.clash = clash
 
     def _structure_clash(self, part: NamedType, staying: list[NamedType]) -> Clash | None:
-        """What would be wrong with a union, or with types that use it, if a definition joined."""
+        """The conflict in a union, or in types that use it, that a new definition would cause."""
         base = reduce(unite, staying) if staying else None
         united = part if base is None else unite(base, part)
         if united == base:
@@ -417,7 +417,7 @@ class Definitions(Mapping[str, NamedType]):
         return None
 
     def _right_clash(self, known: _Known, part: NamedType) -> Clash | None:
-        """What a client would change of a type with objects that it may not publish."""
+        """What a client would change in a type that has objects and that it may not publish."""
         union = known.union
         owned = next((d for d in known.definitions.values() if d.is_accepted and d.is_owned), None)
         if owned is None or union is None or not self._has_objects(part.name):
@@ -430,7 +430,7 @@ class Definitions(Mapping[str, NamedType]):
         return Clash(fault, owned, is_by_right=True)
 
     def _is_used(self, definition: Definition, but: int = 0, *, by_clients: bool = True) -> bool:
-        """Whether a client other than `but` publishes by a definition, or objects exist."""
+        """Whether a client other than `but` publishes with a definition, or objects exist."""
         name = definition.type.name
         names = (name, *self._users_above(name))
         return any(map(self._has_objects, names)) or any(
@@ -441,7 +441,7 @@ class Definitions(Mapping[str, NamedType]):
         )
 
     def _with_objects(self, name: str) -> str:
-        """The type itself or one that uses it, of which objects exist; empty if there is none."""
+        """The name of the type, or of a type that uses it, that has objects; empty if none has."""
         return next((n for n in (name, *self._users_above(name)) if self._has_objects(n)), "")
 
     def _users_of(self, known: _Known) -> str:
@@ -465,7 +465,7 @@ class Definitions(Mapping[str, NamedType]):
             self._unite(known)
 
     def _unite(self, known: _Known) -> None:
-        """Find the union of a type again, after definitions went or others decide its flags."""
+        """Compute the union of a type again, after definitions left or the flags changed."""
         accepted = [d for d in known.definitions.values() if d.is_accepted]
         bases = accepted or list(known.definitions.values())[:1]
         union = reduce(unite, [d.type for d in bases])
@@ -547,7 +547,7 @@ class Definitions(Mapping[str, NamedType]):
             self._unused_of.pop(known.address, None)
 
     def _drop_unused(self, known: _Known) -> None:
-        """Drop definitions that no client has and that no object needs, all but the last one."""
+        """Drop definitions that no client uses and no object needs, except for the last one."""
         for definition in list(known.definitions.values()):
             if definition.clients or len(known.definitions) == 1:
                 continue
@@ -577,7 +577,7 @@ class Definitions(Mapping[str, NamedType]):
     def _make_room(
         self, parts: list[NamedType], address: str, address_count_max: int, type_count_max: int
     ) -> None:
-        """Make sure that new names and definitions fit, freeing types that nothing uses."""
+        """Remove unused types until new names and definitions fit; LimitExceeded if they do not."""
         fresh_count = sum(part.name not in self._known for part in parts)
         if fresh_count:
             limit = min(type_count_max, self._type_count_max)
@@ -602,9 +602,9 @@ class Definitions(Mapping[str, NamedType]):
                     raise LimitExceeded(what=what, value=count, limit=DEFINITION_COUNT_MAX)
 
     def _free(self, count: int, unused: Iterable[str], wanted: set[str]) -> None:
-        """Remove types that nothing uses, as many as are needed, if there are so many.
+        """Remove as many unused types as are needed, if there are so many.
 
-        Those that are wanted now stay.
+        Types in `wanted` stay.
         """
         for name in list(islice(unused, _FREE_LOOKS)) if count > 0 else ():
             known = self._known.get(name)
@@ -612,7 +612,7 @@ class Definitions(Mapping[str, NamedType]):
                 continue
             self._note_used(known)
             if name in wanted or known.used_by or self._with_objects(name) or self._is_needed(name):
-                # It is looked at again after all others.
+                # It is examined again after all others.
                 self._note_unused(known)
                 continue
             self._remove(known)
@@ -637,7 +637,7 @@ class Definitions(Mapping[str, NamedType]):
             del self._by_address[known.address]
         self._removed(known.name)
 
-    # -- the net of types
+    # -- types that use each other
 
     def _users_above(self, name: str) -> list[str]:
         """All types that use a type, directly or by way of others."""
@@ -664,7 +664,7 @@ class Definitions(Mapping[str, NamedType]):
         return found
 
     def _depth(self, struct: StructType) -> int:
-        """How many structs are inside each other in a struct, itself counted."""
+        """The nesting depth of a struct, itself counted."""
         depth = 0
         level: set[NamedType | None] = {struct}
         while any(isinstance(union, StructType) for union in level):
@@ -674,7 +674,7 @@ class Definitions(Mapping[str, NamedType]):
         return depth
 
     def _height(self, name: str) -> int:
-        """How many structs are around a type where it is used the deepest."""
+        """The number of structs around a type where it is nested deepest."""
         height = -1
         level = {name}
         while level:

@@ -36,13 +36,13 @@ if TYPE_CHECKING:
 __all__ = ["DefinitionList", "Describing"]
 
 _LISTED_COUNT: Final = 30
-"""Definitions that are sent before others have their turn: some milliseconds."""
+"""Definitions that are sent before other clients have their turn: some milliseconds."""
 _GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
 _RELEASE_LOOKS: Final = 20
-"""Objects that could be examined in the time that it takes to release a definition."""
+"""Looks that the release of a definition takes."""
 
 _USES: Final = ("publish", "subscribe", "remove")
-"""What a client needs to know a type for."""
+"""The actions for which a client needs to know a type."""
 
 
 class Describing:
@@ -55,9 +55,9 @@ class Describing:
         self._types = types
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """A client is gone, and does not use its definitions any more, step by step.
+        """Release the definitions of a client that disconnected, step by step.
 
-        Gives the looks that each step took.
+        Yields the looks that each step took.
         """
         for _ in self._types.registry.forget(client.client_id):
             yield _RELEASE_LOOKS
@@ -65,7 +65,7 @@ class Describing:
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A description of a type."""
+        """Process a description of a type."""
         message: Any = self._types.class_of(topic).decode(payload)
         reason = _reserved(message.name or "") or _excess(client, message.name or "", len(payload))
         if reason is not None:
@@ -86,7 +86,7 @@ class Describing:
             self._pass_on(client, topic, own, header, payload, now_ns)
 
     def renew(self, client: Client, now_ns: int) -> None:
-        """A client has other rights: what it described and may use now becomes known."""
+        """The rights of a client changed: register the types that it described and may now use."""
         for own in list(client.connection.received.values()):
             if client.is_present:
                 self._bring(client, own, now_ns)
@@ -94,7 +94,7 @@ class Describing:
     def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible.
 
-        A definition that nothing uses any more gives way to the one of the client.
+        A definition that is no longer used is replaced by the client's one.
         """
         registry = self._types.registry
         held = registry.held(client.client_id, type_name)
@@ -133,7 +133,7 @@ class Describing:
     def _bring(
         self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
     ) -> None:
-        """Let a client's definition become known, as far as the client has the right to that."""
+        """Register a client's definition, as far as the client has the right to it."""
         registry, name = self._types.registry, own.name
         before, work = registry.get(name), registry.work
         if _concerns(client, name):
@@ -164,7 +164,7 @@ class Describing:
             self._routing.definition_changed(client, topic)
 
     def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_told: bool) -> None:
-        """Look closer at updates of a type by a client whose definition is not in the union."""
+        """Report a conflict, and check each update by a client whose definition is not served."""
         registry, lane = self._types.registry, client.lane
         held = registry.held(client.client_id, name)
         doubtful = lane.doubtful_types or set()
@@ -181,7 +181,7 @@ class Describing:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 
     def _may_define(self, client: Client, type_name: str) -> bool:
-        """Whether a definition of the client counts for others, too."""
+        """Whether a definition of the client becomes part of the served one."""
         rights = client.rights
         assert rights is not None
         return rights.allows_type("publish", type_name) is not False
@@ -210,7 +210,7 @@ class Describing:
 
 
 def _reserved(name: str) -> str | None:
-    """Why no client may describe a type of this name, if it is so.
+    """Why no client may describe a type of this name; None if clients may.
 
     DOTS programs do describe types that begin with `Dots`.
     """
@@ -220,7 +220,7 @@ def _reserved(name: str) -> str | None:
 
 
 class _Descriptions:
-    """Describes types to a client that asked for them: a task of many pieces."""
+    """A task in steps that describes types to a client that requested them."""
 
     def __init__(
         self,
@@ -235,7 +235,7 @@ class _Descriptions:
         self._finish = finish
 
     def step(self, now_s: float) -> bool:
-        """Describe the next types, as many as the client has looks for; whether all are done."""
+        """Describe the next types, as many as the client has looks for; whether it is finished."""
         client, lane = self._client, self._client.lane
         size_max = int(lane.size) + REPLAY_SLICE_BYTES
         while lane.looks > 0 and lane.size < size_max:
@@ -256,7 +256,7 @@ class _Descriptions:
 
 
 class DefinitionList:
-    """Sends a client all definitions of the types that it may use: a task of many pieces."""
+    """A task in steps that sends a client all definitions of the types that it may use."""
 
     def __init__(self, client: Client, registry: Definitions) -> None:
         self._client = client
@@ -277,7 +277,7 @@ class DefinitionList:
         return False
 
     def _definitions(self) -> Iterator[Definition | None]:
-        """All that the client may know of; None after each type."""
+        """All definitions that the client may see; None after each type."""
         for name in [name for name in self._registry if name not in internal_types()]:
             if _concerns(self._client, name):
                 yield from self._registry.definitions(name)
@@ -300,7 +300,7 @@ class DefinitionList:
 
 
 def _excess(client: Client, name: str, size: int) -> str | None:
-    """Why a client may not describe one more type, if it may not."""
+    """Why a client may not describe one more type; None if it may."""
     count, limits = len(client.described), client.limits
     if name not in client.described and count >= limits.type_count_max:
         return f"{name:.60}: {count} types described already"

@@ -40,7 +40,7 @@ class ClientWent(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectionTurnedAway(Event):
-    """A connection was closed before a word was said on it, as there are too many."""
+    """A connection was closed before its handshake, because there are too many."""
 
     host: str
     """The address of the other end; empty where it has none."""
@@ -61,7 +61,7 @@ class ClientRefused(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeConflict(Event):
-    """A client brought a definition that is incompatible with those in use."""
+    """A client sent a definition that is incompatible with those in use."""
 
     type_name: str
     detail: str
@@ -69,11 +69,11 @@ class TypeConflict(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TypeChanged(Event):
-    """The served definition of a type changed, because a client brought another one."""
+    """The served definition of a type changed, because a client sent another one."""
 
     type_name: str
     client_id: int
     name: str
-    """Of the client."""
+    """The name of the client."""
     added: tuple[str, ...]
     """Fields that the definition did not have before."""

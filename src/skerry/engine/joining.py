@@ -38,8 +38,7 @@ _LISTED_PER_LOOK: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
 
 
 _LOOKS_PER_TOPIC: Final = 10
-"""Objects that could be examined in the time that it takes to find those of one type that a pattern
-selects by its levels alone."""
+"""Looks for finding the objects of one type that a pattern selects by its levels alone."""
 
 
 class Joining:

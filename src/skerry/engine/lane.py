@@ -53,9 +53,9 @@ class Lane(Outgoing):
         self.client_id: i64 = client_id
         self.wire: Wire = wire
         self.is_framed: bool = wire.version == 2
-        """Whether it takes the common frames of version 2."""
+        """Whether it accepts the common frames of version 2."""
         self.is_old: bool = wire.version == 1
-        """Whether it takes the common frames of version 1; all others are made for it alone."""
+        """Whether it accepts the common frames of version 1; other frames are made for it alone."""
         self.has_subjects: bool = False
         """Whether the client understands subjects and our own types."""
         self.has_origin: bool = False
@@ -67,15 +67,15 @@ class Lane(Outgoing):
         self.published: dict[str, None] = {}
         """Names of all types it published, in the order of their first object."""
         self.relay: Relay = Relay(wire.version, TIME_S_MAX)
-        """What the hub found out about the headers that it sent."""
+        """The stencils of the headers that the client sent."""
         self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
         self.object_bytes_max: i64 = CACHE_BYTES_MAX
         """What the objects that it made may take of the cache."""
         self.update_bytes_max: i64 = PAYLOAD_BYTES_MAX
-        """One object that it publishes."""
+        """The limit for one published object."""
         self.doubtful_types: set[str] | None = None
-        """Types of which the client's own definition is not the one that is served, nor a part of
-        it: whether its updates can be accepted is decided for each."""
+        """Types for which the client's own definition is not part of the served one: each of its
+        updates is checked."""
         self.look_count_max: i64 = SELECT_SLICE_COUNT
         """Objects that may be examined for the client in one turn."""
         self.looks: i64 = SELECT_SLICE_COUNT
@@ -116,7 +116,7 @@ class Lane(Outgoing):
         self._note(tally, count)
 
     def delivered(self, count: i64, tally: Tally) -> None:
-        """Updates of one type that others wrote to `frames`, and that were not counted yet."""
+        """Count updates of one type that publishers wrote to `frames`."""
         self.tally.due += count
         self.frame_count += count
         self._note(tally, count)
@@ -162,7 +162,7 @@ class Lane(Outgoing):
         return super().take()
 
     def expire(self) -> None:
-        """The client is gone: nobody takes what waits, and no more comes from it."""
+        """The client disconnected: drop its queue and the headers that it sent."""
         self.relay.forget()
         for tally, count in self._take_runs():
             tally.expired += count

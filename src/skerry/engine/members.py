@@ -52,7 +52,7 @@ class Voice:
             # It went, and the client heard of that: nothing may bring it back.
             return 0
         if not self._may_tell(news.subject):
-            # It has other rights than when this began to wait.
+            # Its rights changed since this was queued.
             return 0
         self._client.connection.describe(topic.type, now_s)
         if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
@@ -213,14 +213,14 @@ class Denied(Ear):
 
 
 def _deliver_or_count(client: Client, news: News) -> None:
-    """Give a client an update, which counts as refused if the client cannot read its key."""
+    """Send a client an update; it counts as refused if the client cannot read its key."""
     if not _deliver(client, news):
         for tally in (news.topic.tally, client.lane.tally):
             tally.refused += 1
 
 
 def _deliver(client: Client, news: News) -> int:
-    """Give a client an update as it can read it; how many frames that took: 0 or 1."""
+    """Send a client an update as it can read it; the number of frames sent: 0 or 1."""
     lane, topic = client.lane, news.topic
     if client.reading(topic) is None:
         lane.deliver(news.frame(lane), topic.tally)

@@ -138,7 +138,7 @@ class ClientLimits:
 
     @property
     def frame_bytes_max(self) -> int:
-        """One frame of a client that may publish."""
+        """The limit for one frame of a client that may publish."""
         return max(self.update_bytes_max, SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
 
     @property
@@ -219,7 +219,7 @@ def address_meter(limits: ClientLimits) -> Meter:
 
 
 def address_limits(limits: ClientLimits) -> ClientLimits:
-    """What such a meter has to be given."""
+    """The fields that such a meter requires."""
     return replace(
         limits,
         updates_per_s_max=limits.updates_per_s_per_address_max,

@@ -45,9 +45,9 @@ class Origin:
 
     @property
     def share(self) -> str:
-        """The address to which is counted what a client uses; empty where it has none.
+        """The address whose quotas a client uses; empty if it has none.
 
-        Of IPv6 it is a network of 64 bits, as one computer has all addresses of such a network.
+        For IPv6 it is the /64 network, as one computer has all addresses of such a network.
         Unix sockets, and clients inside the program of the node, have no address.
         """
         if self.kind in _KINDS_OF_THIS_COMPUTER:
@@ -59,7 +59,7 @@ class Origin:
 
     @property
     def is_trusted(self) -> bool:
-        """Whether it is known before a word was said that it is no stranger."""
+        """Whether a connection is trusted before its handshake."""
         return self.kind in _KINDS_OF_THIS_COMPUTER or self.certificate != ""
 
     @property

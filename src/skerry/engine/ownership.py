@@ -33,7 +33,7 @@ _STANDBY: Final = "standby"
 _LOST: Final = "lost"
 _REFUSED: Final = "refused"
 _RELEASE_LOOKS: Final = 50
-"""Objects that could be examined in the time that it takes to release a claim."""
+"""Looks that the release of a claim takes."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -122,11 +122,11 @@ class Ownership:
             self._claim(client, message, len(mine), now_ns)
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """A client is gone, and with it its claims, one by one; gives the looks of each step."""
+        """Release the claims of a client that disconnected; yields the looks of each step."""
         mine = self._claims.get(client.client_id, {})
         # Those that wait go first: nothing must be handed on to who is gone.
         for claim in sorted(mine.values(), key=lambda claim: claim.place.holder is claim):
-            # Another client may have taken it over between two steps.
+            # Another client may have claimed it between two steps.
             if mine.get(claim.number) is claim:
                 self._release(claim, self._node.now_ns)
                 yield _RELEASE_LOOKS

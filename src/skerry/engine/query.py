@@ -87,7 +87,7 @@ def compile_filter(filter_: Any, type_: StructType) -> Query:
 
 
 def empty_query(type_: StructType) -> Query:
-    """A query that no object of a type meets."""
+    """A query that matches no object of a type."""
     plan = codec_of(class_of(type_)).plan
     return Query(plan, Predicate(plan, REJECT, []), ALL_FIELDS)
 

@@ -1,8 +1,8 @@
-"""How objects are given to a client whose definition of their type is not the one that is served.
+"""Readings: how objects are projected for a client whose definition differs from the served one.
 
-A program of ours skips tags that it does not know, so it gets objects as they are, as long as it
-can read every value in them. A plain DOTS program gets no tag that its own definition does not
-have: some of them skip long values wrongly and lose the connection.
+A skerry program skips unknown tags, so it receives objects unchanged, as long as it can read every
+value in them. A plain DOTS program receives no tag that its own definition does not have: some of
+them skip long values wrongly and lose the connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Reading:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the program can read objects at all: it cannot where its keys are others."""
+        """Whether the program can read objects at all: it cannot if its keys differ."""
         return self._plan is not None
 
     def project(self, payload: bytes) -> bytes | None:
@@ -40,7 +40,7 @@ class Reading:
 
 
 def reading(own: NamedType, served: StructType, *, can_skip: bool) -> Reading | None:
-    """How a program with its own definition is given objects; None where it gets them as they are.
+    """The reading for a program with its own definition; None if it receives objects unchanged.
 
     `can_skip` says whether the program skips tags that it does not know.
     """
@@ -56,7 +56,7 @@ def reading(own: NamedType, served: StructType, *, can_skip: bool) -> Reading | 
 
 
 def _common_fields(own: StructType, served: StructType) -> int | None:
-    """The fields that mean the same in both definitions, as a mask; None without all keys."""
+    """A mask of the fields that mean the same in both definitions; None if a key is missing."""
     theirs = {part.name: part for part in dependencies(served)}
     apart = {
         part.name
@@ -82,7 +82,7 @@ def _common_fields(own: StructType, served: StructType) -> int | None:
 
 
 def _may_read(one: FieldType, other: FieldType) -> bool:
-    """Whether some values of either type read as the other."""
+    """Whether some values of either type can be read as the other."""
     if one.name == other.name:
         return True
     effects = reads(one, other)[0], reads(other, one)[0]

@@ -28,7 +28,7 @@ from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, SELECT_SLICE_
 __all__ = ["LaneTeller", "Replay", "Teller", "Wanted"]
 
 _DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_LOOK_COUNT // SELECT_SLICE_COUNT
-"""Bytes of objects that can be told in the time that it takes to describe a type."""
+"""Bytes of objects that can be sent in the time that describing a type takes."""
 
 Wanted = tuple[Topic, list[bytes] | Choice | None]
 """Objects of a topic: by their keys, by a choice among them, or all there are."""
@@ -58,15 +58,15 @@ class LaneTeller(Teller):
         self._client: Client = client
         self._node: i64 = node
         self._announced: Topic | None = None
-        """Whose type was described last."""
+        """The topic whose type was described last."""
 
     def announce(self, topic: Topic, now_s: float) -> None:
         """Describe the type of objects that were found, and are told from now on."""
         self._client.connection.describe(topic.type, now_s)
 
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
-        """Tell an object, of which so many follow; gives the bytes that took, or would have taken
-        in the same time."""
+        """Send an object, after which `left` follow; returns its size in bytes, plus the cost of a
+        description in bytes."""
         lane = self.lane
         cost = 0
         if topic is not self._announced:

@@ -383,7 +383,7 @@ def _fault(message: Any) -> str | None:
 
 
 def _whole(what: Topic, data: bytes) -> bytes:
-    """The object of a request or of an answer in canonical form; DecodeError if it is none."""
+    """The object of a request or answer in canonical form; DecodeError if it is invalid."""
     pieces = split_whole(what.plan, data)
     found = data if pieces.is_canonical else cut(what.plan, pieces, -1)
     if len(found) > REQUEST_BYTES_MAX:

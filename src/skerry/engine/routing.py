@@ -47,17 +47,17 @@ class Routing(Router):
         self._shares = shares or Shares(ClientLimits())
         self._group_count_max = group_count_max
         self._address_groups: dict[str, Counter[str]] = {}
-        """Groups that clients of each address are in, with how many of these clients are."""
+        """The groups that clients of each address are in, with the number of these clients."""
         self._hub: Hub | None = None
         self._groups: dict[str, dict[int, Membership]] = {}
         self._tree = PatternTree()
         self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
         self._views: dict[str, dict[tuple[int, int], View]] = {}
         self._memo_size = 0
-        """Remembered subjects, and clients in their routes, since all were forgotten."""
+        """Cached subjects, and clients in their routes, since the cache was cleared."""
         self._partial: Counter[tuple[str, int]] = Counter()
-        """How many patterns select a part of the default subjects of types, by the first level of
-        the patterns and the number of the types' keys."""
+        """The number of patterns that select some default subjects of types, by the first level of
+        the pattern and the number of the types' keys."""
         self._replaying: dict[Membership, None] = {}
         """Members that are being told what is there."""
         self._carriers: dict[int, Membership] = {}
@@ -92,9 +92,9 @@ class Routing(Router):
         return self._groups.get(group, {}).get(client.client_id)
 
     def join(self, client: Client, group: str, *, is_conflating: bool) -> Membership:
-        """Let a client into a group, or let it choose again what happens when it is slow.
+        """Add a client to a group, or change what happens when it is slow.
 
-        LimitExceeded when there are too many groups or memberships, and nothing is changed.
+        Raises LimitExceeded if there are too many groups or memberships; nothing is changed then.
         """
         assert self._hub is not None
         known = self.find(client, group)
@@ -188,9 +188,9 @@ class Routing(Router):
                 topic.forget_routes()
 
     def add_view(self, view: View) -> None:
-        """Let a view hear of its type; one of the same number is replaced.
+        """Deliver updates of a type to a view; a view with the same number is replaced.
 
-        LimitExceeded when there are too many views, and then only the one of that number is gone.
+        Raises LimitExceeded if there are too many views; the replaced one is removed even then.
         """
         self.remove_view(view.client, view.topic.name, view.number)
         self._shares.take(
@@ -233,7 +233,7 @@ class Routing(Router):
             self._views[name][client.client_id, number].hide()
 
     def definition_changed(self, client: Client, topic: Topic) -> None:
-        """A client has another definition of a type; what it cannot read any more ends."""
+        """A client has another definition of a type; subscriptions it cannot read any more end."""
         if not client.can_read(topic):
             for name, number in list(client.views):
                 if name == topic.name:
@@ -244,7 +244,7 @@ class Routing(Router):
         topic.forget_routes()
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """Take a client out of everything, step by step; gives the looks that each step took."""
+        """Remove all memberships of a client, step by step; yields the looks of each step."""
         assert self._hub is not None
         for group in list(client.groups):
             self.leave(client, group)
@@ -261,7 +261,7 @@ class Routing(Router):
         topic.needs_subject = self._is_partial(topic)
 
     def redefined(self, topic: Topic) -> None:
-        """The type of a topic has another definition: views follow it, where their client can."""
+        """The type of a topic has another definition: views follow if their client can read it."""
         for view in list(self._views.get(topic.name, {}).values()):
             if view.client.can_read(topic):
                 view.redefined()
@@ -269,7 +269,7 @@ class Routing(Router):
                 self.remove_view(view.client, topic.name, view.number)
 
     def went(self, type_name: str) -> None:
-        """A type is not in use any more."""
+        """Forget a type that is no longer in use."""
 
     def has_views(self, type_name: str) -> bool:
         """Whether there are filtered subscriptions to a type."""
@@ -308,11 +308,11 @@ class Routing(Router):
         return route
 
     def _keep_route(self, topic: Topic, subject: str, route: Route) -> None:
-        """Remember the route of a subject, and forget all of them when they take too much."""
+        """Cache the route of a subject; the cache is cleared when it takes too much."""
         assert self._hub is not None
         if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
             topic.routes.clear()
-        # Routes that were forgotten since are still counted, so there are no more than that.
+        # Routes that were invalidated since are still counted, so there are no more than that.
         self._memo_size += 1 + len(route.lanes) + len(route.ears)
         if self._memo_size > ROUTE_MEMO_SIZE_MAX:
             self._memo_size = 1 + len(route.lanes) + len(route.ears)
@@ -338,7 +338,7 @@ class Routing(Router):
         return found
 
     def _count_group(self, client: Client, group: str) -> None:
-        """Count a membership; LimitExceeded when it is one too many."""
+        """Count a membership; raises LimitExceeded if there are too many."""
         holder = client.holder
         if group not in self._groups and group not in self._patterns:
             limit = self._group_count_max
@@ -420,7 +420,7 @@ class Routing(Router):
         """The routes that a change of a group concerns."""
         assert self._hub is not None
         if not group.startswith("/"):
-            # An outdated topic finds its routes again in any case.
+            # An outdated topic resolves its routes again in any case.
             topic = self._hub.topics.get(group)
             if topic is not None:
                 topic.forget_routes()
@@ -435,8 +435,8 @@ class Routing(Router):
 class Reach:
     """Which types have default subjects that a pattern selects, and whether it selects them all.
 
-    A default subject is the type and a level for each key, so the first level of the pattern and
-    the number of the others say it all.
+    A default subject is the type and a level for each key, so it depends only on the first level
+    of the pattern and the number of the others.
     """
 
     def __init__(self, pattern: str) -> None:
@@ -466,8 +466,8 @@ class Reach:
 
 _LOOKS_PER_LEAVE: Final = 10
 _TOPICS_PER_LOOK: Final = 4
-"""Looks that it takes to leave a group, and topics of which in the time of one it can be found out
-whether a pattern concerns them."""
+"""Looks that leaving a group takes, and topics that can be matched against a pattern in the time of
+one look."""
 
 _OUR_OWN = "Skerry"
 """How the names of types begin that only our own programs know."""
@@ -478,17 +478,17 @@ WILD_CARDS = ("*", "...", "\u2026")
 
 
 def knows_type(client: Client, topic: Topic) -> bool:
-    """Whether a client can be given objects of a type.
+    """Whether a client can receive objects of a type.
 
-    Types of ours are not described, and not all clients know them. And a client may have a
-    definition with other keys than the one that is served.
+    Skerry's own types are not described, and not all clients know them. A client may also have a
+    definition whose keys differ from the served one.
     """
     is_known = bool(client.lane.has_subjects) or not topic.name.startswith(_OUR_OWN)
     return is_known and client.can_read(topic)
 
 
 def _membership(group: str) -> dict[Resource, int]:
-    """What one of them takes."""
+    """The resources that one membership uses."""
     return {Resource.JOINS: 1, Resource.PATTERNS: int(group.startswith("/"))}
 
 

@@ -51,8 +51,8 @@ _LOOKS: Final = {
     "SkerryResponse": (20, 1024),
     "StructDescriptorData": (200, 32),
 }
-"""Objects that could be examined in the time that a message takes: some, and one more for each so
-many bytes. A description is read, compared with others, and a class is made of it."""
+"""Looks that a message takes: a fixed number, and one more for each so many bytes. A description is
+read, compared with others, and a class is made of it."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
@@ -189,7 +189,7 @@ class Services:
         return self._ownership.forbidden(client)
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """A client is gone: end what it did here, step by step; gives the looks of each step."""
+        """Clean up after a client that disconnected; yields the looks of each step."""
         yield from self._describing.leaving(client)
         yield from self._ownership.leaving(client)
         self._requests.forget(client, self._node.now_ns)
@@ -238,7 +238,7 @@ class Services:
                 self._node.refuse(client, "clear", f"{name}: some of it is owned", now_ns)
                 return
         if not message.typeNames:
-            # It needs no permission, so it must not reach the clients that joined DotsClearCache.
+            # It needs no permission, so it must not be forwarded to subscribers of DotsClearCache.
             return
         # What is told when all are gone is what the client said, with its right to say it now.
         told = Countdown(
@@ -278,7 +278,7 @@ class Services:
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A client publishes that it runs; all else about it and others, the node publishes."""
+        """Take `running` from a client's own DotsClient; the node publishes all other fields."""
         message: Any = self._types.class_of(topic).decode(payload)
         if message.id != client.client_id or header.remove_obj == 1:
             self._node.refuse(client, "publish", "DotsClient: of another than itself", now_ns)

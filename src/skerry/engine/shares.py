@@ -1,4 +1,4 @@
-"""What clients use of a node together, and how much of that one address may have.
+"""Shared quotas: what all clients of a node use together, and what one address may use.
 
 Each kind of use has a bound for the whole node and one for all clients of an address. The last
 part of what the node has is a reserve for trusted clients: those of Unix sockets, and those that
@@ -23,7 +23,7 @@ _RESERVED_PART: Final = 10
 
 
 class Resource(enum.Enum):
-    """A kind of use: how it is called, and the limits of the node and of an address."""
+    """A resource: its name, and the limits of the node and of an address."""
 
     UNFINISHED = ("bytes of unfinished frames", "unfinished_bytes")
     WAITING = ("bytes that wait to be sent", "waiting_bytes")
@@ -40,7 +40,7 @@ class Resource(enum.Enum):
 
 
 class Holder:
-    """What one client uses. Its address is empty where it has none."""
+    """What one client uses. Its address is empty if it has none."""
 
     __slots__ = ("address", "is_trusted", "used")
 
@@ -55,7 +55,7 @@ class Excess(NamedTuple):
 
     error: LimitExceeded
     address: str
-    """Whose bound it is; empty for that of all clients."""
+    """The address whose bound it is; empty for the bound of all clients."""
 
 
 class Shares:
@@ -63,7 +63,7 @@ class Shares:
 
     def __init__(self, limits: ClientLimits) -> None:
         self.limits = limits
-        """They may be replaced, and hold from then on."""
+        """May be replaced; new limits hold from then on."""
         self._used: Counter[Resource] = Counter()
         self._by_address: dict[str, Counter[Resource]] = {}
 
@@ -74,7 +74,7 @@ class Shares:
         return self._by_address.get(address, Counter())[share]
 
     def take(self, holder: Holder, amounts: Mapping[Resource, int]) -> None:
-        """Let a client use more; LimitExceeded when that is too much, and nothing is changed."""
+        """Add to what a client uses; raises LimitExceeded, and changes nothing, past a bound."""
         for share, amount in amounts.items():
             self.set(holder, share, holder.used[share] + amount)
         for share, amount in amounts.items():
@@ -84,12 +84,12 @@ class Shares:
                 raise found.error
 
     def give_back(self, holder: Holder, amounts: Mapping[Resource, int]) -> None:
-        """A client uses so much less."""
+        """Subtract from what a client uses."""
         for share, amount in amounts.items():
             self.set(holder, share, holder.used[share] - amount)
 
     def set(self, holder: Holder, share: Resource, amount: int) -> None:
-        """A client uses so much, whether that is too much or not."""
+        """Set what a client uses, even past a bound."""
         change = amount - holder.used[share]
         holder.used[share] = amount
         self._used[share] += change
@@ -97,7 +97,7 @@ class Shares:
             self._by_address.setdefault(holder.address, Counter())[share] += change
 
     def excess(self, holder: Holder, share: Resource) -> Excess | None:
-        """Which bound the address of a client or all clients are above, if there is one."""
+        """The bound that a client's address or all clients exceed; None if there is none."""
         limit = getattr(self.limits, share.address_key)
         if holder.address:
             used = self.used(share, holder.address)
@@ -113,7 +113,7 @@ class Shares:
         return None
 
     def left(self, holder: Holder) -> None:
-        """A client is gone."""
+        """A client disconnected."""
         for share in list(holder.used):
             self.set(holder, share, 0)
         if holder.address and not any(self._by_address.get(holder.address, {}).values()):
@@ -121,5 +121,5 @@ class Shares:
 
 
 def open_part(limit: int) -> int:
-    """What clients may use of something that are not trusted."""
+    """The part of a limit that untrusted clients may use."""
     return limit - limit // _RESERVED_PART

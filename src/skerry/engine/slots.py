@@ -104,7 +104,7 @@ class Slots:
             self._lane.tally.conflated += slot.count - told
 
     def expire(self, count: int) -> None:
-        """The client is gone: forget so many slots."""
+        """The client disconnected: drop so many slots."""
         for _ in range(min(count, len(self._slots))):
             _, (topic, slot) = self._slots.popitem(last=False)
             topic.tally.expired += slot.count

@@ -1,11 +1,11 @@
 """The removal of many objects at once: of a type that is cleared, or of a client that is gone.
 
 A node may hold millions of objects, and each removal is sent to all subscribers. So a sweep removes
-some objects at a time, and other clients have a turn between two slices. Nobody can tell the
-difference: an update of an object that is still to be removed is put behind its removal.
+some objects at a time, and other clients have a turn between two slices. Subscribers cannot notice
+it: an update of an object that is still to be removed is processed after its removal.
 
-Which objects are to go is known without a list of them, whatever their number: a clear removes all
-that had a place on the shelf when it began, and what a client left is indexed there.
+No list of the objects to remove is needed, whatever their number: a clear removes all that had a
+place on the shelf when it began, and the shelf indexes the objects that a client changed last.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from skerry.objects.times import seconds_of_ns
 __all__ = ["Sweeps"]
 
 _NO_KEY: Final = b""
-"""Stands for a look at something that is not an object."""
+"""Marks a look at something that is not an object."""
 _SORTED_PER_LOOK: Final = 50
 """Keys that take as long to list and to sort as it takes to remove an object."""
 
@@ -43,7 +43,7 @@ class Sweeps:
         return bool(self._under_way)
 
     def begin_turn(self) -> None:
-        """Other clients had their turn."""
+        """Start another turn, after other clients had theirs."""
         self._looks = SWEEP_SLICE_COUNT
 
     def clear(
@@ -57,7 +57,7 @@ class Sweeps:
         self._go_on(wall_ns)
 
     def clean_up(self, topic: Topic, writer: int, wall_ns: int) -> None:
-        """Remove the objects of a topic that a client changed last, which is gone."""
+        """Remove the objects of a topic that a disconnected client changed last."""
         written = topic.shelf.take_written(writer)
         if written:
             self._sweep(topic).clean_up(writer, written)
@@ -105,13 +105,13 @@ class _TopicSweep(Sweep):
         self.finishes: list[Callable[[], None]] = []
         self._hub = hub
         self._writers: set[int] = set()
-        """Clients that are gone, of whose objects some are left."""
+        """Disconnected clients that still have objects to remove."""
         self._cleared: list[tuple[int, frozenset[bytes]]] = []
-        """For each clear, the places before which objects are removed, and keys that are not."""
+        """For each clear, the place before which objects are removed, and the keys that stay."""
         self._removing = b""
         """The key of the object that is being removed."""
         self._walks: deque[tuple[Iterator[bytes], Callable[[], None]]] = deque()
-        """Ways to all of these, each with what is to be done at its end."""
+        """Iterators over the keys of all these, each with the function to call at its end."""
 
     @property
     def is_over(self) -> bool:
@@ -147,7 +147,7 @@ class _TopicSweep(Sweep):
         self._removing = b""
 
     def step(self, look_count: int) -> int:
-        """Remove objects, looking at no more than so many; gives at how many it looked."""
+        """Remove objects, examining at most so many; returns how many were examined."""
         looked = 0
         while self._walks and looked < look_count:
             keys, end = self._walks[0]

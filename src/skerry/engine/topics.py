@@ -51,7 +51,7 @@ class Topic:
         self.type: Any = type_
         self.plan: StructPlan = plan
         self.pattern: str = default_pattern(plan)
-        """Of its default subjects."""
+        """The pattern of its default subjects."""
         self.layout: Layout = Layout(plan)
         self.shelf: Shelf = shelf
         self.is_cached: bool = is_cached
@@ -71,18 +71,18 @@ class Topic:
         self.tally: Tally = Tally()
         self.accepted: i64 = 0
         self.epoch: i64 = 0
-        """Counts how often the type got a definition that is incompatible with the one before."""
+        """The number of times that an incompatible definition replaced the former one."""
         self.gate: Gate = Gate()
-        """Shut when what was found out about headers of its objects may not hold any more: when
-        routes are forgotten, the definition changes, or a removal of many begins."""
+        """Shut to invalidate the stencils of its objects: when routes are invalidated, the
+        definition changes, or a removal of many objects begins."""
         self.readings: dict[tuple[int, bool], Any] = {}
-        """How clients with another definition are given objects (`engine.readings`): by the
-        fingerprint of that definition, and whether they skip tags that they do not know."""
+        """Readings of clients with another definition (`engine.readings`), by the fingerprint of
+        that definition and whether the clients skip unknown tags."""
 
     def redefine(
         self, type_: Any, plan: StructPlan, *, is_cached: bool, is_persistent: bool
     ) -> None:
-        """Follow another definition of the type, which can read all objects that are here."""
+        """Change to another definition of the type, which can read all cached objects."""
         self.type = type_
         self.plan = plan
         self.pattern = default_pattern(plan)
@@ -93,7 +93,7 @@ class Topic:
         self.forget_routes()
 
     def forget_routes(self) -> None:
-        """Invalidates the routes, after a subscriber came, went or became ready."""
+        """Invalidate the routes, after a subscriber joined, left or became ready."""
         self.gate.shut()
         self.route = None
         self.routes.clear()
@@ -121,7 +121,7 @@ class Route:
         self.lanes: list[Lane] = lanes
         self.ears: list[Ear] = ears
         self.is_common: bool = True
-        """Whether all lanes take one of the few forms in which many get the same header."""
+        """Whether all lanes accept a common form, in which many receive the same header."""
         for lane in lanes:
             if lane.has_origin or not (lane.is_framed or lane.is_old):
                 self.is_common = False
@@ -169,7 +169,7 @@ class News:
     def frame(self, lane: Lane) -> bytes:
         """The update as bytes for one client; clients that get the same bytes share them."""
         if not lane.has_subjects and self.has_unknown:
-            # Plain DOTS programs get no tag that was not described to them.
+            # Plain DOTS programs receive only tags that were described to them.
             return self._described().frame(lane)
         if not lane.is_framed:
             return self._own_frame(lane)

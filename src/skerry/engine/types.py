@@ -35,14 +35,14 @@ CLIENT_TYPES: Final = frozenset(
         "SkerryBytes",
     }
 )
-"""Internal types whose objects clients publish to each other, as those of any other type."""
+"""Internal types whose objects clients publish to each other, like those of other types."""
 
 SPECIAL_TYPES: Final = (
     frozenset(name for name, type_ in internal_types().items() if isinstance(type_, StructType))
     - CLIENT_TYPES
 )
-"""All other internal types: requests of clients to the node, and what the node tells of itself and
-its clients. Only the node publishes, removes and clears their objects."""
+"""All other internal types: requests of clients to the node, and what the node publishes about
+itself and its clients. Only the node publishes, removes and clears their objects."""
 
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"
@@ -69,7 +69,7 @@ class Types:
         self._hub = hub
         self._routing = routing
         self._stored: dict[str, StoredType] = {}
-        """Definitions in the storage, of types of which no object came back yet."""
+        """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
             hub.keeper = _JournalKeeper(hub, journal)
 
@@ -92,9 +92,9 @@ class Types:
         return cls
 
     def restore(self, stored: StoredType | StoredObject) -> None:
-        """Take back a type or, after its type, an object.
+        """Load a type from the storage or, after its type, an object.
 
-        A type without objects is not taken back: nothing uses its definition.
+        A type without objects is not loaded: nothing uses its definition.
         """
         if isinstance(stored, StoredType):
             self._stored[stored.name] = stored
@@ -172,7 +172,7 @@ class Types:
                 pieces = split_whole(plan, shelf.objects[key].payload)
             except DecodeError as error:
                 return f"{name}: {_UNDESCRIBED}: {error}"
-            # Values inside of a struct are not looked at again: which of them it is, is not known.
+            # Values inside a struct are not examined again: the misfit itself is not known.
             if union.name != name and pieces.unknown & plan.mask:
                 return f"{name}: {_UNDESCRIBED}"
         return ""

@@ -62,16 +62,16 @@ class View(Ear):
         self._compiled = query
         self._filter = filter_
         self._type = type_
-        """For which the condition was compiled."""
+        """The type for which the condition was compiled."""
         self._is_outdated = False
-        """Whether the type has another definition since."""
+        """Whether the definition of the type changed since."""
         self._is_conflating = is_conflating
         self.teller = _ViewTeller(self)
         self._inside: set[bytes] = set()
         """Keys of the objects that the client sees."""
         self._described: Any = None
         self._received: Any = None
-        """The definition that the client was last sent objects of, and its own then."""
+        """The definition of the objects that the client was sent last, and its own then."""
 
     @property
     def part_count(self) -> int:
@@ -79,7 +79,7 @@ class View(Ear):
         return self._query.part_count
 
     def redefined(self) -> None:
-        """The type has another definition, for which the condition is compiled when it is needed.
+        """The type has another definition; the condition is compiled for it on its next use.
 
         It holds for the same objects: their bytes have not changed.
         """
@@ -94,7 +94,7 @@ class View(Ear):
 
     def _compile(self) -> None:
         served = self.client.query_type(self.topic)
-        # A field of which the condition speaks may have gone with its last publisher.
+        # A field in the condition may have been removed with its last publisher.
         united = unite_deep(self._type, served)
         self._type = united if isinstance(united, StructType) else served
         try:
@@ -285,7 +285,7 @@ class View(Ear):
 
     def _tell_message(self, news: News) -> None:
         now_s, attributes = news.header.server_sent_time, int(news.header.attributes)
-        # A payload that is known to be in order has no field that was not named.
+        # A payload that was checked has only fields that the header names.
         present = attributes if news.is_described else -1
         header = self._header(news.header)
         self._send(header, news.payload, present, attributes, news.subject, now_s)

@@ -54,7 +54,7 @@ _MS: Final = 1_000_000
 _DATA: Final = (UPDATE, RETRANSMISSION)
 _FOREVER_NS: Final = 1 << 62
 _BACKLOG_NS: Final = 50_000_000
-"""How long a publisher sleeps at the most before it looks again whether its update is sent."""
+"""The longest sleep of a publisher before it checks again whether its update is sent."""
 
 
 class Junction(Outgoing):
@@ -416,8 +416,8 @@ class Junction(Outgoing):
                 self.wake()
 
     def _send_backlog(self) -> None:
-        """After a large update: send what waits for bandwidth, or leave it to whoever drives."""
-        # There may be something to tell about it.
+        """After a large update: send the backlog, or leave it to the thread that drives."""
+        # There may be events to report.
         self.wake()
         while self._may_wait and self.machine.has_backlog and not self.is_over:
             with self.lock:
