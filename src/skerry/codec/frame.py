@@ -26,7 +26,7 @@ PREFIX_BYTES: Final = 5
 """In front of each frame of version 2: its size."""
 _PREFIX: Final = 0x1A
 _BEGIN_BYTES_MAX: Final = 4096
-"""What is kept of a frame that is skipped: its header, as a rule."""
+"""Bytes that are kept of a skipped frame: its header, as a rule."""
 _SKIPPED_COUNT_MAX: Final = 100
 """Skipped frames of one piece of the stream that are listed one by one."""
 
@@ -36,7 +36,7 @@ class Skipped:
 
     def __init__(self, size: int, begin: bytes) -> None:
         self.size: int = size
-        """Of header and object."""
+        """The size of header and object."""
         self.begin: bytes = begin
         """Its first bytes, or the header of version 1."""
 
@@ -54,7 +54,7 @@ class FrameCutter:
         self.skips_large: bool = False
         """Whether frames above the limit are skipped; else they are a fault."""
         self.skipped: list[Skipped] = []
-        """Frames that were skipped, for who takes them out."""
+        """Skipped frames; the caller takes them out."""
         self._passing: _Passing = _Passing()
         self.buffer: bytes = b""
         self.start: i64 = 0
@@ -85,7 +85,7 @@ class FrameCutter:
         self.frame_count = 0
 
     def step(self) -> bool:
-        """Go to the next frame; if there is no whole one, the rest waits for more bytes."""
+        """Go to the next frame; false if none is complete: the rest waits for more bytes."""
         buffer = self.buffer
         size: i64 = len(buffer)
         pos = self.stop
@@ -131,11 +131,11 @@ class FrameCutter:
         return int(self._frame_bytes_max)
 
     def limit_frames(self, frame_bytes_max: int) -> None:
-        """Let through bodies up to another length, from the next frame on."""
+        """Accept bodies up to another length, from the next frame on."""
         self._frame_bytes_max = frame_bytes_max
 
     def _met_large(self, body: i64, pos: i64, start: i64, header: bytes) -> bool:
-        """A frame above the limit begins at `pos`; whether there is a whole one behind it.
+        """Skip a frame above the limit at `pos`; whether a complete one follows it.
 
         Its body begins at `start`.
         """
@@ -162,7 +162,7 @@ class FrameCutter:
         self._fail(DecodeError(type_name="frame", detail=detail, offset=int(pos)))
 
     def _fail(self, fault: DecodeError) -> None:
-        """Frames before a fault are given first; the next `load` raises it."""
+        """Frames before a fault are returned first; the next `load` raises it."""
         self._fault = fault
         self._clear()
         if self.frame_count == 0:
@@ -175,7 +175,7 @@ class FrameCutter:
 
 
 class OldFrameCutter(FrameCutter):
-    """Cuts a version 1 stream into frames of a header, up to `middle`, and an object behind it."""
+    """Cuts a version 1 stream into frames of a header, up to `middle`, and an object after it."""
 
     def __init__(
         self, payload_size: Callable[[bytes], int], frame_bytes_max: int = FRAME_BYTES_MAX
@@ -194,7 +194,7 @@ class OldFrameCutter(FrameCutter):
         return pairs
 
     def step(self) -> bool:
-        """Go to the next frame; if there is no whole one, the rest waits for more bytes."""
+        """Go to the next frame; false if none is complete: the rest waits for more bytes."""
         buffer = self.buffer
         left: i64 = len(buffer) - self.stop
         pos = self.stop
@@ -255,9 +255,9 @@ def _check_size(size: int) -> None:
 
 
 class _Passing:
-    """A frame that is dropped as it comes.
+    """A frame that is dropped as it arrives.
 
-    It is listed as soon as its first bytes are there, which say what it is.
+    It is listed as soon as its first bytes arrived, which have its type.
     """
 
     def __init__(self) -> None:
@@ -269,9 +269,9 @@ class _Passing:
         self._is_listed: bool = True
 
     def start(self, size: int, header: bytes, data: bytes, skipped: list[Skipped]) -> int:
-        """Drop a frame of so many bytes, of which `data` came; gives how much of that is left.
+        """Drop a frame of so many bytes, of which `data` arrived; returns how much of that is left.
 
-        Its header is kept, or its first bytes where that is not known.
+        Its header is kept, or its first bytes if the size of the header is unknown.
         """
         self._size = self.left = size
         self._begin = header
@@ -280,7 +280,7 @@ class _Passing:
         return len(self.drop(data, skipped))
 
     def drop(self, data: bytes, skipped: list[Skipped]) -> bytes:
-        """More bytes; gives what is behind the frame."""
+        """Drop more bytes of the frame; returns the bytes after it."""
         if self._missing:
             more = data[: min(self._missing, self.left)]
             self._begin += more

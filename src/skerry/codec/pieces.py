@@ -73,7 +73,7 @@ __all__ = [
 
 _WIDEST: Final = ValuePlan(FLOAT64, "float64")
 _BITS: Final[list[int]] = [1 << tag for tag in range(TAG_COUNT)]
-"""Of each tag in a property set: compiled code would shift a number of 32 bits."""
+"""The bit of each tag in a property set: compiled code would shift a number of 32 bits."""
 
 
 class Pieces:
@@ -82,11 +82,11 @@ class Pieces:
     def __init__(self, data: bytes) -> None:
         self.data: bytes = data
         self.present: int = 0
-        """Property set of what is there, unknown tags included."""
+        """Property set of the fields in the payload, unknown tags included."""
         self.unknown: i64 = 0
         """Of these, the tags that the plan does not have, and those with such tags inside."""
         self.at_bit: i64 = 0
-        """While the object is checked: the field that is looked at."""
+        """While the object is checked: the current field."""
         self.is_canonical: bool = True
         """Whether an encoder of this type would have written the same bytes."""
         self.stop: int = 0

@@ -41,10 +41,10 @@ def default_subject(plan: StructPlan, pieces: Pieces) -> str:
 
 
 def short_subject(plan: StructPlan, pieces: Pieces) -> str:
-    """The default subject with long levels cut, for all who only compare it with patterns.
+    """The default subject with long levels shortened, for comparison with patterns only.
 
-    A cut level is still longer than any of a pattern, so the same patterns select it. To write the
-    whole of a key of megabytes takes a second.
+    A shortened level is still longer than any level of a pattern, so the same patterns select it.
+    Writing the whole of a key of megabytes would take a second.
     """
     levels = ["/" + text_level(plan.name)]
     levels += [_level(plan, field, pieces, _LEVEL_BYTES_MAX) for field in plan.keys]
@@ -100,7 +100,7 @@ def _level(
         # Only an object without its whole key gets here, and nobody may publish one.
         return "~f6"
     if len(raw) > bytes_max:
-        # Any text of that length does, as long as it is no wild card.
+        # Any text of that length serves, as long as it is not a wild card.
         return "~" + raw[:bytes_max].hex()
     value, _ = decode_value(plan, field, raw, 0)
     return _level_of(plan, field, value)

@@ -26,10 +26,10 @@ BANDWIDTH_MBIT_MIN: Final = 0.25
 """A limit below this is taken as this: less would not carry one full datagram an interval."""
 
 SEGMENT_BYTES_USUAL: Final = 7800
-"""Datagrams of a size that nobody chose. One of 8192 takes twice the kernel's receive buffer."""
+"""The default size of data datagrams. A datagram of 8192 bytes takes twice the receive buffer."""
 SEGMENT_BYTES_JAVA: Final = 8192
-"""The segment size of Java programs by default. They put together only updates of two pieces, so
-pieces are as large as those programs read."""
+"""The default segment size of Java programs. They reassemble only updates of up to two pieces, so
+pieces are as large as those programs can read."""
 _SEGMENT_BYTES_MIN: Final = 128
 _CONTROL_BYTES_MIN: Final = 256
 

@@ -97,12 +97,12 @@ class Connection:
     ) -> None:
         """`first_seq` is the number of the first datagram, other than 1 only in tests.
 
-        `segment_bytes` is the size of datagrams that suits the network, where the configuration
-        chooses none. `wall_offset_ns` is wall time less monotonic time; without it, a receiver that
-        joined just now cannot tell whether a sender started before.
+        `segment_bytes` is the size of datagrams that suits the network, used if the configuration
+        sets none. `wall_offset_ns` is wall time less monotonic time; without it, a receiver that
+        has just joined cannot determine whether a sender started before.
         """
         self._wall_offset_ns = wall_offset_ns
-        # Where there is a seal, no Java program can take part.
+        # Java programs cannot take part in a sealed group.
         self._may_have_java = seal is None and (config or _DEFAULTS).dialect is Dialect.JAVA
         self._is_v6 = ":" in group.host
         self._own_host = ""
@@ -157,7 +157,7 @@ class Connection:
         # What is sealed, or to be lost on purpose, is looked at one by one.
         self._may_run = seal is None and not config.fake_receive_loss_permille
         self._source = group
-        """Where the datagram came from that is being received."""
+        """Source address of the datagram that is being received."""
         self._requests: list[bytes] = []
         self._faults = dict.fromkeys(Fault, 0)
         self._received_update_count = 0
@@ -184,8 +184,8 @@ class Connection:
 
     @property
     def own_host(self) -> str:
-        """The address of this connection as people write it. In a group of version 6 it is the one
-        its own datagrams came back from, and what stands for it until then."""
+        """The address of this connection as text. In an IPv6 group it is the source of its own
+        datagrams once one was received, and a placeholder until then."""
         return self._own_host or dotted(self._sender.identity.address)
 
     def open_publisher(self, now_ns: int) -> None:
@@ -218,7 +218,7 @@ class Connection:
 
     @property
     def segment_bytes(self) -> int:
-        """Size of the largest data datagram; it grows when a Java program is heard."""
+        """Size of the largest data datagram; it grows when a Java program is detected."""
         return self._sender.segment_bytes
 
     @property
@@ -247,7 +247,7 @@ class Connection:
     def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
         """Deliver what this pattern selects; `match` gives the values for a subject.
 
-        Of senders that start after `now_ns`, the first datagram is waited for as well.
+        For senders that start after `now_ns`, the stream begins with their first datagram.
         """
         handle = self._subjects.add(pattern, value)
         self._listen_if_wanted()
@@ -420,7 +420,7 @@ class Connection:
         )
 
     def _served_ns(self) -> int | None:
-        """When a connection that is closing has served the last requests, as far as is known."""
+        """When a closing connection has served the last requests, as far as is known."""
         over_ns = self._sender.over_ns
         return None if self._closed_ns is None or over_ns is None else max(self._closed_ns, over_ns)
 
@@ -511,7 +511,7 @@ class Connection:
         is_goodbye = message.header.kind == GOODBYE
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
-            # One who is leaving is met only if something of it is missing.
+            # A sender that is leaving is added only if some of its updates are missing.
             origin = self._roster.origin(data[4:16], message.header, now_ns)
             is_missed = message.last_seq and origin is Origin.STARTED
             is_late = is_goodbye and not is_missed
@@ -580,7 +580,7 @@ class Connection:
         if self._roster.is_foreign(key):
             return Fault.DIALECT
         header = self._wire.decode_header(data)
-        # Four bytes do not hold an address of version 6; where it came from is told instead.
+        # Four bytes cannot hold an IPv6 address; the source address is reported instead.
         address = self._source.host if self._is_v6 else ""
         remote = self._roster.meet(key, header, now_ns, address)
         if remote is None:
@@ -608,13 +608,13 @@ class Connection:
         )
 
     def _mind_java(self, header: Header) -> None:
-        """Whoever sends control messages without our mark may be a Java program."""
+        """A sender of control messages without our mark may be a Java program."""
         if not is_marked(header.address, header.application_id):
             self._may_have_java = False
             self._sender.java_heard()
 
     def _start_now(self, now_ns: int) -> None:
-        """Before the first announcement: the stream starts now, whenever the connection did."""
+        """Before the first announcement: set the start of the stream to now."""
         mine = self._sender.identity
         if self._wall_offset_ns is None or self._sender.last_seq or self._has_started:
             return
@@ -628,7 +628,7 @@ class Connection:
         self._sender.become(replace(mine, start_ms=start_ms), now_ns)
 
     def _keep_apart(self, now_ns: int) -> None:
-        """Before the first announcement: take an identity that was not heard in the group."""
+        """Before the first announcement: choose an identity that is not in use in the group."""
         taken = self._roster.java_sums()
         mine = self._sender.identity
         if self._sender.last_seq == 0 and java_sum(mine.sender_id, mine.start_ms) in taken:

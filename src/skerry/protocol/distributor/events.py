@@ -139,13 +139,13 @@ class SendersRefused(Event):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TooLargeForJava(Event):
     """An update was published that Java programs of the group cannot read: it needs more than two
-    datagrams, and they put together no more than two. Others receive it as it is."""
+    datagrams, and they reassemble at most two. Other programs receive it."""
 
     subject: str
     size: int
     """Bytes of its data."""
     limit: int
-    """Bytes that would have fitted, under this subject and with this segment size."""
+    """The largest size that fits, under this subject and with this segment size."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

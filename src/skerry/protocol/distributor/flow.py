@@ -71,7 +71,7 @@ class Bandwidth:
         return self._end_ns + (self._spent // self._allowed - 1) * self._interval_ns
 
     def time_ns(self, size: int) -> int:
-        """How long so many bytes take at the limit."""
+        """The time that so many bytes take at the bandwidth limit."""
         return size * 8 * _SECOND_NS // self._bit_max_per_s if self.is_limited else 0
 
     def _roll(self, now_ns: int) -> None:

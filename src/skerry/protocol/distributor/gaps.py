@@ -16,7 +16,7 @@ from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
 __all__ = ["Gaps", "runs"]
 
 _HURRY: Final = 4
-"""A sender that leaves is asked this many times as often."""
+"""Requests to a sender that is leaving are sent this many times as often."""
 
 
 class Gaps:
@@ -55,7 +55,7 @@ class Gaps:
         self._due_at(ask.due_ns)
 
     def hurry(self, now_ns: int) -> None:
-        """The sender is about to leave: ask again sooner, and more often."""
+        """The sender is about to leave: repeat requests sooner and more often."""
         if self.is_hurried:
             return
         self.is_hurried = True

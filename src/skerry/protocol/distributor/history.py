@@ -1,8 +1,8 @@
-"""Datagrams that were sent, kept for those who lost them: up to so many bytes, and so long.
+"""Sent datagrams, kept for receivers that lost them, up to a number of bytes and an age.
 
 A hot module. Of datagrams with large updates only the parts are kept, heads and data as they were
-published: a copy of each datagram would be written to memory that is in no cache, which costs more
-than all else that is done with it. The few that are asked for are put together again.
+published: a copy of each datagram would be written to memory outside the CPU cache, which costs
+more than the rest of sending. The few datagrams that are requested are assembled again.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ class History:
         # Numbers follow one another without a gap, so a place in the list is a number. The first
         # places are empty where datagrams were let go; they are taken away many at a time.
         self._datagrams: list[bytes] = []
-        """An empty one where the parts are kept."""
+        """Datagrams; empty bytes where only the parts are kept."""
         self._sizes: list[int] = []
         self._part_stops: list[int] = []
-        """Where the parts of each datagram end, counted from the first part ever."""
+        """The end of the parts of each datagram, counted from the first part ever."""
         self.parts: list[bytes] = []
-        """Head and data of updates, one behind another; behind those of the last datagram stand
-        those of the one that is open. Always one object."""
+        """Heads and data of updates in order; those of the open datagram are at the end. Always the
+        same list object."""
         self._parts_gone_count = 0
-        """Parts that were taken away from the beginning of the list."""
+        """Parts that were removed from the beginning of the list."""
         self._first_part = 0
-        """Where the parts of the oldest datagram begin, counted as above."""
+        """The start of the parts of the oldest datagram, counted as above."""
         self.header = bytes(HEADER_BYTES)
-        """What a datagram that is put together again begins with."""
+        """The first bytes of a datagram that is assembled again."""
         self._times_ns: list[int] = []
         self._spent_count = 0
         self._first_seq = next_seq
         self._limit_bytes = bytes_max
-        """Bytes that are kept now: the pieces of the last large update count extra."""
+        """Bytes that may be kept now: the pieces of the last large update are kept in addition."""
         self._large_stop_seq = next_seq
         self.size = 0
         """Bytes that are kept."""
@@ -73,7 +73,7 @@ class History:
 
     def add_large(self, seq: int, datagrams: list[bytes], now_ns: int) -> None:
         """Keep the pieces of one update. All of them are kept until `bytes_max` more were added:
-        with a part of them gone, none of the others would be of use to a receiver.
+        if some were dropped, the others would be of no use to a receiver.
         """
         if self._bytes_max:
             self._limit_bytes = self._bytes_max + sum(map(len, datagrams))

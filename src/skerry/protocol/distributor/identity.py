@@ -1,13 +1,13 @@
 """Sender identities, each unique within a group.
 
 The Java program tells senders apart by a sum of 32 bits alone, that of sender id and start time.
-Two senders with equal sums would be one to it, so a start time is told up to four seconds early,
-by a hash of address and sender id, and drawn at random while the sum is one heard in the group.
-Whoever knows the hash knows the true start, so a receiver can tell a sender that started after the
-receiver joined from one that was there before.
+It would mix up two senders with equal sums, so a sender announces a start time up to four seconds
+early, by a hash of address and sender id, and at random while the sum is in use in the group. A
+receiver computes the true start from the hash, so it can distinguish a sender that started after
+the receiver joined from an older one.
 
-The application id is free to choose. Ours carries a mark, which tells programs of this project from
-Java programs, whose limits a publisher has to respect.
+The application id is free to choose. Ours carries a mark, which distinguishes programs of this
+project from Java programs, whose limits a publisher has to respect.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ __all__ = [
 
 _U32: Final = 0xFFFFFFFF
 _LEAD_BITS: Final = 12
-"""The start may be told up to four seconds early."""
+"""A sender may announce its start up to four seconds early."""
 _MARK: Final = 0x534B
-"""What our application ids differ by from those of Java programs, in their upper half."""
+"""The exclusive-or mark in the upper half of our application ids; Java programs have none."""
 _DRAW_COUNT_MAX: Final = 1000
 
 
@@ -81,7 +81,7 @@ def draw_identity(
 def draw_start_ms(
     *, address: bytes, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
 ) -> int:
-    """A start time of about now, whose sum with the sender id no other sender has."""
+    """A start time close to now, whose sum with the sender id no other sender has."""
     start_ms = max(0, wall_ms - start_lead_ms(address, sender_id))
     for _ in range(_DRAW_COUNT_MAX):
         if java_sum(sender_id, start_ms) not in taken_sums:
@@ -91,7 +91,7 @@ def draw_start_ms(
 
 
 def start_lead_ms(address: bytes, sender_id: int) -> int:
-    """How many milliseconds before its true start a sender of this project says it started."""
+    """How many milliseconds before its true start a sender of this project announces."""
     digest = sha256(address + (sender_id & _U32).to_bytes(4, "big")).digest()
     return int.from_bytes(digest[:2], "big") & ((1 << _LEAD_BITS) - 1)
 

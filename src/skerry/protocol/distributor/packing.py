@@ -20,8 +20,8 @@ LENGTH_COUNT: Final = 2048
 """Lengths whose bytes are kept ready; longer updates are few in a datagram."""
 
 PART_BYTES_MIN: Final = 512
-"""Data from which on an update is kept as it was published. To keep a smaller one costs more than
-to keep its bytes in a datagram."""
+"""Bytes of data from which on the history keeps an update as it was published. For a smaller one
+this would cost more than keeping its bytes in a datagram."""
 
 LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
 """How a length stands on the wire."""
@@ -49,16 +49,16 @@ class Packer:
         self.count: i64 = 0
         """How many updates are in the open datagram."""
         self.parts: list[bytes] = []
-        """Heads and data of updates, those of the open datagram at the end, if they are kept."""
+        """Heads and data of updates, if they are kept; the open datagram's are at the end."""
         self.keeps_parts: bool = False
-        """Whether they are, as its first update is large. See `History`."""
+        """Whether the open datagram is kept by its parts, as its first update is large."""
         self.hold_until_ns: i64 = 0
         """The open datagram waits for more until then."""
         self.ready_bytes: i64 = 0
-        """How much data waits to be sent."""
+        """Bytes of data that are held back."""
         self.roll_bytes_max: i64 = 0
-        """While less than this waits, a full datagram joins it without a look at the clock; 0 where
-        each has to be looked at."""
+        """While fewer bytes than this are held back, a full datagram is added to them without
+        reading the clock; 0 if the clock has to be read for each."""
         self.next_seq: int = 1
         """The number of the datagram that is taken next. It does not wrap in here; it does where
         it is written."""
@@ -92,17 +92,17 @@ class Packer:
         self.count += 1
 
     def put_next(self, head: bytes, data: bytes) -> bool:
-        """Put an update into another datagram, as the open one, which is held, has no room for it.
+        """Put an update into a new datagram, since the open one, which is held back, has no room.
 
-        False if it cannot be done here. What was said of `put` about threads holds here, too: only
-        lists, numbers and bytes are made, none of which lets another thread run.
+        False if that is not possible here. As in `put`, only lists, numbers and bytes are created,
+        none of which lets another thread run.
         """
         size: i64 = UPDATE_HEADER_BYTES + len(head) + 4 + len(data)
         if size > self.room or self.ready_bytes + len(self.body) >= self.roll_bytes_max:
             return False
         until_ns = self.hold_until_ns
         self.roll()
-        # The whole of them waits no longer than its first one would have.
+        # All of them are held back no longer than the first one alone would be.
         self.hold_until_ns = until_ns
         self.put(head, data)
         return True
@@ -199,7 +199,7 @@ class Packer:
 
     def _keep(self, pieces: list[bytes], first: int, stop: int) -> None:
         while first < stop:
-            # Behind a head that was cut before stands the length of its data.
+            # A cached head is followed by the length of its data.
             self.parts.append(pieces[first][:-4])
             self.parts.append(pieces[first + 1])
             first += 2
@@ -259,7 +259,7 @@ class Packer:
         raise NotImplementedError
 
     def roll(self) -> None:
-        """Send the open datagram, at about the time of the one before."""
+        """Send the open datagram, with about the time of the one before."""
         raise NotImplementedError
 
     def hold_or_flush(self, now_ns: int) -> None:

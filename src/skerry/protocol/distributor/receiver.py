@@ -60,13 +60,13 @@ class Origin(enum.Enum):
     """What a receiver knows of the beginning of a stream whose first datagram it has not seen."""
 
     UNKNOWN = "unknown"
-    """The sender may have sent before this connection listened: the stream begins with what is
-    heard first."""
+    """The sender may have sent before this connection listened: the stream begins with the first
+    datagram that is received."""
     UNHEARD = "unheard"
-    """The sender was not heard while this connection listened for several heartbeats, so its first
-    datagram was sent in that time, unless it was without a publisher."""
+    """Nothing was received from the sender in several heartbeats of listening, so its first
+    datagram was sent in that time, unless it had no publisher."""
     STARTED = "started"
-    """The sender started after this connection began to listen: all it sent is wanted."""
+    """The sender started after this connection began to listen: its whole stream is requested."""
 
 
 class WaitingRoom:
@@ -294,7 +294,7 @@ class Receiver:
         self._begin(next_seq)
 
     def desynchronise(self) -> None:
-        """Nobody listens: begin again with what comes later."""
+        """There are no subscriptions any more: begin again with later datagrams."""
         self.origin = Origin.UNKNOWN
         self.gaps.close_all()
         self._waiting.clear()
@@ -334,7 +334,7 @@ class Receiver:
         return self._is_known and self._next_seq - seq > self._gap_count_max
 
     def _synchronise(self, datagram: bytes, seq: int) -> bool:
-        """Begin with this datagram if that is possible, or with the first one of its sender."""
+        """Begin the stream with this datagram if possible, or with the first one of its sender."""
         if self.origin is not Origin.UNKNOWN and self._begin_with_first(seq):
             return True
         # A retransmission is an answer to somebody else, of a time before this receiver's.
@@ -348,8 +348,8 @@ class Receiver:
         return True
 
     def _begin_with_first(self, seq: int) -> bool:
-        """Begin with the first datagram of a sender that is at `seq` now, unless that is so far
-        away that it could not be asked for."""
+        """Begin with the first datagram of a sender that is now at `seq`, unless it is too old to
+        be requested."""
         if self._is_known or not 0 <= seq <= self._gap_count_max:
             return False
         self._begin(_FIRST_SEQ)

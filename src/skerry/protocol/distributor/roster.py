@@ -55,9 +55,9 @@ class Roster:
         """`wall_offset_ns` is wall time less monotonic time; None if that is not known."""
         self._wall_offset_ns = wall_offset_ns
         self.listening_ns: int | None = None
-        """Since when somebody listens; None while nobody does."""
+        """Since when there is a subscription; None while there is none."""
         self._unannounced: dict[bytes, None] = {}
-        """Those of `remotes` that did not announce themselves, the oldest first."""
+        """The senders in `remotes` that did not announce themselves, the oldest first."""
         self._group = group
         self._config = config
         self._wire = wire
@@ -129,13 +129,13 @@ class Roster:
     def meet(
         self, key: bytes, header: Header, now_ns: int, address: str = ""
     ) -> RemoteSender | None:
-        """A sender that is not known yet, or came back; None if there are too many.
+        """Add a sender that is unknown or returned; None if there are too many.
 
-        `address` is where its datagrams come from, for groups whose headers do not tell.
+        `address` is the source of its datagrams, for groups whose headers do not have it.
         """
         info = sender_info(header, address=address)
         if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX and self._unannounced:
-            # Any datagram makes a sender up, so those who never announced themselves go first.
+            # Forged datagrams add senders, so those that never announced themselves are removed.
             oldest = next(iter(self._unannounced))
             self._remove(oldest, self.remotes[oldest], RemovalReason.SILENT, now_ns)
         if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX:
@@ -221,11 +221,11 @@ class Roster:
         return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
 
     def _has_started(self, header: Header, since_ns: int, now_ns: int) -> bool:
-        """Whether the clock of a sender says that it started after `since_ns`."""
+        """Whether a sender started after `since_ns`, by the sender's clock."""
         if self._wall_offset_ns is None or self._config.dialect is not Dialect.JAVA:
             return False
-        # Low bits only, so times are compared by their distance. A clock that is wrong by more than
-        # this connection has listened tells nothing, and that is what it is taken for.
+        # Low bits only, so times are compared by their distance. The result is false for a clock
+        # that is wrong by more than the time that this connection has listened.
         lead_ms = start_lead_ms(header.address, header.sender_id)
         wall_ms = (now_ns + self._wall_offset_ns) // _MS
         age_ms = (wall_ms - header.start - lead_ms + _CLOCK_SLACK_MS) & _U32

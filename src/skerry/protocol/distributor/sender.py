@@ -52,15 +52,15 @@ _U32: Final = 0xFFFFFFFF
 _fit: Final = fit_for_this_build()
 _HEAD_ENTRY_BYTES: Final = 200
 _EARLY_NS: Final = (100 * _MS, 300 * _MS, 1000 * _MS)
-"""When the announcement of a sender is repeated, so that a receiver that lost it need not wait for
-the usual interval."""
+"""When the announcement of a sender is repeated, so that a receiver that lost it does not have to
+wait for the usual interval."""
 _GOODBYE_COUNT: Final = 8
-"""How often a goodbye is sent, over one request timeout. Nothing else tells receivers of a last
-datagram that was lost."""
+"""How often a goodbye is sent, over one request timeout. Nothing else lets receivers detect that
+the last datagram was lost."""
 _PACE_SLACK_NS: Final = _MS
 """Pieces that are due this soon are sent at once, so that a fast sender is not woken for each."""
 _PACE_LATE_NS: Final = 20 * _MS
-"""What a driver that comes late may catch up with in one burst."""
+"""How much a driver that is late may send in one burst."""
 _JAVA_PIECE_COUNT_MAX: Final = 2
 
 
@@ -85,7 +85,7 @@ class Sender(Packer):
         deliveries: Deliveries | None = None,
     ) -> None:
         """`overhead_bytes` is what a seal adds to each datagram. `segment_bytes` is the size of
-        datagrams where the configuration chooses none; reports are added to `deliveries`.
+        datagrams if the configuration sets none; reports are added to `deliveries`.
         """
         super().__init__(-1)
         self._deliveries = deliveries
@@ -101,11 +101,11 @@ class Sender(Packer):
         self._datagram_bytes_max = self.segment_bytes - overhead_bytes
         self._body_bytes_max = self._datagram_bytes_max - UPDATE_HEADER_BYTES
         self._backlog: deque[bytes] = deque()
-        """Pieces of a large update that wait for bandwidth. They have numbers, and are kept."""
+        """Pieces of a large update that wait for bandwidth; numbered, and in the history."""
         self._pace_ns = now_ns
         """When the first of them may be sent."""
         self._is_leaving = False
-        """Whether a goodbye is to be said once the backlog is sent."""
+        """Whether to send a goodbye once the backlog is sent."""
         self._heads_size = 0
         self._delay_ns = config.holdback_delay_ms * _MS
         self._threshold_per_s = config.holdback_threshold_per_s
@@ -129,7 +129,7 @@ class Sender(Packer):
             holdback_ns=config.server_holdback_ms * _MS,
             bytes_max=config.cache_bytes_max,
             again_ns=self._again_ns(),
-            # Half of the limit is left to new data, however much is asked for.
+            # Half of the limit is left to new data, however much is requested.
             bit_max_per_s=config.bandwidth_bit_max // 2,
         )
         self.next_seq = first_seq
@@ -154,7 +154,7 @@ class Sender(Packer):
         """Datagrams to be sent, see `take_ready`."""
         self.publisher_count = 0
         self.serves_until_ns = now_ns
-        """After its goodbye a sender stays so long, for requests."""
+        """How long a sender answers requests after its goodbye."""
         self.sent_update_count = 0
         self.sent_datagram_count = 0
         self.sent_byte_count = 0
@@ -209,11 +209,11 @@ class Sender(Packer):
 
     @property
     def over_ns(self) -> int | None:
-        """When a sender without publishers has served all; None while that is not known."""
+        """When a sender without publishers has served all requests; None while that is unknown."""
         return None if self._backlog else self.serves_until_ns
 
     def java_heard(self) -> None:
-        """There is a Java program in the group, so pieces are to be as large as those read."""
+        """There is a Java program in the group: send pieces as large as it can read."""
         self._has_java = True
         if self._config.segment_bytes or self.segment_bytes == SEGMENT_BYTES_JAVA:
             return
@@ -459,7 +459,7 @@ class Sender(Packer):
     def _spend(self, size: int, now_ns: int) -> None:
         self._bandwidth.spend(size + self._overhead_bytes, now_ns)
         if self._bandwidth.ready_ns(now_ns) > now_ns:
-            # The next update is an unusual case then, and learns that it has to wait.
+            # The next update then takes the slow path, where it waits.
             self.room = -1
 
     def _release(self, now_ns: int) -> None:
@@ -474,7 +474,7 @@ class Sender(Packer):
             self._leave(now_ns)
 
     def _report_large(self, head: bytes, size: int) -> None:
-        """Java programs put together the first two pieces of an update only."""
+        """Java programs reassemble only the first two pieces of an update."""
         if self._deliveries is not None:
             self._deliveries.add(
                 TooLargeForJava(
@@ -485,19 +485,19 @@ class Sender(Packer):
             )
 
     def _again_ns(self) -> int:
-        """How long a datagram that was sent again is not sent once more: a little less than the
+        """The time in which a retransmitted datagram is not sent again: a little less than
         receivers wait before they repeat a request."""
         config = self._config
         wait_ms = config.server_holdback_ms * 2 + config.request_delay_ms_max
         return max(config.request_timeout_ms - wait_ms, config.request_timeout_ms // 2) * _MS
 
     def _leave(self, now_ns: int) -> None:
-        """All was sent: say goodbye, and stay for requests."""
+        """All was sent: send the goodbye, and stay for requests."""
         self._is_leaving = False
         timeout_ns = self._config.request_timeout_ms * _MS
         self.serves_until_ns = now_ns + timeout_ns
         self._serves_until_ns_max = now_ns + timeout_ns * (self._config.request_retry_count_max + 1)
-        # Receivers ask more often when they heard the goodbye.
+        # Receivers repeat requests more often after the goodbye.
         self._server.again_ns = self._config.server_holdback_ms * _MS
         self._goodbye_count = 0
         self._say_goodbye(now_ns)
@@ -509,7 +509,7 @@ class Sender(Packer):
         self._goodbye_ns = now_ns + wait_ns if self._goodbye_count < _GOODBYE_COUNT else None
 
     def _stay(self, now_ns: int) -> None:
-        """Somebody asks: one who said goodbye stays longer, up to a bound."""
+        """A request was received: after its goodbye the sender stays longer, up to a bound."""
         if not self.publisher_count and not self._is_leaving:
             until_ns = now_ns + self._config.request_timeout_ms * _MS
             self.serves_until_ns = max(
@@ -530,7 +530,7 @@ class Sender(Packer):
         self._send_configuration()
         is_early = now_ns - self._announced_ns <= _EARLY_NS[-1]
         if is_early and self._announced_seq == self.next_seq:
-            # No data yet: who lost the first one learns which number comes next.
+            # No data yet: a receiver that lost the first datagram learns the next number.
             self._send_heartbeat(HEARTBEAT)
         self._configuration_ns = self._next_announcement_ns(now_ns)
 

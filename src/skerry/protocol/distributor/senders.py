@@ -19,7 +19,7 @@ __all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
 
 _MS: Final = 1_000_000
 HEARTBEATS_UNHEARD: Final = 3
-"""A sender that was there is heard within so many of its heartbeats, with hardly an exception."""
+"""An existing sender is almost always heard within so many of its heartbeats."""
 
 
 class RemoteSender:
@@ -47,7 +47,7 @@ class RemoteSender:
         self._goodbye_seq = 0
         self._timeout_ns = config.request_timeout_ms * _MS
         self._repair_ns = self._timeout_ns * (config.request_retry_count_max + 1)
-        """How long after its goodbye a sender may be asked, at the most."""
+        """The longest time after its goodbye that a sender answers requests."""
         self._left_ns = 0
 
     def announced(
@@ -67,7 +67,7 @@ class RemoteSender:
         )
 
     def leaves(self, *, last_seq: int, now_ns: int) -> None:
-        """It said goodbye. It is removed after a request timeout, or when all is repaired."""
+        """Note its goodbye. It is removed after a request timeout, or when nothing is missing."""
         if not self.is_leaving:
             self.is_leaving = True
             self._left_ns = now_ns
@@ -122,7 +122,7 @@ class Departed:
     def __init__(self) -> None:
         self._next_seqs: dict[bytes, int | None] = {}
         self.forgot_ns: int | None = None
-        """When one was forgotten last. A sender that started before may have been here."""
+        """When a sender was last forgotten. One that started before may have been known."""
 
     def __len__(self) -> int:
         return len(self._next_seqs)
@@ -138,9 +138,9 @@ class Departed:
             self.forgot_ns = now_ns
 
     def clear(self) -> None:
-        """Nobody listens any more, so no stream goes on; who was here is still known."""
+        """There are no subscriptions any more: no stream continues, but senders stay known."""
         self._next_seqs = dict.fromkeys(self._next_seqs)
 
     def take(self, key: bytes) -> int | None:
-        """The number with which the stream of this sender goes on; None if that is not known."""
+        """The number with which the stream of this sender continues; None if it is unknown."""
         return self._next_seqs.pop(key, None)

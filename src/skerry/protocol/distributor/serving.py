@@ -1,10 +1,11 @@
 """Answers to requests: each datagram once, however many ask for it, and not all in one burst.
 
 A request waits for the server holdback, in which further ones for the same numbers change nothing.
-Then what is kept is sent again in rising order, in portions that fit a receiver's buffer and obey
-the bandwidth limit, and numbers that are gone are named in a NAK. A number that was answered is not
-answered again before a receiver could have missed the answer and repeated its request: without
-that, a few requests a second for all of the history would flood the group.
+Then the datagrams in the history are sent again in rising order, in portions that fit a receiver's
+buffer and obey the bandwidth limit, and numbers that are no longer kept are named in a NAK. A
+number that was answered is not answered again before a receiver could have missed the answer and
+repeated its request: otherwise a few requests a second for the whole history would flood the
+group.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ class Server:
         again_ns: int = 0,
         bit_max_per_s: int = 0,
     ) -> None:
-        """No more than `bytes_max` wait; what is asked for beyond is not answered now.
+        """At most `bytes_max` are queued; requests beyond that are not answered now.
 
         `again_ns` is the time in which a number is not answered twice, at least the holdback.
-        `bit_max_per_s` bounds what is sent again; 0 for 64 KiB a millisecond.
+        `bit_max_per_s` bounds retransmissions; 0 is 64 KiB a millisecond.
         """
         self._history = history
         self._holdback_ns = holdback_ns
@@ -130,7 +131,7 @@ class Server:
 
 
 def _forget(answered: dict[int, int], before_ns: int) -> None:
-    """Remove old numbers. They stand in the order in which they were answered."""
+    """Remove old numbers, which are in the order in which they were answered."""
     old = []
     for seq, answered_ns in answered.items():
         if answered_ns > before_ns:
