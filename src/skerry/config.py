@@ -110,9 +110,9 @@ def read_sources(
     environ: Mapping[str, str],
     check: Callable[[Path, os.stat_result], None] | None = None,
 ) -> Sources:
-    """Gathers file and environment; a section that is not among `sections` is an error.
+    """Merges file and environment; a section that is not in `sections` is an error.
 
-    `check` is called with the facts of the open file, and raises ConfigError to refuse it.
+    `check` is called with the stat result of the open file, and raises ConfigError to refuse it.
     """
     values = dict(_file_values(file, check)) if file is not None else {}
     values.update(_environment_values(environ))
@@ -152,7 +152,7 @@ def settings_of(section: str, loaded: Loaded[Any]) -> Iterator[tuple[str, object
 
 
 def without_passwords(value: object) -> object:
-    """A value as it is shown: with no password of a URL in it."""
+    """A value as it is shown: without passwords in URLs."""
     if isinstance(value, tuple):
         return tuple(map(without_passwords, value))
     if not isinstance(value, str):

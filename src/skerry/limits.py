@@ -233,11 +233,11 @@ FRAME_BYTES_MAX: Final = PAYLOAD_BYTES_MAX + 65536
 """One frame: a payload and its header. Most connections have a smaller limit of their own."""
 
 FRAME_HEADER_BYTES_MAX: Final = 65536
-"""What a frame may have besides its object: the header of version 1 has a length of 16 bits."""
+"""Bytes of a frame besides its object: the header of version 1 has a length of 16 bits."""
 
 SMALL_FRAME_BYTES_MAX: Final = 64 * 1024
-"""One frame of a client that was not let in yet, or that may not publish anything. The messages of
-the handshake and the description of a type take some hundred bytes."""
+"""One frame of a client before its handshake, or of one that may not publish anything. The messages
+of the handshake and the description of a type take some hundred bytes."""
 
 HEADER_BYTES_MAX: Final = 65535
 """Header of a v1 frame: its length field has 16 bits."""
@@ -361,17 +361,17 @@ STREAM_WAITING_BYTES_MAX: Final = 10 * 1024 * 1024
 that it costs the others nothing."""
 
 BACKPRESSURE_BYTES: Final = 1024 * 1024
-"""Bytes that wait for a client whose transport is full before its publishers are not read from any
-more: enough that a short break delays nobody, and far from the bound at which it is cut, since all
-publishers may have another read under way."""
+"""Bytes queued for a client whose transport is full, above which its publishers are not read from:
+enough that a short break delays no publisher, and far from the bound at which the client is
+disconnected, since all publishers may have another read under way."""
 
 BACKPRESSURE_SHARE_BYTES: Final = 32 * 1024
 """Bytes that one publisher may add to them before it has to wait: less than one read of a publisher
 at full speed, and more than one sends in a second that only reports now and then."""
 
 BACKPRESSURE_PENALTY: Final = 10
-"""A client that did not read is not waited for again before so many times that wait have passed.
-So one that stops and goes on delays others for a tenth of the time at most."""
+"""Publishers do not wait again for a client that did not read before so many times that wait have
+passed. So a client that stops and goes on delays others for a tenth of the time at most."""
 
 GROUP_COUNT_MAX: Final = 100_000
 """Groups that clients of one node have joined. A name of a group needs no type, so a client could
@@ -433,16 +433,16 @@ ROUND_LOOK_COUNT: Final = 4_000
 all others are read again."""
 
 FRESH_LOOK_COUNT: Final = 200
-"""Looks of a client whose first input came when a turn of the loop had lasted too long. Who sends
-little has its turn before those who send much."""
+"""Looks of a client whose first input arrived when a turn of the loop had lasted too long. A client
+that sends little has its turn before those that send much."""
 
 DESCRIBE_LOOK_COUNT: Final = 50
-"""Objects that could be examined in the time that it takes to describe one type to a client."""
+"""Looks that the description of one type to a client takes."""
 
 SERVICE_BYTES_MAX: Final = 512 * 1024
-"""A message by which a client asks something of the node, such as a list of types to be described
-or cleared. It is decoded in one step, for which all others wait: some tens of milliseconds. A list
-of all types that a node can have takes less."""
+"""A request of a client to the node, such as a list of types to be described or cleared. It is
+decoded in one step, for which all other clients wait: some tens of milliseconds. A list of all
+types that a node can have takes less."""
 
 UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
 """Descriptions of a client up to which types are kept that it may not use, since they may be parts
@@ -470,15 +470,15 @@ ROUTE_MEMO_COUNT_MAX: Final = 65_536
 found again as they come."""
 
 HEADER_MEMO_COUNT_MAX: Final = 256
-"""Headers of one client that a node knows again: types times sets of fields times subjects. Objects
-with others take the long way. Each takes about 2 KB of memory."""
+"""Headers of one client that a node caches: types times sets of fields times subjects. The headers
+of other objects are decoded each time. Each takes about 2 KB of memory."""
 
 HEADER_MEMO_BYTES_MAX: Final = 512
-"""Bytes of a frame in front of its object, for its header to be known again."""
+"""Bytes of a frame before its object up to which its header is cached."""
 
 ROUTE_MEMO_SIZE_MAX: Final = 4_000_000
-"""Remembered subjects of all types, and receivers in their routes: some hundred megabytes. Past it
-all are forgotten and found again as they come."""
+"""Cached subjects of all types, and receivers in their routes: some hundred megabytes. Past it the
+cache is cleared, and routes are resolved again on demand."""
 
 # -- subjects
 
@@ -508,8 +508,8 @@ STREAM_CHUNK_BYTES_MAX: Final = 64 * 1024
 millisecond's work. More would leave the fast part of the memory, and cost more for each byte."""
 
 LOOP_TURN_NS_MAX: Final = 10_000_000
-"""Time that one turn of the loop spends on what its sockets brought. What comes from the others in
-that turn waits for the next one, in which clients that send little go first."""
+"""Time that one turn of the loop spends on the input of its sockets. The rest of the input waits
+for the next turn, in which clients that send little go first."""
 
 TURN_NS_MAX: Final = 2_000_000
 """Time that is spent on what one WebSocket brought before the others have their turn. Text costs
@@ -539,8 +539,8 @@ METRIC_TYPE_COUNT_MAX: Final = 50
 per type of a large system would cost its monitoring more than it tells."""
 
 LINGER_BYTES_MAX: Final = 16 * 1024 * 1024
-"""What is read and dropped of a stream after the last message to it: what may be under way in the
-buffers of two systems. A client that sends more does not listen."""
+"""Bytes that are read and dropped after the last message to a stream: what may be under way in the
+buffers of two systems. A client that sends more does not read."""
 
 LOG_REPEAT_COUNT_MAX: Final = 1000
 """Messages, addresses and sources of warnings that are watched for repeats; past it the oldest is
@@ -575,9 +575,8 @@ FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
 """Characters of all patterns in a condition, each of which is kept and tried on each update."""
 
 LIKE_TEXT_BYTES_MAX: Final = 32_768
-"""The longest text that can fit a pattern: to look for something in it takes less than a tenth of
-a millisecond at the worst. Names and lines are shorter, and for searching documents this is not the
-tool."""
+"""The longest text that can match a pattern: a search takes less than a tenth of a millisecond at
+the worst. Names and lines are shorter; conditions are not meant for searching documents."""
 
 LIKE_WORK_MAX: Final = 262_144
 """Characters of a text, times those from the first plain character to the last one of a run that

@@ -1,11 +1,10 @@
 """The queue of rows between the sources of a recorder and the thread that writes.
 
-Receiving never waits: it fills rows, and hands over full batches. They wait here for the thread
-that writes, up to a bound of bytes. Past it the newest rows are dropped, and a gap row stands in
-their place, with how many and from where to where, as soon as there is room again. The newest and
-not the oldest, because the oldest batch may be half way to the disk, and because what was recorded
-stays in one piece: the gap is a single range, at the end of what is known. Descriptions of types
-are never dropped.
+Receiving never blocks: it fills rows, and hands over full batches. They are queued here for the
+thread that writes, up to a bound of bytes. Past it the newest rows are dropped, and a gap row
+replaces them, with their number and range, as soon as there is room again. The newest rows are
+dropped, not the oldest, because the oldest batch may be partly written, and because the recording
+stays in one piece: the gap is a single range at its end. Descriptions of types are never dropped.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["Handover", "RowQueue"]
 
 _OVERFLOW: Final = "the recorder did not keep up"
 _GATHERING_COUNT: Final = 8
-"""Batches that wait before rows are gathered into full ones only. A disk that stands still for
+"""Queued batches above which rows are only gathered into full ones. A disk that is blocked for
 hours would otherwise fill the queue with batches of one row each, which take some kilobytes of
 memory beside the bytes that are counted."""
 
@@ -59,7 +58,7 @@ class RowQueue:
         self.lost_count = 0
         """Rows that were dropped."""
         self.drop_reason = ""
-        """Why nothing can be written now, for gaps; empty while the disk works. The thread that
+        """Why nothing can be written now, for gap rows; empty while the disk works. The thread that
         writes sets it."""
         self.gap_count = 0
         """Gap rows, whatever their reason."""
@@ -67,11 +66,11 @@ class RowQueue:
         """Rows that were handed over."""
         self._space = space
         self.waiting_bytes_max = waiting_bytes_max
-        """The bound of what waits."""
+        """The bound of queued bytes."""
         self._types: dict[int, NamedType] = {}
-        """Those that are not handed over yet, by fingerprint: each waits once."""
+        """Types that are not handed over yet, by fingerprint: each is queued once."""
         self._missing = Missing()
-        """Dropped rows for which there is no gap row yet."""
+        """Dropped rows that no gap row covers yet."""
         self._items: deque[Handover] = deque()
         self._waiting_bytes = 0
         self._changed = threading.Condition()
@@ -91,7 +90,7 @@ class RowQueue:
         )
 
     def hand_over(self) -> None:
-        """Let the rows so far be written; drop them if too much waits already."""
+        """Queue the rows so far for writing; drop them if the queue is full."""
         rows = self.rows
         is_full = rows.count >= self.row_count_max or rows.byte_count >= self.byte_count_max
         if is_full or len(self._items) < _GATHERING_COUNT:
@@ -103,7 +102,7 @@ class RowQueue:
             return
         size = int(rows.byte_count)
         waiting_bytes = self._waiting_bytes
-        # A single batch is accepted however small the bound: it could never be written otherwise.
+        # A single batch is accepted whatever the bound: otherwise it could never be written.
         if waiting_bytes and waiting_bytes + size > self.waiting_bytes_max:
             reason = self.drop_reason or _OVERFLOW
             self.lost_count += self._missing.leave_out(rows.take(), reason)
@@ -124,7 +123,7 @@ class RowQueue:
         """Nothing more comes."""
         self._hand_over()
         if self._missing:
-            # Whatever waits: this is the last chance to record it.
+            # Whatever is queued: this is the last chance to record it.
             self._tell_missing()
         with self._changed:
             self._is_closed = True
@@ -164,7 +163,7 @@ class RowQueue:
             self._changed.notify()
 
     def _tell_missing(self) -> None:
-        """Queue gap rows for what was dropped, before the rows that come after it."""
+        """Queue gap rows for dropped rows, before the rows that follow them."""
         rows = Rows()
         for update in self._missing.updates(space=self._space):
             rows.append_update(update)

@@ -24,7 +24,7 @@ __all__ = ["RecordedTypes"]
 
 
 class RecordedTypes:
-    """Types by name: the internal ones, and those that were described, each as it was last.
+    """Types by name: the internal ones, and the described ones with their last description.
 
     A node describes the types that it serves. In a group each sender describes its own, and those
     of two senders may differ: objects are recorded with the definition of their sender.
@@ -54,8 +54,8 @@ class RecordedTypes:
     def learn(self, descriptor: str, payload: bytes, *, sender: int = 0) -> NamedType | None:
         """The type that is described; None for one that is in use already.
 
-        `sender` is the sender of a group that describes its own types. CodecError or SchemaError
-        for what describes nothing, LimitExceeded past the bound of types.
+        `sender` is the sender of a group that describes its own types. Raises CodecError or
+        SchemaError for an invalid description, LimitExceeded past the bound of types.
         """
         message: Any = internal_class(descriptor).decode(payload)
         own = self._own.get(sender, {}) if sender else self._named
@@ -77,7 +77,7 @@ class RecordedTypes:
         return found
 
     def _forget_senders(self, latest: int) -> None:
-        """Forget what senders described that were met first, past the bound of types.
+        """Past the bound of types, forget the descriptions of the senders that were met first.
 
         Their objects are recorded with what was described last.
         """

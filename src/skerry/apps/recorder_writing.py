@@ -23,8 +23,8 @@ __all__ = ["WritingThread"]
 
 _RETRY_S_MIN: Final = 0.1
 _RETRY_S_MAX: Final = 5.0
-"""Pauses between attempts to write: doubled from the first to the last. Somebody who makes room
-sees the recording go on within seconds, and a broken disk is not kept busy."""
+"""Pauses between attempts to write: doubled from the first to the last. The recording continues
+within seconds after room was made on the disk, and a broken disk is not kept busy."""
 _LOOK_S_MAX: Final = 1.0
 _WRITING: Final = "writing"
 _SEALING: Final = "sealing"
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 
 class _Backoff:
-    """When to attempt again what failed: pauses grow from the shortest to the longest."""
+    """When to retry after a failure: pauses grow from the shortest to the longest."""
 
     def __init__(self, pause_s_min: float, pause_s_max: float) -> None:
         self._pause_ns_min = int(pause_s_min * 1e9)
@@ -63,7 +63,7 @@ class WritingThread:
         tell: Callable[[str], None] = lambda _text: None,
         retry_s: tuple[float, float] = (_RETRY_S_MIN, _RETRY_S_MAX),
     ) -> None:
-        """`tell` receives each problem once, and its end. `retry_s`: first and longest pause."""
+        """`tell` reports each problem once, and its end. `retry_s`: first and longest pause."""
         self._queue = queue
         self._writer = writer
         self._tell = tell
@@ -71,12 +71,12 @@ class WritingThread:
         self._sealing = _Backoff(*retry_s)
         self._is_stopping = threading.Event()
         self._errors: dict[str, RecordingError] = {}
-        """The last error of what does not work: rows may be written where no segment can be
-        sealed, and the other way round."""
+        """The last error of each operation that fails: writing rows may work while sealing a
+        segment fails, and the other way round."""
         self._lost_count = 0
-        """Rows that the queue had dropped at the last look."""
+        """Rows that the queue had dropped at the last check."""
         self._lost_told = 0
-        """Of these, the rows that were told."""
+        """Of these, the rows that were reported."""
         self._is_dropping = False
         self.failure: BaseException | None = None
         """The exception that ended the thread early."""
@@ -122,7 +122,7 @@ class WritingThread:
             self._look_at_losses()
             self._attempt(self._writer.close, _SEALING)
         except BaseException as error:
-            # `stop` raises it; until then it shows by what is not written.
+            # `stop` raises it; until then nothing more is written.
             self.failure = error
             log.exception("the recorder cannot write any more")
 
@@ -130,8 +130,8 @@ class WritingThread:
         item = self._queue.take(self._wait_s())
         is_written = item is None or self._write(item)
         now_ns = monotonic_ns()
-        # Also when nothing could be written: to seal a segment can make room, by retention. Rows
-        # are written on while a segment cannot be sealed or synced.
+        # Also when nothing could be written: sealing a segment can make room, by retention. Rows
+        # are still written while a segment cannot be sealed or synced.
         if self._sealing.is_due(now_ns) or self._is_stopping.is_set():
             is_sealed = self._attempt(lambda: self._writer.flush_if_due(now_ns), _SEALING)
             self._sealing.note(now_ns, is_success=is_sealed)
@@ -163,7 +163,7 @@ class WritingThread:
         return min(max((due_ns - monotonic_ns()) / 1e9, 0.0), _LOOK_S_MAX)
 
     def _attempt(self, do: Callable[[], None], what: str) -> bool:
-        """Whether it worked. The first failure is told, and the first success after it."""
+        """Whether it succeeded. The first failure is reported, and the first success after it."""
         try:
             do()
         except RecordingError as error:
@@ -187,8 +187,8 @@ class WritingThread:
             )
 
     def _look_at_losses(self) -> None:
-        """Tell when the queue begins to drop rows, also of a disk that is only slow, and when it
-        has room again."""
+        """Report when the queue begins to drop rows, also if the disk is only slow, and when it has
+        room again."""
         queue = self._queue
         before, self._lost_count = self._lost_count, queue.lost_count
         if self._lost_count > before:

@@ -54,7 +54,7 @@ class NodeTarget:
         self._usable: dict[int, bool] = {}
         """Whether a recorded definition is compatible with the node's, by fingerprint."""
         self._united: dict[str, NamedType] = {}
-        """The union of the recorded definitions that are, by name: what the node is described."""
+        """The union of the compatible recorded definitions, by name, which is sent to the node."""
         self._subjects: dict[tuple[int, bytes], str] = {}
         self._there: dict[tuple[str, bytes], tuple[StructType, str]] = {}
         """Objects that were made here, for the next round."""
@@ -173,7 +173,7 @@ class NodeTarget:
         return usable
 
     def _unite(self, type_: StructType) -> Change | None:
-        """Add a recorded definition to those before it, or say what keeps it from being played."""
+        """Add a recorded definition to the union; returns why it cannot be replayed, if so."""
         assert self._session is not None
         served = self._session.core.types.by_name.get(type_.name)
         united = type_

@@ -45,8 +45,8 @@ class RowReader:
             subjects=wishes.subjects or None,
         )
         self.types: dict[int, StructType] = read_united_types(recordings)
-        """What to read rows by, and to describe them with: the union of compatible definitions, by
-        the fingerprint of each. The one of an object that several updated is there as well."""
+        """The union of compatible definitions, by which rows are read and described, by the
+        fingerprint of each. It includes the union of an object that several definitions updated."""
         self.types |= {fingerprint(type_): type_ for type_ in self.types.values()}
 
     def __iter__(self) -> Iterator[Update]:

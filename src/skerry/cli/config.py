@@ -36,8 +36,8 @@ SECTIONS: Final[Mapping[str, str]] = {
 
 _SETTINGS: Final = "skerry.settings"
 _ORIGINS: Final = "skerry.settings.origins"
-"""The file that was read, which need not be the first to be found any more, whether it was found
-and not named, and the flags."""
+"""The file that was read (another one may be found first by now), whether it was found instead of
+named, and the flags."""
 
 
 @click.group()

@@ -155,7 +155,7 @@ def warn_of_readers(file: Path | None, config: NodeConfig) -> None:
 
     if file is None:
         return
-    # Warnings and no errors: in a container there may be nobody else.
+    # Warnings, not errors: a container may have no other users.
     log = logging.getLogger("skerry.node")
     mode, facts = file.stat().st_mode, {"file": str(file), "hint": f"chmod 600 {file}"}
     url = config.storage.url

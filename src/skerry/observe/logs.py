@@ -41,7 +41,7 @@ LEVELS: Final[dict[str, int]] = {
 _REPEAT_S: Final = 10.0
 """How long a warning is not shown again after it was."""
 _SOURCES: Final = ("client_id", "peer", "sender", "type_name", "what", "reason", "group", "file")
-"""Facts that tell what a warning is about, besides the address."""
+"""Facts that identify the subject of a warning, besides the address."""
 _SOURCE_CHAR_COUNT_MAX: Final = 100
 _OWN: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """What every record has; all else in it is a fact."""
@@ -119,18 +119,18 @@ class RepeatFilter(logging.Filter):
         self._repeat_s = repeat_s
         self._count_max = count_max
         self._periods: dict[tuple[str, ...], _Period] = {}
-        """Those of messages, of their addresses and of their sources; the oldest first."""
+        """Periods of messages, of their addresses and of their sources; the oldest first."""
         self._forgotten_count = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to show it; `repeated` then is the count of those that were not shown before."""
+        """Whether to show a record; `repeated` then is the number of those that were not shown."""
         if record.levelno < logging.WARNING:
             return True
         message = (record.name, str(record.msg))
         host = (*message, _source(record, "host"))
         source = (*host, *(_source(record, name) for name in _SOURCES))
         periods: list[_Period] = []
-        # Sources of a flood that is held back already are not remembered one by one.
+        # Sources of a flood that is already suppressed are not remembered one by one.
         for key, limit in (
             (message, LOG_LINES_PER_MESSAGE_MAX),
             (host, LOG_LINES_PER_HOST_MAX),
@@ -151,7 +151,7 @@ class RepeatFilter(logging.Filter):
         return True
 
     def kept_back_count(self) -> int:
-        """Warnings that were not shown and of which no line has told yet."""
+        """Suppressed warnings that no line has reported yet."""
         waiting = sum(period.kept_back_count for period in self._periods.values())
         return waiting + self._forgotten_count
 

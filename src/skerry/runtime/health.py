@@ -36,7 +36,7 @@ _REASONS: Final = {
 }
 
 _BROWSER_HEADERS: Final = frozenset({"origin", "referer", "sec-fetch-mode", "sec-fetch-site"})
-"""What only browsers send."""
+"""Headers that only browsers send."""
 
 log = logging.getLogger(__name__)
 
@@ -115,10 +115,10 @@ class HealthServer:
         return _written(page, is_head=method == b"HEAD")
 
     def _refusal(self, path: str, request: bytes) -> Page | None:
-        """The answer to a web page of another host that had its name point here.
+        """The response to a web page of another host whose name resolves to this computer.
 
-        Monitoring programs may know this computer by names that it does not know itself, and read
-        what they are there for. Details of clients and types are for names that are known.
+        Monitoring programs may use names that this computer does not know, and may read health and
+        metrics. Details of clients and types are only served for known names.
         """
         headers = _headers(request)
         if not path.endswith(".json") and not _BROWSER_HEADERS & {name for name, _ in headers}:
@@ -181,12 +181,12 @@ class _Visit(asyncio.Protocol):
         self._is_answered = True
         self._request = b""
         self._transport.write(answer)
-        # What comes behind a request, such as the body of a POST, is not read.
+        # Data after a request, such as the body of a POST, is not read.
         LastWords(self._transport, self, memoryview(bytearray(_DROPPED_BYTES)))
 
 
 def _headers(request: bytes) -> list[tuple[str, str]]:
-    """Names in small letters, and values."""
+    """Header names in lower case, and values."""
     found = []
     for line in request.split(b"\r\n")[1:]:
         name, _, value = line.decode("latin-1").partition(":")

@@ -1,9 +1,9 @@
-"""The orderly end of a stream: what was written last reaches the other end.
+"""The orderly end of a stream: the last message reaches the peer.
 
-When a socket is closed with unread input, the system resets the connection, and the other end may
-lose what it has not read yet, such as the answer that it is rejected. So our half is ended first,
-and what still arrives is read and dropped, until the other end closes, or for a bounded time and
-number of bytes.
+When a socket is closed with unread input, the system resets the connection, and the peer may lose
+data that it has not read yet, such as the answer that it is rejected. So this side is shut down for
+writing first, and remaining input is read and dropped, until the peer closes, or up to a bounded
+time and number of bytes.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from skerry.limits import LINGER_BYTES_MAX
 __all__ = ["LINGER_S_MAX", "LastWords"]
 
 LINGER_S_MAX: Final = 1.0
-"""How long the other end may take to read what was sent to it, and to close."""
+"""How long the peer may take to read what was sent to it, and to close."""
 _QUIET_S: Final = 0.1
-"""TLS streams of asyncio cannot end one half. They are closed when nothing came for so long."""
+"""TLS streams of asyncio cannot shut down one side. They are closed after so long without input."""
 
 
 class LastWords(asyncio.BufferedProtocol):
-    """Takes over a transport to which nothing more is written, until the connection is over."""
+    """Takes over a transport after the last write, until the connection is closed."""
 
     def __init__(
         self, transport: asyncio.Transport, former: asyncio.BaseProtocol, buffer: memoryview
     ) -> None:
-        """`former` is told of the end, as the protocol that the transport had; `buffer` is for
-        input that is dropped, and may be shared."""
+        """`former`, the former protocol of the transport, is notified of the end; `buffer` receives
+        the dropped input, and may be shared."""
         self._transport = transport
         self._former = former
         self._buffer = buffer
@@ -48,18 +48,18 @@ class LastWords(asyncio.BufferedProtocol):
             self._quiet = self._loop.call_later(_QUIET_S, self._close_if_quiet)
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Where to read to."""
+        """The buffer for the next read."""
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Something came, and is dropped."""
+        """Drop received input."""
         self._is_quiet = False
         self._room -= nbytes
         if self._room < 0:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is over."""
+        """The connection is closed."""
         self._alarm.cancel()
         if self._quiet is not None:
             self._quiet.cancel()

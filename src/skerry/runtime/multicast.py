@@ -82,12 +82,12 @@ class MulticastSocket:
         """Whether one call sends many datagrams."""
         self.receives_trains = trains and start_coalescing(self._made)
         """Whether one call receives many."""
-        # What the kernel counts as dropped: see `drop_count`.
+        # For the kernel's count of dropped datagrams: see `drop_count`.
         self._hears_itself = loopback
         self._dropped_kinds: tuple[int, ...] = ()
         self._drops_own = False
         self._own_count = 0
-        """Calls that sent what the filter drops when it comes back."""
+        """Send calls whose datagrams the filter drops when they are looped back."""
         self._drops_seen = 0
         self._drop_count = 0
         _keep_memory()
@@ -108,22 +108,22 @@ class MulticastSocket:
 
     @property
     def segment_bytes(self) -> int:
-        """The size of data datagrams that suits the network, where nobody chooses one."""
+        """The default size of data datagrams for this network."""
         # In trains small datagrams cost no more, and a lost frame costs one and not all.
         fitting = self.datagram_bytes_max if self.sends_trains else SEGMENT_BYTES_USUAL
         return min(SEGMENT_BYTES_USUAL, fitting)
 
     @property
     def drop_count(self) -> int | None:
-        """Calls' worth of datagrams that came while the receive buffer was full; None if the kernel
-        does not tell. What a filter of ours dropped, which the kernel counts as well, is left out.
+        """Send calls whose datagrams arrived while the receive buffer was full; None if the kernel
+        does not count. Drops of our own filter, which the kernel counts as well, are subtracted.
         """
         found = kernel_drop_count(self._made)
         if found is None:
             return None
         new_count = (found - self._drops_seen) & 0xFFFFFFFF
         if self._dropped_kinds:
-            # A filter without a sender drops all data, and then none of it is missed.
+            # A filter without a sender drops all data, and then no data is lost.
             new_count = max(0, new_count - self._own_count) if self._drops_own else 0
         return self._drop_count + new_count
 

@@ -57,9 +57,9 @@ def default_socket(environ: Mapping[str, str]) -> Path:
 
 
 def find_socket(environ: Mapping[str, str]) -> Path | None:
-    """The default socket, if there is one; ConfigError if another user can have put it there.
+    """The default socket, if there is one; ConfigError if another user may have created it.
 
-    A folder that SKERRY_RUNTIME_DIR names may belong to another user: who sets it trusts that user.
+    A folder that SKERRY_RUNTIME_DIR names may belong to another user, who is then trusted.
     """
     path = default_socket(environ)
     try:
@@ -72,10 +72,10 @@ def find_socket(environ: Mapping[str, str]) -> Path | None:
 
 
 def check_config(path: Path, found: os.stat_result, environ: Mapping[str, str]) -> None:
-    """ConfigError if another user may have written a configuration file that was found by chance.
+    """Raise ConfigError if another user may have written a configuration file that was not named.
 
-    It belongs to the user, to root, or to the user that called sudo, and not everybody can write
-    it. `found` is of the open file, as another could be put in its place after a look at its path.
+    It must belong to the user, to root, or to the user that called sudo, and not be writable by
+    every user. `found` is of the open file, as the path could be replaced after a check.
     """
     owners = {os.geteuid(), 0}
     caller = environ.get("SUDO_UID", "")
@@ -106,9 +106,9 @@ def make_folder(path: Path) -> Path:
 
 
 def _check_folder(path: Path, *, is_chosen: bool = False) -> None:
-    """ConfigError if another user may put anything into a folder; OSError if it is not there.
+    """Raise ConfigError if another user may write to a folder, OSError if it does not exist.
 
-    One that is chosen by the user may belong to another.
+    A folder that the user chose may belong to another user.
     """
     if path.is_symlink() and path.parent == Path(tempfile.gettempdir()):
         raise _fault(path, "it is a link, which anybody can have put there")

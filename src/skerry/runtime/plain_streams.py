@@ -58,7 +58,7 @@ class PlainStream:
         self._is_closing = False
         self._is_over = False
         self._has_ended = False
-        """Whether the other end sends nothing more."""
+        """Whether the peer sends nothing more."""
         self._dropped_bytes = 0
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -89,7 +89,7 @@ class PlainStream:
             self._user.paused(is_full=True)
 
     def close(self) -> None:
-        """End it when all is sent, so that it arrives (`runtime.last_words`)."""
+        """Close it after all is sent, so that it is received (`runtime.last_words`)."""
         if self._is_closing:
             return
         self._is_closing = True
@@ -154,7 +154,7 @@ class PlainStream:
         return 0
 
     def _end_sending(self) -> None:
-        """All is sent: end our half, and drop what still comes until the other end closes."""
+        """All is sent: shut down writing, and drop further input until the peer closes."""
         if not self._has_ended:
             try:
                 self._socket.shutdown(socket.SHUT_WR)

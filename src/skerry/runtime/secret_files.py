@@ -1,4 +1,4 @@
-"""Files with secrets: read from the disk, and watched over who else can read them."""
+"""Files with secrets: reads them, and warns if other users can read them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skerry.errors import ConfigError
 __all__ = ["given_secret", "read_secret", "warn_of_readers"]
 
 _BYTES_MAX: Final = 4096
-"""Far longer than any secret that somebody chose; it may be the wrong file."""
+"""Far longer than any real secret; a larger file is probably the wrong one."""
 _VARIABLE: Final = "DOTS_AUTH_SECRET"
 _FILE_VARIABLE: Final = "SKERRY_SECRET_FILE"
 
@@ -30,9 +30,9 @@ def given_secret(environ: Mapping[str, str]) -> str | None:
 
 
 def read_secret(file: str | Path, *, origin: str) -> str:
-    """The secret in a file, without the end of its line; ConfigError if there is none to read.
+    """The secret in a file, without the end of its line; ConfigError if it cannot be read.
 
-    `origin` is who named the file.
+    `origin` is the option or variable that named the file.
     """
     try:
         with Path(file).open("rb") as stream:
@@ -45,7 +45,7 @@ def read_secret(file: str | Path, *, origin: str) -> str:
     try:
         secret = data.decode()
     except UnicodeDecodeError:
-        # Without its cause, which has the content in it.
+        # Without its cause, which contains the content.
         raise _fault(origin, f"{file} is not text in UTF-8") from None
     secret = secret.removesuffix("\n").removesuffix("\r")
     if not secret:
@@ -59,7 +59,7 @@ def read_secret(file: str | Path, *, origin: str) -> str:
 def warn_of_readers(file: str | Path, mode: int, what: str) -> None:
     """Log a warning if everybody on this computer can read or change a file with a secret."""
     if mode & stat.S_IRWXO:
-        # A warning and no error: in a container there may be nobody else.
+        # A warning, not an error: a container may have no other users.
         log.warning(
             "everybody on this computer can read %s",
             what,

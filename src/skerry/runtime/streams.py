@@ -45,7 +45,7 @@ system never waits for us, little since it can be neither conflated nor taken ba
 _GATHERED_BYTES_MAX: Final = 64 * 1024
 """Input after which its effects are written at once, and not only when all had their turn."""
 _UNIX_PART: Final = 20
-"""One part in so many of the connections there is room for is only for Unix sockets."""
+"""One part in so many of the possible connections is reserved for Unix sockets."""
 _WAITING_SHARE: Final = 8
 """Of the connections there is room for, the part that those may have at a door who are no clients
 yet."""
@@ -121,7 +121,7 @@ class NodeServer:
         self._files: list[SocketFile] = []
         self._streams: dict[Address, Stream] = {}
         self._doors: dict[Address, _Door] = {}
-        """Of streams that are transports, which do not end orderly by themselves."""
+        """Of streams that are transports, which do not close in order by themselves."""
         self._open: set[Stream] = set()
         """All of them, also those that the node ended and that still have words to bring out."""
         self._leaving: dict[Stream, asyncio.TimerHandle] = {}
@@ -135,9 +135,9 @@ class NodeServer:
         self._timer_ns = 0
         self._is_gathering = False
         self._turn_end_ns = 0
-        """When a turn of the loop has lasted so long that the rest of its input has to wait."""
+        """The time from which on the rest of the input of this turn of the loop has to wait."""
         self._held: dict[Address, Callable[[], None]] = {}
-        """Clients of which nothing is read for now, with what changes that."""
+        """Clients that are not read from for now, with the function that resumes reading."""
         self._gathered_bytes = 0
 
     # -- places
@@ -211,7 +211,7 @@ class NodeServer:
     # -- what doors tell
 
     def enter(self, transport: asyncio.Transport, *, is_unix: bool = False) -> bool:
-        """Whether there is a file descriptor to spare for one more; if not, it is turned away.
+        """Whether a file descriptor is left for one more connection; if not, it is rejected.
 
         The last ones are for Unix sockets.
         """
@@ -257,7 +257,7 @@ class NodeServer:
         return address
 
     def received(self, address: Address, data: bytes) -> bool:
-        """A client sent something; whether the client is to be held until its turn comes again."""
+        """Pass on input of a client; whether its reading has to pause until its next turn."""
         now_ns = monotonic_ns()
         if not self._is_gathering:
             self._is_gathering = True
@@ -267,7 +267,7 @@ class NodeServer:
             # What is not for clients can wait until they have theirs, and is done then.
             self._loop.call_soon(self._end_gathering)
         elif now_ns >= self._turn_end_ns:
-            # Others have used the time: who sends little has its turn before those who send much.
+            # Others have used the time: a client that sends little has its turn before the others.
             self.core.receive_later(data, address)
         else:
             self.core.receive(data, address, now_ns)
@@ -356,7 +356,7 @@ class NodeServer:
         stream = self._streams.pop(address)
         release = self._held.pop(address, None)
         if release is not None:
-            # What still comes is read and dropped.
+            # Further input is read and dropped.
             release()
         if is_abrupt:
             self._doors.pop(address, None)
@@ -472,7 +472,7 @@ class _Door(asyncio.BufferedProtocol):
         self._full_turn = -1
         """When a read last filled the buffer."""
         self._is_held = False
-        """Whether nothing is read until the node has worked on what came."""
+        """Whether reading pauses until the node has processed the input."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
@@ -502,7 +502,7 @@ class _Door(asyncio.BufferedProtocol):
                 self._end_turn()
 
     def end(self) -> None:
-        """Close it when all is sent, so that it arrives."""
+        """Close it after all is sent, so that it is received."""
         stream = self._stream
         assert stream is not None
         if not stream.is_closing():
@@ -543,7 +543,7 @@ class _Door(asyncio.BufferedProtocol):
             self._stream.resume_reading()
 
     def _hold(self) -> None:
-        """Read nothing more until the node has worked on what came."""
+        """Pause reading until the node has processed the input."""
         assert self._stream is not None
         assert self._address is not None
         if not self._is_held and not self._stream.is_closing():

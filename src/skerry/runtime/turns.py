@@ -54,7 +54,7 @@ class Turns:
             self._hold(True)
 
     def block(self) -> None:
-        """Give nothing more on until `unblock`; called by who is given something."""
+        """Deliver nothing more until `unblock`; called by the receiver of an item."""
         self._is_blocked = True
 
     def unblock(self) -> None:

@@ -4,9 +4,9 @@ A browser lets any page connect to any host, and tells that host in `Origin` whe
 from. Programs that are no browsers send no `Origin`. Without a look at it, any page that somebody
 opens could talk to the node on that person's computer.
 
-A page may also have a name of its own point to this computer for a moment (DNS rebinding). The
-browser then takes the node for the host of that page, lets the page read the answers, and sends no
-`Origin`. Only `Host` shows it: it has the name of the page.
+A page may also let its own name resolve to this computer for a moment (DNS rebinding). The browser
+then treats the node as the host of that page, lets the page read the responses, and sends no
+`Origin`. Only `Host` shows it: it has the name of the page's host.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class ClientStreams(Protocol):
 
 
 class WebSocketEntrance:
-    """Where clients of a node come in by WebSocket. `types` are those the node knows.
+    """The WebSocket listener of a node. `types` are those the node knows.
 
     `message_bytes_max` gives the largest message of a client that may publish.
     """
@@ -148,7 +148,7 @@ class WebSocketEntrance:
         return JsonWire(self._types, is_node=True, frame_bytes_max=self._message_bytes_max())
 
     def answer(self, talk: ServerTalk, request: Request, host: str) -> Response:
-        """What a request from an address gets: a WebSocket, or the reason why not."""
+        """The response to a request from an address: a WebSocket, or the reason for a rejection."""
         headers = request.headers
         path = request.path.partition("?")[0]
         if path != "/":
@@ -206,7 +206,7 @@ class _Door(Carrier):
         self._address: Address | None = None
         self._wire: JsonWire | None = None
         self._noted_bytes = 0
-        """What the node knows of bytes of a message that is not whole."""
+        """The number of bytes of an incomplete message that the node was notified of."""
         self._is_paused = False
         """Whether the client does not take what is written."""
         self._pong = b""
@@ -279,7 +279,7 @@ class _Door(Carrier):
     def _take(self, data: bytes) -> None:
         try:
             if self._wire is not None:
-                # The node changes it with what the client may do.
+                # The node changes it when the rights of the client change.
                 self.limit_messages(self._wire.read_bytes_max)
             super().data_received(data)
             self._note_unfinished()

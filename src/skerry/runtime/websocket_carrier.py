@@ -38,7 +38,7 @@ LIBRARY_LOG.setLevel(logging.WARNING)
 
 
 class _Reader(StreamReader):
-    """Drops the content of frames above a limit as it comes, instead of keeping it."""
+    """Drops the content of frames above a limit as it arrives, instead of buffering it."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -69,11 +69,11 @@ class _LargeFrame(Frame):
 
 
 class _Talk:
-    """What both ends do alike: bounds the content of frames, which the library would keep."""
+    """Common to both sides: bounds the content of frames, which the library would buffer."""
 
     @property
     def reader(self) -> _Reader:
-        """In place of the reader that the library sets when it begins."""
+        """Replaces the reader that the library sets at the start."""
         return self._reader
 
     @reader.setter
@@ -106,7 +106,7 @@ class Carrier(asyncio.Protocol):
         self._message_bytes_max = message_bytes_max
         self.limit_messages(message_bytes_max)
         self._is_part_large = False
-        """Whether the message that comes is above the limit, and dropped."""
+        """Whether the current message is above the limit and dropped."""
         self._close_s_max = close_s_max
         self._stream: asyncio.Transport | None = None
         self._part = bytearray()
@@ -157,12 +157,12 @@ class Carrier(asyncio.Protocol):
         self._stream = cast("asyncio.Transport", transport)
 
     def limit_messages(self, message_bytes_max: int) -> None:
-        """Take messages up to another size, from the next one on; larger ones are dropped."""
+        """Change the message limit, from the next message on; larger ones are dropped."""
         self._message_bytes_max = self._reader.frame_bytes_max = message_bytes_max
 
     @property
     def pending_bytes(self) -> int:
-        """Bytes of a message that is not whole yet."""
+        """Bytes of an incomplete message."""
         return len(self._reader.buffer) + len(self._part)
 
     def data_received(self, data: bytes) -> None:

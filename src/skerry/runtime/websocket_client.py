@@ -42,8 +42,8 @@ async def open_websocket(
 ) -> WebSocketStream:
     """Connect to a node; ConnectFailed when what answers there has no WebSocket for us.
 
-    Messages above `message_bytes_max` are dropped as they come, and `skipped` is called with the
-    size of each.
+    Messages above `message_bytes_max` are dropped as they arrive, and `skipped` is called with
+    the size of each.
 
     OSError and TimeoutError as by `asyncio.open_connection`.
     """

@@ -153,7 +153,7 @@ class Connection:
     def definition(self, name: str) -> NamedType | None:
         """The definition by which the peer reads objects of a type, if it is known."""
         received = self._received.get(name)
-        # A plain DOTS program keeps what it was given first.
+        # A plain DOTS program keeps the first definition that it received.
         return self._sent.get(name) if received is None and not self.renews else received
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:

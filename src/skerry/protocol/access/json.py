@@ -36,10 +36,10 @@ class JsonWire(Wire):
     A message is fed without anything around it, one a call. A frame is a message behind its
     length, since frames are joined on their way out: `cut_messages` takes them apart.
 
-    What cannot be written for the peer raises EncodeError. A node must not stumble over an object
-    that one of its clients cannot receive, so with `is_node` nothing is raised: a client that
-    knows our additions gets a SkerryRefusal in place of the object, and for a plain DOTS guest
-    `unsendable` says why its connection has to end.
+    Raises EncodeError if an object cannot be written for the peer. A node must not fail on an
+    object that one of its clients cannot receive, so with `is_node` nothing is raised: a client
+    that knows our additions receives a SkerryRefusal in place of the object, and for a plain DOTS
+    guest `unsendable` has the reason to end its connection.
     """
 
     def __init__(
@@ -53,25 +53,25 @@ class JsonWire(Wire):
         # Of no framing of bytes: its frames are like those of no other.
         self.version = 0
         self.has_additions = False
-        """Whether the peer said that it knows our additions. It then gets JSON that every reader
-        takes; others get and write `inf` and `nan` as DOTS hosts do."""
+        """Whether the peer announced our additions. It then receives JSON that every parser
+        accepts; other peers receive and send `inf` and `nan` as DOTS hosts do."""
         self.definition: Callable[[str], NamedType | None] | None = None
-        """Gives the definition of a type that the peer has, where that may be another one."""
+        """Returns the peer's definition of a type, which may differ from the served one."""
         self._types = types
         self._is_node = is_node
         self._bytes_max = frame_bytes_max
         self._read_bytes_max = frame_bytes_max
         self.skips_large = False
-        """Whether messages above the limit are skipped, which is done by whoever reads them."""
+        """Whether messages above the limit are skipped; the WebSocket reader does that."""
         self._header_codec = codec_of(internal_class("DotsHeader"))
 
     @property
     def read_bytes_max(self) -> int:
-        """The longest message that is taken."""
+        """The longest message that is accepted."""
         return self._read_bytes_max
 
     def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
-        """Take messages up to another size; what is written stays bounded as before."""
+        """Change the limit for received messages; the limit for sent ones stays."""
         self._read_bytes_max = frame_bytes_max
         self.skips_large = skips_large
 
@@ -167,7 +167,7 @@ class JsonReading:
     def step(self, count: int) -> int:
         """Read about so many values of it; gives how many. DecodeError when it is wrong."""
         if self._header is None:
-            # Python's reader of JSON knows no steps. It takes a microsecond for some 100 bytes.
+            # Python's JSON parser cannot run in steps. It takes a microsecond for some 100 bytes.
             self._header, codec, plain = self._wire.open(self._data)
             self._pieces = encoded_pieces(codec.plan, plain)
             size, self._data = len(self._data), b""

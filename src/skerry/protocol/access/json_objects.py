@@ -36,11 +36,11 @@ _FLOATS: Final = frozenset(
     }
 )
 _AS_THEY_ARE: Final = frozenset({*INTEGER_RANGES, Kind.BOOL, Kind.STRING})
-"""Kinds of which the encoder takes the plain value, or says what is wrong with it."""
+"""Kinds whose plain values the encoder accepts, or rejects with its own error."""
 _PIECE_COUNT: Final = 1000
 """Elements of a vector that are encoded in one step."""
 _STRICT_INFINITY: Final = "1e999"
-"""Is JSON, and readers that have numbers of 64 bits read an infinity: JavaScript and Python do."""
+"""Valid JSON that parsers with 64-bit floats read as an infinity: JavaScript and Python do."""
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
 
 
@@ -160,7 +160,7 @@ def _value_pieces(
         assert spec.struct is not None
         yield from encoded_pieces(spec.struct, plain)
     elif kind != Kind.VECTOR or not isinstance(plain, list) or len(plain) > VECTOR_COUNT_MAX:
-        # What is wrong with it, if anything is, is told here as well.
+        # This also raises the error for an invalid value.
         value = _value_from_plain(plan, field, spec, plain)
         yield encode_value(plan, field, value, spec), 1
     else:

@@ -34,7 +34,7 @@ def parse_text(data: bytes) -> Any:
     try:
         return _parse(data)
     except (ValueError, RecursionError) as error:
-        # Only now: looking for them takes longer than reading, and few messages have any.
+        # Only after a failure: the search takes longer than parsing, and few messages have any.
         respelled = _QUOTED_OR_NUMBER_OF_CPP.sub(_constant_of, data)
         if respelled != data:
             try:
@@ -73,7 +73,7 @@ def _constant_of(found: re.Match[bytes]) -> bytes:
     name = found["name"]
     if name is None:
         return found[0]
-    # A NaN has a sign in C++, and none here.
+    # A NaN has a sign in C++, but not here.
     return b"NaN" if name[:1] in b"nN" else found["minus"] + b"Infinity"
 
 

@@ -95,7 +95,7 @@ class ServerConnection(Connection):
         return wire.reading(data) if isinstance(wire, JsonWire) else None
 
     def broke(self, error: DecodeError) -> Broken:
-        """What is wrong with a message that was read in steps; nothing more of the client is."""
+        """Report a fault in a message that was read in steps; no more input is read."""
         self._is_over = True
         return broken_by(error)
 
@@ -118,7 +118,7 @@ class ServerConnection(Connection):
         return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
 
     def accept(self, asked: ConnectAsked, now_s: float, *, has_additions: bool = False) -> None:
-        """Let the client in; `has_additions` says that it knows our additions and may use them."""
+        """Accept the client; `has_additions`: it knows our additions and may use them."""
         self.name = asked.name
         self.renews = has_additions
         if isinstance(self.wire, JsonWire):
@@ -133,9 +133,9 @@ class ServerConnection(Connection):
         self.stage = Stage.CLOSED
 
     def turn_away(self, now_s: float, *, reason: str) -> None:
-        """Tell a client that it cannot come in for now, also before it introduced itself.
+        """Reject a client for now, also before its handshake.
 
-        The reason is one of our additions: without it, the client only learns that it is rejected.
+        The reason is one of our additions: a client without them only learns that it is rejected.
         """
         response = internal_class("DotsMsgConnectResponse")(
             clientId=self.client_id, accepted=False, preload=False, reason=reason or None

@@ -148,7 +148,7 @@ def _taking_place(target: Path) -> Iterator[Path]:
         make_folder(place.parent)
         yield part
         if place.exists():
-            # It is empty, and somebody chose its mode.
+            # It is empty, and its mode was chosen by the user.
             part.chmod(place.stat().st_mode & 0o7777)
         part.rename(place)
         sync_folder(place.parent)

@@ -9,8 +9,8 @@ followers/                  a file of each who follows
 recorder.lock               held by who writes
 recorder.reserve            room on the disk for the end of the recording, while one writes
 
-A recording has all that was published, whoever was permitted to subscribe to it. So the folders and
-files that are made here are for their owner alone; the mode of a folder that exists is left alone.
+A recording has all that was published, regardless of the permissions to subscribe to it. So the
+folders and files that are made here are private to their owner; an existing folder keeps its mode.
 """
 
 from __future__ import annotations
@@ -179,9 +179,9 @@ def create_identity(folder: Path, *, space: str) -> Identity:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and those above it, so that a power cut does not take it with all in it.
+    """Make a folder and its parents durably, so that a power cut does not remove it.
 
-    All of those that were not there are private.
+    All folders that did not exist become private.
     """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     for path in reversed(missing or [folder]):
@@ -261,14 +261,14 @@ def writer_lock(folder: Path) -> Iterator[None]:
 
 
 def hold_reserve(folder: Path) -> None:
-    """Take room on the disk for the end of the recording; without effect where there is none."""
+    """Reserve room on the disk for the end of the recording; no effect on a full disk."""
     with suppress(OSError), open(folder / _RESERVE_NAME, "wb", opener=open_private) as file:
-        # Also where a crash left one: it may have less than it should.
+        # Also if a crash left a file: it may be too small.
         os.posix_fallocate(file.fileno(), 0, RECORDING_RESERVE_BYTES)
 
 
 def release_reserve(folder: Path) -> None:
-    """Give that room back."""
+    """Release the reserved room."""
     with suppress(OSError):
         (folder / _RESERVE_NAME).unlink(missing_ok=True)
 

@@ -64,7 +64,7 @@ class RecordingWriter(Closing):
         """Rows that were written, descriptions among them."""
         self.byte_count = 0
         self.lost_row_count = 0
-        """Rows that were given up; gap rows tell of them."""
+        """Rows that were given up; gap rows name them."""
         self.gap_count = 0
         """Gap rows that were written for those."""
         self.dropped_count = 0
@@ -134,7 +134,7 @@ class RecordingWriter(Closing):
             self._write(columns)
 
     def leave_out(self, columns: Columns, reason: str) -> None:
-        """Give rows up: a gap row stands for them as soon as one can be written."""
+        """Give rows up: a gap row replaces them as soon as one can be written."""
         self.lost_row_count += self._missing.leave_out(columns, reason)
 
     def append_batch(self, batch: pa.RecordBatch) -> None:

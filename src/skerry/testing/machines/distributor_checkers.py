@@ -124,7 +124,7 @@ class NothingGivenUp(Checker):
 
 
 class AllAccounted(Checker):
-    """Counts what a receiver has of each publisher, and whether it was told of a loss."""
+    """Counts the updates of each publisher at a receiver, and whether a loss was reported."""
 
     def __init__(self) -> None:
         self._published: dict[_Stream, tuple[str, int]] = {}
@@ -145,7 +145,7 @@ class AllAccounted(Checker):
         return None
 
     def missing(self, node: Node[Any]) -> list[str]:
-        """Publishers of which this receiver misses updates, and was not told."""
+        """Publishers of which this receiver misses updates without a report."""
         return [
             name
             for stream, (name, count) in self._published.items()
