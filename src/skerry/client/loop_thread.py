@@ -86,7 +86,8 @@ class LoopThread:
                 # It finished at the last moment, or the work itself raised the error.
                 return future.result()
             raise RequestTimedOut(
-                f"{what} did not come within {timeout} s: a callback holds the thread of the space"
+                f"timed out after {timeout} s waiting for {what}:"
+                " a callback blocks the space's thread"
             ) from None
         except BaseException:
             # Whoever is interrupted (by the keyboard, say) waits no more, there as here.

@@ -99,7 +99,7 @@ def _left_s(until_s: float) -> float:
 
 def _unclosed(timeout: float | None) -> str:
     return (
-        f"the space did not close within {timeout} s: a callback holds its thread;"
+        f"the space did not close within {timeout} s: a callback blocks its thread;"
         " it closes when the callback returns"
     )
 

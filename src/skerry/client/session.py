@@ -240,7 +240,7 @@ class Session:
         try:
             await asyncio.wait_for(future, timeout)
         except TimeoutError:
-            raise RequestTimedOut(f"{what} did not come within {timeout} s") from None
+            raise RequestTimedOut(f"timed out after {timeout} s waiting for {what}") from None
         finally:
             if entry in self._waiters:
                 self._waiters.remove(entry)

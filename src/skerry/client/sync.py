@@ -193,7 +193,7 @@ class Space(SpaceFace, Closing):
     def drain(self, *, timeout: float | None = None) -> None:
         """Wait until at most half of what may wait to be sent does.
 
-        RequestTimedOut after `timeout` seconds, also when a callback holds the space's thread.
+        RequestTimedOut after `timeout` seconds, also when a callback blocks the space's thread.
         """
         self._thread.run(self._session.drain(timeout), timeout=timeout, what="room")
 
@@ -202,7 +202,7 @@ class Space(SpaceFace, Closing):
 
         Refused when the node did not permit some of it. Disconnected when the connection was lost
         while some of it was under way: it may have arrived or not. RequestTimedOut after `timeout`
-        seconds, also when a callback holds the space's thread.
+        seconds, also when a callback blocks the space's thread.
         """
         self._thread.run(self._session.flush(timeout), timeout=timeout, what="the node's answer")
 
@@ -284,7 +284,7 @@ class Space(SpaceFace, Closing):
     ) -> Container[Any]:
         """The current objects of a type, live; complete when this returns.
 
-        RequestTimedOut after `timeout` seconds, also when a callback holds the space's thread.
+        RequestTimedOut after `timeout` seconds, also when a callback blocks the space's thread.
         """
         session, thread = self._session, self._thread
         interest, shape = thread.run(
@@ -419,7 +419,7 @@ class Space(SpaceFace, Closing):
     def close(self, *, timeout: float | None = 10.0) -> None:
         """Send what waits, say goodbye and end the connection. A second caller waits for the first.
 
-        RequestTimedOut after `timeout` seconds when a callback holds the space's thread: what waits
+        RequestTimedOut after `timeout` seconds when a callback blocks the space's thread: what waits
         is sent, and the connection ends, when the callback returns. `None` waits for that.
         """
         self._open.close(timeout)

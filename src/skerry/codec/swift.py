@@ -519,7 +519,7 @@ class Headers:
 
     def _look(self) -> _Frame:
         if self._frame is None:
-            raise ValueError("there is no frame to look at")
+            raise ValueError("there is no current frame")
         return self._frame
 
 

@@ -1762,7 +1762,7 @@ cdef class Headers:
 
     cdef int look(self) except -1:
         if self.at == NULL:
-            raise ValueError("there is no frame to look at")
+            raise ValueError("there is no current frame")
         return 0
 
     cdef Known find(self, const uint8_t* p, _Place* place):

@@ -326,7 +326,7 @@ class Hub:
             return "the key is not complete"
         # Asked this way round, since a time may also be not a number.
         if header.sent_time != NEVER and not (-TIME_S_MAX <= header.sent_time <= TIME_S_MAX):
-            return "sentTime is no time"
+            return "sentTime is not a valid time"
         if header.remove_obj == 1 and not topic.is_cached:
             return "it is not cached: nothing to remove"
         owners = topic.owners

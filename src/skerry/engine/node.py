@@ -635,7 +635,7 @@ class NodeCore(Outbox):
         elif client.nonce is None or not self._attempts.must_wait(client.origin, now_ns):
             self._decide(client, asked, now_ns)
         elif not self._attempts.wait(client, asked):
-            why = "too many of this address wait after wrong secrets"
+            why = "too many clients of this address wait after wrong secrets"
             self._reject(client, asked, now_ns, why, is_told=True)
 
     def _decide(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
@@ -697,7 +697,7 @@ class NodeCore(Outbox):
         silent = self._silent.turn_out(origin.share if is_full else None)
         if silent is None:
             return False
-        why = "others need its place, and it did not introduce itself"
+        why = "closed before its handshake, to make room for another connection"
         silent.connection.turn_away(
             self.wall_s(self._now_ns), reason=why if silent.has_extensions else ""
         )

@@ -378,7 +378,7 @@ def held(node: str) -> Iterator[Space]:
     ],
 )
 def test_timeout_counts_in_the_caller_while_a_callback_blocks(held: Space, wait: Any) -> None:
-    with pytest.raises(RequestTimedOut, match="a callback holds the thread of the space"):
+    with pytest.raises(RequestTimedOut, match="a callback blocks the space's thread"):
         wait(held)
 
 

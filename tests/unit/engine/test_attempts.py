@@ -126,7 +126,7 @@ def test_only_so_many_of_one_address_wait(guarded: Harbour) -> None:
         *[False] * ATTEMPT_WAITING_COUNT_MAX,
         True,
     ]
-    assert "too many of this address wait" in str(guests[-1].inputs[-1])
+    assert "too many clients of this address wait" in str(guests[-1].inputs[-1])
     guests[1].vanish()
     assert not guess(guarded).is_cut, "there is room for one"
 

@@ -335,7 +335,7 @@ def test_time_that_is_none_harms_only_its_sender(
     header.sent_time = sent_time
     guest.say(header, Boat(id=1).encode())
     assert guest.is_cut
-    assert guest.fault.startswith("Boat: sentTime is no time")
+    assert guest.fault.startswith("Boat: sentTime is not a valid time")
     assert len(ids(watcher)) == count
     assert not watcher.is_cut
 

@@ -76,7 +76,7 @@ class CarriedType:
             raise DecodeError(type_name=self.type.name, detail="a message cannot be removed")
         # Asked this way round, since a time may also be not a number.
         if header.sent_time != NEVER and not (-TIME_S_MAX <= header.sent_time <= TIME_S_MAX):
-            raise DecodeError(type_name=self.type.name, detail="sentTime is no time")
+            raise DecodeError(type_name=self.type.name, detail="sentTime is not a valid time")
 
 
 class CarriedTypes:

@@ -79,7 +79,7 @@ def test_an_unsound_one_does_not(site: Any) -> None:
         carried.check(header, payload)
     header.remove_obj = 0
     header.sent_time = float("inf")
-    with pytest.raises(DecodeError, match="sentTime is no time"):
+    with pytest.raises(DecodeError, match="sentTime is not a valid time"):
         carried.check(header, payload)
 
 
