@@ -417,10 +417,10 @@ class Space(SpaceFace, Closing):
             return self._core.failure or ""
 
     def close(self, *, timeout: float | None = 10.0) -> None:
-        """Send what waits, say goodbye and end the connection. A second caller waits for the first.
+        """Flush, say goodbye and close the connection. Concurrent callers wait for the first.
 
-        RequestTimedOut after `timeout` seconds when a callback blocks the space's thread: what waits
-        is sent, and the connection ends, when the callback returns. `None` waits for that.
+        RequestTimedOut after `timeout` seconds if a callback blocks the space's thread: queued data
+        is sent, and the connection closed, when the callback returns. `None` waits for that.
         """
         self._open.close(timeout)
 
