@@ -390,11 +390,7 @@ class Interests:
         route = self._intake.routes.get(shape.name)
         if route is None:
             # A pattern may select any type, also those by which the connection itself is made.
-            is_service = (
-                shape.name in SERVICES
-                or shape.name in HANDSHAKE
-                or self._types.is_narrow(shape.name)
-            )
+            is_service = shape.name in SERVICES or shape.name in HANDSHAKE
             route = self._intake.routes[shape.name] = Route(shape, is_service)
             self._intake.changed()
             self._selected_by[shape.name] = sum(
@@ -403,6 +399,8 @@ class Interests:
                 if interest.is_pattern and (interest.targets or interest.last_handle is not None)
             )
             route.has_patterns = self._selected_by[shape.name] > 0
+            if self._intake.pattern_count > 0 and self._types.is_narrow(shape.name):
+                self.narrowed(shape.name)
         return route
 
     def _pattern_came(self, interest: Interest) -> None:
@@ -414,6 +412,9 @@ class Interests:
         if is_first:
             for name in list(self._types.by_name):
                 self.route_of(name)
+                if self._types.is_narrow(name):
+                    # For a pattern the node need not know the program's definition.
+                    self.narrowed(name)
 
     def _unselect(self, handle: PatternHandle | None) -> None:
         """A pattern has a subscriber less."""

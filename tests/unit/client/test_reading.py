@@ -175,6 +175,21 @@ def test_a_pattern_that_comes_after_the_description_of_a_type_finds_readable_obj
     assert [event.object for event in boats] == [OLD.Boat(id=1, crew=7)]
 
 
+def test_objects_that_the_node_makes_readable_are_not_examined_again() -> None:
+    stage = Stage()
+    new, reader = stage.space(), stage.space()
+    stage.publish(new, NEW.Boat(id=1, rig=NEW.Rig.ketch, crew=7))
+    stage.publish(reader, OLD.Boat(id=2))
+    boats = stage.hear(reader, OLD.Boat)
+    is_examined = [reader.intake.routes["Boat"].is_service]
+    assert {event.object.id: event.object for event in boats}[1] == OLD.Boat(id=1, crew=7)
+    stage.hear(reader, "/Boat/*")
+    is_examined.append(reader.intake.routes["Boat"].is_service)
+    assert is_examined == [False, True]
+    stage.publish(new, NEW.Boat(id=1, crew=8))
+    assert boats[-1].object == OLD.Boat(id=1, crew=8)
+
+
 @pytest.mark.parametrize("old", [False, True])
 def test_a_remove_is_not_taken_for_a_message_where_only_others_cache_a_type(old: bool) -> None:
     text = "struct Note {} {{ 1: [key] uint32 id; 2: string text; }}"
