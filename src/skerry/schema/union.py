@@ -112,6 +112,8 @@ def covers(union: NamedType, definition: NamedType) -> bool:
     assert isinstance(definition, StructType)
     if _united_flags(union.flags, definition.flags) != union.flags:
         return False
+    if definition.effective_scope > union.effective_scope:
+        return False
     ours = {item.tag: item.type for item in union.fields}
     return all(
         item.tag in ours and _reads_level(ours[item.tag], item.type) for item in definition.fields

@@ -117,6 +117,12 @@ def test_a_type_is_as_little_restricted_as_either_definition_says() -> None:
         assert not united.flags.local
 
 
+def test_a_union_does_not_cover_a_definition_whose_objects_go_further() -> None:
+    near, far = boat("2: bool a;"), boat("2: bool a;", '[scope="global"]')
+    assert covers(far, near)
+    assert not covers(near, far)
+
+
 def test_parts_are_united_with_the_types_that_use_them() -> None:
     text = "struct Place {{ {} }} struct Boat {{ 1: [key] uint32 id; 3: Place place; {} }}"
     one = types(text.format("1: float64 lat;", "4: bool a;"))["Boat"]
