@@ -163,6 +163,8 @@ class Definitions(Mapping[str, NamedType]):
         self.work = 0
         """Types that were examined or outdated because of others that they use."""
         self._displaced: list[tuple[int, Definition]] = []
+        self._replaced: list[tuple[Definition, str]] = []
+        """Displaced definitions, with the names of the types that replace them or a part."""
 
     # -- the types that are served
 
@@ -276,9 +278,11 @@ class Definitions(Mapping[str, NamedType]):
         for part in parts:
             self._hold(part, client, who, address)
         brought = self._known[type_.name].definitions[fingerprint(type_)]
-        for _, displaced in self._displaced:
-            if displaced.type.name == type_.name:
-                displaced.clash = Clash(displaced.clash.difference, brought)  # type: ignore[union-attr]
+        for displaced, part_name in self._replaced:
+            assert displaced.clash is not None
+            other = self._held[client][part_name]
+            displaced.clash = Clash(displaced.clash.difference, other)
+        self._replaced.clear()
         if clash is not None:
             if clash.is_decided:
                 self._refuse(brought, clash)
@@ -370,19 +374,40 @@ class Definitions(Mapping[str, NamedType]):
             if clash is not None:
                 return clash
         for known, definition, difference, others in obsolete:
+            around = self._definitions_around(definition)
             if others:
-                self._displace(known, definition, difference, others)
+                self._displace(known, definition, difference, known.name)
             else:
                 self._drop(known, definition)
+            for user in around:
+                self._displace(self._known[user.type.name], user, difference, known.name)
         return None
 
+    def _definitions_around(self, definition: Definition) -> list[Definition]:
+        """The accepted definitions of types that have this definition inside."""
+        number, name = fingerprint(definition.type), definition.type.name
+        return [
+            user
+            for above in self._users_above(name)
+            for user in self._known[above].definitions.values()
+            if user.is_accepted
+            and any(
+                part.name == name and fingerprint(part) == number
+                for part in dependencies(user.type)
+            )
+        ]
+
     def _displace(
-        self, known: _Known, definition: Definition, difference: str, clients: list[int]
+        self, known: _Known, definition: Definition, difference: str, part_name: str
     ) -> None:
-        """Remove a definition from its union though clients use it."""
+        """Remove a definition from its union though clients use it.
+
+        `part_name` names the type that differs: its own, or one inside.
+        """
         definition.is_accepted = False
         self._refuse(definition, Clash(difference, None))
-        self._displaced += [(number, definition) for number in clients]
+        self._displaced += [(number, definition) for number in definition.clients]
+        self._replaced.append((definition, part_name))
         self._unite(known)
 
     def _refuse(self, definition: Definition, clash: Clash) -> None:

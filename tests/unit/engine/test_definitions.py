@@ -172,7 +172,8 @@ def test_the_definition_of_a_client_that_may_publish_a_part_prevails() -> None:
     assert node.bring(other, 3, owned=["Car"], is_publishing=True) == ""
     assert node.bring(OLD, 4, is_publishing=True) == ""
     assert node.definitions["Boat"] == OLD
-    assert [number for number, _ in node.definitions.take_displaced()] == [3]
+    displaced = node.definitions.take_displaced()
+    assert [(number, found.type.name) for number, found in displaced] == [(3, "Boat"), (3, "Car")]
 
 
 def test_of_incompatible_definitions_the_one_stays_by_which_a_client_publishes() -> None:
