@@ -14,7 +14,7 @@
         RemoteProtocolError  the peer did
       AccessError          a client and its node
         ConnectFailed  Disconnected  Refused
-          ConnectRefused     the node does not let us in
+          ConnectRefused     the node rejects the client
       DeliveryError        updates on their way
         DataLost  SlowConsumer  WouldBlock
       RequestError         requests and answers
@@ -235,7 +235,7 @@ class Refused(AccessError):
 
 
 class ConnectRefused(ConnectFailed, Refused):
-    """The node answered, and does not let the client in."""
+    """The node answered and rejected the client."""
 
 
 class DeliveryError(SkerryError):

@@ -36,7 +36,7 @@ class SpaceConfig:
         default_factory=lambda: Backoff(first_ns=100_000_000, delay_ns_max=5_000_000_000)
     )
     handshake_ns_max: int = 10_000_000_000
-    """Silence of a node that is to let us in."""
+    """Timeout for the answer of a node to the handshake."""
     answer_ns_max: int = 10_000_000_000
     """Silence of a node that was asked for a sign."""
     idle_ns_max: int = 20_000_000_000

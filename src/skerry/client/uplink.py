@@ -300,11 +300,11 @@ class Uplink(Outbox):
     def _rejected(self, item: Rejected, now_ns: int) -> None:
         self.is_rejected = True
         if not item.reason:
-            self._refuse("the node does not let us in")
+            self._refuse("the node rejects the client")
             return
         # The node has no room for the client now, which may change: with `wait` the client retries.
         self._end_stream()
-        self._lost(f"the node does not let us in: {item.reason}", now_ns)
+        self._lost(f"the node rejects the client: {item.reason}", now_ns)
 
     def _accepted(
         self, connection: ClientConnection, item: Accepted, now_ns: int, now_s: float

@@ -173,12 +173,12 @@ def test_space_that_is_closed_for_good_is_an_error() -> None:
         state = "closed"
 
         def wait_closed(self) -> str:
-            return "the node does not let us in"
+            return "the node rejects the client"
 
         def get(self, timeout: float) -> None:
             return None
 
     over: Any = Over()
     stop: Any = type("Stop", (), {"is_requested": False})()
-    with pytest.raises(skerry.SkerryError, match="does not let us in"):
+    with pytest.raises(skerry.SkerryError, match="rejects the client"):
         module._follow(over, over, stop, over, None, [])

@@ -196,10 +196,10 @@ def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
     core.stream_opened(NODE, 10 * SECOND)
     greeted(core, accepted=False)
     assert str(core.state) == "closed"
-    assert core.failure == "the node does not let us in"
+    assert core.failure == "the node rejects the client"
     assert core.deadline_ns() is None
     assert core.take_transmits()[-1] == Disconnect(destination=NODE)
-    with pytest.raises(Disconnected, match="does not let us in"):
+    with pytest.raises(Disconnected, match="rejects the client"):
         core.publish(Vessel(mmsi=1), 1.0)
 
 
@@ -208,7 +208,7 @@ def test_node_that_has_no_room_is_tried_again_by_who_is_patient() -> None:
     for core in (hasty, patient):
         greeted(core, accepted=False, reason="too many connections, the limit is 5")
         assert core.is_rejected
-    why = "the node does not let us in: too many connections, the limit is 5"
+    why = "the node rejects the client: too many connections, the limit is 5"
     assert hasty.failure == why
     assert patient.failure is None
     assert patient.deadline_ns() is not None

@@ -39,7 +39,7 @@ EXTENSION_ORIGIN: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accepted:
-    """The node let us in. With early subscribe: join now, then call `finish_joins`."""
+    """The node accepted the client. With early subscribe: join now, then call `finish_joins`."""
 
     client_id: int
     has_preload: bool
@@ -52,7 +52,7 @@ class Connected:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejected:
-    """The node does not let us in."""
+    """The node rejects the client."""
 
     reason: str = ""
     """Which bound of the node is reached; empty when another attempt would not change anything."""
