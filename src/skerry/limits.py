@@ -325,7 +325,7 @@ READING_COUNT_MAX: Final = 256
 again. One for each version of a program that is connected."""
 
 UNKNOWN_SCAN_COUNT_MAX: Final = 2_000
-"""Objects with undescribed tags that are examined in one go when a definition of these tags comes:
+"""Objects with undescribed tags that are examined in one step when a client describes these tags:
 some milliseconds."""
 
 CONFLICT_COUNT_MAX: Final = 1000
@@ -596,7 +596,7 @@ CLIENT_NAME_CHAR_COUNT_MAX: Final = 256
 """Name a client gives itself, which rules are held against and people read."""
 
 ATTEMPT_ADDRESS_COUNT_MAX: Final = 10_000
-"""Addresses from which wrong secrets came that are remembered; past it the oldest is forgotten."""
+"""Addresses with wrong secrets that are remembered; past it the oldest is forgotten."""
 ATTEMPT_DELAY_S_MAX: Final = 8
 """How long a secret waits at most before it is tried, after wrong ones from its address: some
 ten thousand guesses a day, and a client with the right secret does not time out."""
@@ -657,8 +657,8 @@ RECORDING_ROWS_BYTES_MAX: Final = 512 * 1024 * 1024
 batch of two gigabytes could not be written any more: its columns have offsets of 31 bits."""
 
 RECORDING_RESERVE_BYTES: Final = 64 * 1024
-"""Room on the disk that a recorder holds and gives back when it ends: enough for gap rows, the end
-of a segment and the line of most, so a recording that ends on a full disk says what is missing."""
+"""Room on the disk that a recorder reserves, and frees when it ends: enough for gap rows, the end
+of a segment and most manifest lines, so a recording that ends on a full disk has its gap row."""
 
 RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
 """One line of a manifest: more than the index of the largest number of batches takes."""

@@ -48,7 +48,7 @@ class GroupIntake:
         self.byte_count_max: i64 = queue.byte_count_max
         self.types: dict[str, KnownType] = types
         self.by_sender: dict[int, dict[str, KnownType]] = {}
-        """Types that each sender described itself, which are those of its objects."""
+        """The types that each sender described, by which its objects are recorded."""
         self.wanted: frozenset[str] | None = None
         """Types whose objects are recorded; None for all."""
         self.on_description: Any = None

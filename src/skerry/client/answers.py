@@ -61,7 +61,7 @@ class Answers:
     def take(
         self, connection: ClientConnection, header: Header, message: Any, now_s: float
     ) -> list[Event]:
-        """A message of one of the types in `SERVICES`; gives events for the program."""
+        """Process a message of one of the types in `SERVICES`; returns events for the program."""
         name = header.type_name
         if name == "DotsEcho":
             self._echo(message, now_s)

@@ -364,7 +364,7 @@ class Interests:
             self._route(shape)
 
     def narrowed(self, name: str) -> None:
-        """Objects of a type may have values that the program cannot read: look at each of them."""
+        """Examine each object of a type, since it may have values that the program cannot read."""
         route = self._intake.routes.get(name)
         if route is not None:
             route.is_service = True

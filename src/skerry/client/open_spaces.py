@@ -48,7 +48,7 @@ class OpenSpace:
         return self._session.core.config.name
 
     def close(self, timeout: float | None) -> None:
-        """Send what waits, say goodbye and end the connection. A second caller waits for the first.
+        """Flush, say goodbye and close the connection. Concurrent callers wait for the first.
 
         Raises RequestTimedOut if it takes longer because a callback blocks the thread: the space
         then closes when the callback returns.

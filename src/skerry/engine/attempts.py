@@ -34,7 +34,7 @@ _Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
 
 
 class _Address:
-    """An address from which wrong secrets came."""
+    """An address that sent wrong secrets."""
 
     __slots__ = ("failed_count", "failed_ns", "open_ns", "waiting")
 

@@ -66,7 +66,7 @@ class Desk:
 
 
 def request_message(call: Call, data: bytes, now_ns: int) -> Struct:
-    """The message that gives a handler a request; `data` is its object as the handler reads it."""
+    """The message that forwards a request; `data` is its object as the handler reads it."""
     request: Struct = internal_class("SkerryRequest")(
         number=call.number,
         typeName=call.topic.name,

@@ -62,7 +62,7 @@ class ClientLimits:
     join_count_per_node_max: int = 1_000_000
     """Memberships of all clients, each some hundred bytes."""
     pattern_count_per_address_max: int = GROUP_COUNT_MAX // 10
-    """Those of these that are subject patterns, which take more."""
+    """Memberships by subject pattern of clients of one address; they take more memory."""
     pattern_count_per_node_max: int = GROUP_COUNT_MAX
     """Subject patterns that all clients joined."""
     group_count_per_address_max: int = GROUP_COUNT_MAX // 10
@@ -77,7 +77,7 @@ class ClientLimits:
     type_bytes_per_node_max: int = 256 * 1024 * 1024
     """And for all clients."""
     type_count_per_address_max: int = TYPE_COUNT_MAX // 5
-    """Types that clients of one address brought, and that something still uses."""
+    """Types in use that clients of one address described."""
     object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
     """Objects in the cache that one client made: one that runs wild leaves half to the others."""
     object_bytes_max: int = CACHE_BYTES_MAX // 2
@@ -108,9 +108,9 @@ class ClientLimits:
     view_count_per_node_max: int = 100_000
     """Filtered subscriptions of all clients."""
     view_part_count_per_address_max: int = 200_000
-    """Comparisons in those of one address."""
+    """Comparisons in the conditions of clients of one address."""
     view_part_count_per_node_max: int = 1_000_000
-    """Comparisons in all of them."""
+    """Comparisons in the conditions of all clients."""
 
     claim_count_max: int = CLAIM_COUNT_MAX
     """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""

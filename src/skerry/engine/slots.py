@@ -30,7 +30,7 @@ class Slot:
         self.news: News | None = None
         """The last of them."""
         self.epoch = 0
-        """Of the topic when that came."""
+        """The epoch of the topic when the update was received."""
         self.is_gone = False
         """Whether the object went where the client does not hear of it, which it may know from
         before."""

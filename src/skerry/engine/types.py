@@ -1,6 +1,6 @@
 """The types a node knows, and what it keeps of each.
 
-A type becomes known when a client describes it or when its objects come back from the storage.
+A type becomes known when a client describes it or when its objects are loaded from the storage.
 `engine.definitions` decides which definition is served; this module keeps a topic for each struct
 type that is in use, and brings it up to date when the served definition changes.
 """

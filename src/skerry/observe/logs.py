@@ -172,7 +172,7 @@ class RepeatFilter(logging.Filter):
 
 
 class _Period:
-    """A time in which only so many lines of one kind are shown."""
+    """A period in which only so many lines of one kind are shown."""
 
     __slots__ = ("began_s", "kept_back_count", "shown_count")
 

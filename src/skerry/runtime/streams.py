@@ -281,13 +281,13 @@ class NodeServer:
         self._held[address] = release
 
     def unfinished(self, address: Address, size: int) -> None:
-        """So many bytes of a client's message are kept until the rest of it comes."""
+        """Note the size of an incomplete message of a client."""
         if address in self._streams:
             self.core.note_unfinished(address, size, monotonic_ns())
             self._carry()
 
     def too_large(self, address: Address, size: int) -> None:
-        """A client sends a message of so many bytes, which is above its limit."""
+        """A client sends a message of `size` bytes, above its limit."""
         if address in self._streams:
             self.core.met_large(address, size, monotonic_ns())
             self._carry()

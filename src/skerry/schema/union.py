@@ -68,7 +68,7 @@ def unite(known: NamedType, other: NamedType) -> NamedType:
     if isinstance(known, EnumType):
         assert isinstance(other, EnumType)
         elements = _united_elements(known, other)
-        # What is the same is not made again: that takes long, and unions are asked for often.
+        # Equal parts are reused: making them takes long, and unions are computed often.
         return known if elements == known.elements else replace(known, elements=elements)
     assert isinstance(other, StructType)
     theirs = {item.tag: item for item in other.fields}

@@ -63,7 +63,7 @@ class Incoming:
         self._patience_ns = _PATIENCE_INTERVAL_COUNT * interval_ns
         self._headers = HeaderReader()
         self._learned: dict[str, bytes] = {}
-        """The last description of each type, which comes again and again."""
+        """The last description of each type; senders repeat descriptions."""
         self._united: dict[str, NamedType] = {}
         """The union of what senders of the group described, by name."""
         self._conflicts: dict[tuple[_Sender, str], None] = {}
@@ -96,7 +96,7 @@ class Incoming:
             self._bring(sender, subject, header, data, at, now_ns)
 
     def node_opened(self) -> None:
-        """There is a new stream to the node, which has to be described everything again."""
+        """There is a new stream to the node, on which all types have to be described again."""
         self._learned.clear()
         self._united.clear()
 

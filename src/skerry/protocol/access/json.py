@@ -165,7 +165,7 @@ class JsonReading:
         """The transmission, when all is read."""
 
     def step(self, count: int) -> int:
-        """Read about so many values of it; gives how many. DecodeError when it is wrong."""
+        """Read about so many values; returns how many. Raises DecodeError if it is invalid."""
         if self._header is None:
             # Python's JSON parser cannot run in steps. It takes a microsecond for some 100 bytes.
             self._header, codec, plain = self._wire.open(self._data)

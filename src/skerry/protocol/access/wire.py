@@ -35,7 +35,7 @@ class Wire:
     def __init__(self, frame_bytes_max: int = FRAME_BYTES_MAX) -> None:
         self.version: int = 2
         self.cutter: FrameCutter = FrameCutter(frame_bytes_max)
-        """Gives the frames of versions 1 and 2 unread."""
+        """Cuts the stream of versions 1 and 2 into frames without decoding them."""
         self.unsendable: str = ""
         """Why something could not be sent, if the connection has to end for that."""
         self._fault: DecodeError | None = None
@@ -58,7 +58,7 @@ class Wire:
         return frame_of(header, payload)
 
     def limit_frames(self, frame_bytes_max: int, *, skips_large: bool) -> None:
-        """Take frames up to another size; larger ones are skipped and listed, or are a fault."""
+        """Change the frame limit; larger frames are skipped and listed, or are a fault."""
         self.cutter.limit_frames(frame_bytes_max)
         self.cutter.skips_large = skips_large
 

@@ -105,7 +105,7 @@ class RemoteSender:
 
     def _is_repairing(self, now_ns: int) -> bool:
         """Whether the sender still answers, and something is missing that it may have."""
-        # It stays for a timeout after each request, and it was heard with each answer.
+        # It stays for a timeout after each request, and each answer updates `heard_ns`.
         is_there = now_ns - self.heard_ns < 2 * self._timeout_ns
         return len(self.receiver.gaps) > 0 and is_there and now_ns - self._left_ns < self._repair_ns
 

@@ -67,7 +67,7 @@ def selected_updates(
 
 
 def read_united_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
-    """By which definition to read the rows of each: the union of those that are compatible."""
+    """The definition for reading the rows of each type: the union of compatible definitions."""
     return united_types(read_all_types(recordings))
 
 

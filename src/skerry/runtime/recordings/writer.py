@@ -226,7 +226,7 @@ class RecordingWriter(Closing):
         self.dropped_count += len(dropped)
 
     def close(self) -> None:
-        """Seal what there is and let others write.
+        """Seal the open segment and release the recording for other writers.
 
         Rows that cannot be written now are given up. RecordingError if anything failed.
         """

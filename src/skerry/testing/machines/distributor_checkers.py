@@ -133,7 +133,7 @@ class AllAccounted(Checker):
         self.lost_count = 0
 
     def published(self, node: Node[Connection], count: int) -> None:
-        """This publisher published so many updates, and will publish no more."""
+        """A publisher has ended after so many updates."""
         self._published[_identity_stream(node.machine.identity)] = node.name, count
 
     def observed(self, node: Node[Any], event: Event) -> str | None:
