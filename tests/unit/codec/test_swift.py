@@ -504,7 +504,7 @@ def test_objects_that_are_kept_are_checked_and_given_one_by_one(twin: Any) -> No
     assert passing.taken() == expected(payload, 3.0)
     assert relay.take_touched() == [("first", 1)]
     for call in (relay.payload, relay.checked, relay.deliver, relay.parts):
-        with pytest.raises(ValueError, match="no frame"):
+        with pytest.raises(ValueError, match="no current frame"):
             call()
 
 
@@ -778,7 +778,7 @@ def test_objects_that_are_kept_are_checked_and_not_told(twin: Any) -> None:
     with pytest.raises(ValueError, match="not checked"):
         telling.checked()
     telling.end()
-    with pytest.raises(ValueError, match="no frame"):
+    with pytest.raises(ValueError, match="no current frame"):
         telling.payload()
     tellings.gate.shut()
     assert tellings.take(b"ab" + data) is call
