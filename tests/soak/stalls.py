@@ -14,7 +14,6 @@ import base64
 import contextlib
 import gc
 import json
-import multiprocessing
 import os
 import signal
 import socket
@@ -25,7 +24,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +42,7 @@ FLUSH_S_MAX = 0.1
 PATIENCE_S = 60.0
 SHAPE_S_MAX = 20.0
 """What the hostile process has not done by then shows nothing new."""
+_ATTACK = "--attack"
 REPORT = skerry.define_types(
     "struct HonestReport { 1: [key] uint32 place; 2: uint64 number; }"
 ).HonestReport
@@ -63,8 +63,8 @@ def run(minutes: float) -> dict[str, Any]:
     report = Report()
     stop_s = time.monotonic() + minutes * 60
     while not report.rows or time.monotonic() < stop_s:
-        for name, shape in SHAPES.items():
-            report.add(measure(name, shape))
+        for name in SHAPES:
+            report.add(measure(name))
     return {
         "name": "stalls",
         "seeds": 1,
@@ -107,36 +107,43 @@ class Report:
 # -- one shape
 
 
-def measure(name: str, shape: Shape) -> Row:
+def measure(name: str) -> Row:
     """Try a shape on a node of its own."""
     row = Row(name)
     with node() as places, skerry.connect(places.unix, name="honest") as space:
         space.publish(REPORT(place=0, number=0))
         space.flush(timeout=PATIENCE_S)
-        context = multiprocessing.get_context("spawn")
-        begun, over = context.Event(), context.Event()
-        hostile = context.Process(target=_attack, args=(name, places, begun, over))
-        hostile.start()
-        begun.wait(PATIENCE_S)
-        number = 0
-        gc.disable()
-        stop_s = time.monotonic() + SHAPE_S_MAX
-        while hostile.is_alive() and not over.is_set() and time.monotonic() < stop_s:
-            number += 1
-            _flush(space, number, row)
-        # What is left when it is gone, too.
-        for _ in range(100):
-            number += 1
-            _flush(space, number, row)
-        gc.enable()
-        if time.monotonic() >= stop_s:
-            hostile.kill()
-            hostile.join(PATIENCE_S)
-            return row
-        hostile.join(PATIENCE_S)
-        if hostile.exitcode:
-            row.fault = f"the hostile process ended with {hostile.exitcode}"
+        with hostile_process(name, places) as hostile:
+            number = 0
+            gc.disable()
+            stop_s = time.monotonic() + SHAPE_S_MAX
+            while hostile.poll() is None and time.monotonic() < stop_s:
+                number += 1
+                _flush(space, number, row)
+            # The work that is left when the hostile clients are gone, too.
+            for _ in range(100):
+                number += 1
+                _flush(space, number, row)
+            gc.enable()
+            if hostile.poll():
+                row.fault = f"the hostile process ended with {hostile.poll()}"
     return row
+
+
+@contextlib.contextmanager
+def hostile_process(name: str, places: Places) -> Iterator[subprocess.Popen[bytes]]:
+    """The process of the hostile clients of a shape, which have begun."""
+    command = [sys.executable, "-P", __file__, _ATTACK, name, json.dumps(asdict(places))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        # An empty line if it ended, which `measure` reports.
+        process.stdout.readline()
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
 
 
 def _flush(space: Any, number: int, row: Row) -> None:
@@ -147,9 +154,8 @@ def _flush(space: Any, number: int, row: Row) -> None:
     time.sleep(0.002)
 
 
-def _attack(name: str, places: Places, begun: Any, over: Any) -> None:
-    SHAPES[name](places, begun.set)
-    over.set()
+def _attack(name: str, places: str) -> None:
+    SHAPES[name](Places(**json.loads(places)), lambda: print("begun", flush=True))
 
 
 @dataclass(frozen=True)
@@ -753,5 +759,8 @@ SHAPES: dict[str, Shape] = {
 
 
 if __name__ == "__main__":
-    for chosen in sys.argv[1:] or list(SHAPES):
-        print(f"{chosen}: {measure(chosen, SHAPES[chosen]).text}", flush=True)
+    if sys.argv[1:2] == [_ATTACK]:
+        _attack(*sys.argv[2:])
+    else:
+        for chosen in sys.argv[1:] or list(SHAPES):
+            print(f"{chosen}: {measure(chosen).text}", flush=True)
