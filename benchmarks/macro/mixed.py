@@ -15,6 +15,9 @@ messages of two parts. It selects by the prefix of the topic; what needs a look 
 subscribers do after decoding. For orientation there is also a leaner form of it, with topic and
 object in one part.
 
+What nothing can be cheaper than shows a load of bare sockets: as many processes, on the same loops,
+exchange as many bytes in as many reads and writes, and nobody looks at any of them.
+
 Each side encodes an object when it is published and reads two fields of the decoded
 object in the callback. All loads of both take turns. What counts is the CPU time of the processes
 while the measured updates pass, divided by their count.
@@ -68,6 +71,9 @@ ONE_TYPE_MOST = 1.5
 PEER_MOST = {True: 0.45, False: 0.30}
 """The most that the whole way of a cached and of an uncached update may take of the peer's."""
 PEERS = {"topics": "pyzmq broker, msgspec", "prefixes": "the same in one part"}
+BARE = "bare"
+FRAME_BYTES = 96
+"""Bytes of one of our frames with such an object, for the load of bare sockets."""
 
 ENDED, COUNTS = 0, 8
 """Places in the page that all share: whether it is over, and what each subscriber received."""
@@ -80,7 +86,7 @@ class Load:
     is_mixed: bool
     is_cached: bool
     peer: str = ""
-    """`topics` or `prefixes`; ours if empty."""
+    """`topics`, `prefixes` or `bare`; ours if empty."""
     subscriber_count: int = len(TYPES_OF) + 1
 
     @property
@@ -347,6 +353,80 @@ def run_broker(place: dict[str, Any]) -> None:
     zmq.proxy(front, back)
 
 
+# -- bare sockets
+
+
+async def publish_bare(load: Load, place: dict[str, Any], number: int) -> None:
+    del load, number
+    out = connect_bare(place["in"], b"p")
+    await pace(
+        [bytes(FRAME_BYTES)] * TURN, lambda share: out.sendall(b"".join(share)), asyncio.sleep
+    )
+
+
+async def subscribe_bare(load: Load, place: dict[str, Any], page: memoryview, number: int) -> None:
+    del load
+    into = connect_bare(place["in"], bytes((number,)))
+    room = memoryview(bytearray(65536))
+    size = 0
+
+    def receive() -> None:
+        nonlocal size
+        size += into.recv_into(room)
+
+    asyncio.get_running_loop().add_reader(into, receive)
+    print("ready", flush=True)
+    while not page[ENDED]:
+        await asyncio.sleep(0.01)
+        page[COUNTS + number] = size // FRAME_BYTES
+
+
+def connect_bare(endpoint: str, greeting: bytes) -> socket.socket:
+    made = socket.create_connection(("127.0.0.1", int(endpoint.rpartition(":")[2])))
+    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    made.sendall(greeting)
+    made.setblocking(False)
+    return made
+
+
+async def run_bare_broker(load: Load, place: dict[str, Any]) -> None:
+    """Forwards to each subscriber as many bytes as its share of the updates has."""
+    room = memoryview(bytearray(65536))
+    shares = load.expected(TURN)
+    subscribers: dict[int, asyncio.Transport] = {}
+    sent = [0] * len(shares)
+    received = 0
+
+    class Door(asyncio.BufferedProtocol):
+        def connection_made(self, transport: Any) -> None:
+            self.transport = transport
+            self.is_greeted = False
+            raw = transport.get_extra_info("socket")
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+        def get_buffer(self, sizehint: int) -> memoryview:
+            return room
+
+        def buffer_updated(self, nbytes: int) -> None:
+            nonlocal received
+            if not self.is_greeted:
+                self.is_greeted = True
+                if room[0] != ord("p"):
+                    subscribers[room[0]] = self.transport
+                nbytes -= 1
+            received += nbytes
+            data = bytes(room[:nbytes])
+            for number, share in enumerate(shares):
+                due = received * share // (TURN * PUBLISHER_COUNT)
+                if due > sent[number]:
+                    subscribers[number].write(data[: due - sent[number]])
+                    sent[number] = due
+
+    port = int(place["in"].rpartition(":")[2])
+    server = await asyncio.get_running_loop().create_server(Door, "127.0.0.1", port)
+    await server.serve_forever()
+
+
 # -- the processes
 
 
@@ -354,15 +434,17 @@ def child() -> None:
     env = json.loads(sys.argv[1])
     load, place, number = Load(**env["load"]), env["place"], env["number"]
     if env["role"] == "broker":
+        if load.peer == BARE:
+            new_loop().run_until_complete(run_bare_broker(load, place))
         run_broker(place)
         return
     with Path(env["page"]).open("r+b") as file:
         page = memoryview(mmap.mmap(file.fileno(), 4096)).cast("Q")
     if env["role"] == "publisher":
-        publish = publish_theirs if load.peer else publish_ours
+        publish = {"": publish_ours, BARE: publish_bare}.get(load.peer, publish_theirs)
         work = publish(load, place, number)
     else:
-        subscribe = subscribe_theirs if load.peer else subscribe_ours
+        subscribe = {"": subscribe_ours, BARE: subscribe_bare}.get(load.peer, subscribe_theirs)
         work = subscribe(load, place, page, number)
     new_loop().run_until_complete(work)
 

@@ -12,6 +12,11 @@ __all__ = [
     "BACKPRESSURE_BYTES",
     "BACKPRESSURE_PENALTY",
     "BACKPRESSURE_SHARE_BYTES",
+    "BATCH_BYTES",
+    "BATCH_COUNT",
+    "BATCH_COUNT_MIN",
+    "BATCH_GAP_NS",
+    "BATCH_UNDELAYED_COUNT",
     "CACHE_BYTES_MAX",
     "CACHE_OBJECT_COUNT_MAX",
     "CARRIER_CONFLICT_COUNT_MAX",
@@ -368,6 +373,16 @@ disconnected, since all publishers may have another read under way."""
 BACKPRESSURE_SHARE_BYTES: Final = 32 * 1024
 """Bytes that one publisher may add to them before it has to wait: less than one read of a publisher
 at full speed, and more than one sends in a second that only reports now and then."""
+BATCH_BYTES: Final = 32 * 1024
+BATCH_COUNT: Final = 32
+"""Queued bytes and updates of one client that are sent at once, also while updates are delayed: a
+write of so many costs little for each of them."""
+BATCH_COUNT_MIN: Final = 8
+BATCH_GAP_NS: Final = 10_000_000
+"""A client receives a stream of updates if the last write had so many, and was not longer ago."""
+BATCH_UNDELAYED_COUNT: Final = 63
+"""Writes that are not delayed after a delay in which no other update arrived. An odd number, so that
+of two publishers in turn each is tried as the first."""
 
 BACKPRESSURE_PENALTY: Final = 10
 """Publishers do not wait again for a client that did not read before so many times that wait have

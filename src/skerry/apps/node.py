@@ -126,6 +126,7 @@ async def _running(
             journal=journal,
             node_id=rng.getrandbits(63) or 1,
             extensions=config.extensions,
+            batch_delay_ns=round(config.batch_delay_ms * 1e6),
         )
         server = NodeServer(
             core,

@@ -49,6 +49,9 @@ class NodeConfig:
     """Rights of the node's Unix sockets, in octal digits."""
     socket_group: str | None = None
     """Group that the node's Unix sockets are given to, for a mode such as 0660."""
+    batch_delay_ms: float = 1.0
+    """How long updates for a client that receives a stream may be delayed, to send updates of several
+    publishers together; 0 for no delay. A single update is never delayed."""
     loop: LoopKind = "auto"
     """`uvloop`, `asyncio`, or the first of them that is installed."""
     tls: TlsFiles = field(default_factory=TlsFiles)
@@ -64,6 +67,8 @@ class NodeConfig:
             raise ValueError("name is empty: clients would not know with whom they talk")
         if not re.fullmatch(r"0?[0-7]{3}", self.socket_mode):
             raise ValueError(f"socket_mode is three octal digits, and not {self.socket_mode!r}")
+        if not 0 <= self.batch_delay_ms <= 100:
+            raise ValueError(f"batch_delay_ms is 0 to 100, and not {self.batch_delay_ms}")
         if self.metrics != "off":
             split_place(self.metrics)
         for text in self.listen:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
 from typing import Any, Generic, TypeVar
 
-from skerry.client.events import Entry, Shape
-from skerry.client.info import ObjectInfo
+from skerry.client.events import ObjectState, Shape
+from skerry.client.info import ObjectInfo, info_of
 from skerry.client.interests import Interest
 from skerry.client.keys import Keys
 from skerry.objects.base import Struct
@@ -59,7 +59,7 @@ class Container(Mapping[Any, S], Generic[S, Events]):
 
     def info(self, key: Any) -> ObjectInfo:
         """Who made an object and who changed it last; KeyError when there is none."""
-        return self._entry(key).info()
+        return info_of(self._entry(key))
 
     def close(self) -> None:
         """Hear of no more changes; the objects are gone."""
@@ -95,7 +95,7 @@ class Container(Mapping[Any, S], Generic[S, Events]):
     def __repr__(self) -> str:
         return f"<{len(self)} objects of {self._shape.name}>"
 
-    def _entry(self, key: Any) -> Entry:
+    def _entry(self, key: Any) -> ObjectState:
         found = self._objects.get(self._keys.canonical(key))
         if found is None:
             raise KeyError(key)

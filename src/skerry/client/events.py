@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skerry.client.info import ObjectInfo
-from skerry.client.shapes import BYTES_NAME, CREATE, REMOVE, UPDATE, Entry, Shape, bytes_of
+from skerry.client.info import ObjectInfo, info_of
+from skerry.client.shapes import BYTES_NAME, CREATE, REMOVE, UPDATE, Shape, bytes_of
 from skerry.codec.pieces import split
 from skerry.codec.subjects import default_subject
-from skerry.codec.swift import Arrived
+from skerry.codec.swift import Arrived, ObjectState
 from skerry.protocol.access.header import Header, copy_header
 
-__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Entry", "Event", "Shape", "bytes_of"]
+__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Event", "ObjectState", "Shape", "bytes_of"]
 
 T = TypeVar("T")
 
@@ -78,7 +78,7 @@ class Event(Arrived, Generic[T]):
         """Who made the object and changed it last, up to this event."""
         entry = self.entry
         if entry is not None:
-            return entry.info()
+            return info_of(entry)
         header = self.header
         sender = int(header.sender)
         return ObjectInfo(
@@ -118,7 +118,7 @@ class Event(Arrived, Generic[T]):
         return shape
 
     @property
-    def entry(self) -> Entry | None:
+    def entry(self) -> ObjectState | None:
         """The state of the object that the event tells of; none for a message."""
-        entry: Entry | None = self._entry
+        entry: ObjectState | None = self._entry
         return entry

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["ObjectInfo"]
+from skerry.codec.swift import ObjectState
+
+__all__ = ["ObjectInfo", "info_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,3 +27,15 @@ class ObjectInfo:
     modified_from: int
     received: float
     """When the last change arrived here."""
+
+
+def info_of(state: ObjectState) -> ObjectInfo:
+    """The facts beside an object, from its state."""
+    return ObjectInfo(
+        last_operation=state.operation,
+        created=state.created,
+        created_from=state.created_from,
+        modified=state.modified,
+        modified_from=state.modified_from,
+        received=state.received,
+    )

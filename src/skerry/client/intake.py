@@ -14,7 +14,7 @@ from typing import Any
 from mypy_extensions import i64
 
 from skerry.client.events import Event
-from skerry.client.shapes import CREATE, REMOVE, UPDATE, Entry, Shape
+from skerry.client.shapes import CREATE, REMOVE, UPDATE, Shape
 from skerry.codec.frame import FrameCutter
 from skerry.codec.pieces import (
     Pieces,
@@ -26,7 +26,7 @@ from skerry.codec.pieces import (
     split_whole,
 )
 from skerry.codec.plans import StructPlan, refuse_bytes
-from skerry.codec.swift import Call, Gate, Telling
+from skerry.codec.swift import Call, Gate, ObjectState, Telling
 from skerry.errors import CodecError
 from skerry.protocol.access.header import ABSENT, Header, copy_header, read_header
 from skerry.protocol.patterns import PatternTree
@@ -49,11 +49,11 @@ class Store:
 
     def __init__(self, shape: Shape) -> None:
         self.shape: Shape = shape
-        self.objects: dict[bytes, Entry] = {}
-        self.moved: Entry | None = None
+        self.objects: dict[bytes, ObjectState] = {}
+        self.moved: ObjectState | None = None
         """The object as it was, if the last transmission gave it another subject."""
 
-    def find(self, payload: bytes) -> Entry | None:
+    def find(self, payload: bytes) -> ObjectState | None:
         """The object that a transmission is about, if it is here."""
         if not self.objects:
             return None
@@ -86,7 +86,7 @@ class Store:
         known = self.objects.get(key)
         self.moved = None
         if known is None:
-            entry = Entry(
+            entry = ObjectState(
                 payload,
                 present,
                 header.subject,
@@ -105,7 +105,7 @@ class Store:
             # Told again, since we asked again: after a lost connection, or by another pattern.
             known.epoch = intake.epoch
             return b"", intake.event(UPDATE, header, self.shape, payload, known)
-        entry = Entry(
+        entry = ObjectState(
             whole,
             present,
             header.subject,
@@ -128,7 +128,7 @@ class Store:
         payload: bytes,
         pieces: Pieces,
         key: bytes,
-        known: Entry | None,
+        known: ObjectState | None,
         intake: Intake,
     ) -> tuple[bytes, Event[Any]]:
         if known is None:
@@ -141,7 +141,7 @@ class Store:
         whole = known.payload
         if header.attributes & ~plan.key_mask & plan.mask != 0:
             whole = merge_pieces(plan, whole, pieces, header.attributes)
-        entry = Entry(
+        entry = ObjectState(
             whole,
             known.present,
             header.subject,
@@ -294,9 +294,9 @@ class Intake:
                     int(cutter.stop),
                     cutter.frame_bytes_max,
                     Event,
-                    CREATE,
                     int(self.own_id),
                     self.now_s,
+                    int(self.epoch),
                     self.failed,
                 )
                 if telling.count:
@@ -363,11 +363,13 @@ class Intake:
     def _open(self, call: Call, known: Header, route: Route) -> None:
         """Cache the callbacks for objects with a header, until a route changes."""
         route.gate = self._gate
-        call.open(self._gate, known, route.shape, self._told(known, route))
+        store = route.store
+        objects = None if store is None else store.objects
+        call.open(self._gate, known, route.shape, self._told(known, route), objects)
 
     def _told(self, known: Header, route: Route) -> list[Target] | None:
-        """The callbacks for objects with a header; None if the objects are stored or filtered."""
-        if route.store is not None or route.views or known.remove_obj == 1:
+        """The callbacks for objects with a header; None if more depends on each object."""
+        if route.views or known.remove_obj == 1:
             return None
         targets = route.targets
         if self._pattern_count != 0 and not route.is_condition:
@@ -379,7 +381,8 @@ class Intake:
             elif route.has_patterns:
                 return None
         if not route.is_joined and len(targets) == len(route.targets):
-            return []
+            # An object that no pattern selects any more is removed from the store.
+            return [] if route.store is None else None
         for target in targets:
             if target.shape is not None and target.shape is not route.shape:
                 return None
@@ -455,7 +458,7 @@ class Intake:
             assert isinstance(found, Target)
             self.call(found, event)
 
-    def _tell_moved(self, route: Route, event: Event[Any], former: Entry) -> None:
+    def _tell_moved(self, route: Route, event: Event[Any], former: ObjectState) -> None:
         """The same of an object that has another subject than before: for who asked for one of the
         two only, it comes or goes."""
         for target in route.targets:
@@ -470,9 +473,9 @@ class Intake:
             assert isinstance(found, Target)
             self.call(found, event if found in were else self._come(event))
 
-    def _gone(self, event: Event[Any], former: Entry) -> Event[Any]:
+    def _gone(self, event: Event[Any], former: ObjectState) -> Event[Any]:
         header, payload = _departure(event.shape.plan, event.header, former)
-        entry = Entry(
+        entry = ObjectState(
             former.payload,
             former.present,
             former.subject,
@@ -528,7 +531,12 @@ class Intake:
         return self.patterns.matches_any(event.subject)
 
     def event(
-        self, operation: str, header: Header, shape: Shape, payload: bytes, entry: Entry | None
+        self,
+        operation: str,
+        header: Header,
+        shape: Shape,
+        payload: bytes,
+        entry: ObjectState | None,
     ) -> Event[Any]:
         """An event that happens now."""
         return Event(operation, header, shape, payload, entry, self.own_id, self.now_s)
@@ -540,7 +548,7 @@ def _comes_again(header: Header) -> bool:
     return header.attributes >= 0 and header.from_cache < 0 and header.position < 0
 
 
-def _departure(plan: StructPlan, header: Header, known: Entry) -> tuple[Header, bytes]:
+def _departure(plan: StructPlan, header: Header, known: ObjectState) -> tuple[Header, bytes]:
     """The removal of an object from where it was, in place of an update that says less."""
     gone = copy_header(header)
     gone.remove_obj = 1
@@ -551,7 +559,7 @@ def _departure(plan: StructPlan, header: Header, known: Entry) -> tuple[Header, 
 
 
 def _merged(
-    plan: StructPlan, known: Entry, present: i64, payload: bytes, header: Header
+    plan: StructPlan, known: ObjectState, present: i64, payload: bytes, header: Header
 ) -> tuple[bytes, i64]:
     """The object after an update, and its property set."""
     # What comes out of the node's cache is the whole object; and where an update names all that

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from skerry.client.events import Entry, Event
+from skerry.client.events import Event, ObjectState
 from skerry.client.session import Session
 from skerry.client.subscription import check_callback
 from skerry.errors import Refused
@@ -48,7 +48,7 @@ class PictureFeed:
         self._interest = interest
         self._shape = shape
         self._objects = interest.route.store.objects
-        self._read: tuple[Entry | None, Any] = (None, cls())
+        self._read: tuple[ObjectState | None, Any] = (None, cls())
         """The last state that somebody looked at, and what it was made from."""
 
     @property

@@ -7,7 +7,7 @@ takes no more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from skerry.client.intake import Intake
@@ -38,41 +38,70 @@ class TooLarge:
 
 def read(
     connection: ClientConnection, intake: Intake, data: bytes
-) -> Iterator[Arrival | Misread | TooLarge | Broken]:
+) -> Iterable[Arrival | Misread | TooLarge | Broken]:
     """All in the bytes that is for the space to look at."""
-    if connection.wire.version == 2:
-        return _read_frames(connection, intake, data)
-    return _read_messages(connection, intake, data)
+    if connection.wire.version != 2:
+        return _read_messages(connection, intake, data)
+    if connection.is_over:
+        return ()
+    cutter = connection.wire.cutter
+    try:
+        cutter.load(data)
+        if connection.stage is Stage.CONNECTING:
+            return _read_frames(connection, intake, is_at_frame=False)
+        if not intake.take_frames(cutter):
+            return _read_frames(connection, intake, is_at_frame=True)
+    except DecodeError as error:
+        return (_broken(intake, error),)
+    if cutter.skipped or cutter.has_fault:
+        return _read_end(connection, intake)
+    return ()
 
 
 def _read_frames(
-    connection: ClientConnection, intake: Intake, data: bytes
+    connection: ClientConnection, intake: Intake, *, is_at_frame: bool
 ) -> Iterator[Arrival | Misread | TooLarge | Broken]:
-    """Frames of version 2, of which objects are dealt with as they stand."""
+    """Frames of version 2, of which objects are dealt with as they stand.
+
+    With `is_at_frame` the cutter is at a frame that is for the space to look at.
+    """
     cutter = connection.wire.cutter
     try:
-        if not connection.is_over:
-            cutter.load(data)
         while not connection.is_over:
-            if connection.stage is Stage.CONNECTING:
-                if not cutter.step():
+            if not is_at_frame:
+                if connection.stage is Stage.CONNECTING:
+                    if not cutter.step():
+                        break
+                elif intake.take_frames(cutter):
                     break
-            elif intake.take_frames(cutter):
-                break
+            is_at_frame = False
             body = cutter.body()
             header, size = read_header(body, 0)
             if intake.broken is not None:
                 yield _misread(header, intake)
             else:
                 yield Arrival(header, body[size:])
-        if cutter.skipped and not connection.is_over:
-            yield from _skipped(connection)
-        if not connection.is_over:
-            # A fault behind whole frames is told when asked again.
-            cutter.load(b"")
     except DecodeError as error:
-        intake.broken = None
-        yield broken_by(error)
+        yield _broken(intake, error)
+        return
+    yield from _read_end(connection, intake)
+
+
+def _read_end(connection: ClientConnection, intake: Intake) -> Iterator[TooLarge | Broken]:
+    """Frames that were skipped, and a fault behind the frames."""
+    if not connection.is_over:
+        yield from _skipped(connection)
+    if not connection.is_over:
+        try:
+            # A fault behind whole frames is told when asked again.
+            connection.wire.cutter.load(b"")
+        except DecodeError as error:
+            yield _broken(intake, error)
+
+
+def _broken(intake: Intake, error: DecodeError) -> Broken:
+    intake.broken = None
+    return broken_by(error)
 
 
 def _read_messages(

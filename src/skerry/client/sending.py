@@ -310,6 +310,20 @@ class SendBuffer:
             with lock:
                 self.waiting.size -= size
 
+    def has_waiting(self) -> bool:
+        """Whether something waits; if not, who publishes has to wake up the driver again."""
+        lock = self._lock
+        if lock is None:
+            return self._has_waiting()
+        with lock:
+            return self._has_waiting()
+
+    def _has_waiting(self) -> bool:
+        if self._parts or len(self.waiting.frames):
+            return True
+        self.waiting.is_awaited = False
+        return False
+
     def note_awaited(self) -> None:
         """Whoever writes will look here anyway, and need not be told."""
         self.waiting.is_awaited = True

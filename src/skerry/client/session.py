@@ -326,7 +326,9 @@ class Session:
             self.core.receive(data, _NODE, monotonic_ns())
         finally:
             self._is_receiving = False
-        self.carry()
+        # Most of what is received are objects, after which there is nothing to do.
+        if self._waiters or self.core.has_output():
+            self.carry()
 
     def skipped(self, line: _Line, size: int) -> None:
         """A message of so many bytes, above the limit, was dropped."""

@@ -1,18 +1,17 @@
-"""A type as a space uses it, and the state of one of its objects. This module is compiled."""
+"""A type as a space uses it. This module is compiled."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
-from mypy_extensions import i64, mypyc_attr
+from mypy_extensions import i64
 
-from skerry.client.info import ObjectInfo
 from skerry.codec.plans import StructPlan
 from skerry.codec.swift import Layout
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
 
-__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Entry", "Shape", "bytes_of"]
+__all__ = ["BYTES_NAME", "CREATE", "REMOVE", "UPDATE", "Shape", "bytes_of"]
 
 CREATE: Final = "create"
 UPDATE: Final = "update"
@@ -42,51 +41,6 @@ class Shape:
     def bytes_of(self, payload: bytes) -> bytes:
         """The content of an encoded SkerryBytes, for events, which do not know of it."""
         return bytes_of(payload)
-
-
-# Nothing in it leads back to it, so that of millions none has to be looked at for that.
-@mypyc_attr(acyclic=True)
-class Entry:
-    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
-
-    def __init__(
-        self,
-        payload: bytes,
-        present: i64,
-        subject: str,
-        created: float,
-        created_from: i64,
-        modified: float,
-        modified_from: i64,
-        operation: str,
-        received: float,
-        epoch: i64,
-    ) -> None:
-        self.payload: bytes = payload
-        """The whole object."""
-        self.present: i64 = present
-        """Property set of the payload."""
-        self.subject: str = subject
-        """Empty for the default one."""
-        self.created: float = created
-        self.created_from: i64 = created_from
-        self.modified: float = modified
-        self.modified_from: i64 = modified_from
-        self.operation: str = operation
-        self.received: float = received
-        self.epoch: i64 = epoch
-        """The connection on which it was last heard of."""
-
-    def info(self) -> ObjectInfo:
-        """The facts beside the object."""
-        return ObjectInfo(
-            last_operation=self.operation,
-            created=self.created,
-            created_from=int(self.created_from),
-            modified=self.modified,
-            modified_from=int(self.modified_from),
-            received=self.received,
-        )
 
 
 def bytes_of(payload: bytes) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.client.events import CREATE, Entry, Shape
+from skerry.client.events import CREATE, ObjectState, Shape
 from skerry.client.intake import Intake, Route, Target
 from skerry.client.views import told_again
 from skerry.codec.pieces import cut, split_whole
@@ -30,7 +30,7 @@ class Stores:
 
     def replay_pattern(self, pattern: str, target: Target) -> None:
         """Tell somebody of all objects that a pattern selects."""
-        found: list[tuple[Route, Entry]] = []
+        found: list[tuple[Route, ObjectState]] = []
         for route in self._intake.routes.values():
             if route.store is None:
                 continue
@@ -73,7 +73,7 @@ class Stores:
                 if not self._intake.patterns.matches_any(_subject(route, entry)):
                     del route.store.objects[key]
 
-    def _remove(self, route: Route, entry: Entry, now_s: float) -> None:
+    def _remove(self, route: Route, entry: ObjectState, now_s: float) -> None:
         plan = route.shape.plan
         header = Header(route.shape.name)
         header.sent_time = header.server_sent_time = now_s
@@ -84,7 +84,7 @@ class Stores:
         payload = cut(plan, split_whole(plan, entry.payload), plan.key_mask)
         self._intake.deliver(route, header, payload)
 
-    def _retell(self, route: Route, entry: Entry, left: int, target: Target) -> None:
+    def _retell(self, route: Route, entry: ObjectState, left: int, target: Target) -> None:
         header = told_again(route.shape.name, entry, left)
         event = self._intake.event(CREATE, header, route.shape, entry.payload, entry)
         self._intake.call(target, event)
@@ -105,7 +105,7 @@ def may_select(pattern: str, shape: Shape) -> bool:
     return not is_protocol(shape) and overlaps(pattern, default_pattern(shape.plan))
 
 
-def _subject(route: Route, entry: Entry) -> str:
+def _subject(route: Route, entry: ObjectState) -> str:
     if entry.subject:
         return entry.subject
     plan = route.shape.plan

@@ -52,6 +52,7 @@ from skerry.protocol.access.connection import (
     decode_message,
 )
 from skerry.protocol.access.wire import Wire
+from skerry.protocol.deadlines import earliest
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.schema.model import NamedType
@@ -227,10 +228,19 @@ class Uplink(Outbox):
 
     def deadline_ns(self) -> int | None:
         """When there is something to be done."""
-        due_ns = self._liveness.deadline_ns()
-        if due_ns is None or self._connect_ns is None:
-            return self._connect_ns if due_ns is None else due_ns
-        return min(due_ns, self._connect_ns)
+        return earliest(self._liveness.deadline_ns(), self._connect_ns)
+
+    def has_output(self) -> bool:
+        """Whether there is something to transmit, or an event; false also ends the wait for it.
+
+        Whoever publishes wakes up the driver again then.
+        """
+        if self._transmits or self._events or self._is_paused:
+            return True
+        connection = self._connection
+        if connection is None or connection.out_bytes:
+            return True
+        return self.buffer.has_waiting()
 
     def take_transmits(self) -> list[Transmit]:
         """What is to be sent, and streams to open or to end."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.events import REMOVE, Entry, Event
+from skerry.client.events import REMOVE, Event, ObjectState
 from skerry.client.intake import Intake, Route
 from skerry.codec.pieces import cut, split_whole
 from skerry.engine.query import Query
@@ -43,16 +43,16 @@ class View:
         elif key in self._seen:
             self._leave(key, entry, event.header)
 
-    def offer(self, key: bytes, entry: Entry, header: Header) -> None:
+    def offer(self, key: bytes, entry: ObjectState, header: Header) -> None:
         """An object that was there before the view was."""
         if key not in self._seen and self._query.matches(entry.payload):
             self._enter(key, entry, header)
 
-    def _enter(self, key: bytes, entry: Entry, header: Header) -> None:
+    def _enter(self, key: bytes, entry: ObjectState, header: Header) -> None:
         self._seen.add(key)
         self._pass_on(header, *self._query.project(entry.payload, int(entry.present)))
 
-    def _leave(self, key: bytes, entry: Entry, header: Header) -> None:
+    def _leave(self, key: bytes, entry: ObjectState, header: Header) -> None:
         self._seen.discard(key)
         plan = self._route.shape.plan
         gone = header_like(header, int(plan.key_mask))
@@ -75,7 +75,7 @@ def header_like(header: Header, attributes: int) -> Header:
     return made
 
 
-def told_again(name: str, entry: Entry, left: int) -> Header:
+def told_again(name: str, entry: ObjectState, left: int) -> Header:
     """The header with which an object that is here already is told to a new subscriber."""
     header = Header(name)
     header.sent_time = entry.modified

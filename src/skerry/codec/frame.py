@@ -130,6 +130,11 @@ class FrameCutter:
         """The longest body that is let through."""
         return int(self._frame_bytes_max)
 
+    @property
+    def has_fault(self) -> bool:
+        """Whether the next `load` raises a fault."""
+        return self._fault is not None
+
     def limit_frames(self, frame_bytes_max: int) -> None:
         """Accept bodies up to another length, from the next frame on."""
         self._frame_bytes_max = frame_bytes_max

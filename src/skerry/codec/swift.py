@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from skerry.codec import decoder, encoder, pieces
 from skerry.codec.plans import StructPlan
-from skerry.errors import DecodeError, EncodeError
+from skerry.errors import CodecError, DecodeError, EncodeError
 from skerry.limits import (
     HEADER_MEMO_BYTES_MAX,
     HEADER_MEMO_COUNT_MAX,
@@ -37,6 +37,7 @@ __all__ = [
     "Headers",
     "Known",
     "Layout",
+    "ObjectState",
     "Outlet",
     "Relay",
     "Telling",
@@ -695,6 +696,51 @@ def _argument(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at + 1 : after], "big"), after
 
 
+class ObjectState:
+    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+
+    __slots__ = (
+        "created",
+        "created_from",
+        "epoch",
+        "modified",
+        "modified_from",
+        "operation",
+        "payload",
+        "present",
+        "received",
+        "subject",
+    )
+
+    def __init__(
+        self,
+        payload: bytes,
+        present: int,
+        subject: str,
+        created: float,
+        created_from: int,
+        modified: float,
+        modified_from: int,
+        operation: str,
+        received: float,
+        epoch: int,
+    ) -> None:
+        self.payload = payload
+        """The whole object."""
+        self.present = present
+        """Property set of the payload."""
+        self.subject = subject
+        """Empty for the default one."""
+        self.created = created
+        self.created_from = created_from
+        self.modified = modified
+        self.modified_from = modified_from
+        self.operation = operation
+        self.received = received
+        self.epoch = epoch
+        """The connection on which it was last received."""
+
+
 class Arrived:
     """Something that happened to an object, with the bytes that told of it."""
 
@@ -776,14 +822,64 @@ class Arrived:
 
 
 class Call(Known):
-    """The callbacks for messages with a known header, or a note that their objects are stored."""
+    """The callbacks for objects with a known header, and where cached objects are stored."""
 
-    def open(self, gate: Gate, header: Any, shape: Any, targets: list[Any] | None) -> None:
-        """Set the targets until the gate is shut; without targets, objects are only checked."""
+    def open(
+        self,
+        gate: Gate,
+        header: Any,
+        shape: Any,
+        targets: list[Any] | None,
+        objects: dict[bytes, ObjectState] | None,
+    ) -> None:
+        """Set the targets until the gate is shut; without targets, objects are only checked.
+
+        Objects of a cached type are stored in `objects` before the targets are called.
+        """
         self._gate, self._number = gate, gate.number
         self._header = header
         self._shape = shape
         self._targets = targets
+        self._objects = objects
+
+    def store(
+        self, update: bytes, sent_s: float, received: float, epoch: int
+    ) -> ObjectState | None:
+        """Store an object; None, and nothing is changed, for what is not usual."""
+        assert self._objects is not None
+        layout, header = self._shape.layout, self._header
+        present = layout.check(update, 0)
+        if present < 0 or layout.key_mask & ~present:
+            return None
+        key = _key_of(layout, update)
+        known = self._objects.get(key)
+        payload, operation, created, created_from = update, "create", sent_s, header.sender
+        if known is not None:
+            if known.subject != header.subject:
+                return None
+            operation, created, created_from = "update", known.created, known.created_from
+            if (known.present | present) & ~header.attributes & ~layout.key_mask:
+                try:
+                    payload = pieces.merge(layout._plan, known.payload, update, header.attributes)
+                except CodecError:
+                    # Reported by whoever processes the frame next.
+                    return None
+                named = header.attributes & ~layout.key_mask
+                present = (known.present & ~named) | (present & (named | layout.key_mask))
+        state = ObjectState(
+            payload,
+            present,
+            header.subject,
+            created,
+            created_from,
+            sent_s,
+            header.sender,
+            operation,
+            received,
+            epoch,
+        )
+        self._objects[key] = state
+        return state
 
 
 class Telling(Headers):
@@ -826,9 +922,9 @@ class Telling(Headers):
         start: int,
         bytes_max: int,
         cls: type[Arrived],
-        operation: str,
         own_id: int,
         received: float,
+        epoch: int,
         failed: Callable[[Any, Any, BaseException], object],
     ) -> Call | None:
         """Call all targets for each frame from `start` on, up to one that it cannot deliver.
@@ -846,7 +942,14 @@ class Telling(Headers):
             if call is None or not call.is_open or call._targets is None:
                 self._stop_at(call, frame)
                 return call
-            event = cls(operation, call._header, call._shape, payload, None, own_id, received)
+            state, operation = None, "create"
+            if call._objects is not None:
+                state = call.store(payload, sent_s, received, epoch)
+                if state is None:
+                    self._stop_at(call, frame)
+                    return call
+                operation = state.operation
+            event = cls(operation, call._header, call._shape, payload, state, own_id, received)
             event._sent_time, event._server_sent_time = sent_s, second_s
             event._has_times = True
             self.start, self.stop = start + _PREFIX_BYTES, stop

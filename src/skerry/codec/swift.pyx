@@ -8,6 +8,7 @@ to the middle of it. A function that finds nothing for it to do says so by NULL,
 no error behind. Wherever bytes are read, it was looked before whether they are there.
 """
 
+cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Clear, PyErr_Occurred
 from cpython.object cimport PyObject
@@ -18,7 +19,7 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcmp, memcpy
 
 from skerry.codec import decoder, encoder, pieces
-from skerry.errors import DecodeError
+from skerry.errors import CodecError, DecodeError
 from skerry.limits import (
     HEADER_MEMO_BYTES_MAX,
     HEADER_MEMO_COUNT_MAX,
@@ -37,6 +38,7 @@ __all__ = [
     "Headers",
     "Known",
     "Layout",
+    "ObjectState",
     "Outlet",
     "Relay",
     "Telling",
@@ -130,6 +132,8 @@ cdef Py_ssize_t _payload_bytes_max = PAYLOAD_BYTES_MAX
 cdef Py_ssize_t _struct_count_max = STRUCT_COUNT_MAX
 cdef Py_ssize_t _vector_count_max = VECTOR_COUNT_MAX
 cdef object _NOTHING = ()
+cdef str CREATE = "create"
+cdef str UPDATE = "update"
 cdef Py_ssize_t _BARE_BYTES = object.__basicsize__
 
 
@@ -1952,6 +1956,40 @@ cdef class Relay(Headers):
 # -- what arrived
 
 
+@cython.final
+@cython.no_gc
+cdef class ObjectState:
+    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+
+    # The whole object, and the property set of it.
+    cdef readonly bytes payload
+    cdef readonly long long present
+    # Empty for the default subject.
+    cdef readonly str subject
+    cdef readonly double created
+    cdef readonly long long created_from
+    cdef readonly double modified
+    cdef readonly long long modified_from
+    cdef readonly str operation
+    cdef readonly double received
+    # The connection on which it was last received.
+    cdef public long long epoch
+
+    def __init__(self, bytes payload not None, long long present, str subject not None,
+                 double created, long long created_from, double modified, long long modified_from,
+                 str operation not None, double received, long long epoch):
+        self.payload = payload
+        self.present = present
+        self.subject = subject
+        self.created = created
+        self.created_from = created_from
+        self.modified = modified
+        self.modified_from = modified_from
+        self.operation = operation
+        self.received = received
+        self.epoch = epoch
+
+
 cdef class Arrived:
     """Something that happened to an object, with the bytes that told of it.
 
@@ -2071,7 +2109,7 @@ cdef class Arrived:
 
 
 cdef class Call(Known):
-    """The callbacks for messages with a known header, or a note that their objects are stored."""
+    """The callbacks for objects with a known header, and where cached objects are stored."""
 
     cdef object header
     cdef object shape
@@ -2080,9 +2118,22 @@ cdef class Call(Known):
     cdef list targets
     cdef list callbacks
     cdef bint is_used
+    # The current objects of a cached type by their keys; None for messages.
+    cdef dict objects
+    cdef int64_t attributes
+    cdef str subject
+    cdef long long sender
 
-    def open(self, Gate gate not None, header, shape, list targets):
-        """Set the targets until the gate is shut; without targets, objects are only checked."""
+    def open(self, Gate gate not None, header, shape, list targets, dict objects):
+        """Set the targets until the gate is shut; without targets, objects are only checked.
+
+        Objects of a cached type are stored in `objects` before the targets are called.
+        """
+        self.objects = objects
+        if objects is not None:
+            self.attributes = header.attributes
+            self.subject = header.subject
+            self.sender = header.sender
         self.gate = gate
         self.number = gate.number
         self.header = header
@@ -2146,7 +2197,7 @@ cdef class Telling(Headers):
         self.call = None
 
     def tell(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
-             str operation not None, long long own_id, double received, failed):
+             long long own_id, double received, long long epoch, failed):
         """Call all targets for each frame from `start` on, up to one that it cannot deliver.
 
         Returns the call of that frame's header; None if the header is unknown or the frame is not
@@ -2161,6 +2212,8 @@ cdef class Telling(Headers):
         cdef _Place place
         cdef Call call = None
         cdef Arrived event = None
+        cdef ObjectState state = None
+        cdef bytes update = None
         cdef PyObject* result
         cdef PyObject* made
         cdef PyObject* part
@@ -2179,6 +2232,13 @@ cdef class Telling(Headers):
                 call = <Call>self.find(p + at, &place)
                 if call is None or call.targets is None or call.number != call.gate.number:
                     return self.stop_at(call, buffer, p + at, &place)
+                if call.objects is not None:
+                    update = PyBytes_FromStringAndSize(
+                        <const char*>p + at + place.payload_at, place.size - place.payload_at
+                    )
+                    state = self.store(call, update, p + at, &place, received, epoch)
+                    if state is None:
+                        return self.stop_at(call, buffer, p + at, &place)
                 if event is None:
                     made = (<RawType*><PyObject*>cls).tp_new(
                         <RawType*><PyObject*>cls, <PyObject*>_NOTHING, NULL
@@ -2186,10 +2246,17 @@ cdef class Telling(Headers):
                     _check(made)
                     event = <Arrived>made
                     Py_DECREF(made)
-                    event.operation = operation
                     event._own_id = own_id
                     event._received = received
                     event.buffer = buffer
+                if call.objects is not None:
+                    event.operation = state.operation
+                    event._entry = state
+                    event.payload = update
+                    state = None
+                    update = None
+                else:
+                    event.operation = CREATE
                 event._known = call.header
                 event._shape = call.shape
                 event.layout = call.layout
@@ -2227,6 +2294,8 @@ cdef class Telling(Headers):
                 else:
                     event.payload = None
                     event.fault = None
+                    event._entry = None
+                    event.whole = None
                     part = <PyObject*>event.part
                     if call.layout.is_bare and Py_REFCNT(part) == 1 and part != Py_None:
                         call.layout.spare = event.part
@@ -2236,6 +2305,54 @@ cdef class Telling(Headers):
             for call in used:
                 call.is_used = False
                 call.layout.spare = None
+
+    cdef ObjectState store(
+        self, Call call, bytes update, const uint8_t* p, _Place* place, double received,
+        long long epoch
+    ):
+        """Store the object of a frame; None, and nothing is changed, for what is not usual."""
+        cdef const uint8_t* payload = <const uint8_t*>PyBytes_AS_STRING(update)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(update)
+        cdef uint64_t key_mask = call.layout.key_mask
+        cdef int64_t present = call.layout.present_whole(payload, size)
+        cdef int64_t named = call.attributes & ~<int64_t>key_mask
+        cdef ObjectState state, known
+        cdef PyObject* found
+        cdef bytes key
+        if present < 0 or key_mask & ~<uint64_t>present:
+            return None
+        key = call.layout.key_of(payload, size)
+        state = ObjectState.__new__(ObjectState)
+        state.payload = update
+        state.present = present
+        state.subject = call.subject
+        state.modified = _load_double(p + place.time_at)
+        state.modified_from = call.sender
+        state.received = received
+        state.epoch = epoch
+        found = Dict_Get(<PyObject*>call.objects, <PyObject*>key)
+        if found == NULL:
+            state.operation = CREATE
+            state.created = state.modified
+            state.created_from = call.sender
+        else:
+            known = <ObjectState>found
+            if known.subject != call.subject:
+                return None
+            if (known.present | present) & ~call.attributes & ~<int64_t>key_mask:
+                try:
+                    state.payload = pieces.merge(
+                        call.layout.plan, known.payload, update, call.attributes
+                    )
+                except CodecError:
+                    # Reported by whoever processes the frame next.
+                    return None
+                state.present = (known.present & ~named) | (present & (named | <int64_t>key_mask))
+            state.operation = UPDATE
+            state.created = known.created
+            state.created_from = known.created_from
+        call.objects[key] = state
+        return state
 
     cdef Call stop_at(self, Call call, bytes buffer, const uint8_t* p, _Place* place):
         """Make a frame that cannot be delivered here the current one."""

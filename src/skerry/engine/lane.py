@@ -13,6 +13,11 @@ from mypy_extensions import i64
 
 from skerry.codec.swift import Relay
 from skerry.limits import (
+    BATCH_BYTES,
+    BATCH_COUNT,
+    BATCH_COUNT_MIN,
+    BATCH_GAP_NS,
+    BATCH_UNDELAYED_COUNT,
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
@@ -88,17 +93,29 @@ class Lane(Outgoing):
         self.size_peak: i64 = 0
         self.sent_count: i64 = 0
         self.sent_bytes: i64 = 0
+        self.batch_due_ns: i64 = 0
+        """When the queued updates are handed out at the latest; 0 if none is delayed."""
+        self._batch_ns: i64 = 0
+        """When updates were last handed out, and how many."""
+        self._batch_count: i64 = 0
+        self._delayed_count: i64 = 0
+        """Updates that were queued when their delay began."""
+        self._undelayed_count: i64 = 0
+        """Batches that are not delayed, since a delay had no effect."""
+        self._has_message: bool = False
+        """Whether a message of the protocol is queued, which is never delayed."""
         self._listed: list[Lane] = listed
         self._is_listed: bool = False
-        self._run: Tally | None = None
-        self._run_count: i64 = 0
-        self._others: dict[Tally, int] = {}
-        """How many of the waiting updates each type has: the last one, and all others."""
+        self._tallies: list[Tally] = []
+        self._counts: list[int] = []
+        """The types of the queued updates in runs, and how many updates each run has. A run has an
+        update at least, so the bound of the queue bounds their number."""
 
     def add(self, frame: bytes) -> None:
         """A message of the protocol."""
         self.frames.add(frame)
         self.frame_count += 1
+        self._has_message = True
         if not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
@@ -126,10 +143,12 @@ class Lane(Outgoing):
         if not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
-        if self._run is tally:
-            self._run_count += count
+        tallies = self._tallies
+        if tallies and tallies[-1] is tally:
+            self._counts[-1] += int(count)
         else:
-            self._start_run(tally, count)
+            tallies.append(tally)
+            self._counts.append(int(count))
 
     def note_published(self, type_name: str) -> None:
         """The first update of a type."""
@@ -143,11 +162,53 @@ class Lane(Outgoing):
         """Whoever looks after the listed lanes has looked at this one."""
         self._is_listed = False
 
+    def list_again(self) -> None:
+        """Keep a delayed lane among the listed ones."""
+        self._is_listed = True
+        self._listed.append(self)
+
     def relist(self) -> None:
         """There is room again for what waits."""
         if self.frame_count and not self._is_listed:
             self._is_listed = True
             self._listed.append(self)
+
+    def is_delayed(self, now_ns: i64, delay_ns: i64) -> bool:
+        """Whether queued updates wait for more, because the client receives a stream of them.
+
+        Each write wakes up the client, which costs more than the updates themselves. So updates
+        that follow a batch of others soon are delayed: until there are enough of them, and for
+        `delay_ns` at most. An update that comes alone and a message of the protocol never are.
+        """
+        count = self.waiting_count
+        if self._has_message or self.size >= BATCH_BYTES:
+            return False
+        if self.batch_due_ns != 0:
+            return now_ns < self.batch_due_ns and count < BATCH_COUNT
+        if self._batch_count < BATCH_COUNT_MIN or now_ns - self._batch_ns > BATCH_GAP_NS:
+            return False
+        if self._undelayed_count > 0:
+            self._undelayed_count -= 1
+            return False
+        self.batch_due_ns = now_ns + delay_ns
+        self._delayed_count = count
+        return delay_ns > 0
+
+    def end_delay(self) -> None:
+        """Send delayed updates with the next output of the node."""
+        if self.batch_due_ns != 0:
+            self.batch_due_ns = 1
+
+    def hand_out(self, now_ns: i64) -> bytes:
+        """All that waits, and note the batch, which decides whether the next one is delayed."""
+        if self.batch_due_ns != 0 and self.waiting_count == self._delayed_count:
+            # No other publisher had anything for the client: a delay is of no use.
+            self._undelayed_count = BATCH_UNDELAYED_COUNT
+        self.batch_due_ns = 0
+        self._has_message = False
+        self._batch_ns = now_ns
+        self._batch_count = self.waiting_count
+        return self.take()
 
     def take(self) -> bytes:
         """All that waits, as bytes for the stream; from now on it counts as delivered."""
@@ -156,37 +217,31 @@ class Lane(Outgoing):
         self.sent_bytes += size
         if size > self.size_peak:
             self.size_peak = size
-        for tally, count in self._take_runs():
+        counts = self._counts
+        own = self.tally
+        index: i64 = 0
+        for tally in self._tallies:
+            count: i64 = counts[index]
             tally.delivered += count
-            self.tally.delivered += count
+            own.delivered += count
+            index += 1  # noqa: SIM113  slower with enumerate when compiled
+        self._end_runs()
         return super().take()
 
     def expire(self) -> None:
         """The client disconnected: drop its queue and the headers that it sent."""
         self.relay.forget()
-        for tally, count in self._take_runs():
+        for tally, count in self.runs():
             tally.expired += count
             self.tally.expired += count
+        self._end_runs()
         super().take()
 
     def runs(self) -> list[tuple[Tally, int]]:
-        """How many of the waiting updates each type has; a type may be there twice."""
-        runs = list(self._others.items())
-        if self._run is not None:
-            runs.append((self._run, int(self._run_count)))
-        return runs
+        """How many of the queued updates each type has; a type may be there several times."""
+        return list(zip(self._tallies, self._counts, strict=True))
 
-    def _start_run(self, tally: Tally, count: i64) -> None:
-        run = self._run
-        if run is not None:
-            self._others[run] = self._others.get(run, 0) + int(self._run_count)
-        self._run = tally
-        self._run_count = count
-
-    def _take_runs(self) -> list[tuple[Tally, int]]:
-        runs = self.runs()
-        self._others.clear()
-        self._run = None
-        self._run_count = 0
+    def _end_runs(self) -> None:
+        self._tallies.clear()
+        self._counts.clear()
         self.waiting_count = 0
-        return runs

@@ -60,6 +60,7 @@ from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
+from skerry.protocol.deadlines import earliest
 from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.links import Link
 from skerry.protocol.machine import Address, CloseReason, Disconnect, Event, Transmit
@@ -80,6 +81,8 @@ class NodeCore(Outbox):
     """One node. `wall_offset_ns` is what to add to monotonic time to get wall time.
 
     Without `extensions` it is a plain DOTS host, which sends nothing that the real ones do not.
+    Updates for a client that receives a stream of them are delayed by up to `batch_delay_ns`, so
+    that updates of several publishers are sent together (`Lane.is_delayed`).
     """
 
     def __init__(
@@ -93,6 +96,7 @@ class NodeCore(Outbox):
         journal: Journal | None = None,
         cache: Cache | None = None,
         extensions: bool = True,
+        batch_delay_ns: int = 0,
     ) -> None:
         super().__init__()
         self.name = name
@@ -139,6 +143,8 @@ class NodeCore(Outbox):
         self._refusals: Counter[str] = Counter()
         self._ends: Counter[str] = Counter()
         self._picture_count = 0
+        self._batch_delay_ns = batch_delay_ns
+        self._batch_due_ns: int | None = None
 
     @property
     def now_ns(self) -> int:
@@ -317,6 +323,8 @@ class NodeCore(Outbox):
     def advance(self, now_ns: int) -> None:
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
         self._note_time(now_ns)
+        if self._batch_due_ns is not None and self._batch_due_ns <= now_ns:
+            self.end_delays(now_ns)
         self._backpressure.advance(now_ns)
         self._departures.advance()
         self._sweeps.advance(self.wall_ns(now_ns))
@@ -329,23 +337,26 @@ class NodeCore(Outbox):
 
     def deadline_ns(self) -> int | None:
         """When to call `advance`; at once while a replay, a removal or input could go on."""
+        return earliest(self.task_deadline_ns(), self._batch_due_ns)
+
+    def task_deadline_ns(self) -> int | None:
+        """The same without delayed updates, for a driver that also asks for `batch_due_ns`."""
         if self._sweeps or self._departures or self._busy or self._fresh:
             return self._now_ns
-        due = [
-            self._roster.deadline_ns(),
-            self._services.deadline_ns(),
-            self._attempts.deadline_ns(),
-            self._backpressure.deadline_ns(),
-        ]
+        due_ns = earliest(self._roster.deadline_ns(), self._services.deadline_ns())
+        due_ns = earliest(due_ns, self._attempts.deadline_ns())
+        due_ns = earliest(due_ns, self._backpressure.deadline_ns())
         if self._waiting:
-            due.append(self._handshake_due_ns(next(iter(self._waiting.values()))))
-        return min((ns for ns in due if ns is not None), default=None)
+            waiting = next(iter(self._waiting.values()))
+            due_ns = earliest(due_ns, self._handshake_due_ns(waiting))
+        return due_ns
 
     def take_transmits(self) -> list[Transmit]:
         """What is to be sent, a piece for each client that has something new to hear."""
         listed = self._hub.listed
         # Cutting one client gives others something to hear.
         index = 0
+        delayed: list[Lane] = []
         while index < len(listed):
             lane = listed[index]
             index += 1
@@ -357,10 +368,28 @@ class NodeCore(Outbox):
                 self.drop(client, self._now_ns, lane.wire.unsendable)
             elif lane.is_paused:
                 self._check_waiting(client)
+            elif lane.is_delayed(self._now_ns, self._batch_delay_ns):
+                delayed.append(lane)
             elif lane.size:
                 self._hand_out(client)
         listed.clear()
+        self._batch_due_ns = None
+        for lane in delayed:
+            lane.list_again()
+            due_ns = int(lane.batch_due_ns)
+            if self._batch_due_ns is None or due_ns < self._batch_due_ns:
+                self._batch_due_ns = due_ns
         return super().take_transmits()
+
+    def batch_due_ns(self) -> int | None:
+        """When `end_delays` has to be called, so that delayed updates are transmitted."""
+        return self._batch_due_ns
+
+    def end_delays(self, now_ns: int) -> None:
+        """Transmit all delayed updates with the next output."""
+        self._note_time(now_ns)
+        for lane in self._hub.listed:
+            lane.end_delay()
 
     def statistics(self) -> NodeStatistics:
         """All counters, and the ledger."""
@@ -939,7 +968,9 @@ class NodeCore(Outbox):
         lane = client.lane
         self._sent[0] += int(lane.frame_count)
         self._sent[1] += int(lane.size)
-        self._transmits.append(Transmit(destination=client.address, data=lane.take()))
+        self._transmits.append(
+            Transmit(destination=client.address, data=lane.hand_out(self._now_ns))
+        )
 
     def _ledger(self) -> list[Struct]:
         """The ledger as objects, if anybody looks at it."""

@@ -15,6 +15,7 @@ from skerry.engine.clients import Client
 from skerry.engine.types import SPECIAL_TYPES
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
+from skerry.protocol.deadlines import earliest
 
 __all__ = ["Roster"]
 
@@ -78,13 +79,10 @@ class Roster:
 
     def deadline_ns(self) -> int | None:
         """When there is something to do."""
-        due = (
-            self._reap_due_ns,
-            self._status_due_ns,
-            self._statistics_due_ns,
-            self._ledger_due_ns,
+        return earliest(
+            earliest(self._reap_due_ns, self._status_due_ns),
+            earliest(self._statistics_due_ns, self._ledger_due_ns),
         )
-        return min((ns for ns in due if ns is not None), default=None)
 
     def advance(
         self,

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from heapq import heapify, heappop, heappush
 from typing import Final, Generic, TypeVar
 
-__all__ = ["Deadlines"]
+__all__ = ["Deadlines", "earliest"]
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -71,3 +71,10 @@ class Deadlines(Generic[Key]):
     def _sweep(self) -> None:
         self._heap = [(due_ns, count, key) for key, (due_ns, count) in self._due.items()]
         heapify(self._heap)
+
+
+def earliest(one_ns: int | None, other_ns: int | None) -> int | None:
+    """The earlier of two deadlines, each of which may be absent."""
+    if one_ns is None or other_ns is None:
+        return other_ns if one_ns is None else one_ns
+    return min(one_ns, other_ns)

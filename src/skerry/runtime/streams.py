@@ -133,6 +133,7 @@ class NodeServer:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.Handle | None = None
         self._timer_ns = 0
+        self._batch_timer: asyncio.TimerHandle | None = None
         self._is_gathering = False
         self._turn_end_ns = 0
         """The time from which on the rest of the input of this turn of the loop has to wait."""
@@ -342,6 +343,19 @@ class NodeServer:
                 self._end(transmit.destination, is_abrupt=transmit.is_abrupt)
             else:
                 stream.write(transmit.data)
+        due_ns = self.core.batch_due_ns()
+        if due_ns is None:
+            if self._batch_timer is not None:
+                self._batch_timer.cancel()
+                self._batch_timer = None
+        elif self._batch_timer is None:
+            delay_s = max(due_ns - monotonic_ns(), 0) / 1e9
+            self._batch_timer = self._loop.call_later(delay_s, self._send_batches)
+
+    def _send_batches(self) -> None:
+        self._batch_timer = None
+        self.core.end_delays(monotonic_ns())
+        self._send()
 
     def _settle(self) -> None:
         """Tell all others, and set the alarm clock."""
@@ -378,7 +392,7 @@ class NodeServer:
         self._settle()
 
     def _set_timer(self) -> None:
-        due_ns = self.core.deadline_ns()
+        due_ns = self.core.task_deadline_ns()
         if due_ns is None:
             return
         if self._timer is not None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skerry.client.events import Entry, Event, Shape, bytes_of
+from skerry.client.events import Event, ObjectState, Shape, bytes_of
 from skerry.client.sending import raw_payload
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
@@ -29,7 +29,7 @@ def header(**facts: Any) -> Header:
 def vessel_event(**facts: Any) -> Event[Any]:
     update = Vessel(mmsi=1, lat=2.0).encode()
     whole = Vessel(mmsi=1, name="a", lat=2.0).encode()
-    entry = Entry(whole, 14, "", 1.0, 5, 2.0, 6, "update", 3.0, 1)
+    entry = ObjectState(whole, 14, "", 1.0, 5, 2.0, 6, "update", 3.0, 1)
     return Event("update", header(**facts), shape_of(Vessel), update, entry, 6, 3.0)
 
 

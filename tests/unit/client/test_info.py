@@ -6,7 +6,8 @@ import dataclasses
 
 import pytest
 
-from skerry.client.info import ObjectInfo
+from skerry.client.info import ObjectInfo, info_of
+from skerry.codec.swift import ObjectState
 
 
 def test_facts_do_not_change() -> None:
@@ -20,3 +21,9 @@ def test_facts_do_not_change() -> None:
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
         info.created = 5.0  # type: ignore[misc]
+
+
+def test_info_of_a_state_tells_by_whom_and_when() -> None:
+    info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1))
+    assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
+    assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)

@@ -1,9 +1,9 @@
-"""Types as a space uses them, and the state of objects."""
+"""Types as a space uses them."""
 
 from __future__ import annotations
 
 from skerry.client.sending import raw_payload
-from skerry.client.shapes import BYTES_NAME, Entry, Shape
+from skerry.client.shapes import BYTES_NAME, Shape
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from tests.unit.client.stage import Vessel
@@ -21,9 +21,3 @@ def test_shape_of_bare_subjects_knows_the_bytes() -> None:
     shape = Shape(cls, codec_of(cls).plan, False)
     assert shape.is_bytes
     assert shape.bytes_of(raw_payload(b"abc")) == b"abc"
-
-
-def test_entry_tells_by_whom_and_when() -> None:
-    info = Entry(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1).info()
-    assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
-    assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.events import Entry, Event, Shape
+from skerry.client.events import Event, ObjectState, Shape
 from skerry.client.intake import Intake, Route, Target
 from skerry.client.views import View, header_like, told_again
 from skerry.engine.query import compile_filter
@@ -16,8 +16,8 @@ from tests.unit.client.stage import Vessel
 SHAPE = Shape(Vessel, codec_of(Vessel).plan, True)
 
 
-def entry_of(obj: Any) -> Entry:
-    return Entry(obj.encode(), int(obj.attributes), "", 1.0, 2, 1.0, 2, "create", 1.0, 1)
+def entry_of(obj: Any) -> ObjectState:
+    return ObjectState(obj.encode(), int(obj.attributes), "", 1.0, 2, 1.0, 2, "create", 1.0, 1)
 
 
 def new_view(where: str) -> tuple[View, list[Event[Any]]]:

@@ -10,6 +10,7 @@ import importlib.util
 import struct
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -623,8 +624,12 @@ class Listener:
 class Tellings:
     """Tells a listener or more of some payloads."""
 
-    def __init__(self, twin: Any, *, second: float | None = None, cls: Any = Tick) -> None:
+    def __init__(
+        self, twin: Any, *, second: float | None = None, cls: Any = Tick, header: Any = "header"
+    ) -> None:
         self.twin = twin
+        self.header = header
+        self.objects: dict[bytes, Any] | None = None if header == "header" else {}
         self.shape = Told(twin, cls)
         self.telling = twin.Telling()
         self.gate = twin.Gate()
@@ -644,12 +649,12 @@ class Tellings:
         assert self.take(b"ab" + frame) is None
         assert self.telling.is_new
         call = self.twin.Call("owner", self.telling.parts())
-        call.open(self.gate, "header", self.shape, targets)
+        call.open(self.gate, self.header, self.shape, targets, self.objects)
         self.telling.learn(call)
         return call
 
     def take(self, data: bytes) -> Any:
-        return self.telling.tell(data, 2, 10_000, self._kind, "create", 5, 9.5, self.failed)
+        return self.telling.tell(data, 2, 10_000, self._kind, 5, 9.5, 3, self.failed)
 
     def _frame(self, payload: bytes, time: float) -> bytes:
         times = struct.pack(">d", time)
@@ -801,7 +806,7 @@ def test_messages_of_types_in_turn_are_told_in_order(twin: Any) -> None:
             if name == b"B":
                 kept.append(event)
 
-        call.open(tellings.gate, name.decode(), tellings.shape, [Listener(hear)])
+        call.open(tellings.gate, name.decode(), tellings.shape, [Listener(hear)], None)
         tellings.telling.learn(call)
         assert len(tellings.telling) == known + 1
         data += frame
@@ -1035,3 +1040,100 @@ def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
     frames.add_object(template_of(twin, Tick), tick, 2.5)
     frames.add_bytes(b"B", 2.5, b"R", b"x")
     assert waiting.frames.take() == frames.take()
+
+
+# -- objects that are stored before they are told
+
+
+def stored_tellings(twin: Any, **facts: Any) -> Tellings:
+    header = SimpleNamespace(attributes=int(Tick.descriptor.mask), subject="", sender=8)
+    vars(header).update(facts)
+    return Tellings(twin, header=header)
+
+
+@TWINS
+def test_objects_are_stored_before_they_are_told(twin: Any) -> None:
+    tellings, told = stored_tellings(twin), []
+
+    def hear(event: Any) -> None:
+        stored = tellings.objects[key_of(event.object)]
+        assert stored is event._entry
+        told.append((event.operation, event.object.id, event.object.bid, stored.created))
+
+    ticks = [Tick(id=n % 2, bid=float(n)) for n in range(4)]
+    tellings.tell([tick.encode() for tick in ticks], Listener(hear))
+    assert told == [
+        ("create", 0, 0.0, 1.0),
+        ("create", 1, 1.0, 2.0),
+        ("update", 0, 2.0, 1.0),
+        ("update", 1, 3.0, 2.0),
+    ]
+    assert tellings.telling.count == 4
+    state = tellings.objects[key_of(ticks[3])]
+    assert state.payload == ticks[3].encode()
+    assert (state.present, state.subject, state.operation) == (
+        int(ticks[3].attributes),
+        "",
+        "update",
+    )
+    assert (state.modified, state.modified_from, state.created_from) == (4.0, 8, 8)
+    assert (state.received, state.epoch) == (9.5, 3)
+
+
+@TWINS
+def test_partial_updates_are_merged_and_told_whole(twin: Any) -> None:
+    attributes = int(Tick(id=1, bid=1.0, venue="x").attributes)
+    tellings, told = stored_tellings(twin, attributes=attributes), []
+    tellings.objects[key_of(Tick(id=1))] = twin.ObjectState(
+        *(full(id=1).encode(), int(full(id=1).attributes), "", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    )
+
+    def hear(event: Any) -> None:
+        told.append((event.object, event.update))
+
+    update = Tick(id=1, bid=-1.0)
+    tellings.tell([update.encode()], Listener(hear))
+    whole = full(id=1, bid=-1.0)
+    whole.clear("venue")
+    assert told == [(whole, update)]
+    state = tellings.objects[key_of(update)]
+    assert (state.payload, state.present) == (whole.encode(), int(whole.attributes))
+    assert (state.created, state.created_from, state.operation) == (0.5, 2, "update")
+
+
+@TWINS
+@pytest.mark.parametrize("payload", [b"\xa1\x02\x01", b"\xa1\x01\x18\x01", b"\xff"])
+def test_what_is_not_usual_is_not_stored(twin: Any, payload: bytes) -> None:
+    tellings, told = stored_tellings(twin), []
+    call = tellings.tell([payload], Listener(told.append))
+    assert call.owner == "owner"
+    assert (tellings.telling.count, tellings.objects, told) == (0, {}, [])
+    assert not tellings.telling.is_checked
+
+
+@TWINS
+def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
+    tellings, told = stored_tellings(twin, subject="/a"), []
+    tick = Tick(id=1)
+    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    tellings.objects[key_of(tick)] = state
+    assert tellings.tell([tick.encode()], Listener(told.append)).owner == "owner"
+    assert tellings.telling.is_checked
+    assert (tellings.telling.count, told) == (0, [])
+    assert tellings.objects == {key_of(tick): state}
+
+
+@TWINS
+def test_events_of_stored_objects_that_are_kept_stay_as_they_were(twin: Any) -> None:
+    tellings, kept = stored_tellings(twin), []
+
+    def keep_some(event: Any) -> None:
+        if event.object.id % 2:
+            kept.append(event)
+
+    ticks = [full(id=n % 4, bid=float(n)) for n in range(12)]
+    tellings.tell([tick.encode() for tick in ticks], Listener(keep_some))
+    assert [(event.operation, event.object) for event in kept] == [
+        ("create" if n < 4 else "update", ticks[n]) for n in range(1, 12, 2)
+    ]
+    assert [event._entry.payload for event in kept] == [tick.encode() for tick in ticks[1::2]]

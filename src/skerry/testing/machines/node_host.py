@@ -62,6 +62,10 @@ class Disk:
         return [*types, *self.objects.values()]
 
 
+_BATCH_DELAY_NS: Final = 1_000_000
+"""As a node has it by default."""
+
+
 class NodeHost:
     """A node on streams, and what its driver and its storage do for it."""
 
@@ -79,6 +83,7 @@ class NodeHost:
             node_id=1,
             admission=Admission(config, rng=Random(self._rng.getrandbits(64))),
             journal=self.journal,
+            batch_delay_ns=_BATCH_DELAY_NS,
         )
         for row in self.disk.rows():
             self.core.restored(row)
