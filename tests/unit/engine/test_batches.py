@@ -1,0 +1,150 @@
+"""Updates for a client that receives a stream are delayed a little, to be sent with others."""
+
+from __future__ import annotations
+
+import pytest
+
+import skerry
+from skerry.engine.lane import Lane, Tally
+from skerry.limits import (
+    BATCH_BYTES,
+    BATCH_COUNT,
+    BATCH_COUNT_MIN,
+    BATCH_GAP_NS,
+    BATCH_UNDELAYED_COUNT,
+)
+from skerry.protocol.access.wire import Wire
+from tests.unit.engine.conftest import Guest, Harbour
+
+MS = 1_000_000
+TYPES = skerry.define_types("struct Price { 1: [key] uint32 id; 2: float64 bid; }")
+Price = TYPES.Price
+
+
+def streaming(count: int = BATCH_COUNT_MIN) -> Lane:
+    """A lane that has just sent so many updates at once."""
+    lane = Lane(2, Wire(), [])
+    put(lane, count)
+    assert not lane.is_delayed(0, MS)
+    lane.hand_out(0)
+    return lane
+
+
+def put(lane: Lane, count: int, size: int = 10) -> None:
+    for _ in range(count):
+        lane.deliver(bytes(size), Tally())
+
+
+def test_updates_that_follow_a_batch_are_delayed_until_they_are_due() -> None:
+    lane = streaming()
+    put(lane, 1)
+    assert lane.is_delayed(MS, MS)
+    assert lane.batch_due_ns == 2 * MS
+    put(lane, 1)
+    assert lane.is_delayed(2 * MS - 1, MS)
+    assert not lane.is_delayed(2 * MS, MS)
+    assert len(lane.hand_out(2 * MS)) == 20
+    assert lane.batch_due_ns == 0
+
+
+@pytest.mark.parametrize(
+    ("count", "now_ns", "delay_ns"),
+    [
+        (BATCH_COUNT_MIN - 1, MS, MS),
+        (BATCH_COUNT_MIN, BATCH_GAP_NS + 1, MS),
+        (BATCH_COUNT_MIN, MS, 0),
+    ],
+    ids=["after few updates", "after a pause", "where no delay is configured"],
+)
+def test_what_is_no_stream_is_not_delayed(count: int, now_ns: int, delay_ns: int) -> None:
+    lane = streaming(count)
+    put(lane, BATCH_COUNT_MIN)
+    assert not lane.is_delayed(now_ns, delay_ns)
+
+
+def test_a_message_of_the_protocol_is_not_delayed_and_ends_a_delay() -> None:
+    lane = streaming()
+    put(lane, 1)
+    assert lane.is_delayed(1, MS)
+    lane.add(b"an answer")
+    assert not lane.is_delayed(1, MS)
+    assert lane.hand_out(1).endswith(b"an answer")
+
+
+@pytest.mark.parametrize("size", [10, BATCH_BYTES // 8])
+def test_enough_updates_or_bytes_end_a_delay(size: int) -> None:
+    lane = streaming()
+    put(lane, 1, size)
+    assert lane.is_delayed(1, MS)
+    put(lane, min(BATCH_COUNT, BATCH_BYTES // size) - 2, size)
+    assert lane.is_delayed(1, MS)
+    put(lane, 1, size)
+    assert not lane.is_delayed(1, MS)
+
+
+def test_a_delay_that_gained_nothing_is_not_repeated_soon() -> None:
+    lane = streaming()
+    put(lane, BATCH_COUNT_MIN)
+    assert lane.is_delayed(0, MS)
+    lane.hand_out(MS)
+    for number in range(BATCH_UNDELAYED_COUNT):
+        put(lane, BATCH_COUNT_MIN)
+        assert not lane.is_delayed(MS, MS), number
+        lane.hand_out(MS)
+    put(lane, BATCH_COUNT_MIN)
+    assert lane.is_delayed(MS, MS)
+    put(lane, 1)
+    lane.hand_out(MS)
+    put(lane, BATCH_COUNT_MIN)
+    assert lane.is_delayed(MS, MS), "that one gained something"
+
+
+class Market:
+    """A node with a reader that receives a stream, and two publishers."""
+
+    def __init__(self) -> None:
+        self.harbour = Harbour(batch_delay_ns=MS)
+        self.reader = self.harbour.guest("reader")
+        self.reader.join("Price")
+        self.harbour.pump()
+        self.writers = [self.harbour.guest(f"writer{n}") for n in range(2)]
+        self.publish(self.writers[0], BATCH_COUNT_MIN)
+
+    def publish(self, writer: Guest, count: int) -> None:
+        writer.publish(*[Price(id=number, bid=1.0) for number in range(count)])
+
+    def received(self) -> int:
+        return len([a for a in self.reader.heard if a.header.type_name == "Price"])
+
+
+def test_delayed_updates_are_sent_when_they_are_due() -> None:
+    market = Market()
+    assert market.received() == BATCH_COUNT_MIN
+    market.publish(market.writers[0], 2)
+    market.publish(market.writers[1], 3)
+    assert market.received() == BATCH_COUNT_MIN
+    node = market.harbour.node
+    assert node.batch_due_ns() == node.deadline_ns() == MS
+    market.harbour.wait(0.001)
+    assert market.received() == BATCH_COUNT_MIN + 5
+    assert node.batch_due_ns() is None
+    market.harbour.check()
+
+
+def test_a_reader_that_asks_gets_everything_before_the_answer() -> None:
+    market = Market()
+    market.publish(market.writers[0], 2)
+    market.reader.echo(7)
+    market.harbour.pump()
+    assert market.received() == BATCH_COUNT_MIN + 2
+    market.harbour.check()
+
+
+def test_delayed_updates_of_a_reader_that_ends_are_accounted_for() -> None:
+    market = Market()
+    market.publish(market.writers[0], 2)
+    market.reader.vanish()
+    market.harbour.wait(0.001)
+    assert market.harbour.node.batch_due_ns() is None
+    assert market.harbour.row("Price").expired == 2
+    market.harbour.check()
