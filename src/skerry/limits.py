@@ -381,8 +381,8 @@ BATCH_COUNT_MIN: Final = 8
 BATCH_GAP_NS: Final = 10_000_000
 """A client receives a stream of updates if the last write had so many, and was not longer ago."""
 BATCH_UNDELAYED_COUNT: Final = 60
-"""Writes that are not delayed after a delay in which no other update arrived. The next one is a prime
-number of writes later, so that of publishers in turn another one is tried as the first."""
+"""Writes that are not delayed after a delay in which no other update arrived. The next one is a
+prime number of writes later, so that of publishers in turn another one is tried as the first."""
 
 BACKPRESSURE_PENALTY: Final = 10
 """Publishers do not wait again for a client that did not read before so many times that wait have

@@ -50,11 +50,11 @@ def steps(draw: st.DrawFn) -> Step:
     kind = draw(st.sampled_from(["Vessel", "Vessel", "Buoy", "Call"]))
     if kind == "Vessel":
         obj = TYPES.Vessel(id=draw(st.integers(0, 2)))
-        fields = {"name": st.sampled_from("ab"), "lat": st.sampled_from([1.0, 2.0])}
-        fields["marks"] = st.lists(st.integers(0, 3), max_size=2)  # type: ignore[assignment]
+        fields: dict[str, Any] = {"name": st.sampled_from("ab"), "lat": st.sampled_from([1.0, 2.0])}
+        fields["marks"] = st.lists(st.integers(0, 3), max_size=2)
     elif kind == "Buoy":
         obj = TYPES.Buoy(id=draw(st.sampled_from("xy")), zone=1)
-        fields = {"lit": st.booleans()}  # type: ignore[dict-item]
+        fields = {"lit": st.booleans()}
     else:
         obj, fields = TYPES.Call(text=draw(st.sampled_from("no"))), {}
     for name, values in fields.items():

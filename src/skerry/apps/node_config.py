@@ -50,8 +50,8 @@ class NodeConfig:
     socket_group: str | None = None
     """Group that the node's Unix sockets are given to, for a mode such as 0660."""
     batch_delay_ms: float = 1.0
-    """How long updates for a client that receives a stream may be delayed, to send updates of several
-    publishers together; 0 for no delay. A single update is never delayed."""
+    """How long updates for a client that receives a stream may be delayed, so that updates of
+    several publishers are sent together; 0 for no delay. A single update is never delayed."""
     loop: LoopKind = "auto"
     """`uvloop`, `asyncio`, or the first of them that is installed."""
     tls: TlsFiles = field(default_factory=TlsFiles)

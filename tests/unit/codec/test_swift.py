@@ -629,7 +629,7 @@ class Tellings:
     ) -> None:
         self.twin = twin
         self.header = header
-        self.objects: dict[bytes, Any] | None = None if header == "header" else {}
+        self.objects: Any = None if header == "header" else {}
         self.shape = Told(twin, cls)
         self.telling = twin.Telling()
         self.gate = twin.Gate()
@@ -1104,7 +1104,8 @@ def test_partial_updates_are_merged_and_told_whole(twin: Any) -> None:
 @TWINS
 @pytest.mark.parametrize("payload", [b"\xa1\x02\x01", b"\xa1\x01\x18\x01", b"\xff"])
 def test_what_is_not_usual_is_not_stored(twin: Any, payload: bytes) -> None:
-    tellings, told = stored_tellings(twin), []
+    tellings = stored_tellings(twin)
+    told: list[Any] = []
     call = tellings.tell([payload], Listener(told.append))
     assert call.owner == "owner"
     assert (tellings.telling.count, tellings.objects, told) == (0, {}, [])
@@ -1113,7 +1114,8 @@ def test_what_is_not_usual_is_not_stored(twin: Any, payload: bytes) -> None:
 
 @TWINS
 def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
-    tellings, told = stored_tellings(twin, subject="/a"), []
+    tellings = stored_tellings(twin, subject="/a")
+    told: list[Any] = []
     tick = Tick(id=1)
     state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
     tellings.objects[key_of(tick)] = state
