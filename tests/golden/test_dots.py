@@ -166,7 +166,7 @@ def test_streams_of_version_2_are_cut_into_their_frames(way: str) -> None:
         data = b"".join(recorded.data for recorded in stream)
         bodies = [body for piece in cuts(data, way) for body in cutter.feed(piece)]
         assert bodies == [recorded.header + recorded.payload for recorded in stream]
-        assert cutter.pending_bytes == 0
+        assert cutter.held_bytes == 0
 
 
 @pytest.mark.parametrize("way", ["whole", "byte by byte", "random pieces"])
@@ -176,7 +176,7 @@ def test_streams_of_version_1_are_cut_into_their_frames(way: str) -> None:
         data = b"".join(recorded.data for recorded in stream)
         found = [pair for piece in cuts(data, way) for pair in cutter.feed_pairs(piece)]
         assert found == [(recorded.header, recorded.payload) for recorded in stream]
-        assert cutter.pending_bytes == 0
+        assert cutter.held_bytes == 0
 
 
 def test_every_frame_is_put_together_again() -> None:

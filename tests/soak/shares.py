@@ -61,10 +61,13 @@ unfinished_bytes_per_node_max = 100_000_000
 object_count_per_address_max = 50_000
 waiting_bytes_per_address_max = 50_000_000
 waiting_bytes_per_node_max = 100_000_000
+view_object_count_per_address_max = 500_000
+view_object_count_per_node_max = 1_000_000
 """
 RSS_BYTES_MAX = 1500 * 1024 * 1024
 """The sum of what the bounds allow: 9000 types of about 60 KB each with their classes, 90 000
-groups of 2 KB, 150 000 objects of 1 KB, and 200 MB of unfinished frames and bytes to be sent."""
+groups of 2 KB, 150 000 objects of 1 KB, a million objects in filtered subscriptions of 150 bytes,
+and 200 MB of unfinished frames and bytes to be sent."""
 HONEST_S_MAX = 60.0
 """One round of an honest client takes milliseconds, or some seconds while hundreds of strangers
 connect before it; the computer may be busy with other things."""

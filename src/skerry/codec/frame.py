@@ -13,6 +13,8 @@ they come, lists it in `skipped` and goes on with the next frame.
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
+from sys import getsizeof
 from typing import Final
 
 from mypy_extensions import i64
@@ -20,11 +22,24 @@ from mypy_extensions import i64
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
-__all__ = ["PREFIX_BYTES", "FrameCutter", "OldFrameCutter", "Skipped", "frame", "old_frame"]
+__all__ = [
+    "PREFIX_BYTES",
+    "FrameCutter",
+    "OldFrameCutter",
+    "Skipped",
+    "buffer_bytes_max",
+    "frame",
+    "old_frame",
+]
 
 PREFIX_BYTES: Final = 5
 """In front of each frame of version 2: its size."""
 _PREFIX: Final = 0x1A
+_LARGE_FRAME_BYTES: Final = 128 * 1024
+"""Frames from this size on have a buffer of their own; of smaller ones, making it costs more than
+the copy that it saves."""
+_BUFFER_BYTES: Final = 256
+"""What a buffer takes besides its bytes."""
 _BEGIN_BYTES_MAX: Final = 4096
 """Bytes that are kept of a skipped frame: its header, as a rule."""
 _SKIPPED_COUNT_MAX: Final = 100
@@ -159,9 +174,9 @@ class FrameCutter:
         return self.buffer[self.start : self.stop]
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of a frame that is not whole yet."""
-        return self._stream.size
+    def held_bytes(self) -> int:
+        """The memory of the buffer of a frame that is not whole yet; 0 if there is none."""
+        return self._stream.held_bytes
 
     def _refuse(self, detail: str, pos: i64) -> None:
         self._fail(DecodeError(type_name="frame", detail=detail, offset=int(pos)))
@@ -238,6 +253,14 @@ class OldFrameCutter(FrameCutter):
         return self.buffer[self.middle : self.stop]
 
 
+def buffer_bytes_max(frame_bytes: int) -> int:
+    """The most memory that the buffer of so many bytes of an unfinished frame takes.
+
+    Python's buffers grow by an eighth more than they need.
+    """
+    return frame_bytes + frame_bytes // 8 + _BUFFER_BYTES
+
+
 def frame(body: bytes) -> bytes:
     """A version 2 frame around header and object."""
     _check_size(len(body))
@@ -303,34 +326,57 @@ class _Stream:
     """Bytes that wait for the rest of their frame.
 
     A large frame comes in many small pieces, as small as its sender likes; they are put together
-    in one buffer, so that they take no more memory than their bytes.
+    in one buffer, so that they take little more memory than their bytes. The buffer grows as they
+    arrive, since the size in front of a frame costs its sender nothing.
     """
 
     def __init__(self) -> None:
         self._waiting: bytearray = bytearray()
-        self._wanted: int = 0
-
-    @property
-    def size(self) -> int:
-        """Bytes that wait."""
-        return len(self._waiting)
+        self._large: BytesIO | None = None
+        """The buffer of a large frame; unlike `_waiting`, it is handed out without a copy."""
+        self._count: i64 = 0
+        self._wanted: i64 = 0
+        self.held_bytes: int = 0
+        """The memory of the buffer; 0 if nothing waits."""
 
     def take(self, data: bytes) -> bytes:
         """All that waits with `data` behind it, or nothing while that is too little."""
-        if not self._waiting:
+        if self._count == 0:
             return data
-        if len(self._waiting) + len(data) < self._wanted:
-            self._waiting += data
+        if self._count + len(data) < self._wanted:
+            self._append(data)
             return b""
-        joined = b"".join((self._waiting, data))
-        self._waiting.clear()
+        joined = self._joined(data)
+        self._count = 0
+        self.held_bytes = 0
         return joined
 
-    def keep(self, buffer: bytes, pos: int, wanted: int) -> None:
+    def keep(self, buffer: bytes, pos: i64, wanted: i64) -> None:
         """Let the bytes from `pos` on wait until there are as many as wanted."""
         if pos < len(buffer):
-            self._waiting += buffer[pos:]
             self._wanted = wanted
+            if wanted >= _LARGE_FRAME_BYTES:
+                self._large = BytesIO()
+            self._append(buffer[pos:])
+
+    def _append(self, data: bytes) -> None:
+        self._count += len(data)
+        if self._large is None:
+            self._waiting += data
+            self.held_bytes = getsizeof(self._waiting)
+        else:
+            self._large.write(data)
+            self.held_bytes = getsizeof(self._large)
+
+    def _joined(self, data: bytes) -> bytes:
+        if self._large is None:
+            joined = b"".join((self._waiting, data))
+            self._waiting.clear()
+            return joined
+        self._large.write(data)
+        joined = self._large.getvalue()
+        self._large = None
+        return joined
 
 
 def _too_large(size: int, limit: int) -> str:

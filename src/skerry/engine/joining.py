@@ -211,6 +211,7 @@ class Joining:
             client,
             topic,
             self._hub,
+            self._node.shares,
             number=message.subscriptionId,
             query=query,
             filter_=wanted,
@@ -225,13 +226,19 @@ class Joining:
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
             return
         if topic.is_cached:
-            self._replay_view(view, now_ns)
+            self._replay_view(view, message, now_ns)
 
-    def _replay_view(self, view: View, now_ns: int) -> None:
+    def _replay_view(self, view: View, message: Any, now_ns: int) -> None:
+        client, name = view.client, view.topic.name
+
         def finish(now_s: float) -> None:
-            self._tell_end(view.client, view.topic.name, now_s)
+            self._tell_end(client, name, now_s)
 
-        self._node.start(view.client, Selection(view, finish), now_ns)
+        def refuse(error: LimitExceeded) -> None:
+            self._routing.remove_view(client, name, view.number)
+            self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
+
+        self._node.start(client, Selection(view, finish, refuse), now_ns)
 
     def _tell_end(self, client: Client, group: str, now_s: float) -> None:
         info = internal_class("DotsCacheInfo")(typeName=group, endTransmission=True)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Final
 
+from skerry.codec.frame import buffer_bytes_max
 from skerry.limits import (
     CACHE_BYTES_MAX,
     CACHE_OBJECT_COUNT_MAX,
     CLAIM_COUNT_MAX,
+    CONFLATED_COUNT_MAX,
     FRAME_HEADER_BYTES_MAX,
     GROUP_COUNT_MAX,
     PAYLOAD_BYTES_MAX,
@@ -39,10 +41,11 @@ class ClientLimits:
     update_bytes_max: int = UPDATE_BYTES_DEFAULT
     """One published object, encoded; 256 MiB at most. The node holds some copies of an object while
     it passes, and each subscriber that is slow one more."""
-    unfinished_bytes_per_address_max: int = 512 * 1024 * 1024
-    """Bytes of frames that clients of one address began to send. Past it the client that sent most
-    of them is cut. Clients that may not publish have frames of at most 64 KiB."""
-    unfinished_bytes_per_node_max: int = 1024 * 1024 * 1024
+    unfinished_bytes_per_address_max: int = 320 * 1024 * 1024
+    """Memory of frames that clients of one address began to send: one of the largest size, or
+    about thirty of the usual 10 MiB. Past it the client that sent most of them is disconnected.
+    Clients that may not publish have frames of at most 64 KiB."""
+    unfinished_bytes_per_node_max: int = 640 * 1024 * 1024
     """The same for all clients of the node."""
     updates_per_s_max: float = 0.0
     """Updates a client may publish in a second, over time; 0 is as many as it can. What is too much
@@ -93,10 +96,15 @@ class ClientLimits:
     """How long publishers wait for a subscriber that reads, but slower than they publish; 0 is not
     at all. A subscriber that takes in this time what its transport has is waited for again and
     again, at some MB/s; one that does not is cut when too much waits for it."""
-    waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 100
-    """Bytes that wait for clients of one address: a hundred that do not read are a fault there."""
-    waiting_bytes_per_node_max: int = STREAM_WAITING_BYTES_MAX * 400
+    waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 50
+    """Bytes that wait for clients of one address: fifty that do not read are a fault there."""
+    waiting_bytes_per_node_max: int = STREAM_WAITING_BYTES_MAX * 100
     """Bytes that wait for all clients. Past it the client for which most waits is cut."""
+    conflated_count_per_address_max: int = CONFLATED_COUNT_MAX
+    """Objects of which updates wait, conflated, for clients of one address; each takes about
+    700 bytes besides the update. Past it the client for which most wait is disconnected."""
+    conflated_count_per_node_max: int = CONFLATED_COUNT_MAX * 2
+    """The same for all clients."""
     view_count_max: int = 1_000
     """Filtered subscriptions of one client: each is tested against every update of its type."""
     view_part_count_max: int = 10_000
@@ -111,6 +119,12 @@ class ClientLimits:
     """Comparisons in the conditions of clients of one address."""
     view_part_count_per_node_max: int = 1_000_000
     """Comparisons in the conditions of all clients."""
+    view_object_count_per_address_max: int = 2_500_000
+    """Objects that clients of one address see by filtered subscriptions, counted for each
+    subscription: the node keeps the key of each, which takes about 100 bytes. A new subscription
+    is refused; of those that grow, the client with the most is disconnected."""
+    view_object_count_per_node_max: int = 5_000_000
+    """The same for all clients."""
 
     claim_count_max: int = CLAIM_COUNT_MAX
     """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""
@@ -129,11 +143,12 @@ class ClientLimits:
                 f"update_bytes_max must be at most {PAYLOAD_BYTES_MAX},"
                 f" and is {self.update_bytes_max}"
             )
+        needed = buffer_bytes_max(self.frame_bytes_max)
         for name in ("unfinished_bytes_per_address_max", "unfinished_bytes_per_node_max"):
-            if getattr(self, name) < self.frame_bytes_max:
+            if getattr(self, name) < needed:
                 raise ValueError(
                     f"{name} must have room for one object of update_bytes_max, which takes"
-                    f" {self.frame_bytes_max} bytes, and is {getattr(self, name)}"
+                    f" {needed} bytes while it is received, and is {getattr(self, name)}"
                 )
 
     @property

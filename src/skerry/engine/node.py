@@ -353,6 +353,8 @@ class NodeCore(Outbox):
 
     def take_transmits(self) -> list[Transmit]:
         """What is to be sent, a piece for each client that has something new to hear."""
+        if self._shares.overdrawn:
+            self._cut_overdrawn()
         listed = self._hub.listed
         # Cutting one client gives others something to hear.
         index = 0
@@ -792,8 +794,8 @@ class NodeCore(Outbox):
     def _look_at_unfinished(self, client: Client) -> None:
         wire = client.lane.wire
         # Text messages are assembled by their listener, which reports their sizes.
-        if wire.version != 0 and wire.pending_bytes != client.unfinished_bytes:
-            self._note_unfinished(client, wire.pending_bytes)
+        if wire.version != 0 and wire.held_bytes != client.unfinished_bytes:
+            self._note_unfinished(client, wire.held_bytes)
 
     def _note_unfinished(self, client: Client, size: int) -> None:
         """Count bytes of an unfinished frame; past a bound, disconnect the client with the most."""
@@ -802,13 +804,21 @@ class NodeCore(Outbox):
         if not client.is_present:
             return
         shares.set(client.holder, Resource.UNFINISHED, size)
-        excess = shares.excess(client.holder, Resource.UNFINISHED)
+        self._cut_most(client.holder, Resource.UNFINISHED)
+
+    def _cut_overdrawn(self) -> None:
+        overdrawn = self._shares.overdrawn
+        while overdrawn:
+            (holder, resource), _ = overdrawn.popitem()
+            self._cut_most(holder, resource)
+
+    def _cut_most(self, holder: Holder, resource: Resource) -> None:
+        """Disconnect clients with the most until a client's use is within the bounds again."""
+        excess = self._shares.excess(holder, resource)
         while excess is not None:
-            most = self._with_most(excess, Resource.UNFINISHED)
+            most = self._with_most(excess, resource)
             self.drop(most, self._now_ns, str(excess.error), reason="too much")
-            if most is client:
-                return
-            excess = shares.excess(client.holder, Resource.UNFINISHED)
+            excess = self._shares.excess(holder, resource)
 
     def _with_most(self, excess: Excess, resource: Resource) -> Client:
         """The client to disconnect for a bound: the one with most, of an address or of strangers.
@@ -841,12 +851,14 @@ class NodeCore(Outbox):
             return
         shares = self._shares
         shares.set(client.holder, Resource.WAITING, size)
+        shares.set(client.holder, Resource.CONFLATED, len(client.slots))
         self._backpressure.fell_behind(client, size, self._now_ns)
-        excess = shares.excess(client.holder, Resource.WAITING)
-        while excess is not None:
-            slowest = self._with_most(excess, Resource.WAITING)
-            self._cut_slow(slowest, f", and {excess.error}")
-            excess = shares.excess(client.holder, Resource.WAITING)
+        for resource in (Resource.WAITING, Resource.CONFLATED):
+            excess = shares.excess(client.holder, resource)
+            while excess is not None:
+                slowest = self._with_most(excess, resource)
+                self._cut_slow(slowest, f", and {excess.error}")
+                excess = shares.excess(client.holder, resource)
 
     def _cut_slow(self, client: Client, more: str = "") -> None:
         detail = f"{int(client.lane.size)} bytes and {len(client.slots)} objects waited for it"
@@ -895,8 +907,7 @@ class NodeCore(Outbox):
             table.pop(client.client_id, None)
         del self._clients[client.address]
         self._admission.left(client.origin)
-        for resource in (Resource.UNFINISHED, Resource.WAITING):
-            self._shares.set(client.holder, resource, 0)
+        self._shares.release_memory(client.holder)
         self._roster.note_activity(now_ns)
         self._departures.begin(client)
 
@@ -910,7 +921,9 @@ class NodeCore(Outbox):
         """Do as much of a client's agenda as is its share, and tell it what was conflated."""
         lane, now_s = client.lane, self.wall_s(now_ns)
         bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
-        client.slots.drain(bytes_max, now_s)
+        if client.slots:
+            client.slots.drain(bytes_max, now_s)
+            self._shares.set(client.holder, Resource.CONFLATED, len(client.slots))
         while client.agenda and lane.size < bytes_max and lane.looks > 0:
             if not client.agenda[0].step(now_s):
                 break

@@ -31,6 +31,8 @@ class Resource(enum.Enum):
     PATTERNS = ("subject patterns", "pattern_count")
     VIEWS = ("filtered subscriptions", "view_count")
     VIEW_PARTS = ("comparisons in filtered subscriptions", "view_part_count")
+    VIEW_OBJECTS = ("objects in filtered subscriptions", "view_object_count")
+    CONFLATED = ("conflated objects that wait to be sent", "conflated_count")
     TYPE_BYTES = ("bytes of type descriptions", "type_bytes")
 
     def __init__(self, words: str, name: str) -> None:
@@ -39,14 +41,25 @@ class Resource(enum.Enum):
         self.address_key = f"{name}_per_address_max"
 
 
+_MEMORY: Final = (
+    Resource.UNFINISHED,
+    Resource.WAITING,
+    Resource.VIEW_OBJECTS,
+    Resource.CONFLATED,
+)
+"""Resources for which the client that uses most is disconnected past a bound."""
+
+
 class Holder:
     """What one client uses. Its address is empty if it has none."""
 
-    __slots__ = ("address", "is_trusted", "used")
+    __slots__ = ("address", "is_present", "is_trusted", "used")
 
     def __init__(self, address: str, *, is_trusted: bool) -> None:
         self.address = address
         self.is_trusted = is_trusted
+        self.is_present = True
+        """Whether what it uses is still counted; it is not once the client disconnected."""
         self.used: Counter[Resource] = Counter()
 
 
@@ -64,6 +77,8 @@ class Shares:
     def __init__(self, limits: ClientLimits) -> None:
         self.limits = limits
         """May be replaced; new limits hold from then on."""
+        self.overdrawn: dict[tuple[Holder, Resource], None] = {}
+        """Clients for which `note_excess` found a bound exceeded; the node empties it."""
         self._used: Counter[Resource] = Counter()
         self._by_address: dict[str, Counter[Resource]] = {}
 
@@ -112,8 +127,21 @@ class Shares:
             return Excess(LimitExceeded(what=what, value=self._used[share], limit=limit), "")
         return None
 
+    def note_excess(self, holder: Holder, share: Resource) -> Excess | None:
+        """The same; an excess is also noted in `overdrawn`, for use where no client can be cut."""
+        found = self.excess(holder, share)
+        if found is not None:
+            self.overdrawn[holder, share] = None
+        return found
+
+    def release_memory(self, holder: Holder) -> None:
+        """A client disconnected: subtract the memory that will be free when it is cleaned up."""
+        holder.is_present = False
+        for share in _MEMORY:
+            self.set(holder, share, 0)
+
     def left(self, holder: Holder) -> None:
-        """A client disconnected."""
+        """A client disconnected and is cleaned up."""
         for share in list(holder.used):
             self.set(holder, share, 0)
         if holder.address and not any(self._by_address.get(holder.address, {}).values()):

@@ -17,15 +17,19 @@ from skerry.engine.members import is_behind
 from skerry.engine.parts import Walk
 from skerry.engine.query import Query, compile_filter, empty_query
 from skerry.engine.replay import Replay, Teller
+from skerry.engine.shares import Holder, Resource, Shares
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
-from skerry.errors import FilterError
+from skerry.errors import FilterError, LimitExceeded
 from skerry.protocol.access.header import Header, copy_header
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
 
 __all__ = ["Selection", "View"]
 
+_KEYS_STEP: Final = 32
+_KEYS_PART: Final = 8
+"""Keys of a view are counted in advance: so many, and one for so many that it has."""
 _PARTS_PER_LOOK: Final = 8
 """Parts of a condition that take as long to try as it takes to come to an object."""
 
@@ -38,6 +42,7 @@ class View(Ear):
         client: Client,
         topic: Topic,
         hub: Hub,
+        shares: Shares,
         *,
         number: int,
         query: Query,
@@ -67,7 +72,7 @@ class View(Ear):
         """Whether the definition of the type changed since."""
         self._is_conflating = is_conflating
         self.teller = _ViewTeller(self)
-        self._inside: set[bytes] = set()
+        self._inside = _Keys(shares, client.holder)
         """Keys of the objects that the client sees."""
         self._described: Any = None
         self._received: Any = None
@@ -110,6 +115,8 @@ class View(Ear):
         """See which of the next objects are in the view, as many as its client may look at.
 
         When all were examined it gives the keys of those in it: the view is to tell of them now.
+
+        Raises LimitExceeded if more objects are in the view than its client may see.
         """
         walk, lane, plan = self._walk, self.client.lane, self.topic.plan
         assert walk is not None
@@ -121,8 +128,10 @@ class View(Ear):
             entry = walk.advance()
             if entry is not None and self._is_wanted(entry):
                 self._inside.add(canonical_key(plan, split(plan, entry.payload, 0)))
+                if self._inside.error is not None:
+                    raise self._inside.error
         self._end_selection()
-        return list(self._inside)
+        return self._inside.listed()
 
     def _end_selection(self) -> None:
         if self._walk is not None:
@@ -133,13 +142,14 @@ class View(Ear):
         """The client does not want it any more."""
         self.is_closed = True
         self._end_selection()
+        self._inside.clear()
         if self.active_replay is not None:
             self.active_replay.cancel()
 
     def hide(self) -> None:
         """The client may see less: what it was not told yet and may not see is not in the view."""
         replay, objects = self.active_replay, self.topic.shelf.objects
-        for key in list(self._inside):
+        for key in self._inside.listed():
             entry = objects.get(key)
             if entry is None or self._may_see(entry.subject):
                 continue
@@ -226,7 +236,7 @@ class View(Ear):
     def _tell(self, key: bytes, attributes: int, news: News, now_s: float) -> int:
         """Compare what the client sees with what is; gives how many frames that took."""
         entry = self.topic.shelf.objects.get(key)
-        was_inside = key in self._inside
+        was_inside = self._inside.has(key)
         if entry is not None and self._is_wanted(entry):
             if not was_inside:
                 self._inside.add(key)
@@ -331,12 +341,72 @@ class View(Ear):
         return len(frame)
 
 
-class Selection:
-    """Tells a client of the objects in its view, which are found first: a task of many pieces."""
+class _Keys:
+    """Keys of the objects in a view, counted for the share of its client.
 
-    def __init__(self, view: View, finish: Callable[[float], None]) -> None:
+    They are counted in steps, as counting takes longer than adding a key, and before they are
+    added. Past a bound they are added all the same: the node disconnects a client then.
+    """
+
+    def __init__(self, shares: Shares, holder: Holder) -> None:
+        self._shares = shares
+        self._holder = holder
+        self._keys: set[bytes] = set()
+        self._counted = 0
+        self.error: LimitExceeded | None = None
+        """The bound that was exceeded when a key was added."""
+
+    def has(self, key: bytes) -> bool:
+        return key in self._keys
+
+    def listed(self) -> list[bytes]:
+        return list(self._keys)
+
+    def add(self, key: bytes) -> None:
+        self._keys.add(key)
+        count = len(self._keys)
+        if count > self._counted:
+            self._count(count + count // _KEYS_PART + _KEYS_STEP)
+
+    def discard(self, key: bytes) -> None:
+        keys = self._keys
+        keys.discard(key)
+        if len(keys) + _KEYS_STEP < self._counted // 2:
+            # A set keeps its memory when keys are removed.
+            self._keys = keys = set(keys)
+            self._count(len(keys) + len(keys) // _KEYS_PART)
+
+    def clear(self) -> None:
+        self._keys = set()
+        self._count(0)
+
+    def _count(self, count: int) -> None:
+        shares, holder, resource = self._shares, self._holder, Resource.VIEW_OBJECTS
+        if not holder.is_present:
+            return
+        shares.set(holder, resource, holder.used[resource] + count - self._counted)
+        is_more = count > self._counted
+        self._counted = count
+        if is_more:
+            excess = shares.note_excess(holder, resource)
+            self.error = None if excess is None else excess.error
+
+
+class Selection:
+    """Tells a client of the objects in its view, which are found first: a task of many pieces.
+
+    `refuse` is called with the error if more objects are in the view than the client may see.
+    """
+
+    def __init__(
+        self,
+        view: View,
+        finish: Callable[[float], None],
+        refuse: Callable[[LimitExceeded], None],
+    ) -> None:
         self._view = view
         self._finish = finish
+        self._refuse = refuse
         view.begin_selection()
         self._replay: Replay | None = None
 
@@ -348,7 +418,11 @@ class Selection:
                 # Told all the same: who counts the answers must not miss one.
                 self._finish(now_s)
                 return True
-            keys = view.examine_slice()
+            try:
+                keys = view.examine_slice()
+            except LimitExceeded as error:
+                self._refuse(error)
+                return True
             if keys is None:
                 return False
             self._replay = Replay(view.teller, [(view.topic, keys)], self._end)

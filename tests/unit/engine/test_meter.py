@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 
+from skerry.codec.frame import buffer_bytes_max
 from skerry.engine.meter import ClientLimits, Meter, address_limits, address_meter
 from skerry.limits import FRAME_BYTES_MAX, PAYLOAD_BYTES_MAX, UPDATE_BYTES_DEFAULT
 
@@ -79,7 +80,7 @@ def test_an_object_is_at_most_as_large_as_any_encoded_one() -> None:
 @pytest.mark.parametrize("kind", ["address", "node"])
 def test_unfinished_bytes_have_room_for_one_object(kind: str) -> None:
     name = f"unfinished_bytes_per_{kind}_max"
-    needed = ClientLimits(update_bytes_max=100_000).frame_bytes_max
+    needed = buffer_bytes_max(ClientLimits(update_bytes_max=100_000).frame_bytes_max)
     assert meter(update_bytes_max=100_000, **{name: needed}) is not None
     with pytest.raises(ValueError, match=f"{name} must have room .* {needed} bytes"):
         meter(update_bytes_max=100_000, **{name: needed - 1})

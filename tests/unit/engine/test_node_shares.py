@@ -18,9 +18,10 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.engine.cache import Cache
-from skerry.engine.events import ConnectionTurnedAway
+from skerry.engine.events import ClientWent, ConnectionTurnedAway
 from skerry.engine.routing import Routing
-from skerry.limits import GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
+from skerry.engine.shares import Resource
+from skerry.limits import CONFLATE_BYTES, GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
 from skerry.protocol.access.client import Rejected
 from skerry.protocol.access.wire import OldWire
 from skerry.schema.internal import internal_types
@@ -220,6 +221,81 @@ def test_an_address_has_a_share_of_subscriptions_and_filters(
     assert "comparisons in filtered subscriptions of address" in second.refusals()[-1][1]
     second.open_view(Boat, 2, where="id > 1")
     assert len(second.refusals()) == 3
+
+
+def test_objects_in_filtered_subscriptions_of_an_address_are_bounded(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    """The node keeps the key of each object in each of them."""
+    harbour = make_harbour(admission=limited(view_object_count_per_address_max=1000))
+    maker = harbour.guest("maker", origin=UNIX)
+    maker.publish(*(Boat(id=n) for n in range(400)))
+    first, second = (harbour.guest(origin=far(1)) for _ in range(2))
+    first.describe(Boat)
+    second.describe(Boat)
+    first.open_view(Boat, 1, where="id >= 0")
+    second.open_view(Boat, 1, where="id >= 0")
+    assert len(first.sees(Boat, 1)) == len(second.sees(Boat, 1)) == 400
+    second.open_view(Boat, 2, where="id >= 0")
+    assert "objects in filtered subscriptions of address" in second.refusals()[-1][1]
+    assert second.sees(Boat, 2) == {}
+    assert not second.is_cut
+    second.leave("Boat", subscription_id=1)
+    second.open_view(Boat, 3, where="id < 100")
+    assert len(second.sees(Boat, 3)) == 100
+    maker.publish(*(Boat(id=n) for n in range(400, 1100)))
+    assert (first.is_cut, second.is_cut) == (True, False)
+    assert "(view_object_count_per_address_max)" in first.fault
+
+
+def counted_objects(harbour: Harbour) -> int:
+    return harbour.node.shares.used(Resource.VIEW_OBJECTS)
+
+
+def test_objects_that_leave_filtered_subscriptions_are_no_longer_counted(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = make_harbour(admission=limited())
+    maker, reader = harbour.guest("maker"), harbour.guest("reader", origin=far(1))
+    reader.describe(Boat)
+    reader.open_view(Boat, 1, where="id >= 0")
+    for n in range(3000):
+        maker.publish(Boat(id=n))
+        assert counted_objects(harbour) > n
+    assert counted_objects(harbour) < 4000
+    for n in range(2990):
+        maker.remove(Boat(id=n))
+    assert counted_objects(harbour) < 200
+    assert len(reader.sees(Boat, 1)) == 10
+    reader.open_view(Boat, 1, where="id < 0")
+    assert counted_objects(harbour) == 0
+    reader.open_view(Boat, 1, where="id >= 0")
+    reader.vanish()
+    assert counted_objects(harbour) == 0
+    maker.publish(Boat(id=5000))
+    assert counted_objects(harbour) == 0
+
+
+def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+    harbour = make_harbour(admission=limited(conflated_count_per_address_max=150))
+    maker = harbour.guest("maker", origin=UNIX)
+    readers = [harbour.guest(f"r{n}", origin=far(1)) for n in range(2)]
+    for reader, count in zip(readers, (50, 60), strict=True):
+        reader.join("Boat", is_conflated=True)
+        reader.pause()
+        maker.publish(Boat(id=1, name="x" * CONFLATE_BYTES))
+        maker.publish(*(Boat(id=n) for n in range(count)))
+    assert not any(reader.is_cut for reader in readers)
+    for reader in readers:
+        reader.resume()
+    assert harbour.node.shares.used(Resource.CONFLATED) == 0
+    for reader in readers:
+        reader.pause()
+    maker.publish(Boat(id=1, name="x" * CONFLATE_BYTES))
+    maker.publish(*(Boat(id=n) for n in range(100)))
+    assert [reader.is_cut for reader in readers] == [True, False]
+    detail = harbour.events(ClientWent)[-1].detail
+    assert "conflated objects that wait to be sent of address 10.0.0.1" in detail
 
 
 def test_strangers_leave_a_tenth_of_all_groups(make_harbour: Callable[..., Harbour]) -> None:

@@ -63,9 +63,9 @@ class Wire:
         self.cutter.skips_large = skips_large
 
     @property
-    def pending_bytes(self) -> int:
-        """Bytes of a transmission that is not whole yet."""
-        return self.cutter.pending_bytes
+    def held_bytes(self) -> int:
+        """The memory of the buffer of a frame that is not whole yet; 0 if there is none."""
+        return self.cutter.held_bytes
 
     def take_skipped(self) -> list[tuple[str, int]]:
         """Frames that were skipped since the last call: name of the type, if known, and size."""

@@ -184,9 +184,9 @@ def test_a_frame_over_the_limit_is_skipped_and_named(framing: str, step: int) ->
     assert name == wire.feed(frame(b"", framing))[0][0].type_name
     assert 200 < size < 300
     assert wire.take_skipped() == []
-    assert wire.pending_bytes == 0
+    assert wire.held_bytes == 0
     wire.feed(frame(b"\xa0", framing)[:-1])
-    assert wire.pending_bytes > 0
+    assert wire.held_bytes > 0
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
