@@ -23,21 +23,23 @@ from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, HEADER_BYTES_MAX
 
 __all__ = [
+    "LARGE_FRAME_BYTES",
     "PREFIX_BYTES",
     "FrameCutter",
     "OldFrameCutter",
     "Skipped",
     "buffer_bytes_max",
     "frame",
+    "large_frame",
     "old_frame",
 ]
 
 PREFIX_BYTES: Final = 5
 """In front of each frame of version 2: its size."""
 _PREFIX: Final = 0x1A
-_LARGE_FRAME_BYTES: Final = 128 * 1024
-"""Frames from this size on have a buffer of their own; of smaller ones, making it costs more than
-the copy that it saves."""
+LARGE_FRAME_BYTES: Final = 128 * 1024
+"""Frames from this size on are handled with as few copies as possible; for smaller ones that would
+cost more than the copies."""
 _BUFFER_BYTES: Final = 256
 """What a buffer takes besides its bytes."""
 _BEGIN_BYTES_MAX: Final = 4096
@@ -267,13 +269,20 @@ def frame(body: bytes) -> bytes:
     return b"\x1a" + len(body).to_bytes(4, "big") + body
 
 
+def large_frame(header: bytes, payload: bytes) -> bytes:
+    """A version 2 frame of header and object, made by one copy of the object."""
+    size = len(header) + len(payload)
+    _check_size(size)
+    return b"".join((b"\x1a", size.to_bytes(4, "big"), header, payload))
+
+
 def old_frame(header: bytes, payload: bytes) -> bytes:
     """A version 1 frame of header and object."""
     if len(header) > HEADER_BYTES_MAX:
         detail = f"a header of {len(header)} bytes, the limit is {HEADER_BYTES_MAX}"
         raise EncodeError(type_name="frame", field="", detail=detail)
     _check_size(len(header) + len(payload))
-    return len(header).to_bytes(2, "little") + header + payload
+    return b"".join((len(header).to_bytes(2, "little"), header, payload))
 
 
 def _check_size(size: int) -> None:
@@ -355,7 +364,7 @@ class _Stream:
         """Let the bytes from `pos` on wait until there are as many as wanted."""
         if pos < len(buffer):
             self._wanted = wanted
-            if wanted >= _LARGE_FRAME_BYTES:
+            if wanted >= LARGE_FRAME_BYTES:
                 self._large = BytesIO()
             self._append(buffer[pos:])
 

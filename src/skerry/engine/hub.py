@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from skerry.codec.frame import FrameCutter
+from skerry.codec.frame import LARGE_FRAME_BYTES, FrameCutter
 from skerry.codec.pieces import Pieces, canonical_key, cut, split
 from skerry.codec.subjects import short_subject
 from skerry.codec.swift import Form, Frames
@@ -67,8 +67,9 @@ class Hub:
         node, an object of a type that no client described, or an invalid object.
         """
         relay = lane.relay
-        # Frames above the limit of an update are not forwarded by the relay.
-        bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max))
+        # Frames above the limit of an update are not forwarded by the relay, nor are large ones,
+        # which it would copy for each subscriber.
+        bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max), LARGE_FRAME_BYTES)
         try:
             while lane.looks > 0:
                 form = relay.pass_on(

@@ -11,6 +11,7 @@ from typing import Final
 
 from mypy_extensions import i64
 
+from skerry.codec.frame import LARGE_FRAME_BYTES
 from skerry.codec.swift import Relay
 from skerry.limits import (
     BATCH_BYTES,
@@ -122,8 +123,12 @@ class Lane(Outgoing):
 
     def deliver(self, frame: bytes, tally: Tally) -> None:
         """An update, counted as due already; `tally` is that of its type."""
-        self.frames.add(frame)
-        self.frame_count += 1
+        if len(frame) >= LARGE_FRAME_BYTES:
+            # Not copied if nothing waits: subscribers share its bytes.
+            self.add_run(frame, 1)
+        else:
+            self.frames.add(frame)
+            self.frame_count += 1
         self._note(tally, 1)
 
     def deliver_run(self, frames: bytes, count: i64, tally: Tally) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,41 @@ def begin(guest: Guest, size: int) -> None:
     """Send all but the last byte of a frame of about so many bytes."""
     guest.post(Boat(id=1, name="x" * size))
     guest.say_bytes(guest.connection.take_output()[:-1])
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+@pytest.mark.parametrize("is_early", [True, False])
+def test_a_large_object_is_copied_as_often_for_many_subscribers_as_for_one(
+    make_harbour: Callable[..., Harbour], is_cached: bool, is_early: bool
+) -> None:
+    text = (
+        f"struct Large [cached={str(is_cached).lower()}] {{ 1: [key] uint32 id; 2: bytes data; }}"
+    )
+    cls = skerry.define_types(text).Large
+    harbour, size = make_harbour(admission=limited()), 5_000_000
+    maker = harbour.guest("maker")
+    subscribers = [harbour.guest(f"s{n}") for n in range(6)]
+    for guest in subscribers:
+        guest.join("Large")
+    maker.publish(cls(id=1))
+    if is_early:
+        # The header of a large frame may be known already, or not.
+        maker.publish(cls(id=1, data=b"x"))
+    maker.post(cls(id=2, data=bytes(size)))
+    data = maker.connection.take_output()
+    pieces = [data[at : at + 65_536] for at in range(0, len(data), 65_536)]
+    tracemalloc.start()
+    for piece in pieces:
+        harbour.node.receive(piece, maker.address, 0)
+    sent = harbour.node.take_transmits()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # What was received, the object, and a frame that all subscribers share.
+    assert peak < 3.3 * size
+    assert len({id(transmit.data) for transmit in sent}) == 1
+    for transmit in sent:
+        harbour.guests[transmit.destination].hear(transmit.data)
+    assert all(guest.objects(cls)[-1].data == bytes(size) for guest in subscribers)
 
 
 def come(harbour: Harbour, name: str, host: str) -> Guest:

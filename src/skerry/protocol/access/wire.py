@@ -6,11 +6,19 @@ from librt.strings import BytesWriter
 from mypy_extensions import i64, mypyc_attr, u8
 
 from skerry.codec.encoder import write_head
-from skerry.codec.frame import FrameCutter, OldFrameCutter, Skipped, frame, old_frame
+from skerry.codec.frame import (
+    LARGE_FRAME_BYTES,
+    FrameCutter,
+    OldFrameCutter,
+    Skipped,
+    frame,
+    large_frame,
+    old_frame,
+)
 from skerry.codec.heads import read_argument, read_count, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, refuse_bytes
 from skerry.errors import DecodeError
-from skerry.limits import FRAME_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
+from skerry.limits import FRAME_BYTES_MAX, FRAME_HEADER_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
 from skerry.protocol.access.header import Header, read_header, write_header
 from skerry.schema.internal import internal_types
 
@@ -84,7 +92,10 @@ class Wire:
 
     def read_frame(self) -> tuple[Header, bytes]:
         """Header and object of the frame that the cutter is at."""
-        body = self.cutter.body()
+        cutter = self.cutter
+        if cutter.stop - cutter.start >= LARGE_FRAME_BYTES:
+            return _read_large(cutter.buffer, int(cutter.start), int(cutter.stop))
+        body = cutter.body()
         header, size = read_header(body, 0)
         return header, body[size:]
 
@@ -97,7 +108,19 @@ class Wire:
 
 def frame_of(header: Header, payload: bytes) -> bytes:
     """A transmission of version 2."""
+    if len(payload) >= LARGE_FRAME_BYTES:
+        return large_frame(write_header(header), payload)
     return frame(write_header(header) + payload)
+
+
+def _read_large(buffer: bytes, start: int, stop: int) -> tuple[Header, bytes]:
+    """Header and object of a large frame, of which only the object is copied."""
+    try:
+        header, size = read_header(buffer[start : start + FRAME_HEADER_BYTES_MAX], 0)
+    except DecodeError:
+        # Its header may be larger than any that is usual.
+        header, size = read_header(buffer[start:stop], 0)
+    return header, buffer[start + size : stop]
 
 
 class OldWire(Wire):
