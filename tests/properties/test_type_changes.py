@@ -554,6 +554,20 @@ class OddMachine(RuleBasedStateMachine):
         if guest.is_cut:
             self.present.remove(program)
 
+    @rule(target=programs, program=programs, text=odd_versions)
+    def describe_again(self, program: Any, text: str) -> Any:
+        """A connection gets another definition of the same type."""
+        guest, _ = program
+        if program not in self.present or not guest.connection.renews:
+            return multiple()
+        before = self.payloads()
+        guest.forget()
+        cls = odd_types(text).Boat
+        guest.describe(cls)
+        assert self.payloads() == before
+        self.present[self.present.index(program)] = (guest, cls)
+        return guest, cls
+
     @precondition(lambda self: self.payloads())
     @rule(program=programs, data=st.data())
     def remove(self, program: Any, data: st.DataObject) -> None:

@@ -89,6 +89,24 @@ class Clash(NamedTuple):
     """Whether the client lacks the right to publish the type, unlike clients of the other."""
 
 
+class _Held:
+    """The definitions that one client uses.
+
+    A client may describe a type again, and may describe two types with different definitions of
+    the struct inside, so it may use several definitions of one name.
+    """
+
+    __slots__ = ("current", "sent", "uses")
+
+    def __init__(self) -> None:
+        self.sent: dict[str, NamedType] = {}
+        """The types that it sent, by name; types inside are sent with them."""
+        self.current: dict[str, Definition] = {}
+        """The definition of each name by which it publishes and reads: the one that it sent last."""
+        self.uses: dict[Definition, int] = {}
+        """All definitions, each with the number of types in `sent` that consist of it."""
+
+
 class _Known:
     """A type name with all its definitions."""
 
@@ -144,8 +162,8 @@ class Definitions(Mapping[str, NamedType]):
     ) -> None:
         self._internal = internal_types()
         self._known: dict[str, _Known] = {}
-        self._held: dict[int, dict[str, Definition]] = {}
-        """The definitions of each client, by name."""
+        self._held: dict[int, _Held] = {}
+        """The definitions of each client."""
         self._unused: dict[str, None] = {}
         """Types that no client uses, the longest unused first."""
         self._unused_of: dict[str, dict[str, None]] = {}
@@ -205,8 +223,9 @@ class Definitions(Mapping[str, NamedType]):
         return ", ".join(shown)
 
     def held(self, client: int, name: str) -> Definition | None:
-        """The definition that a client sent."""
-        return self._held.get(client, {}).get(name)
+        """The definition that a client sent last."""
+        held = self._held.get(client)
+        return None if held is None else held.current.get(name)
 
     def conflict(self, client: int, name: str) -> SchemaMismatchError | None:
         """Why the definition that a client sent is not part of the union, though it should be."""
@@ -275,13 +294,12 @@ class Definitions(Mapping[str, NamedType]):
         may_define = may_publish(type_.name)
         owned = {part.name for part in parts if may_publish(part.name)} if may_define else set()
         clash = self._clash(parts, owned, client, is_publishing) if may_define else None
-        for part in parts:
-            self._hold(part, client, who, address)
-        brought = self._known[type_.name].definitions[fingerprint(type_)]
+        held = {part.name: self._hold(part, client, who, address) for part in parts}
+        self._note_sent(type_, held, client)
+        brought = held[type_.name]
         for displaced, part_name in self._replaced:
             assert displaced.clash is not None
-            other = self._held[client][part_name]
-            displaced.clash = Clash(displaced.clash.difference, other)
+            displaced.clash = Clash(displaced.clash.difference, held[part_name])
         self._replaced.clear()
         if clash is not None:
             if clash.is_decided:
@@ -321,9 +339,10 @@ class Definitions(Mapping[str, NamedType]):
 
     def forget(self, client: int) -> Iterator[str]:
         """Release the definitions of a client that disconnected, yielding the name of each."""
-        held = self._held.get(client, {})
-        while held:
-            name, definition = held.popitem()
+        held = self._held.get(client, _Held())
+        while held.uses:
+            definition, _ = held.uses.popitem()
+            name = definition.type.name
             self._release(self._known[name], definition, client)
             yield name
         self._held.pop(client, None)
@@ -338,7 +357,7 @@ class Definitions(Mapping[str, NamedType]):
         Without any, incompatible definitions that are no longer used are replaced. `owned` has the
         names of the types that the client may publish.
         """
-        obsolete: list[tuple[_Known, Definition, str, list[int]]] = []
+        obsolete: list[tuple[_Known, Definition, str]] = []
         for part in parts:
             known = self._known.get(part.name)
             if known is None:
@@ -363,7 +382,7 @@ class Definitions(Mapping[str, NamedType]):
                     return Clash(
                         str(found), definition, is_decided=is_decided, is_by_right=is_weaker
                     )
-                obsolete.append((known, definition, str(found), others))
+                obsolete.append((known, definition, str(found)))
             count = sum(definition.is_accepted for definition in known.definitions.values())
             if count and count == len(staying) and known.union is not None:
                 # No definition is replaced, so the served form stays.
@@ -373,12 +392,9 @@ class Definitions(Mapping[str, NamedType]):
                 clash = self._right_clash(known, part)
             if clash is not None:
                 return clash
-        for known, definition, difference, others in obsolete:
+        for known, definition, difference in obsolete:
             around = self._definitions_around(definition)
-            if others:
-                self._displace(known, definition, difference, known.name)
-            else:
-                self._drop(known, definition)
+            self._displace(known, definition, difference, known.name)
             for user in around:
                 self._displace(self._known[user.type.name], user, difference, known.name)
         return None
@@ -534,20 +550,37 @@ class Definitions(Mapping[str, NamedType]):
 
     # -- users
 
-    def _hold(self, part: NamedType, client: int, who: str, address: str) -> None:
+    def _hold(self, part: NamedType, client: int, who: str, address: str) -> Definition:
         known = self._known.get(part.name) or self._add(part.name, address)
-        mine = self._held.setdefault(client, {})
         number = fingerprint(part)
         definition = known.definitions.get(number)
         if definition is None:
             definition = known.definitions[number] = Definition(part)
-        former, mine[part.name] = mine.get(part.name), definition
         definition.clients[client] = who
         self._note_used(known)
         if known.union is None:
             self._unite(known)
-        if former is not None and former is not definition:
-            self._release(known, former, client)
+        return definition
+
+    def _note_sent(self, type_: NamedType, parts: Mapping[str, Definition], client: int) -> None:
+        """Note what a client uses by a type that it sent, and release what it used instead."""
+        held = self._held.setdefault(client, _Held())
+        for name, definition in parts.items():
+            held.uses[definition] = held.uses.get(definition, 0) + 1
+            # Of a type inside, the definition that the client sent by itself stays.
+            if name == type_.name or name not in held.sent:
+                held.current[name] = definition
+        former = held.sent.get(type_.name)
+        held.sent[type_.name] = type_
+        for part in () if former is None else (*dependencies(former), former):
+            if part.name in self._internal:
+                continue
+            known = self._known[part.name]
+            definition = known.definitions[fingerprint(part)]
+            held.uses[definition] -= 1
+            if not held.uses[definition]:
+                del held.uses[definition]
+                self._release(known, definition, client)
 
     def _release(self, known: _Known, definition: Definition, client: int) -> None:
         del definition.clients[client]
@@ -589,9 +622,8 @@ class Definitions(Mapping[str, NamedType]):
                 self._drop(known, definition)
 
     def _drop(self, known: _Known, definition: Definition) -> None:
+        assert not definition.clients
         del known.definitions[fingerprint(definition.type)]
-        for client in definition.clients:
-            self._held[client].pop(known.name, None)
         if known.definitions:
             self._unite(known)
         else:

@@ -94,6 +94,20 @@ def test_the_union_of_compatible_definitions_is_served() -> None:
     assert node.definitions["Boat"] == OLD, "no object needs the other one"
 
 
+def test_one_client_may_use_two_definitions_of_a_struct_inside() -> None:
+    node = Node()
+    place = "struct Place {{ {} }} struct {} {{ 1: [key] uint32 id; 2: Place place; }}"
+    boat_type = types(place.format("1: float64 lat;", "Boat"))["Boat"]
+    port_type = types(place.format("1: float64 lat; 2: float64 lon;", "Port"))["Port"]
+    assert node.bring(boat_type, 2) == node.bring(port_type, 2) == ""
+    # As it is before each publish of a type that is not decided yet, and when rights change.
+    assert node.bring(boat_type, 2) == ""
+    assert len(node.definitions.definitions("Place")) == 2
+    assert node.definitions["Port"] == port_type, "Place of Port stays"
+    assert list(node.definitions.forget(2)).count("Place") == 2
+    assert not any(d.clients for d in node.definitions.definitions("Place"))
+
+
 def test_objects_keep_a_definition_that_no_client_has() -> None:
     node = Node()
     node.bring(OLD, 2)
