@@ -102,7 +102,7 @@ class _Held:
         self.sent: dict[str, NamedType] = {}
         """The types that it sent, by name; types inside are sent with them."""
         self.current: dict[str, Definition] = {}
-        """The definition of each name by which it publishes and reads: the one that it sent last."""
+        """The definition of each name by which it publishes and reads: the last that it sent."""
         self.uses: dict[Definition, int] = {}
         """All definitions, each with the number of types in `sent` that consist of it."""
 
