@@ -30,6 +30,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     SenderRemoved,
     SendersRefused,
+    StartUnknown,
     TooLargeForJava,
     UpdatesLost,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "SenderInfo",
     "SenderRemoved",
     "SendersRefused",
+    "StartUnknown",
     "Subscriber",
     "SubscriberCut",
     "TooLargeForJava",

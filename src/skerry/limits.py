@@ -39,6 +39,8 @@ __all__ = [
     "DISTRIBUTOR_INTERVAL_MS_MAX",
     "DISTRIBUTOR_MEMO_BYTES_MAX",
     "DISTRIBUTOR_NAK_COUNT_MAX",
+    "DISTRIBUTOR_POSITION_COUNT_MAX",
+    "DISTRIBUTOR_POSITION_INTERVAL_NS",
     "DISTRIBUTOR_REPLAY_COUNT_MAX",
     "DISTRIBUTOR_REQUEST_COUNT_MAX",
     "DISTRIBUTOR_RESEND_BYTES_MAX",
@@ -759,6 +761,13 @@ what is between."""
 DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
 """Requests of one stream in one moment, for as many holes in it. The rest is asked for a moment
 later, so that repair does not take the group's bandwidth from data."""
+
+DISTRIBUTOR_POSITION_COUNT_MAX: Final = 100
+"""Position requests that a connection sends, or answers, in one interval. Forged datagrams of new
+senders cause them, and so do forged requests. Requests beyond are repeated later."""
+
+DISTRIBUTOR_POSITION_INTERVAL_NS: Final = 200_000_000
+"""That interval: 500 requests a second of about 40 bytes."""
 
 DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
 """Numbers that one answer tells as gone. A request may name billions of them."""

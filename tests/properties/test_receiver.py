@@ -148,7 +148,7 @@ class Stream:
 
     def end(self) -> None:
         receiver = self.receiver
-        receiver.end()
+        receiver.end(self.world.now_ns)
         self.world.look()
         assert (receiver.missing_count, receiver.waiting_count, receiver.waiting_bytes) == (0, 0, 0)
         if receiver.is_synchronised and not receiver.is_stopped:

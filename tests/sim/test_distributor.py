@@ -22,6 +22,7 @@ from skerry.testing.machines.distributor import (
     play_short_lives,
     play_storm,
 )
+from skerry.testing.machines.distributor_starts import play_starts
 from skerry.testing.node import Setting
 from skerry.testing.world import SECOND
 
@@ -66,6 +67,19 @@ def test_of_publishers_that_come_and_go_nothing_is_missing_in_silence() -> None:
     for seed in range(10):
         play_short_lives(World(seed), 32, loss=0.1)
         play_short_lives(World(seed), 32, loss=0.3)
+
+
+@pytest.mark.slow
+def test_what_is_published_after_a_subscriber_joined_is_delivered_or_reported() -> None:
+    for seed in range(60):
+        play_starts(World(seed), 9)
+
+
+@pytest.mark.slow
+def test_where_only_the_start_of_a_stream_is_lost_all_of_it_is_delivered() -> None:
+    for seed in range(40):
+        accounted = play_starts(World(seed), 9, java_rate=0.0, loss=0.0, first_lost_count_max=5)
+        assert accounted.is_whole()
 
 
 # -- broken ones
@@ -175,6 +189,30 @@ def test_a_connection_that_begins_with_what_it_hears_first_is_caught() -> None:
         for seed in range(BROKEN_SEED_COUNT):
             play_short_lives(World(seed), 32, make=maker(BeginsWhereItHears))
     assert error.value.checker == "short lives"
+
+
+@pytest.mark.slow
+def test_a_connection_that_does_not_ask_where_it_joined_is_caught() -> None:
+    with pytest.raises(SimulationError) as error:
+        for seed in range(BROKEN_SEED_COUNT):
+            play_starts(World(seed), 9, make=BeginsWhereItHears)
+    assert error.value.checker == "starts"
+
+
+class AsksForAll(Connection):
+    """Takes all streams as begun after it joined."""
+
+    def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
+        assert now_ns is not None
+        return super().subscribe(pattern, value, now_ns - 60 * SECOND)
+
+
+@pytest.mark.slow
+def test_a_connection_that_asks_for_what_was_before_it_is_caught() -> None:
+    with pytest.raises(SimulationError) as error:
+        for seed in range(BROKEN_SEED_COUNT):
+            play_starts(World(seed), 9, make=AsksForAll)
+    assert error.value.checker == "StartsAccounted"
 
 
 def caught(make: MakeConnection, seed: int) -> str | None:

@@ -20,6 +20,7 @@ from skerry.protocol.distributor.events import (
     Delivered,
     Nagging,
     SenderInfo,
+    StartUnknown,
     UpdatesLost,
 )
 from skerry.protocol.distributor.links import sender_number
@@ -150,7 +151,7 @@ class GroupSource:
             self._take(event)
         elif isinstance(event, UpdatesLost):
             self._lost(event)
-        elif isinstance(event, (CommunicationFailed, Nagging)):
+        elif isinstance(event, (CommunicationFailed, Nagging, StartUnknown)):
             self._tell(f"trouble in the group {self.name}: {event}")
 
     def _take(self, event: Delivered) -> None:

@@ -24,6 +24,7 @@ from skerry.protocol.distributor.events import (
     SenderFound,
     SenderRemoved,
     SendersRefused,
+    StartUnknown,
     TooLargeForJava,
     UpdatesLost,
 )
@@ -73,6 +74,8 @@ def _line(event: Event) -> tuple[int, str]:
             return logging.WARNING, "messages of a type that nobody described are dropped"
         case UpdatesLost():
             return logging.WARNING, "updates of the group are lost"
+        case StartUnknown():
+            return logging.WARNING, "the start of a sender's stream is unknown"
         case CommunicationFailed():
             return logging.WARNING, "the network refuses"
         case SenderFound():

@@ -109,6 +109,7 @@ class Junction(Outgoing):
             seal=seal,
             segment_bytes=self.socket.segment_bytes,
             wall_offset_ns=wall_ns() - monotonic_ns(),
+            hears_own=self.config.hears_own,
         )
         # Between head and data of an update stands its length.
         self._overhead_bytes = UPDATE_HEADER_BYTES + (seal.overhead_bytes if seal else 0) + 4

@@ -22,6 +22,7 @@ from skerry.protocol.distributor.events import (
     IdentityTaken,
     Nagging,
     SendersRefused,
+    StartUnknown,
     TooLargeForJava,
     UpdatesLost,
 )
@@ -36,6 +37,7 @@ _NOTABLE: Final = (
     IdentityTaken,
     Nagging,
     SendersRefused,
+    StartUnknown,
     TooLargeForJava,
     UpdatesLost,
 )

@@ -27,6 +27,7 @@ from skerry.protocol.distributor.events import (
     SenderFound,
     SenderInfo,
     SenderRemoved,
+    StartUnknown,
     UpdatesLost,
 )
 from skerry.protocol.machine import Address, Event, Transmit
@@ -35,7 +36,7 @@ __all__ = ["SYSTEM_PORT", "Carrier", "system_group"]
 
 SYSTEM_PORT: Final = 4711
 _MS: Final = 1_000_000
-_OF_SENDERS: Final = (Delivered, SenderFound, SenderRemoved, UpdatesLost)
+_OF_SENDERS: Final = (Delivered, SenderFound, SenderRemoved, StartUnknown, UpdatesLost)
 _LINKS_NS: Final = 10_000_000_000
 """How often it is told how well the datagrams of others arrive."""
 _REOPEN_NS: Final = 1_000_000_000

@@ -33,13 +33,14 @@ from skerry.protocol.distributor.identity import (
     draw_start_ms,
     is_marked,
     java_sum,
-    start_lead_ms,
 )
 from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.messages import (
     GOODBYE,
     HEADER_BYTES,
     HEARTBEAT,
+    POSITION,
+    POSITION_REQUEST,
     REQUEST,
     RETRANSMISSION,
     START,
@@ -50,12 +51,13 @@ from skerry.protocol.distributor.messages import (
     Header,
     Heartbeat,
     Nak,
+    Position,
+    PositionRequest,
     Request,
     Update,
 )
 from skerry.protocol.distributor.nagging import NaggingMonitor
 from skerry.protocol.distributor.packing import Packer
-from skerry.protocol.distributor.receiver import Origin
 from skerry.protocol.distributor.roster import Asked, Roster, dotted, sender_info
 from skerry.protocol.distributor.sealing import Seal
 from skerry.protocol.distributor.sender import Sender, sooner
@@ -70,6 +72,7 @@ __all__ = ["Connection"]
 
 _MS: Final = 1_000_000
 _DEFAULTS: Final = DistributorConfig()
+_WITHOUT_GROUP: Final = (REQUEST, POSITION_REQUEST, POSITION)
 _DROP_REASONS: Final = {
     Fault.DUPLICATE: DropReason.DUPLICATE,
     Fault.SENDERS: DropReason.STRANGER,
@@ -94,14 +97,16 @@ class Connection:
         first_seq: int = 1,
         segment_bytes: int = 0,
         wall_offset_ns: int | None = None,
+        hears_own: bool = True,
     ) -> None:
         """`first_seq` is the number of the first datagram, other than 1 only in tests.
 
         `segment_bytes` is the size of datagrams that suits the network, used if the configuration
         sets none. `wall_offset_ns` is wall time less monotonic time; without it, a receiver that
-        has just joined cannot determine whether a sender started before.
+        has just joined cannot determine whether a Java program started before. `hears_own` False
+        is for a connection that is not given its own data: it is not a sender to itself.
         """
-        self._wall_offset_ns = wall_offset_ns
+        self._hears_own = hears_own
         # Java programs cannot take part in a sealed group.
         self._may_have_java = seal is None and (config or _DEFAULTS).dialect is Dialect.JAVA
         self._is_v6 = ":" in group.host
@@ -152,7 +157,6 @@ class Connection:
         )
         self._closed_ns: int | None = None
         self._is_closing = False
-        self._has_started = False
         self._is_listening = False
         # What is sealed, or to be lost on purpose, is looked at one by one.
         self._may_run = seal is None and not config.fake_receive_loss_permille
@@ -191,7 +195,6 @@ class Connection:
     def open_publisher(self, now_ns: int) -> None:
         """One publisher more; the first one is announced to the group."""
         if not self._sender.publisher_count:
-            self._start_now(now_ns)
             self._keep_apart(now_ns)
         self._sender.open_publisher(now_ns)
 
@@ -252,7 +255,7 @@ class Connection:
         handle = self._subjects.add(pattern, value)
         self._listen_if_wanted()
         if self._is_listening and self._roster.listening_ns is None:
-            self._roster.listening_ns = now_ns
+            self._roster.listen(now_ns)
         return handle
 
     def unsubscribe(self, handle: PatternHandle) -> None:
@@ -334,6 +337,7 @@ class Connection:
         self._sender.advance(now_ns)
         if self._roster.due_ns is not None and now_ns >= self._roster.due_ns:
             self._ask(self._roster.look(now_ns))
+            self._ask_positions(self._roster.take_positions())
         if self._nagging.advance(now_ns):
             self._listen_if_wanted()
             self._deliveries.add(
@@ -474,28 +478,26 @@ class Connection:
             remote.stays_after(int.from_bytes(data[20:24], "big"))
         receiver = remote.receiver
         fault = receiver.receive(data, now_ns)
-        if receiver.gaps.due_ns is not None:
-            self._roster.due_at(receiver.gaps.due_ns)
+        self._roster.due_at(receiver.due_ns)
         return fault
 
     def _listen_if_wanted(self) -> None:
         self._is_listening = len(self._subjects) > 0 and not self._nagging.is_fired
         if not self._is_listening:
-            self._roster.listening_ns = None
             self._roster.desynchronise()
 
     # -- control messages
 
     def _receive_control(self, data: bytes, now_ns: int) -> Fault | None:
         key = data[4:16]
-        if data[2] != REQUEST and self._is_other_dialect(data[20:24]):
+        if data[2] not in _WITHOUT_GROUP and self._is_other_dialect(data[20:24]):
             self._roster.add_foreign(key)
         if self._roster.is_foreign(key):
             return Fault.DIALECT
         try:
             message = self._wire.decode(data)
         except DecodeError:
-            return Fault.BODY if HEARTBEAT <= data[2] <= GOODBYE else Fault.KIND
+            return Fault.BODY if HEARTBEAT <= data[2] <= POSITION else Fault.KIND
         assert not isinstance(message, Update)
         if self._may_have_java:
             self._mind_java(message.header)
@@ -503,17 +505,22 @@ class Connection:
             return self._receive_request(message, now_ns)
         if isinstance(message, Nak):
             return self._receive_nak(key, message)
+        if isinstance(message, PositionRequest):
+            return self._receive_position_request(message, now_ns)
+        if isinstance(message, Position):
+            return self._receive_position(key, message, now_ns)
         if isinstance(message, Configuration):
             return self._receive_configuration(data, message, now_ns)
         return self._receive_heartbeat(data, message, now_ns)
 
     def _receive_heartbeat(self, data: bytes, message: Heartbeat, now_ns: int) -> Fault | None:
+        if self._is_muted(message.header):
+            return None
         is_goodbye = message.header.kind == GOODBYE
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
-            # A sender that is leaving is added only if some of its updates are missing.
-            origin = self._roster.origin(data[4:16], message.header, now_ns)
-            is_missed = message.last_seq and origin is Origin.STARTED
+            # A sender that is leaving is added only if some of its updates may be missing.
+            is_missed = message.last_seq and self._roster.may_miss(data[4:16])
             is_late = is_goodbye and not is_missed
             found = Fault.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
             if isinstance(found, Fault):
@@ -530,6 +537,8 @@ class Connection:
     def _receive_configuration(
         self, data: bytes, message: Configuration, now_ns: int
     ) -> Fault | None:
+        if self._is_muted(message.header):
+            return None
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
             found = self._meet(data[4:16], data, now_ns)
@@ -554,9 +563,7 @@ class Connection:
         return None
 
     def _receive_request(self, message: Request, now_ns: int) -> Fault | None:
-        mine = self._sender.identity
-        start = mine.start(self._config.dialect)
-        if (message.target_id, message.target_start) == (mine.sender_id, start):
+        if self._is_for_me(message.target_id, message.target_start):
             self._requests_received_count += 1
             self._sender.request(message.first_seq, message.last_seq, now_ns)
         else:
@@ -574,6 +581,19 @@ class Connection:
         remote = self._roster.remotes.get(key)
         if remote is not None:
             remote.receiver.nak_received(message.seqs)
+        return None
+
+    def _receive_position_request(self, message: PositionRequest, now_ns: int) -> Fault | None:
+        if self._is_for_me(message.target_id, message.target_start):
+            self._sender.position(message.seq, message.span_us, now_ns)
+        return None
+
+    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> Fault | None:
+        remote = self._roster.remotes.get(key)
+        if remote is not None:
+            remote.heard_ns = now_ns
+            remote.receiver.position_received(message, now_ns)
+            self._roster.due_at(remote.due_ns())
         return None
 
     def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | Fault:
@@ -597,7 +617,15 @@ class Connection:
             self._nagging.requested()
             self._requests.append(self._sender.request_to(sender, first_seq, last_seq))
 
+    def _ask_positions(self, asked: list[Asked]) -> None:
+        for sender, seq, span_us in asked:
+            self._requests.append(self._sender.position_request_to(sender, seq, span_us))
+
     # -- identities
+
+    def _is_for_me(self, target_id: int, target_start: int) -> bool:
+        mine = self._sender.identity
+        return (target_id, target_start) == (mine.sender_id, mine.start(self._config.dialect))
 
     def _is_own(self, header: Header) -> bool:
         mine = self._sender.identity
@@ -607,25 +635,19 @@ class Connection:
             mine.start(self._config.dialect),
         )
 
+    def _is_muted(self, header: Header) -> bool:
+        """Whether this is a message of our own, and our own data is not received."""
+        if self._hears_own or not self._is_own(header):
+            return False
+        if self._is_v6:
+            self._own_host = self._source.host
+        return True
+
     def _mind_java(self, header: Header) -> None:
         """A sender of control messages without our mark may be a Java program."""
         if not is_marked(header.address, header.application_id):
             self._may_have_java = False
             self._sender.java_heard()
-
-    def _start_now(self, now_ns: int) -> None:
-        """Before the first announcement: set the start of the stream to now."""
-        mine = self._sender.identity
-        if self._wall_offset_ns is None or self._sender.last_seq or self._has_started:
-            return
-        self._has_started = True
-        start_ms = draw_start_ms(
-            address=mine.address,
-            sender_id=mine.sender_id,
-            wall_ms=(now_ns + self._wall_offset_ns) // _MS,
-            rng=self._rng,
-        )
-        self._sender.become(replace(mine, start_ms=start_ms), now_ns)
 
     def _keep_apart(self, now_ns: int) -> None:
         """Before the first announcement: choose an identity that is not in use in the group."""
@@ -649,9 +671,8 @@ class Connection:
     def _become_another(self, taken_sums: set[int], now_ns: int) -> None:
         mine = self._sender.identity
         start_ms = draw_start_ms(
-            address=mine.address,
             sender_id=mine.sender_id,
-            wall_ms=mine.start_ms + start_lead_ms(mine.address, mine.sender_id),
+            wall_ms=mine.start_ms,
             rng=self._rng,
             taken_sums=taken_sums,
         )

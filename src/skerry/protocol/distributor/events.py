@@ -24,6 +24,7 @@ __all__ = [
     "SenderInfo",
     "SenderRemoved",
     "SendersRefused",
+    "StartUnknown",
     "TooLargeForJava",
     "UpdatesLost",
 ]
@@ -106,6 +107,19 @@ class UpdatesLost(Event):
     reason: LossReason
     is_stopped: bool = False
     """Nothing more of this sender is delivered, as the policy wants it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartUnknown(Event):
+    """The stream of a sender is delivered from `stop_seq` on. Whether the datagrams before were
+    sent before the subscription, or are lost, cannot be determined: the sender is a Java program,
+    or did not answer."""
+
+    sender: SenderInfo
+    first_seq: int
+    """The first datagram that may be lost."""
+    stop_seq: int
+    """The number after the last one; equal if no number of the sender was ever received."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

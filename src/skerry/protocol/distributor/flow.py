@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-__all__ = ["Bandwidth", "UpdateRate"]
+from skerry.limits import DISTRIBUTOR_POSITION_COUNT_MAX, DISTRIBUTOR_POSITION_INTERVAL_NS
+
+__all__ = ["Bandwidth", "Turns", "UpdateRate"]
 
 _SECOND_NS = 1_000_000_000
 
@@ -80,3 +82,19 @@ class Bandwidth:
             self._end_ns += passed * self._interval_ns
             # Nothing is saved up: a pause gives no right to a burst later.
             self._spent = max(0, self._spent - passed * self._allowed)
+
+
+class Turns:
+    """Position requests that may be sent, or answered, in each interval."""
+
+    def __init__(self) -> None:
+        self._end_ns = 0
+        self._count = 0
+
+    def take(self, now_ns: int) -> bool:
+        """Take one of the turns of this interval; False if there is none left."""
+        if now_ns >= self._end_ns:
+            self._end_ns = now_ns + DISTRIBUTOR_POSITION_INTERVAL_NS
+            self._count = 0
+        self._count += 1
+        return self._count <= DISTRIBUTOR_POSITION_COUNT_MAX

@@ -7,6 +7,7 @@ more than the rest of sending. The few datagrams that are requested are assemble
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import Final
 
 from skerry.protocol.distributor.messages import HEADER_BYTES
@@ -16,6 +17,7 @@ __all__ = ["History"]
 _U32: Final = 0xFFFFFFFF
 
 _SPENT_COUNT_MIN: Final = 256
+_LONG_AGO_NS: Final = -(1 << 62)
 
 
 class History:
@@ -42,6 +44,11 @@ class History:
         self.header = bytes(HEADER_BYTES)
         """The first bytes of a datagram that is assembled again."""
         self._times_ns: list[int] = []
+        self._begun_ns = 0
+        """When the first datagram was added."""
+        self._dropped_ns = _LONG_AGO_NS
+        """When the last one that was dropped had been added."""
+        self._begin_seq = next_seq
         self._spent_count = 0
         self._first_seq = next_seq
         self._limit_bytes = bytes_max
@@ -89,6 +96,28 @@ class History:
         place = self._spent_count + index
         return self._datagrams[place] or self._joined(seq, place)
 
+    def time_ns(self, seq: int) -> int:
+        """When a datagram was added; the latest time that is possible if it was dropped, and long
+        ago for the number before the first one."""
+        index = seq - self._first_seq
+        return self._dropped_ns if index < 0 else self._times_ns[self._spent_count + index]
+
+    def first_since(self, seq: int, span_ns: int) -> int:
+        """The first datagram that was added at most `span_ns` before datagram `seq`.
+
+        Where some of these were dropped, it is the first of all if none is older, and else the last
+        one that is gone: a receiver that requests it gets a NAK.
+        """
+        since_ns = self.time_ns(seq) - span_ns
+        is_gone = seq < self._first_seq
+        if is_gone or (self._first_seq > self._begin_seq and self._dropped_ns >= since_ns):
+            if self._begun_ns >= since_ns:
+                return self._begin_seq
+            return max(self._begin_seq, seq - 1) if is_gone else self._first_seq - 1
+        spent = self._spent_count
+        stop = spent + seq - self._first_seq
+        return self._first_seq + bisect_left(self._times_ns, since_ns, spent, stop) - spent
+
     def clean(self, now_ns: int) -> None:
         """Let go of those that are too old."""
         if self._age_ns_max:
@@ -97,6 +126,8 @@ class History:
 
     def _add(self, seq: int, datagram: bytes, size: int, now_ns: int) -> None:
         assert seq == self.stop_seq
+        if seq == self._begin_seq:
+            self._begun_ns = now_ns
         self._datagrams.append(datagram)
         self._sizes.append(size)
         self._part_stops.append(self._parts_gone_count + len(self.parts))
@@ -129,6 +160,7 @@ class History:
         if self._first_seq == self._large_stop_seq:
             self._limit_bytes = self._bytes_max
         self.size -= self._sizes[spent]
+        self._dropped_ns = self._times_ns[spent]
         self._datagrams[spent] = b""
         spent += 1
         if spent >= _SPENT_COUNT_MIN and 2 * spent >= len(self._datagrams):

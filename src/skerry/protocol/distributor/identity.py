@@ -2,12 +2,11 @@
 
 The Java program tells senders apart by a sum of 32 bits alone, that of sender id and start time.
 It would mix up two senders with equal sums, so a sender announces a start time up to four seconds
-early, by a hash of address and sender id, and at random while the sum is in use in the group. A
-receiver computes the true start from the hash, so it can distinguish a sender that started after
-the receiver joined from an older one.
+early, at random, and draws again while the sum is in use in the group.
 
 The application id is free to choose. Ours carries a mark, which distinguishes programs of this
-project from Java programs, whose limits a publisher has to respect.
+project from Java programs: a publisher has to respect their limits, and they do not answer the
+messages that this project adds.
 """
 
 from __future__ import annotations
@@ -29,7 +28,6 @@ __all__ = [
     "is_marked",
     "java_sum",
     "mark_application",
-    "start_lead_ms",
 ]
 
 _U32: Final = 0xFFFFFFFF
@@ -67,9 +65,7 @@ def draw_identity(
 ) -> Identity:
     """An identity for a sender that starts now; `taken_sums` are those heard in the group."""
     assert len(address) == 4
-    start_ms = draw_start_ms(
-        address=address, sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums
-    )
+    start_ms = draw_start_ms(sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums)
     return Identity(
         address=address,
         sender_id=sender_id,
@@ -79,21 +75,15 @@ def draw_identity(
 
 
 def draw_start_ms(
-    *, address: bytes, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
+    *, sender_id: int, wall_ms: int, rng: Random, taken_sums: Container[int] = ()
 ) -> int:
     """A start time close to now, whose sum with the sender id no other sender has."""
-    start_ms = max(0, wall_ms - start_lead_ms(address, sender_id))
+    start_ms = wall_ms
     for _ in range(_DRAW_COUNT_MAX):
+        start_ms = max(0, wall_ms - rng.getrandbits(_LEAD_BITS))
         if java_sum(sender_id, start_ms) not in taken_sums:
             break
-        start_ms = max(0, wall_ms - rng.getrandbits(_LEAD_BITS))
     return start_ms
-
-
-def start_lead_ms(address: bytes, sender_id: int) -> int:
-    """How many milliseconds before its true start a sender of this project announces."""
-    digest = sha256(address + (sender_id & _U32).to_bytes(4, "big")).digest()
-    return int.from_bytes(digest[:2], "big") & ((1 << _LEAD_BITS) - 1)
 
 
 def mark_application(address: bytes, process_id: int) -> int:

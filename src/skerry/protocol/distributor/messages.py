@@ -14,6 +14,8 @@ __all__ = [
     "HEARTBEAT",
     "MORE",
     "NAK",
+    "POSITION",
+    "POSITION_REQUEST",
     "RELAYED",
     "REQUEST",
     "RETRANSMISSION",
@@ -27,6 +29,8 @@ __all__ = [
     "Heartbeat",
     "Message",
     "Nak",
+    "Position",
+    "PositionRequest",
     "Request",
     "Update",
 ]
@@ -40,6 +44,9 @@ REQUEST: Final = 5
 NAK: Final = 6
 GOODBYE: Final = 7
 """Our own addition, with the body of a heartbeat; others ignore kinds they do not know."""
+POSITION_REQUEST: Final = 8
+POSITION: Final = 9
+"""Also our own additions: by these a receiver finds out where in a stream it joined."""
 
 START: Final = 1
 MORE: Final = 2
@@ -165,4 +172,30 @@ class Nak:
     seqs: tuple[int, ...]
 
 
-Message = Update | Heartbeat | Configuration | Request | Nak
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PositionRequest:
+    """A receiver asks a sender which datagrams were published shortly before another one."""
+
+    header: Header
+    target_id: int
+    target_start: int
+    seq: int
+    """The number of the datagram that the request is about."""
+    span_us: int
+    """Microseconds before the publication of that datagram."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """The answer to a `PositionRequest`, with its number and span."""
+
+    header: Header
+    seq: int
+    span_us: int
+    first_seq: int
+    """The first datagram that was published in the span, at most `seq`."""
+    elapsed_us: int
+    """Microseconds since datagram `seq` was published."""
+
+
+Message = Update | Heartbeat | Configuration | Request | Nak | PositionRequest | Position

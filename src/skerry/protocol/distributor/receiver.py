@@ -6,6 +6,9 @@ the highest seen so far, so that comparing and counting are what they seem.
 A datagram is unpacked before its number counts as received: bytes that are not what they should be
 leave a gap, and may still come in good order. Datagrams ahead of a gap wait. The gap is closed by a
 retransmission, or is given up, and then an event stands in its place.
+
+What is received of a stream whose beginning is not known waits until its sender has answered where
+the stream begins for this receiver; see `start`.
 """
 
 from __future__ import annotations
@@ -20,8 +23,8 @@ from skerry.errors import DecodeError
 from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
 from skerry.protocol.distributor.deliveries import Deliveries
-from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLost
-from skerry.protocol.distributor.gaps import Gaps
+from skerry.protocol.distributor.events import LossReason, SenderInfo, StartUnknown, UpdatesLost
+from skerry.protocol.distributor.gaps import Gaps, runs
 from skerry.protocol.distributor.links import LinkCounts
 from skerry.protocol.distributor.messages import (
     END,
@@ -32,6 +35,7 @@ from skerry.protocol.distributor.messages import (
     UPDATE_HEADER_BYTES,
     WHOLE,
     Fault,
+    Position,
 )
 from skerry.protocol.distributor.plain_unpacking import (
     IS_PACKED_KEPT,
@@ -39,6 +43,7 @@ from skerry.protocol.distributor.plain_unpacking import (
     unpack_for_this_build,
 )
 from skerry.protocol.distributor.segments import Reassembly, first_piece
+from skerry.protocol.distributor.start import Start
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.unpacking import scan
 from skerry.protocol.distributor.updates import Alike, Packed
@@ -50,6 +55,8 @@ _U32: Final = 0xFFFFFFFF
 _LAP: Final = 0x1_0000_0000
 _FIRST_SEQ: Final = 1
 """The number of the first datagram of every sender."""
+_ASK_PARTS: Final = 4
+"""A sender is asked for the beginning of its stream so many times in a request timeout."""
 _unpack: Final = unpack_for_this_build()
 
 _Content = tuple[int, bytes, list[tuple[str, bytes]]]
@@ -57,11 +64,12 @@ _Content = tuple[int, bytes, list[tuple[str, bytes]]]
 
 
 class Origin(enum.Enum):
-    """What a receiver knows of the beginning of a stream whose first datagram it has not seen."""
+    """What a receiver knows of the beginning of a stream whose first datagram it has not seen, and
+    whose sender cannot be asked."""
 
     UNKNOWN = "unknown"
     """The sender may have sent before this connection listened: the stream begins with the first
-    datagram that is received."""
+    datagram that is received, and `StartUnknown` is reported."""
     UNHEARD = "unheard"
     """Nothing was received from the sender in several heartbeats of listening, so its first
     datagram was sent in that time, unless it had no publisher."""
@@ -97,9 +105,22 @@ class Receiver:
         rng: Random,
         gap_count_max: int = DISTRIBUTOR_GAP_COUNT_MAX,
         origin: Origin = Origin.UNKNOWN,
+        since_ns: int | None = None,
+        is_asked: bool = False,
     ) -> None:
-        """`gap_count_max` is how many numbers may be missing at once, fewer only in tests."""
+        """`gap_count_max` is how many numbers may be missing at once, fewer only in tests.
+
+        `since_ns` is the time of the subscription, and `is_asked` whether the sender answers where
+        its stream begins for a receiver that joined then.
+        """
         self.origin = origin
+        self.since_ns = since_ns
+        self._is_asked = is_asked
+        self._ask_ns = max(1, config.request_timeout_ms * _MS // _ASK_PARTS)
+        self._ask_delay_ns_max = config.request_delay_ms_max * _MS
+        self._rng = rng
+        self.start: Start | None = None
+        """The search for the first number; while there is one, nothing is delivered."""
         self.sender = sender
         self._subjects = subjects
         self._deliveries = deliveries
@@ -153,6 +174,19 @@ class Receiver:
         """Datagrams that wait for one of those."""
         return len(self._waiting)
 
+    @property
+    def due_ns(self) -> int | None:
+        """When there is something to ask the sender."""
+        gaps_ns = self.gaps.due_ns
+        if self.start is None:
+            return gaps_ns
+        return self.start.due_ns if gaps_ns is None else min(gaps_ns, self.start.due_ns)
+
+    @property
+    def is_repairing(self) -> bool:
+        """Whether the sender is asked for anything."""
+        return self.start is not None or len(self.gaps) > 0
+
     def take_counts(self) -> LinkCounts:
         """What happened since the last call."""
         passed_count = self._passed_count
@@ -179,10 +213,10 @@ class Receiver:
         wire_seq = int.from_bytes(datagram[20:24], "big")
         # Almost always it is the next one, so that is asked before all else.
         is_next = wire_seq == self._next_seq & _U32 and flags & WHOLE == WHOLE
-        if is_next and self.is_synchronised and not self._waiting:
+        if is_next and self.is_synchronised and not self._waiting and self.start is None:
             return self._receive_next(datagram, flags, self._next_seq, now_ns)
         seq = self._unwrapped(wire_seq)
-        if not self.is_synchronised and not self._synchronise(datagram, seq):
+        if not self.is_synchronised and not self._synchronise(datagram, seq, now_ns):
             return None
         # An answer may be old, as somebody else may have asked for it.
         if datagram[2] == UPDATE and self._is_lapped(seq):
@@ -195,9 +229,9 @@ class Receiver:
         content = self._content(datagram, flags)
         if content is None:
             return Fault.UPDATES
-        if is_far and not self._jump_to(seq):
+        if is_far and not self._jump_to(seq, now_ns):
             return Fault.JUMP
-        if not self._has_room_for(seq, len(datagram)):
+        if not self._has_room_for(seq, len(datagram), now_ns):
             return Fault.OVERFLOW
         self._accept(seq, content, now_ns)
         return None
@@ -254,12 +288,12 @@ class Receiver:
         if not has_begun:
             # It is idle now, so the next one begins an update, and counts from here on.
             if not self._is_known or last + 1 >= self._next_seq:
-                self._begin(last + 1)
+                self._begin_after(last, now_ns)
             return
         if last - self._highest_seq > self._gap_count_max:
             if self._is_believed(last):
-                self._jump_to(last + 1)
-        elif last > self._highest_seq and self._has_room_for(last + 1, 0):
+                self._jump_to(last + 1, now_ns)
+        elif last > self._highest_seq and self._has_room_for(last + 1, 0, now_ns):
             self.gaps.open(self._highest_seq + 1, last + 1, now_ns)
             self._highest_seq = last
 
@@ -287,6 +321,24 @@ class Receiver:
         self._request_count += len(ranges)
         return [(first & _U32, (stop - 1) & _U32) for first, stop in ranges]
 
+    def take_position_request(self, now_ns: int) -> tuple[int, int] | None:
+        """Number and span of the position request that is to be sent now, if one is."""
+        if self.start is None or now_ns < self.start.due_ns:
+            return None
+        if self.start.is_over(now_ns):
+            self._settle_unknown(now_ns)
+            return None
+        request = self.start.take_request(now_ns)
+        return None if request is None else (request[0] & _U32, request[1])
+
+    def position_received(self, position: Position, now_ns: int) -> None:
+        """The sender answers a position request of this receiver, or of another one."""
+        if self.start is not None:
+            seq, first_seq = self._unwrapped(position.seq), self._unwrapped(position.first_seq)
+            first = self.start.answered(position, seq, first_seq, now_ns)
+            if first is not None:
+                self._settle(first, now_ns)
+
     # -- beginning and end
 
     def resume(self, next_seq: int) -> None:
@@ -296,6 +348,8 @@ class Receiver:
     def desynchronise(self) -> None:
         """There are no subscriptions any more: begin again with later datagrams."""
         self.origin = Origin.UNKNOWN
+        self.since_ns = None
+        self.start = None
         self.gaps.close_all()
         self._waiting.clear()
         self._gone.clear()
@@ -307,8 +361,12 @@ class Receiver:
         self._next_seq = max(self._next_seq, self._highest_seq + 1)
         self.is_synchronised = self.is_stopped = False
 
-    def end(self) -> None:
+    def end(self, now_ns: int) -> None:
         """The sender is gone: deliver what waits, and say what is missing."""
+        self._settle_unknown(now_ns)
+        if not self._is_known and self.since_ns is not None:
+            # It was announced, and no number of it was received.
+            self._report_unknown(_FIRST_SEQ, _FIRST_SEQ)
         if self.is_synchronised and not self.is_stopped:
             for seq in self.gaps.close_all():
                 self._gone[seq] = LossReason.REMOVED
@@ -333,8 +391,10 @@ class Receiver:
         """
         return self._is_known and self._next_seq - seq > self._gap_count_max
 
-    def _synchronise(self, datagram: bytes, seq: int) -> bool:
+    def _synchronise(self, datagram: bytes, seq: int, now_ns: int) -> bool:
         """Begin the stream with this datagram if possible, or with the first one of its sender."""
+        if self._is_asked and self.since_ns is not None:
+            return datagram[2] == UPDATE and self._search(seq, now_ns, is_data=True)
         if self.origin is not Origin.UNKNOWN and self._begin_with_first(seq):
             return True
         # A retransmission is an answer to somebody else, of a time before this receiver's.
@@ -344,7 +404,7 @@ class Receiver:
             seq += _LAP
         if self._is_known and seq < self._next_seq:
             return False
-        self._begin(seq)
+        self._begin_unknown(seq)
         return True
 
     def _begin_with_first(self, seq: int) -> bool:
@@ -354,6 +414,91 @@ class Receiver:
             return False
         self._begin(_FIRST_SEQ)
         return True
+
+    def _begin_after(self, last_seq: int, now_ns: int) -> None:
+        """Begin with the number after the last one that was sent, by a heartbeat."""
+        if self._is_asked and self.since_ns is not None:
+            self._search(last_seq, now_ns, is_data=False)
+        else:
+            self._begin_unknown(last_seq + 1)
+
+    def _begin_unknown(self, next_seq: int) -> None:
+        """Begin here, though it is not known whether datagrams before this one are missing."""
+        first_seq = self._lowest_seq(next_seq)
+        self._begin(next_seq)
+        if first_seq < next_seq and self.since_ns is not None:
+            self._report_unknown(first_seq, next_seq)
+
+    def _lowest_seq(self, seq: int) -> int:
+        """The lowest number that a stream which is at `seq` may begin with."""
+        if self._is_known:
+            return self._next_seq
+        # A number that is not positive is more than half a lap ahead.
+        return _FIRST_SEQ if seq >= _FIRST_SEQ else seq - self._gap_count_max
+
+    def _search(self, seq: int, now_ns: int, *, is_data: bool) -> bool:
+        """Find out with which number the stream begins; False if this one is too old for that.
+
+        `seq` was received, or is the last number that a heartbeat names.
+        """
+        if self._is_lapped(seq + 1):
+            seq += _LAP
+        stop_seq = seq if is_data else seq + 1
+        lowest_seq = self._lowest_seq(stop_seq)
+        if stop_seq < lowest_seq:
+            return False
+        low_seq = max(lowest_seq, stop_seq - self._gap_count_max)
+        self._begin(low_seq)
+        self._highest_seq = stop_seq - 1
+        if low_seq < stop_seq:
+            assert self.since_ns is not None
+            # Data waits for the answer. A heartbeat is received by all at once, and can wait.
+            delay_ns_max = 0 if is_data else self._ask_delay_ns_max
+            self.start = Start(
+                seq=seq,
+                low_seq=low_seq,
+                lowest_seq=lowest_seq,
+                is_data=is_data,
+                since_ns=self.since_ns,
+                now_ns=now_ns,
+                retry_ns=self._ask_ns,
+                delay_ns=self._rng.randrange(delay_ns_max) if delay_ns_max else 0,
+            )
+        return True
+
+    def _settle_unknown(self, now_ns: int) -> None:
+        """The sender did not answer: end the search, if there is one."""
+        start = self.start
+        if start is None:
+            return
+        self._report_unknown(start.low_seq, start.stop_seq)
+        self._settle(start.stop_seq, now_ns)
+
+    def _settle(self, first_seq: int, now_ns: int) -> None:
+        """The stream begins with this number: end the search, and request what is missing."""
+        start, self.start = self.start, None
+        assert start is not None
+        first_seq = max(first_seq, start.lowest_seq)
+        first, stop = max(first_seq, start.low_seq), start.stop_seq
+        self._first_seq = self._next_seq = first
+        if first_seq < first:
+            self._lose(first_seq, first, LossReason.JUMP)
+        for seq in [seq for seq in self._waiting if seq < first]:
+            self._release(self._waiting.pop(seq))
+        missing = [seq for seq in range(first, stop) if seq not in self._waiting]
+        for gap_first, gap_stop in runs(missing):
+            self.gaps.open(gap_first, gap_stop, now_ns)
+        self._drain()
+
+    def _report_unknown(self, first_seq: int, stop_seq: int) -> None:
+        self._deliveries.add(
+            StartUnknown(sender=self.sender, first_seq=first_seq & _U32, stop_seq=stop_seq & _U32)
+        )
+
+    def _release(self, content: _Content) -> None:
+        """This one does not wait any more."""
+        self.waiting_bytes -= len(content[1])
+        self._room.size -= len(content[1])
 
     def _begin(self, next_seq: int) -> None:
         self._first_seq = self._next_seq = next_seq
@@ -405,8 +550,9 @@ class Receiver:
         far_seq, self._far_seq = self._far_seq, seq
         return far_seq is not None and 0 <= seq - far_seq <= self._gap_count_max
 
-    def _jump_to(self, seq: int) -> bool:
+    def _jump_to(self, seq: int, now_ns: int) -> bool:
         """Give up all before `seq`, without asking for it; False if the stream stops instead."""
+        self._settle_unknown(now_ns)
         if self._stops_at_loss:
             # Too many to know each of them, so it stays as if nothing had come: then whatever
             # comes after all still finds its place.
@@ -423,11 +569,16 @@ class Receiver:
         self._lose(first, seq, LossReason.JUMP)
         return True
 
-    def _has_room_for(self, seq: int, size: int) -> bool:
+    def _has_room_for(self, seq: int, size: int, now_ns: int) -> bool:
         """Make room among those that wait or are missing, by giving up the first gap."""
         # Each turn passes at least the first gap, and no turn passes `seq`: while anything waits or
         # is missing, the next number is missing, or it would have been delivered.
         while seq != self._next_seq and self._is_too_much(seq, size):
+            if self.start is not None:
+                self._settle_unknown(now_ns)
+                if seq < self._next_seq:
+                    return False
+                continue
             if self._stops_at_loss:
                 return False
             # `seq` may be a part of the first gap, or given up already.
@@ -470,12 +621,11 @@ class Receiver:
 
     def _drain(self) -> None:
         """Deliver what is next in line, and tell of what is gone in its place."""
-        while not self.is_stopped:
+        while not self.is_stopped and self.start is None:
             seq = self._next_seq
             content = self._waiting.pop(seq, None)
             if content is not None:
-                self.waiting_bytes -= len(content[1])
-                self._room.size -= len(content[1])
+                self._release(content)
                 self._deliver(seq, content)
                 self._next_seq = seq + 1
             elif seq in self._gone:

@@ -18,7 +18,8 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     SendersRefused,
 )
-from skerry.protocol.distributor.identity import java_sum, start_lead_ms
+from skerry.protocol.distributor.flow import Turns
+from skerry.protocol.distributor.identity import is_marked, java_sum
 from skerry.protocol.distributor.links import Link, LinkCounts
 from skerry.protocol.distributor.messages import Header
 from skerry.protocol.distributor.receiver import Origin, Receiver, WaitingRoom
@@ -30,7 +31,8 @@ from skerry.protocol.machine import Address
 __all__ = ["Asked", "Roster", "dotted", "sender_info"]
 
 Asked = tuple[SenderInfo, int, int]
-"""A request that is to be sent: to whom, first and last number."""
+"""A request that is to be sent: the sender, first and last number. In a position request: the
+sender, a number and the span in microseconds."""
 _NOTHING: Final = LinkCounts()
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
@@ -65,9 +67,11 @@ class Roster:
         self._deliveries = deliveries
         self._rng = rng
         self._room = WaitingRoom(config.waiting_bytes_max)
+        self._turns = Turns()
         self._departed = Departed()
         self._parted: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
         """Of senders that are gone, as long as nobody asked; the oldest are forgotten first."""
+        self._positions: list[Asked] = []
         self._foreign: dict[bytes, None] = {}
         self._has_refused = False
         self._lost_count = 0
@@ -113,18 +117,9 @@ class Roster:
         """By what Java programs tell these senders apart."""
         return {java_sum(r.sender.sender_id, r.sender.start) for r in self.receivers()}
 
-    def origin(self, key: bytes, header: Header, now_ns: int) -> Origin:
-        """What is known of the beginning of a stream that is not in `remotes`."""
-        since_ns = self.listening_ns
-        if since_ns is None or key in self._departed:
-            return Origin.UNKNOWN
-        forgot_ns = self._departed.forgot_ns
-        if self._has_started(header, max(since_ns, forgot_ns or since_ns), now_ns):
-            return Origin.STARTED
-        unheard_ns = HEARTBEATS_UNHEARD * self._config.heartbeat_interval_ms * _MS
-        if forgot_ns is None and now_ns - since_ns >= unheard_ns:
-            return Origin.UNHEARD
-        return Origin.UNKNOWN
+    def may_miss(self, key: bytes) -> bool:
+        """Whether updates of a sender that is not in `remotes`, and is leaving, may be missing."""
+        return self.listening_ns is not None and key not in self._departed
 
     def meet(
         self, key: bytes, header: Header, now_ns: int, address: str = ""
@@ -152,7 +147,9 @@ class Roster:
             deliveries=self._deliveries,
             room=self._room,
             rng=self._rng,
-            origin=self.origin(key, header, now_ns),
+            origin=self._origin(key, header, now_ns),
+            since_ns=self._since_ns(),
+            is_asked=self._is_asked(header),
         )
         next_seq = self._departed.take(key)
         if next_seq is not None:
@@ -175,8 +172,11 @@ class Roster:
         self.due_ns = None
         asked: list[Asked] = []
         for key, remote in list(self.remotes.items()):
-            ranges = remote.receiver.take_requests(now_ns)
-            asked += [(remote.receiver.sender, first, last) for first, last in ranges]
+            receiver = remote.receiver
+            ranges = receiver.take_requests(now_ns)
+            asked += [(receiver.sender, first, last) for first, last in ranges]
+            if receiver.start is not None and now_ns >= receiver.start.due_ns:
+                self._search(receiver, now_ns)
             reason = remote.removal(now_ns)
             if reason is None:
                 self.due_at(remote.due_ns())
@@ -189,8 +189,21 @@ class Roster:
         if due_ns is not None and (self.due_ns is None or due_ns < self.due_ns):
             self.due_ns = due_ns
 
+    def take_positions(self) -> list[Asked]:
+        """The position requests that are to be sent since the last call."""
+        positions, self._positions = self._positions, []
+        return positions
+
+    def listen(self, now_ns: int | None) -> None:
+        """There is a first subscription, since `now_ns`."""
+        self.listening_ns = now_ns
+        for receiver in self.receivers():
+            receiver.since_ns = now_ns
+
     def desynchronise(self) -> None:
-        """Nobody listens any more."""
+        """There are no subscriptions any more."""
+        self.listening_ns = None
+        self._positions.clear()
         self._departed.clear()
         for receiver in self.receivers():
             receiver.desynchronise()
@@ -220,20 +233,53 @@ class Roster:
     def _found(self, sender: SenderInfo) -> SenderFound:
         return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
 
+    def _is_asked(self, header: Header) -> bool:
+        """Whether a sender answers position requests: one of this project, in its own dialect."""
+        is_java_wire = self._config.dialect is Dialect.JAVA
+        return is_java_wire and is_marked(header.address, header.application_id)
+
+    def _since_ns(self) -> int | None:
+        """The time from which on updates of new senders have to be delivered."""
+        since_ns, forgot_ns = self.listening_ns, self._departed.forgot_ns
+        # A sender that is not known may be one that was delivered before, and forgotten.
+        return since_ns if since_ns is None or forgot_ns is None else max(since_ns, forgot_ns)
+
+    def _search(self, receiver: Receiver, now_ns: int) -> None:
+        """Send the position request of a receiver that is due, unless there are too many."""
+        assert receiver.start is not None
+        if not self._turns.take(now_ns):
+            receiver.start.postpone(now_ns)
+            return
+        request = receiver.take_position_request(now_ns)
+        if request is not None:
+            self._positions.append((receiver.sender, *request))
+
+    def _origin(self, key: bytes, header: Header, now_ns: int) -> Origin:
+        """What is known of the beginning of a stream, of a sender that cannot be asked."""
+        since_ns = self.listening_ns
+        if since_ns is None or key in self._departed or self._is_asked(header):
+            return Origin.UNKNOWN
+        forgot_ns = self._departed.forgot_ns
+        if self._has_started(header, max(since_ns, forgot_ns or since_ns), now_ns):
+            return Origin.STARTED
+        unheard_ns = HEARTBEATS_UNHEARD * self._config.heartbeat_interval_ms * _MS
+        if forgot_ns is None and now_ns - since_ns >= unheard_ns:
+            return Origin.UNHEARD
+        return Origin.UNKNOWN
+
     def _has_started(self, header: Header, since_ns: int, now_ns: int) -> bool:
         """Whether a sender started after `since_ns`, by the sender's clock."""
         if self._wall_offset_ns is None or self._config.dialect is not Dialect.JAVA:
             return False
         # Low bits only, so times are compared by their distance. The result is false for a clock
         # that is wrong by more than the time that this connection has listened.
-        lead_ms = start_lead_ms(header.address, header.sender_id)
         wall_ms = (now_ns + self._wall_offset_ns) // _MS
-        age_ms = (wall_ms - header.start - lead_ms + _CLOCK_SLACK_MS) & _U32
+        age_ms = (wall_ms - header.start + _CLOCK_SLACK_MS) & _U32
         return age_ms * _MS < now_ns - since_ns + _CLOCK_SLACK_MS * _MS
 
     def _remove(self, key: bytes, remote: RemoteSender, reason: RemovalReason, now_ns: int) -> None:
         receiver = remote.receiver
-        receiver.end()
+        receiver.end(now_ns)
         del self.remotes[key]
         self._unannounced.pop(key, None)
         self._departed.add(key, receiver.next_seq, now_ns)

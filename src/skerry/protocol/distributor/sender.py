@@ -18,7 +18,7 @@ from skerry.protocol.distributor.config import (
 )
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
-from skerry.protocol.distributor.flow import Bandwidth, UpdateRate
+from skerry.protocol.distributor.flow import Bandwidth, Turns, UpdateRate
 from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.distributor.messages import (
@@ -26,6 +26,8 @@ from skerry.protocol.distributor.messages import (
     GOODBYE,
     HEARTBEAT,
     NAK,
+    POSITION,
+    POSITION_REQUEST,
     RELAYED,
     REQUEST,
     RETRANSMISSION,
@@ -36,6 +38,8 @@ from skerry.protocol.distributor.messages import (
     Header,
     Heartbeat,
     Nak,
+    Position,
+    PositionRequest,
     Request,
 )
 from skerry.protocol.distributor.packing import Packer, numbers
@@ -48,6 +52,7 @@ from skerry.protocol.patterns import check_subject
 __all__ = ["Sender", "sooner"]
 
 _MS: Final = 1_000_000
+_US: Final = 1000
 _U32: Final = 0xFFFFFFFF
 _fit: Final = fit_for_this_build()
 _HEAD_ENTRY_BYTES: Final = 200
@@ -132,7 +137,8 @@ class Sender(Packer):
             # Half of the limit is left to new data, however much is requested.
             bit_max_per_s=config.bandwidth_bit_max // 2,
         )
-        self.next_seq = first_seq
+        self._turns = Turns()
+        self.next_seq = self._first_seq = first_seq
         self._opened_ns = now_ns
         self._tick_seq = first_seq
         # The heartbeats after data: the first wait for one, the present wait, and when it ends.
@@ -353,6 +359,36 @@ class Sender(Packer):
             last_seq=last_seq,
             host=self._config.host,
             application=self._config.application,
+        )
+        return self._wire.encode(request)
+
+    def position(self, seq: int, span_us: int, now_ns: int) -> None:
+        """A receiver that joined asks which datagrams were published in the span before `seq`."""
+        asked = self._unwrapped(seq)
+        if not self._first_seq - 1 <= asked < self.next_seq or not self._turns.take(now_ns):
+            return
+        # A held datagram that was full has the time of the one before it.
+        span_ns = span_us * _US + self._delay_ns
+        elapsed_ns = now_ns - self._history.time_ns(asked) - self._delay_ns
+        self._send_control(
+            Position(
+                header=self._header_value(POSITION),
+                seq=asked,
+                span_us=span_us,
+                first_seq=self._history.first_since(asked, span_ns),
+                elapsed_us=max(0, elapsed_ns) // _US,
+            )
+        )
+        self._stay(now_ns)
+
+    def position_request_to(self, other: SenderInfo, seq: int, span_us: int) -> bytes:
+        """A position request of ours to another sender, as a datagram."""
+        request = PositionRequest(
+            header=self._header_value(POSITION_REQUEST),
+            target_id=other.sender_id,
+            target_start=other.start & _U32,
+            seq=seq,
+            span_us=span_us,
         )
         return self._wire.encode(request)
 
@@ -617,7 +653,7 @@ class Sender(Packer):
                 self._spend(len(datagram), now_ns)
             self.ready.append(datagram[:2] + bytes((RETRANSMISSION,)) + datagram[3:])
 
-    def _send_control(self, message: Heartbeat | Configuration | Nak) -> None:
+    def _send_control(self, message: Heartbeat | Configuration | Nak | Position) -> None:
         self.control_sent_count += 1
         self.ready.append(self._wire.encode(message))
 

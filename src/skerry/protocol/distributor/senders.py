@@ -100,14 +100,15 @@ class RemoteSender:
             due_ns = min(due_ns, self._announced_ns + self._unannounced_ns)
         if self.is_leaving:
             due_ns = min(due_ns, self._leaving_ns)
-        request_ns = self.receiver.gaps.due_ns
+        request_ns = self.receiver.due_ns
         return due_ns if request_ns is None else min(due_ns, request_ns)
 
     def _is_repairing(self, now_ns: int) -> bool:
         """Whether the sender still answers, and something is missing that it may have."""
         # It stays for a timeout after each request, and each answer updates `heard_ns`.
         is_there = now_ns - self.heard_ns < 2 * self._timeout_ns
-        return len(self.receiver.gaps) > 0 and is_there and now_ns - self._left_ns < self._repair_ns
+        is_repairing = self.receiver.is_repairing
+        return is_repairing and is_there and now_ns - self._left_ns < self._repair_ns
 
     @staticmethod
     def _period_ns(interval_ms: int, lost_count_max: int) -> int:

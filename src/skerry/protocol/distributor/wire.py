@@ -18,6 +18,8 @@ from skerry.protocol.distributor.messages import (
     HEADER_BYTES,
     HEARTBEAT,
     NAK,
+    POSITION,
+    POSITION_REQUEST,
     REQUEST,
     RETRANSMISSION,
     UPDATE,
@@ -27,6 +29,8 @@ from skerry.protocol.distributor.messages import (
     Heartbeat,
     Message,
     Nak,
+    Position,
+    PositionRequest,
     Request,
     Update,
 )
@@ -40,6 +44,8 @@ _U32: Final = 0xFFFFFFFF
 _HEADER: Final = struct.Struct(">2sBB4sIII")
 _PLACE: Final = struct.Struct(">4sII")
 _PAIR: Final = struct.Struct(">II")
+_POSITION_REQUEST: Final = struct.Struct(">IIIQ")
+_POSITION: Final = struct.Struct(">IQIQ")
 
 
 class Wire:
@@ -76,6 +82,14 @@ class Wire:
             return head + self._configuration(message)
         if isinstance(message, Request):
             return head + self._request(message)
+        if isinstance(message, PositionRequest):
+            target = message.target_id & _U32, message.target_start & _U32
+            return head + _POSITION_REQUEST.pack(*target, message.seq & _U32, message.span_us)
+        if isinstance(message, Position):
+            first_seq = message.first_seq & _U32
+            return head + _POSITION.pack(
+                message.seq & _U32, message.span_us, first_seq, message.elapsed_us
+            )
         place = self._place(message.group, message.port, message.sender_id)
         numbers = struct.pack(f">{len(message.seqs)}I", *[seq & _U32 for seq in message.seqs])
         return head + place + len(message.seqs).to_bytes(4, "big") + numbers
@@ -129,6 +143,22 @@ class Wire:
             message = self._read_request(header, reader)
         elif kind == NAK:
             message = self._read_nak(header, reader)
+        elif kind == POSITION_REQUEST:
+            message = PositionRequest(
+                header=header,
+                target_id=reader.number(4),
+                target_start=reader.number(4),
+                seq=reader.number(4),
+                span_us=reader.number(8),
+            )
+        elif kind == POSITION:
+            message = Position(
+                header=header,
+                seq=reader.number(4),
+                span_us=reader.number(8),
+                first_seq=reader.number(4),
+                elapsed_us=reader.number(8),
+            )
         else:
             raise DecodeError(type_name="datagram", detail=f"there is no message {kind}")
         reader.finish()

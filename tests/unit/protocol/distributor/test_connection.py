@@ -104,8 +104,10 @@ def test_a_late_subscriber_hears_data_at_once_and_is_told_of_the_sender_within_a
 ) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/early")
+    bus.run_ms(1)
     subscriber = bus.subscriber()
     bus.publish(publisher, "/late")
+    bus.run_ms(0)
     assert bus.subjects(subscriber) == ["/late"]
     assert bus.events_of(subscriber, SenderFound) == []
     bus.run_ms(3000)
@@ -658,7 +660,7 @@ def valid(kind: int) -> bytes:
         (b"\x02" + valid(UPDATE)[1:], Fault.VERSION),
         (b"\x00" + valid(HEARTBEAT)[1:], Fault.VERSION),
         (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], Fault.KIND),
-        (valid(HEARTBEAT)[:2] + b"\x08" + valid(HEARTBEAT)[3:], Fault.KIND),
+        (valid(HEARTBEAT)[:2] + b"\x0a" + valid(HEARTBEAT)[3:], Fault.KIND),
         (valid(HEARTBEAT)[:43], Fault.BODY),
         (valid(HEARTBEAT) + b"\0", Fault.BODY),
         (valid(GOODBYE)[:30], Fault.BODY),

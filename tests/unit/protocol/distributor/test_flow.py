@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.protocol.distributor.flow import Bandwidth, UpdateRate
+from skerry.limits import DISTRIBUTOR_POSITION_COUNT_MAX, DISTRIBUTOR_POSITION_INTERVAL_NS
+from skerry.protocol.distributor.flow import Bandwidth, Turns, UpdateRate
 
 MS = 1_000_000
 SECOND = 1000 * MS
@@ -80,3 +81,11 @@ def test_the_average_over_a_long_time_is_the_limit() -> None:
         sent += 7800
         now_ns = bandwidth.ready_ns(now_ns)
     assert 0.97 * 250_000 * 100 / 8 < sent < 1.03 * 250_000 * 100 / 8
+
+
+def test_each_interval_has_so_many_turns() -> None:
+    turns = Turns()
+    for start_ns in (5, 5 + DISTRIBUTOR_POSITION_INTERVAL_NS, 10**12):
+        taken = [turns.take(start_ns) for _ in range(DISTRIBUTOR_POSITION_COUNT_MAX)]
+        assert all(taken)
+        assert not turns.take(start_ns + DISTRIBUTOR_POSITION_INTERVAL_NS - 1)

@@ -104,3 +104,43 @@ def test_parts_are_let_go_with_their_datagram_and_stay_right() -> None:
             )
     assert history.size <= 20_000
     assert len(history.parts) < 8 * (len(history) + 256), "what is gone takes no room for long"
+
+
+def timed(times: list[int], *, bytes_max: int = 100, next_seq: int = 1) -> History:
+    history = History(bytes_max=bytes_max, age_ns_max=0, next_seq=next_seq)
+    for index, time_ns in enumerate(times):
+        history.add(next_seq + index, b"a", time_ns)
+    return history
+
+
+def test_the_first_datagram_of_a_span_is_found() -> None:
+    history = timed([10, 20, 20, 30, 30, 40], next_seq=5)
+    assert history.first_since(10, 0) == 10
+    assert history.first_since(9, 0) == 8, "added at the same time"
+    assert history.first_since(10, 9) == 10
+    assert history.first_since(10, 10) == 8
+    assert history.first_since(10, 20) == 6
+    assert history.first_since(10, 10**18) == 5
+    assert history.time_ns(8) == 30
+
+
+def test_of_a_span_that_is_not_kept_the_last_number_that_is_gone_is_given() -> None:
+    history = timed([10, 20, 30, 40, 50], bytes_max=2)
+    assert history.first_seq == 4
+    assert history.first_since(5, 19) == 4
+    assert history.first_since(5, 20) == 3
+    assert history.first_since(5, 39) == 3
+    assert history.first_since(5, 40) == 1, "the stream began in the span"
+    assert history.first_since(2, 0) == 1, "it is gone itself, and nobody knows when it was added"
+    assert history.time_ns(2) == 30, "at the latest"
+
+
+def test_the_number_before_the_first_was_added_long_ago() -> None:
+    assert timed([], next_seq=7).time_ns(6) < -(10**18)
+    assert timed([10], next_seq=7).time_ns(6) < -(10**18)
+
+
+def test_the_times_of_datagrams_stay_right_however_many_come_and_go() -> None:
+    history = timed(list(range(0, 50_000, 10)), bytes_max=300)
+    assert history.first_since(5000, 100) == 4990
+    assert history.time_ns(4990) == 49_890

@@ -318,7 +318,7 @@ def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
     rig.give(5)
     assert rig.seen() == [(2, 3, LossReason.OVERFLOW), 3]
     assert rig.room.size == 3 * size
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     assert rig.room.size == 2 * size
     rig.give(8)
     rig.receiver.desynchronise()
@@ -535,7 +535,7 @@ def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
     rig.receiver.last_seq_told(5, 0)
     rig.give(6)
     rig.receiver.nak_received((5,))
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     removed, malformed = LossReason.REMOVED, LossReason.MALFORMED
     nak = LossReason.NAK
     assert rig.seen() == [1, (2, 3, removed), (3, 4, malformed), 4, (5, 6, nak)]
@@ -548,7 +548,7 @@ def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> N
     rig.give(2, flags=START, body=first_of(6, b"ab"))
     rig.give(4)
     rig.receiver.nak_received((3,))
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     assert rig.seen() == [(1, 2, LossReason.REMOVED), (3, 4, LossReason.NAK)]
     assert rig.receiver.next_seq == 3
 
@@ -668,7 +668,7 @@ def test_the_end_of_a_sender_delivers_what_waits_and_tells_what_is_missing() -> 
     rig = Rig()
     rig.give(1, 3)
     rig.receiver.last_seq_told(5, 0)
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     removed = LossReason.REMOVED
     assert rig.seen() == [1, (2, 3, removed), 3, (4, 6, removed)]
     assert rig.receiver.next_seq == 6
@@ -677,7 +677,7 @@ def test_the_end_of_a_sender_delivers_what_waits_and_tells_what_is_missing() -> 
 def test_the_end_of_a_sender_in_the_middle_of_a_large_update_is_told() -> None:
     rig = Rig()
     rig.give(1, flags=START, body=first_of(6, b"ab"))
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     assert rig.seen() == [(1, 2, LossReason.REMOVED)]
 
 
@@ -734,7 +734,7 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
         else:
             rig.requests(1000)
     rig.receiver.last_seq_told((first + 19) & 0xFFFFFFFF, rig.now_ns)
-    rig.receiver.end()
+    rig.receiver.end(rig.now_ns)
     covered: list[int] = []
     for one in rig.seen():
         start, stop = (one, one + 1) if isinstance(one, int) else one[:2]

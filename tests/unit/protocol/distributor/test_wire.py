@@ -15,6 +15,8 @@ from skerry.protocol.distributor.messages import (
     GOODBYE,
     HEARTBEAT,
     NAK,
+    POSITION,
+    POSITION_REQUEST,
     REQUEST,
     UPDATE,
     Configuration,
@@ -22,6 +24,8 @@ from skerry.protocol.distributor.messages import (
     Heartbeat,
     Message,
     Nak,
+    Position,
+    PositionRequest,
     Request,
     Update,
 )
@@ -35,6 +39,7 @@ from skerry.protocol.distributor.wire import (
 )
 
 u32 = st.integers(0, 2**32 - 1)
+u64 = st.integers(0, 2**64 - 1)
 address = st.binary(min_size=4, max_size=4)
 text = st.none() | st.text(st.characters(codec="utf-8"), max_size=20)
 
@@ -83,6 +88,17 @@ messages: st.SearchStrategy[Message] = st.one_of(
         application=text,
     ),
     st.builds(Nak, header=header(NAK), seqs=st.lists(u32, max_size=9).map(tuple), **place),
+    st.builds(
+        PositionRequest,
+        header=header(POSITION_REQUEST),
+        target_id=u32,
+        target_start=u32,
+        seq=u32,
+        span_us=u64,
+    ),
+    st.builds(
+        Position, header=header(POSITION), seq=u32, span_us=u64, first_seq=u32, elapsed_us=u64
+    ),
 )
 
 
@@ -109,7 +125,7 @@ def test_a_control_message_that_is_cut_or_longer_is_refused(
 
 @given(st.binary(max_size=120), st.sampled_from([JAVA_WIRE, PYCAST_WIRE]))
 def test_any_bytes_are_a_message_or_a_decode_error(data: bytes, wire: Wire) -> None:
-    for kind in range(9):
+    for kind in range(11):
         whole = b"\x01\x00" + bytes([kind]) + data
         try:
             message = wire.decode(whole)
@@ -137,6 +153,16 @@ def test_lengths_are_those_of_the_specification() -> None:
         application="name",
     )
     assert len(JAVA_WIRE.encode(request)) == 50 + 8
+    asked = PositionRequest(
+        header=replace(head, kind=8), target_id=1, target_start=2, seq=3, span_us=4
+    )
+    assert JAVA_WIRE.encode(asked)[20:].hex(" ", 4) == (
+        "00000001 00000002 00000003 00000000 00000004"
+    )
+    position = Position(header=replace(head, kind=9), seq=3, span_us=4, first_seq=2, elapsed_us=5)
+    assert JAVA_WIRE.encode(position)[20:].hex(" ", 4) == (
+        "00000003 00000000 00000004 00000002 00000000 00000005"
+    )
 
 
 def test_an_older_heartbeat_is_told_by_its_length() -> None:
@@ -154,8 +180,8 @@ def test_another_major_version_or_kind_is_refused_and_another_minor_version_is_n
     assert isinstance(JAVA_WIRE.decode(b"\x01\x07" + beat[2:]), Heartbeat)
     with pytest.raises(DecodeError, match="version 2"):
         JAVA_WIRE.decode(b"\x02\x00" + beat[2:])
-    with pytest.raises(DecodeError, match="no message 8"):
-        JAVA_WIRE.decode(beat[:2] + b"\x08" + beat[3:])
+    with pytest.raises(DecodeError, match="no message 10"):
+        JAVA_WIRE.decode(beat[:2] + b"\x0a" + beat[3:])
 
 
 def test_dialects_differ_where_they_do() -> None:
