@@ -37,7 +37,7 @@ _JAVA_KIND_MAX: Final = 6
 _SKEWS_NS: Final = (0, 15 * MS, 500 * MS, 4 * SECOND, 60 * SECOND, 3600 * SECOND)
 
 
-MakeConnection = Callable[..., Connection]
+_Make = Callable[..., Connection]
 """Makes the machine under test."""
 
 
@@ -122,7 +122,7 @@ def play_starts(
     world: World,
     node_count: int,
     *,
-    make: MakeConnection = Connection,
+    make: _Make = Connection,
     java_rate: float = 0.25,
     loss: float | None = None,
     first_lost_count_max: int = 20,
@@ -205,9 +205,7 @@ class _LosesFirst:
         return self._left[way] >= 0
 
 
-def _make(
-    make: MakeConnection, setting: Setting, *, skew_ns: int, is_java: bool = False
-) -> Connection:
+def _make(make: _Make, setting: Setting, *, skew_ns: int, is_java: bool = False) -> Connection:
     setting = replace(setting, wall_offset_ns=setting.wall_offset_ns + skew_ns)
     rng = setting.rng
     identity = draw_identity(
@@ -232,13 +230,13 @@ def _make(
     )
 
 
-def _publisher(make: MakeConnection, skew_ns: int, is_java: bool, setting: Setting) -> Connection:
+def _publisher(make: _Make, skew_ns: int, is_java: bool, setting: Setting) -> Connection:
     connection = _make(make, setting, skew_ns=skew_ns, is_java=is_java)
     connection.open_publisher(setting.now_ns)
     return connection
 
 
-def _subscriber(make: MakeConnection, skew_ns: int, setting: Setting) -> Connection:
+def _subscriber(make: _Make, skew_ns: int, setting: Setting) -> Connection:
     connection = _make(make, setting, skew_ns=skew_ns)
     connection.subscribe("/...", None, setting.now_ns)
     return connection
