@@ -42,6 +42,7 @@ __all__ = [
     "DISTRIBUTOR_POSITION_COUNT_MAX",
     "DISTRIBUTOR_POSITION_INTERVAL_NS",
     "DISTRIBUTOR_REPLAY_COUNT_MAX",
+    "DISTRIBUTOR_REQUESTER_COUNT_MAX",
     "DISTRIBUTOR_REQUEST_COUNT_MAX",
     "DISTRIBUTOR_RESEND_BYTES_MAX",
     "DISTRIBUTOR_RESEND_INTERVAL_NS",
@@ -771,6 +772,10 @@ DISTRIBUTOR_POSITION_INTERVAL_NS: Final = 200_000_000
 
 DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
 """Numbers that one answer tells as gone. A request may name billions of them."""
+
+DISTRIBUTOR_REQUESTER_COUNT_MAX: Final = 64
+"""Receivers whose requests a sender counts, each by itself; the one that has not requested anything
+for the longest time is forgotten first."""
 
 DISTRIBUTOR_RESEND_BYTES_MAX: Final = 65_536
 """Bytes sent again in one go: a part of the receive buffer that systems have without being asked

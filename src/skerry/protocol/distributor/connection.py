@@ -502,7 +502,7 @@ class Connection:
         if self._may_have_java:
             self._mind_java(message.header)
         if isinstance(message, Request):
-            return self._receive_request(message, now_ns)
+            return self._receive_request(key, message, now_ns)
         if isinstance(message, Nak):
             return self._receive_nak(key, message)
         if isinstance(message, PositionRequest):
@@ -562,10 +562,10 @@ class Connection:
             self._roster.introduce(data[4:16], remote, info)
         return None
 
-    def _receive_request(self, message: Request, now_ns: int) -> Fault | None:
+    def _receive_request(self, key: bytes, message: Request, now_ns: int) -> Fault | None:
         if self._is_for_me(message.target_id, message.target_start):
             self._requests_received_count += 1
-            self._sender.request(message.first_seq, message.last_seq, now_ns)
+            self._sender.request(message.first_seq, message.last_seq, now_ns, key)
         else:
             self._requests_seen_count += 1
         if self._is_own(message.header):

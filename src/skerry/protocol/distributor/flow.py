@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skerry.limits import DISTRIBUTOR_POSITION_COUNT_MAX, DISTRIBUTOR_POSITION_INTERVAL_NS
 
-__all__ = ["Bandwidth", "Turns", "UpdateRate"]
+__all__ = ["Allowance", "Bandwidth", "Turns", "UpdateRate"]
 
 _SECOND_NS = 1_000_000_000
 
@@ -82,6 +82,38 @@ class Bandwidth:
             self._end_ns += passed * self._interval_ns
             # Nothing is saved up: a pause gives no right to a burst later.
             self._spent = max(0, self._spent - passed * self._allowed)
+
+
+class Allowance:
+    """Bytes that may be sent again: at first some, then more with time and with new data."""
+
+    def __init__(self, now_ns: int, *, share: int = 1) -> None:
+        """`share` multiplies everything: the allowance of so many receivers together."""
+        self._share = share
+        self._bytes = -1
+        self._now_ns = now_ns
+        self._sent_bytes = 0
+
+    def refill(self, bytes_max: int, fill_ns: int, now_ns: int, sent_bytes: int) -> None:
+        """Add what may be sent since the last call: `bytes_max` in each `fill_ns`, and as much as
+        was sent of new data, of which there are `sent_bytes` by now; `bytes_max` in all."""
+        bytes_max *= self._share
+        if self._bytes < 0:
+            self._bytes = bytes_max
+        elapsed_ns = min(now_ns - self._now_ns, fill_ns)
+        new_bytes = (sent_bytes - self._sent_bytes) * self._share
+        more = bytes_max * elapsed_ns // fill_ns + new_bytes
+        self._bytes = min(self._bytes + more, bytes_max)
+        self._now_ns = now_ns
+        self._sent_bytes = sent_bytes
+
+    def has(self, size: int) -> bool:
+        """Whether so many bytes may be sent again now."""
+        return size <= self._bytes
+
+    def spend(self, size: int) -> None:
+        """So many bytes are sent again."""
+        self._bytes -= size
 
 
 class Turns:

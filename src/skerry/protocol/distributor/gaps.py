@@ -13,9 +13,9 @@ from typing import Final
 
 from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
 
-__all__ = ["Gaps", "runs"]
+__all__ = ["HURRY", "Gaps", "runs"]
 
-_HURRY: Final = 4
+HURRY: Final = 4
 """Requests to a sender that is leaving are sent this many times as often."""
 
 
@@ -59,8 +59,8 @@ class Gaps:
         if self.is_hurried:
             return
         self.is_hurried = True
-        self._timeout_ns = max(1, self._timeout_ns // _HURRY)
-        self._retry_count_max = self._retry_count_max * _HURRY + _HURRY - 1
+        self._timeout_ns = max(1, self._timeout_ns // HURRY)
+        self._retry_count_max = self._retry_count_max * HURRY + HURRY - 1
         latest_ns = now_ns + self._timeout_ns
         for seq, ask in self._missing.items():
             if ask.due_ns > latest_ns:

@@ -25,7 +25,8 @@ class History:
 
     def __init__(self, *, bytes_max: int, age_ns_max: int, next_seq: int = 1) -> None:
         """`age_ns_max` 0 keeps them until there is no room."""
-        self._bytes_max = bytes_max
+        self.bytes_max = bytes_max
+        """Bytes that are kept, but for a large update."""
         self._age_ns_max = age_ns_max
         # Numbers follow one another without a gap, so a place in the list is a number. The first
         # places are empty where datagrams were let go; they are taken away many at a time.
@@ -82,8 +83,8 @@ class History:
         """Keep the pieces of one update. All of them are kept until `bytes_max` more were added:
         if some were dropped, the others would be of no use to a receiver.
         """
-        if self._bytes_max:
-            self._limit_bytes = self._bytes_max + sum(map(len, datagrams))
+        if self.bytes_max:
+            self._limit_bytes = self.bytes_max + sum(map(len, datagrams))
         self._large_stop_seq = seq + len(datagrams)
         for index, datagram in enumerate(datagrams):
             self.add(seq + index, datagram, now_ns)
@@ -158,7 +159,7 @@ class History:
         self._first_part = stop
         self._first_seq += 1
         if self._first_seq == self._large_stop_seq:
-            self._limit_bytes = self._bytes_max
+            self._limit_bytes = self.bytes_max
         self.size -= self._sizes[spent]
         self._dropped_ns = self._times_ns[spent]
         self._datagrams[spent] = b""

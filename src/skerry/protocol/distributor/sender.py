@@ -19,6 +19,7 @@ from skerry.protocol.distributor.config import (
 from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import SenderInfo, TooLargeForJava
 from skerry.protocol.distributor.flow import Bandwidth, Turns, UpdateRate
+from skerry.protocol.distributor.gaps import HURRY
 from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.identity import Identity
 from skerry.protocol.distributor.messages import (
@@ -133,7 +134,8 @@ class Sender(Packer):
             self._history,
             holdback_ns=config.server_holdback_ms * _MS,
             bytes_max=config.cache_bytes_max,
-            again_ns=self._again_ns(),
+            again_ns=self._again_ns(config.request_timeout_ms),
+            repair_ns=config.request_timeout_ms * (config.request_retry_count_max + 1) * _MS,
             # Half of the limit is left to new data, however much is requested.
             bit_max_per_s=config.bandwidth_bit_max // 2,
         )
@@ -180,7 +182,7 @@ class Sender(Packer):
             self.room = self._datagram_bytes_max
             self._goodbye_ns = None
             self._is_leaving = False
-            self._server.again_ns = self._again_ns()
+            self._server.again_ns = self._again_ns(self._config.request_timeout_ms)
             self._announce(now_ns)
 
     def close_publisher(self, now_ns: int) -> None:
@@ -340,12 +342,12 @@ class Sender(Packer):
         self._send_ns = None
         return ready
 
-    def request(self, first_seq: int, last_seq: int, now_ns: int) -> None:
+    def request(self, first_seq: int, last_seq: int, now_ns: int, requester: bytes = b"") -> None:
         """A receiver asks for these datagrams, by the numbers on the wire."""
         first = self._unwrapped(first_seq)
         last = self._unwrapped(last_seq)
         if first <= last and first < self.next_seq:
-            self._server.request(first, last + 1, now_ns)
+            self._server.request(first, last + 1, now_ns, requester, self.sent_byte_count)
             self._stay(now_ns)
 
     def request_to(self, other: SenderInfo, first_seq: int, last_seq: int) -> bytes:
@@ -520,12 +522,11 @@ class Sender(Packer):
                 )
             )
 
-    def _again_ns(self) -> int:
+    def _again_ns(self, timeout_ms: int) -> int:
         """The time in which a retransmitted datagram is not sent again: a little less than
-        receivers wait before they repeat a request."""
-        config = self._config
-        wait_ms = config.server_holdback_ms * 2 + config.request_delay_ms_max
-        return max(config.request_timeout_ms - wait_ms, config.request_timeout_ms // 2) * _MS
+        `timeout_ms`, after which receivers repeat a request."""
+        wait_ms = self._config.server_holdback_ms * 2 + self._config.request_delay_ms_max
+        return max(timeout_ms - wait_ms, timeout_ms // 2) * _MS
 
     def _leave(self, now_ns: int) -> None:
         """All was sent: send the goodbye, and stay for requests."""
@@ -534,7 +535,7 @@ class Sender(Packer):
         self.serves_until_ns = now_ns + timeout_ns
         self._serves_until_ns_max = now_ns + timeout_ns * (self._config.request_retry_count_max + 1)
         # Receivers repeat requests more often after the goodbye.
-        self._server.again_ns = self._config.server_holdback_ms * _MS
+        self._server.again_ns = self._again_ns(self._config.request_timeout_ms // HURRY)
         self._goodbye_count = 0
         self._say_goodbye(now_ns)
 

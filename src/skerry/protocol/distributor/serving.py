@@ -4,8 +4,12 @@ A request waits for the server holdback, in which further ones for the same numb
 Then the datagrams in the history are sent again in rising order, in portions that fit a receiver's
 buffer and obey the bandwidth limit, and numbers that are no longer kept are named in a NAK. A
 number that was answered is not answered again before a receiver could have missed the answer and
-repeated its request: otherwise a few requests a second for the whole history would flood the
-group.
+repeated its request.
+
+A request of 50 bytes may ask for the whole history, so what is sent again is bounded as well, also
+without a bandwidth limit: for each receiver the whole history once, once more in the time in which
+it gives up, and as much as is sent of new data; for all together twice that, as a forged
+request may name any receiver. Requests beyond are not answered; receivers repeat them.
 """
 
 from __future__ import annotations
@@ -14,10 +18,13 @@ from itertools import islice
 from typing import Final
 
 from skerry.limits import (
+    DISTRIBUTOR_GAP_COUNT_MAX,
     DISTRIBUTOR_NAK_COUNT_MAX,
+    DISTRIBUTOR_REQUESTER_COUNT_MAX,
     DISTRIBUTOR_RESEND_BYTES_MAX,
     DISTRIBUTOR_RESEND_INTERVAL_NS,
 )
+from skerry.protocol.distributor.flow import Allowance
 from skerry.protocol.distributor.history import History
 
 __all__ = ["Server"]
@@ -25,6 +32,9 @@ __all__ = ["Server"]
 _SECOND_NS: Final = 1_000_000_000
 _PORTION_NS: Final = 10_000_000
 """Under a bandwidth limit a portion is what may be sent in this time, or one datagram."""
+_REPAIR_NS: Final = 8 * _SECOND_NS
+_SHARE: Final = 2
+"""All receivers together may cause as much as so many of them."""
 
 
 class Server:
@@ -38,12 +48,18 @@ class Server:
         bytes_max: int,
         again_ns: int = 0,
         bit_max_per_s: int = 0,
+        repair_ns: int = _REPAIR_NS,
     ) -> None:
         """At most `bytes_max` are queued; requests beyond that are not answered now.
 
         `again_ns` is the time in which a number is not answered twice, at least the holdback.
-        `bit_max_per_s` bounds retransmissions; 0 is 64 KiB a millisecond.
+        `bit_max_per_s` bounds retransmissions; 0 is 64 KiB a millisecond. `repair_ns` is the time
+        in which a receiver may request the whole history once more.
         """
+        self._repair_ns = repair_ns
+        self._requesters: dict[bytes, Allowance] = {}
+        """What each receiver may request, the one that asked last at the end."""
+        self._all = Allowance(0, share=_SHARE)
         self._history = history
         self._holdback_ns = holdback_ns
         self.again_ns = max(again_ns, holdback_ns)
@@ -69,33 +85,33 @@ class Server:
         """How many datagrams wait to be sent again."""
         return len(self._waiting)
 
-    def request(self, first_seq: int, stop_seq: int, now_ns: int) -> None:
-        """Somebody asks for these. What was never sent is not answered."""
+    def request(
+        self,
+        first_seq: int,
+        stop_seq: int,
+        now_ns: int,
+        requester: bytes = b"",
+        sent_bytes: int = 0,
+    ) -> None:
+        """The receiver `requester` asks for these. What was never sent is not answered.
+
+        `sent_bytes` is how much new data was sent in all.
+        """
         stop_seq = min(stop_seq, self._history.stop_seq)
         _forget(self._answered, now_ns - self.again_ns)
-        _forget(self._gone_told, now_ns - self._holdback_ns)
-        found = False
-        for seq in range(max(first_seq, self._history.first_seq), stop_seq):
-            if seq in self._waiting or seq in self._answered:
-                continue
-            datagram = self._history.find(seq)
-            assert datagram is not None
-            # The history goes on while this waits, so all that is asked for could be any number
-            # of histories. Who asked will ask again.
-            if self._waiting_bytes + len(datagram) > self._bytes_max:
-                break
-            self._waiting[seq] = datagram
-            self._waiting_bytes += len(datagram)
-            self._is_sorted = False
-            found = True
-        for seq in range(first_seq, min(stop_seq, self._history.first_seq)):
+        _forget(self._gone_told, now_ns - self.again_ns)
+        self._queue(first_seq, stop_seq, self._allowance(requester, now_ns, sent_bytes))
+        # Numbers further back are not requested by a receiver that kept up with this sender.
+        oldest_seq = self._history.first_seq
+        for seq in range(
+            max(first_seq, oldest_seq - DISTRIBUTOR_GAP_COUNT_MAX), min(stop_seq, oldest_seq)
+        ):
             if len(self._gone) >= DISTRIBUTOR_NAK_COUNT_MAX:
                 break
             # What waits is still sent, though the history let go of it.
             if seq not in self._gone_told and seq not in self._waiting:
                 self._gone[seq] = None
-                found = True
-        if found and self.due_ns is None:
+        if self.due_ns is None and (self._waiting or self._gone):
             self.due_ns = max(now_ns + self._holdback_ns, self._free_ns)
 
     def take_due(self, now_ns: int) -> tuple[list[bytes], list[int]]:
@@ -111,6 +127,36 @@ class Server:
             self._free_ns = now_ns + wait_ns
         self.due_ns = now_ns + wait_ns if self._waiting else None
         return datagrams, gone
+
+    def _queue(self, first_seq: int, stop_seq: int, allowance: Allowance) -> None:
+        """Queue what is kept of these, as far as it may be sent again now."""
+        for seq in range(max(first_seq, self._history.first_seq), stop_seq):
+            if seq in self._waiting or seq in self._answered:
+                continue
+            datagram = self._history.find(seq)
+            assert datagram is not None
+            size = len(datagram)
+            # The history changes while these wait, so they could be any number of histories.
+            if self._waiting_bytes + size > self._bytes_max:
+                break
+            if not allowance.has(size) or not self._all.has(size):
+                break
+            allowance.spend(size)
+            self._all.spend(size)
+            self._waiting[seq] = datagram
+            self._waiting_bytes += size
+            self._is_sorted = False
+
+    def _allowance(self, requester: bytes, now_ns: int, sent_bytes: int) -> Allowance:
+        """What this receiver may request now."""
+        found = self._requesters.pop(requester, None) or Allowance(now_ns)
+        self._requesters[requester] = found
+        if len(self._requesters) > DISTRIBUTOR_REQUESTER_COUNT_MAX:
+            del self._requesters[next(iter(self._requesters))]
+        history_bytes = max(self._history.size, self._history.bytes_max)
+        for allowance in (found, self._all):
+            allowance.refill(history_bytes, self._repair_ns, now_ns, sent_bytes)
+        return found
 
     def _take_portion(self, now_ns: int) -> tuple[list[bytes], int]:
         if not self._is_sorted:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from random import Random
+
 from skerry.limits import (
+    DISTRIBUTOR_GAP_COUNT_MAX,
     DISTRIBUTOR_NAK_COUNT_MAX,
+    DISTRIBUTOR_REQUESTER_COUNT_MAX,
     DISTRIBUTOR_RESEND_BYTES_MAX,
     DISTRIBUTOR_RESEND_INTERVAL_NS,
 )
@@ -11,12 +15,16 @@ from skerry.protocol.distributor.history import History
 from skerry.protocol.distributor.serving import Server
 
 
+def _content(seq: int, size: int) -> bytes:
+    return seq.to_bytes(2, "big").ljust(size, b".")
+
+
 def served(
     *, kept: range = range(1, 11), size: int = 1, bytes_max: int = 10**9, **given: int
 ) -> Server:
     history = History(bytes_max=10**9, age_ns_max=0, next_seq=kept.start)
     for seq in kept:
-        history.add(seq, bytes([seq % 256]) * size, 0)
+        history.add(seq, bytes([seq % 256]) * size if size < 4 else _content(seq, size), 0)
     return Server(history, holdback_ns=20, bytes_max=bytes_max, **given)
 
 
@@ -121,16 +129,110 @@ def test_much_is_sent_in_portions_with_a_pause_between() -> None:
     server.request(1, 11, 21)
     assert len(server.take_due(20 + DISTRIBUTOR_RESEND_INTERVAL_NS)[0]) == 4
     rest, _ = server.take_due(20 + 2 * DISTRIBUTOR_RESEND_INTERVAL_NS)
-    assert [datagram[0] for datagram in rest] == [9, 10]
+    assert [datagram[1] for datagram in rest] == [9, 10]
     assert server.due_ns is None
 
 
-def test_of_billions_that_are_gone_only_so_many_are_told_at_once() -> None:
-    server = served(kept=range(2**31, 2**31 + 3))
-    server.request(1, 2**31, 0)
-    _, gone = server.take_due(20)
-    assert gone == list(range(1, DISTRIBUTOR_NAK_COUNT_MAX + 1))
-    server.request(1, 2**31, 21)
-    _, more = server.take_due(41)
-    assert more[0] == DISTRIBUTOR_NAK_COUNT_MAX + 1
-    assert len(more) == DISTRIBUTOR_NAK_COUNT_MAX
+def test_of_billions_that_are_gone_only_the_newest_are_told_and_not_all_at_once() -> None:
+    first = 2**31
+    server = served(kept=range(first, first + 3), again_ns=10**9)
+    told: list[int] = []
+    for now in range(0, 10_000, 20):
+        server.request(1, first, now)
+        _, gone = server.take_due(now + 20)
+        assert len(gone) <= DISTRIBUTOR_NAK_COUNT_MAX
+        told += gone
+    assert told == list(range(first - DISTRIBUTOR_GAP_COUNT_MAX, first))
+
+
+# -- what is sent again is bounded
+
+
+SECOND = 1_000_000_000
+MS = 1_000_000
+KB = 1000
+
+
+def flooded(server: Server, *, names: int = 1, seconds: int = 5, sent_bytes: int = 0) -> int:
+    """Bytes that are sent again while the whole history is requested each 25 ms."""
+    resent = 0
+    for index, now in enumerate(range(0, seconds * SECOND, 25 * MS)):
+        requester = b"%d" % (index % names)
+        server.request(1, 1001, now, requester, sent_bytes * index)
+        for turn in range(25):
+            resent += sum(map(len, server.take_due(now + turn * MS)[0]))
+    return resent
+
+
+def history_of_1_mb(*, again_ns: int = 740 * MS) -> Server:
+    history = History(bytes_max=1000 * KB, age_ns_max=0)
+    for seq in range(1, 1001):
+        history.add(seq, _content(seq, KB), 0)
+    return Server(
+        history,
+        holdback_ns=20 * MS,
+        bytes_max=1000 * KB,
+        again_ns=again_ns,
+        repair_ns=8 * SECOND,
+    )
+
+
+def test_a_flood_of_requests_causes_the_history_once_and_then_little() -> None:
+    resent = flooded(history_of_1_mb())
+    # All of it once more in the time in which a receiver gives up.
+    assert 1500 * KB < resent <= (1000 + 1000 * 5 // 8) * KB + 2 * KB
+
+
+def test_a_flood_in_many_names_causes_no_more_than_that_of_two() -> None:
+    one = flooded(history_of_1_mb(), seconds=2)
+    many = flooded(history_of_1_mb(), seconds=2, names=50)
+    assert one < many <= 2 * (one + KB)
+
+
+def test_after_the_goodbye_a_flood_causes_no_more() -> None:
+    assert flooded(history_of_1_mb(again_ns=20 * MS)) < 1700 * KB
+
+
+def test_what_is_published_may_be_sent_again_besides() -> None:
+    quiet = flooded(history_of_1_mb(again_ns=0))
+    busy = flooded(history_of_1_mb(again_ns=0), sent_bytes=10 * KB)
+    assert quiet + 1700 * KB < busy <= quiet + 200 * 10 * KB
+
+
+def test_receivers_that_lose_a_third_are_all_answered() -> None:
+    rng = Random(1)
+    server = history_of_1_mb()
+    missing = {b"%d" % n: {s for s in range(1, 1001) if rng.random() < 0.3} for n in range(20)}
+    for round_ in range(11):
+        now = round_ * 800 * MS
+        for name, seqs in missing.items():
+            for seq in sorted(seqs):
+                server.request(seq, seq + 1, now, name)
+        while server.due_ns is not None:
+            for datagram in server.take_due(server.due_ns)[0]:
+                for seqs in missing.values():
+                    if rng.random() > 0.3:
+                        seqs.discard(int.from_bytes(datagram[:2], "big"))
+    assert not any(missing.values())
+
+
+def test_one_that_lost_all_is_answered_at_once() -> None:
+    server = history_of_1_mb()
+    server.request(1, 1001, 0, b"one")
+    assert len(server) == 1000
+
+
+def test_a_large_update_beyond_the_history_is_answered_whole() -> None:
+    history = History(bytes_max=1000, age_ns_max=0)
+    history.add_large(1, [b"a" * 100] * 50, 0)
+    server = Server(history, holdback_ns=20, bytes_max=10**9, repair_ns=8 * SECOND)
+    server.request(1, 51, 0, b"one")
+    assert len(server) == 50
+
+
+def test_requesters_that_are_remembered_are_bounded() -> None:
+    server = history_of_1_mb()
+    for number in range(10 * DISTRIBUTOR_REQUESTER_COUNT_MAX):
+        server.request(1, 2, number * SECOND, b"%d" % number)
+        server.take_due(number * SECOND + 20)
+    assert len(server._requesters) <= DISTRIBUTOR_REQUESTER_COUNT_MAX
