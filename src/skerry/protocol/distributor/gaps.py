@@ -15,7 +15,7 @@ from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
 
 __all__ = ["HURRY", "Gaps", "runs"]
 
-HURRY: Final = 4
+HURRY: Final = 8
 """Requests to a sender that is leaving are sent this many times as often."""
 
 

@@ -13,6 +13,7 @@ from typing import Final
 from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import RemovalReason
+from skerry.protocol.distributor.gaps import HURRY
 from skerry.protocol.distributor.receiver import Origin, Receiver
 
 __all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
@@ -86,7 +87,7 @@ class RemoteSender:
         if self.is_leaving and now_ns >= self._leaving_ns:
             if not self._is_repairing(now_ns):
                 return RemovalReason.GOODBYE
-            self._leaving_ns = now_ns + self._timeout_ns // 4
+            self._leaving_ns = now_ns + self._timeout_ns // HURRY
         if now_ns - self.heard_ns >= self._silence_ns:
             return RemovalReason.SILENT
         if self._unannounced_ns and now_ns - self._announced_ns >= self._unannounced_ns:

@@ -17,6 +17,7 @@ from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.connection import Connection
 from skerry.protocol.distributor.events import Delivered, StartUnknown, UpdatesLost
 from skerry.protocol.distributor.identity import draw_identity
+from skerry.protocol.distributor.messages import HEARTBEAT, RETRANSMISSION, UPDATE
 from skerry.protocol.machine import Address, Event, Transmit
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf, Loss
@@ -66,8 +67,8 @@ class StartsAccounted(Checker):
         self._is_java: dict[str, bool] = {}
         self._delivered: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._lost: dict[tuple[str, str], set[int]] = defaultdict(set)
-        self._heard: set[tuple[str, str]] = set()
-        """Subscriber and publisher, where any message of the publisher arrived."""
+        self._told: dict[tuple[str, str], int] = {}
+        """The highest number in the messages of a publisher that arrived at a subscriber."""
 
     def started(self, node: Node[Connection], *, is_java: bool) -> None:
         """A publisher was added."""
@@ -81,7 +82,13 @@ class StartsAccounted(Checker):
         return len(self._published[name]) - 1
 
     def arrived(self, packet: Packet) -> str | None:
-        self._heard.add((packet.destination.name, packet.source.name))
+        way = (packet.destination.name, packet.source.name)
+        data, last = packet.data, 0
+        if data[2] in (UPDATE, RETRANSMISSION):
+            last = int.from_bytes(data[20:24], "big")
+        elif data[2] == HEARTBEAT:
+            last = int.from_bytes(data[-4:], "big")
+        self._told[way] = max(self._told.get(way, 0), last)
         return None
 
     def observed(self, node: Node[Any], event: Event) -> str | None:
@@ -106,8 +113,12 @@ class StartsAccounted(Checker):
         found = []
         for subscriber, joined_ns in self.joined_ns.items():
             for name, times_ns in self._published.items():
-                if (subscriber, name) not in self._heard:
+                told = self._told.get((subscriber, name))
+                if told is None:
                     continue
+                if self._is_java[name]:
+                    # It ends without a goodbye: nothing tells of the last ones.
+                    times_ns = times_ns[:told]
                 known = self._delivered[subscriber, name] | self._lost[subscriber, name]
                 numbers = [n for n, ns in enumerate(times_ns) if ns >= joined_ns and n not in known]
                 found += [f"{subscriber} misses {n} of {name}" for n in numbers]

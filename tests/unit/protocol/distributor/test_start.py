@@ -9,11 +9,18 @@ MS = 1_000_000
 RETRY_NS = 200 * MS
 
 
-def search(*, is_data: bool, seq: int = 50, now_ns: int = 1000 * MS, delay_ns: int = 0) -> Start:
+def search(
+    *,
+    is_data: bool,
+    seq: int = 50,
+    low_seq: int = 1,
+    now_ns: int = 1000 * MS,
+    delay_ns: int = 0,
+) -> Start:
     """A subscription at 900 ms, and the first message at 1000 ms."""
     return Start(
         seq=seq,
-        low_seq=1,
+        low_seq=low_seq,
         lowest_seq=1,
         is_data=is_data,
         since_ns=900 * MS,
@@ -59,6 +66,12 @@ def test_after_a_heartbeat_with_data_since_the_subscription_the_span_is_asked_fo
     assert answer(start, 30, 10_000, 1020 * MS) == 30
 
 
+def test_the_first_number_of_all_needs_no_second_answer() -> None:
+    start = search(is_data=False, seq=50, low_seq=50)
+    start.take_request(1000 * MS)
+    assert answer(start, 50, 10_000, 1010 * MS) == 50
+
+
 def test_answers_to_others_change_nothing() -> None:
     start = search(is_data=True)
     header = Header(kind=POSITION, address=bytes(4), sender_id=1, start=1, application_id=1)
@@ -70,13 +83,16 @@ def test_answers_to_others_change_nothing() -> None:
 def test_a_search_asks_a_bounded_number_of_times() -> None:
     start = search(is_data=True)
     now_ns = 1000 * MS
+    waits = []
     for _ in range(ASK_COUNT_MAX):
         assert not start.is_over(now_ns)
         assert start.take_request(now_ns) is not None
         assert start.take_request(now_ns) is None
         assert not start.is_over(now_ns)
-        now_ns += RETRY_NS
+        waits.append(start.due_ns - now_ns)
+        now_ns = start.due_ns
     assert start.is_over(now_ns)
+    assert waits == [25 * MS, 50 * MS, 100 * MS] + [RETRY_NS] * (ASK_COUNT_MAX - 3)
 
 
 def test_a_request_that_has_to_wait_is_not_counted() -> None:

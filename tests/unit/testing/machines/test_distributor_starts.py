@@ -10,6 +10,7 @@ from skerry.protocol.distributor.events import (
     StartUnknown,
     UpdatesLost,
 )
+from skerry.protocol.distributor.messages import UPDATE
 from skerry.testing import World, run_scenario
 from skerry.testing.machines import distributor_starts
 from skerry.testing.machines.distributor_starts import StartsAccounted, play_starts
@@ -32,6 +33,7 @@ class Carried:
 
     source = Named("pub")
     destination = Named("sub")
+    data = bytes((1, 0, UPDATE)).ljust(20, b"\0") + (2).to_bytes(4, "big")
 
 
 def checker() -> StartsAccounted:
@@ -65,6 +67,14 @@ def test_what_is_published_after_the_subscription_has_to_be_reported() -> None:
     observe(found, StartUnknown(sender=SENDER, first_seq=1, stop_seq=3))
     assert found.missing() == []
     assert not found.is_whole()
+
+
+def test_of_a_java_program_what_no_message_tells_of_need_not_be_reported() -> None:
+    found = checker()
+    found._is_java["pub"] = True
+    packet: Any = Carried()
+    found.arrived(packet)
+    assert found.missing() == ["sub misses 1 of pub"]
 
 
 def test_a_report_without_numbers_is_about_all() -> None:
