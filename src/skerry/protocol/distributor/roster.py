@@ -36,6 +36,9 @@ sender, a number and the span in microseconds."""
 _NOTHING: Final = LinkCounts()
 _MS: Final = 1_000_000
 _U32: Final = 0xFFFFFFFF
+_FEW_COUNT: Final = 50
+_LOOK_NS: Final = 20_000
+"""With more senders than a few, looks are so far apart for each: ten times what a look takes."""
 _CLOCK_SLACK_MS: Final = 20
 """Start times have whole milliseconds, and clocks of computers that agree still differ a little."""
 
@@ -78,7 +81,8 @@ class Roster:
         self._pieces_fault_count = 0
         self.remotes: dict[bytes, RemoteSender] = {}
         self.due_ns: int | None = None
-        """When to `look`; not later than anything is due."""
+        """When to `look`: when anything is due, or a little later if there are many senders."""
+        self._looked_ns = 0
 
     def __len__(self) -> int:
         return len(self.remotes)
@@ -170,6 +174,7 @@ class Roster:
     def look(self, now_ns: int) -> list[Asked]:
         """Remove those who are gone; what has to be asked for now."""
         self.due_ns = None
+        self._looked_ns = now_ns
         asked: list[Asked] = []
         for key, remote in list(self.remotes.items()):
             receiver = remote.receiver
@@ -186,7 +191,12 @@ class Roster:
 
     def due_at(self, due_ns: int | None) -> None:
         """Something with a sender is due then."""
-        if due_ns is not None and (self.due_ns is None or due_ns < self.due_ns):
+        if due_ns is None:
+            return
+        if len(self.remotes) > _FEW_COUNT:
+            # Each look passes all senders, and each of them may be due at another time.
+            due_ns = max(due_ns, self._looked_ns + len(self.remotes) * _LOOK_NS)
+        if self.due_ns is None or due_ns < self.due_ns:
             self.due_ns = due_ns
 
     def take_positions(self) -> list[Asked]:

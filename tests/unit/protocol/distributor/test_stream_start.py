@@ -373,6 +373,25 @@ def test_forged_senders_cause_few_position_requests(bus: Any) -> None:
     assert len(bus.sent_of(POSITION_REQUEST)) <= 11 * DISTRIBUTOR_POSITION_COUNT_MAX
 
 
+def test_with_many_senders_due_at_different_times_looks_are_few(bus: Any) -> None:
+    publisher = bus.publisher()
+    subscriber = bus.subscriber()
+    bus.publish(publisher, "/1")
+    data = bytearray(bus.sent_of(UPDATE)[0])
+    data[20:24] = (7).to_bytes(4, "big")
+    looks = 0
+    for number in range(2000):
+        if number < 900:
+            data[8:12] = number.to_bytes(4, "big")
+            subscriber.receive(bytes(data), subscriber._source, bus.now_ns)
+        bus.now_ns += MS // 2
+        due_ns = subscriber.deadline_ns()
+        if due_ns is not None and due_ns <= bus.now_ns:
+            looks += 1
+            subscriber.advance(bus.now_ns)
+    assert looks < 200, "in a second"
+
+
 def test_a_flood_of_position_requests_causes_few_answers(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
