@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import skerry.lake
 from skerry.codec.envelope import ACCESS, CREATE, REMOVE, SNAPSHOT, UPDATE, Update
+from skerry.lake.answer import Answer
 from skerry.objects.base import key_of
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
+from skerry.spark.catalog import ORDER
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.lake import Lake, LakeConfig, Plan
+from skerry.spark.tables import Tables
 
 SECOND_NS = 1_000_000_000
 HOUR_NS = 3600 * SECOND_NS
@@ -100,6 +106,54 @@ def all_ranges(folder: Path, first: dict[str, int] | None = None) -> list[Range]
         for recording in open_recordings(folder)
         if recording.segments()
     ]
+
+
+class BothTables(Tables):
+    """Tables of Spark that hold each answer against that of `skerry.lake`."""
+
+    def __init__(self, spark: Any, path: Any, config: LakeConfig | None = None) -> None:
+        super().__init__(spark, path, config)
+        self.other = skerry.lake.open(path)
+
+    def asof(self, type_name: str | None, instant: Any) -> Any:
+        return alike(super().asof(type_name, instant), self.other.asof(type_name, instant))
+
+    def between(self, type_name: str, first: Any, stop: Any) -> Any:
+        answer = self.other.between(type_name, first, stop)
+        rows = [tuple(row[name] for name in ORDER) for row in answer.to_pylist()]
+        assert rows == sorted(rows, key=lambda row: [(v is not None, v) for v in row])
+        return alike(super().between(type_name, first, stop), answer)
+
+    def diff(self, type_name: str, first: Any, second: Any) -> Any:
+        return alike(
+            super().diff(type_name, first, second), self.other.diff(type_name, first, second)
+        )
+
+    def frame(self, name: str) -> Any:
+        return alike(super().frame(name), self.other.table(name))
+
+
+def alike(frame: Any, answer: Answer) -> Any:
+    """The frame; AssertionError unless the answer has the same columns and rows."""
+    table = frame.toArrow()
+    assert table.schema.names == answer.schema.names
+    ours, theirs = table.to_pylist(maps_as_pydicts="lossy"), answer.to_pylist()
+    for row in (*ours, *theirs):
+        if isinstance(row.get("object"), str):
+            row["object"] = json.loads(row["object"])
+    assert sorted(map(repr, map(_timed, ours))) == sorted(map(repr, map(_timed, theirs)))
+    return frame
+
+
+def _timed(value: Any) -> Any:
+    """The value with times as numbers, whatever zone they are told in, and maps in order."""
+    if isinstance(value, datetime):
+        return value.timestamp()
+    if isinstance(value, dict):
+        return {name: _timed(item) for name, item in sorted(value.items())}
+    if isinstance(value, list):
+        return [_timed(item) for item in value]
+    return value
 
 
 class Pipeline:

@@ -12,9 +12,8 @@ import skerry
 from skerry.runtime.clock import wall_ns
 from skerry.spark.jobs.run import run_all
 from skerry.spark.lake import Lake
-from skerry.spark.tables import Tables
 from tests.apps.test_recorder import Site, ended, wait_for
-from tests.spark.lakes import BARE
+from tests.spark.lakes import BARE, BothTables
 
 pytestmark = pytest.mark.slow
 
@@ -88,7 +87,7 @@ def test_old_and_new_programs_in_turn_are_in_one_table(spark: Any, tmp_path: Pat
     assert [json.loads(line).get("name") for line in ours.splitlines()] == ["one", "two", None]
 
     run_all(Lake(spark, tmp_path / "lake", BARE), site.folder / "recording")
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     one = (1, 5, None, "ferry", [(7, None)])
     two = (2, 70_000, "two", "tug", [(2**40, "wind")])
     assert rows(tables.asof("Vessel", first_ns)) == [one]

@@ -32,7 +32,7 @@ from deltalake import DeltaTable
 import skerry
 from skerry.apps.fleet import Fleet
 from skerry.spark.tables import Tables
-from tests.spark.lakes import Teller, record
+from tests.spark.lakes import BothTables, Teller, record
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -130,7 +130,7 @@ def voyage(tmp_path_factory: pytest.TempPathFactory) -> Voyage:
 
 @pytest.fixture(scope="module")
 def tables(spark: SparkSession, voyage: Voyage) -> Tables:
-    return Tables(spark, voyage.lake)
+    return BothTables(spark, voyage.lake)
 
 
 # -- what others read

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 import skerry
+import skerry.lake
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.spark.lake import LakeConfig
 from skerry.spark.tables import Tables
@@ -131,8 +132,13 @@ def check(spark: Any, lake: Path, expected: World) -> None:
         ]
     # Between two of them nothing changes: the last nanosecond before each stands for all.
     instants = [ns + step for ns in expected.changes_ns() for step in (-1, 0)]
-    for instant_ns, live in asof_each(tables, instants).items():
-        assert live == expected.live_at(instant_ns), instant_ns
+    for engine, answers in (
+        ("spark", asof_each(tables, instants)),
+        ("lake", lake_asof_each(lake, instants)),
+    ):
+        for instant_ns, live in answers.items():
+            assert live == expected.live_at(instant_ns), (engine, instant_ns)
+    check_lake(lake, expected)
 
 
 def moment(ns: int | None) -> datetime | None:
@@ -156,6 +162,45 @@ def asof_each(tables: Tables, instants: list[int]) -> dict[int, dict[bytes, Valu
             assert bytes(row.key) not in answers[row.at_ns], "an object is there once"
             answers[row.at_ns][bytes(row.key)] = values
     return answers
+
+
+def lake_asof_each(lake: Path, instants: list[int]) -> dict[int, dict[bytes, Values]]:
+    """The same by `skerry.lake`."""
+    opened = skerry.lake.open(lake)
+    answers: dict[int, dict[bytes, Values]] = {}
+    for at_ns in instants:
+        rows = opened.asof("Ship", at_ns).to_pylist()
+        answers[at_ns] = {row["key"]: row_values(row) for row in rows}
+        assert len(answers[at_ns]) == len(rows), "an object is there once"
+    return answers
+
+
+def check_lake(lake: Path, expected: World) -> None:
+    """States, and what differs between two instants, as `skerry.lake` tells them."""
+    opened = skerry.lake.open(lake)
+    told = {
+        (row["key"], row["valid_from_ns"], row["valid_to_ns"], row["position"])
+        for row in opened.history("Ship").to_pylist()
+    }
+    assert told == {
+        (state.key, state.valid_from_ns, state.valid_to_ns, state.position)
+        for state in (*expected.history, *expected.latest)
+    }
+    changes = expected.changes_ns()
+    first, second = changes[len(changes) // 3], changes[2 * len(changes) // 3]
+    before, after = expected.live_at(first), expected.live_at(second)
+    rows = opened.diff("Ship", first, second).to_pylist()
+    changed = {row["key"]: row["change"] for row in rows if row["change"] != "replaced"}
+    replaced = {row["key"] for row in rows if row["change"] == "replaced"}
+    for key in {*before, *after} - replaced:
+        wanted = "added" if key not in before else "removed" if key not in after else "changed"
+        differs = before.get(key) != after.get(key)
+        assert changed.get(key) == (wanted if differs else None), (key, first, second)
+    assert replaced <= {*before} & {*after}
+
+
+def row_values(row: dict[str, Any]) -> Values:
+    return {t: row[name] for t, name in FIELDS.items() if row[name] is not None}
 
 
 @pytest.mark.slow

@@ -27,8 +27,7 @@ from skerry.spark.jobs.run import run_all
 from skerry.spark.jobs.stream import Progress
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake
-from skerry.spark.tables import Tables
-from tests.spark.lakes import BARE, HOUR_NS, Pipeline, Teller, record
+from tests.spark.lakes import BARE, HOUR_NS, BothTables, Pipeline, Teller, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: string text; }").Buoy
 
@@ -44,7 +43,7 @@ def test_run_brings_in_what_is_new_and_ends(spark: Any, tmp_path: Path) -> None:
     assert run_all(lake, folder, on_progress=seen.append).row_count == 3
     assert seen[-1].backlog_rows == 0
     assert run_all(lake, folder).row_count == 0
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert {"alarms", "latest/Buoy", "links", "rates", "sessions"} <= set(tables.names())
     updates = tables.frame("rates").where("type = 'Buoy'").selectExpr("sum(updates) n").first()
     assert updates is not None
@@ -94,12 +93,12 @@ def test_follow_brings_in_what_comes_until_it_is_stopped(spark: Any, tmp_path: P
     )
     assert (done.row_count, done.batch_count) == (2, 2)
     assert [
-        row.text for row in Tables(spark, tmp_path / "lake").frame("latest/Buoy").collect()
+        row.text for row in BothTables(spark, tmp_path / "lake").frame("latest/Buoy").collect()
     ] == ["later"]
     files = len(lake.table("updates/Buoy").files())
     assert compact(lake)["updates/Buoy"] == (files, 1)
     assert vacuum(lake, 0).file_count >= files
-    assert Tables(spark, tmp_path / "lake").frame("updates/Buoy").count() == 2
+    assert BothTables(spark, tmp_path / "lake").frame("updates/Buoy").count() == 2
 
 
 @pytest.mark.slow
@@ -122,7 +121,7 @@ def test_full_disk_is_said_and_leaves_nothing_half_done(spark: Any, tmp_path: Pa
     assert pipeline.lake.names() == []
     assert not list((tmp_path / "lake").rglob("*.parquet"))
     assert pipeline.run().row_count == len(texts)
-    assert Tables(spark, tmp_path / "lake").frame("latest/Buoy").count() == len(texts)
+    assert BothTables(spark, tmp_path / "lake").frame("latest/Buoy").count() == len(texts)
 
 
 ON_THE_WAY = (
@@ -158,7 +157,7 @@ def test_types_and_fields_may_have_any_name(spark: Any, tmp_path: Path) -> None:
     assert pipeline.run().row_count == 8
     record(recordings, [late.replace(time_ns=last.time_ns + HOUR_NS)], cls)
     assert pipeline.run().row_count == 1
-    tables = Tables(spark, tmp_path / "lake", BARE)
+    tables = BothTables(spark, tmp_path / "lake", BARE)
     assert tables.types() == ["a~2520~2f~20~c3~bc", "~5fhidden"]
     (row,) = tables.asof("a~2520~2f~20~c3~bc", last.time_ns + 2 * HOUR_NS).collect()
     fields = row.asDict()
@@ -201,7 +200,7 @@ async def record_group_with_loss(folder: Path) -> None:
 def test_what_had_to_be_sent_again_is_told_in_links(spark: Any, tmp_path: Path) -> None:
     asyncio.run(record_group_with_loss(tmp_path / "recording"))
     run_all(Lake(spark, tmp_path / "lake"), tmp_path / "recording")
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     links = tables.frame("links").where("source = 'distributor'")
     sums = "sum(updates) updates, sum(datagrams) datagrams, sum(retransmissions) again"
     (row,) = links.selectExpr(*sums.split(", "), "max(round_trip_ms) took").collect()

@@ -15,8 +15,7 @@ import pytest
 import skerry
 from skerry.spark.jobs.run import run_all
 from skerry.spark.lake import Lake
-from skerry.spark.tables import Tables
-from tests.spark.lakes import BARE, Pipeline, Teller, record
+from tests.spark.lakes import BARE, BothTables, Pipeline, Teller, record
 
 TYPES = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: float64 level; }")
 Buoy: Any = TYPES.Buoy
@@ -40,7 +39,7 @@ def recorded(folder: Path) -> Path:
 
 
 def rows(spark: Any, lake: Path) -> dict[str, list[Any]]:
-    tables = Tables(spark, lake)
+    tables = BothTables(spark, lake)
     columns = {
         "updates": ("position", "order_ns", "operation", "level"),
         "history": ("key", "valid_from_ns", "valid_to_ns", "life", "level"),

@@ -22,9 +22,8 @@ from skerry.spark.jobs.stream import Progress
 from skerry.spark.lake import Lake
 from skerry.spark.options import read_options
 from skerry.spark.planning import segments
-from skerry.spark.tables import Tables
 from tests.object_store import ObjectStore
-from tests.spark.lakes import BARE, MANY, Teller, record
+from tests.spark.lakes import BARE, MANY, BothTables, Teller, record
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +36,7 @@ def segment_names(folder: Path) -> list[str]:
 
 def rows_of(spark: Any, lake: Path) -> dict[str, list[Any]]:
     """All rows of all tables."""
-    tables = Tables(spark, lake)
+    tables = BothTables(spark, lake)
     return {name: sorted(map(str, tables.frame(name).collect())) for name in tables.names()}
 
 
@@ -143,7 +142,7 @@ def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
     assert (done.row_count, done.backlog_rows) == (9, 0)
     told = f"{second} of {place} is not there, or not whole yet; what comes after it waits"
     assert list(done.notices) == [told]
-    latest = Tables(spark, tmp_path / "lake").frame("latest/Buoy").where("id = 1").collect()
+    latest = BothTables(spark, tmp_path / "lake").frame("latest/Buoy").where("id = 1").collect()
     assert [row.text for row in latest] == ["fourth"]
     assert not [name for name in object_store.names(place) if "followers" in name]
 
@@ -158,7 +157,7 @@ def test_run_fails_where_a_segment_is_missing_and_passes_over_one_that_is_damage
     with pytest.raises(RecordingError, match=f"^{second.name} of {place} is not there") as caught:
         run_all(Lake(spark, tmp_path / "lake", BARE), place)
     assert "copy it there and run again" in str(caught.value.hint)
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert tables.frame("updates/Buoy").count() == 5
     # Who asks for all of it is not given a part.
     with pytest.raises(Exception, match="there is no such file"):
@@ -204,4 +203,4 @@ def test_tables_on_a_store_need_the_jars_of_spark_and_that_is_said(
         assert f"hadoop-aws:{version}" in str(caught.value.hint)
     assert Place(bucket).sizes() == {}
     with pytest.raises(PipelineError, match="it has nothing for s3a://"):
-        Tables(spark, f"{bucket}/lake")
+        BothTables(spark, f"{bucket}/lake")

@@ -23,6 +23,7 @@ from tests.spark.lakes import (
     KEPT,
     SECOND_NS,
     START_NS,
+    BothTables,
     Pipeline,
     Teller,
     found,
@@ -65,7 +66,7 @@ def test_one_batch_holds_all_that_can_happen_to_objects(spark: Any, tmp_path: Pa
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake")
     assert pipeline.run().row_count == len(updates)
 
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert "history/Shout" not in tables.names()
     assert values(tables, "updates/Shout", "id", "text") == [(1, "ahoy")]
     assert values(tables, "latest/Mode", "life", "text") == [(0, "night")]
@@ -133,7 +134,7 @@ def test_what_two_recorders_heard_is_there_once(spark: Any, tmp_path: Path) -> N
     # The same again, from a third: nothing is new.
     record(tmp_path / "recordings" / "c", [*said, found(said[1]), *cast], Vessel, Shout)
     assert pipeline.run().row_count == 0
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert tables.frame("updates/Vessel").where("operation = 1").count() == 3
     assert tables.frame("latest/Vessel").count() == 3
 
@@ -155,7 +156,7 @@ def test_segment_that_is_offered_twice_is_there_once(spark: Any, tmp_path: Path)
         shutil.copy(segment.path, copy)
     assert sum(len(found.segments()) for found in open_recordings(pipeline.recordings)) == 3
     assert pipeline.run().row_count == 0
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert [tables.frame(f"updates/{name}").count() for name in ("Vessel", "Shout")] == [3, 1]
 
 
@@ -176,7 +177,7 @@ def test_late_segment_changes_what_came_after_it(spark: Any, tmp_path: Path) -> 
     )
     record(pipeline.recordings, [made[0], *made[2:]], Vessel)
     pipeline.run()
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     assert [row.name for row in tables.frame("latest/Vessel").where("mmsi = 1").collect()] == ["a"]
     record(pipeline.recordings, [made[1]], Vessel)
     pipeline.run()
@@ -203,7 +204,7 @@ def test_snapshots_answer_what_all_states_answer(spark: Any, tmp_path: Path) -> 
     without = LakeConfig(derived=(), bucket_s=60)
     pipeline = Pipeline(spark, tmp_path / "recordings", tmp_path / "lake", without)
     plan = pipeline.run()
-    tables = Tables(spark, tmp_path / "lake", config)
+    tables = BothTables(spark, tmp_path / "lake", config)
     instants = [START_NS + seconds * SECOND_NS for seconds in (90, 185, 241)]
     before = [answers(tables, at) for at in instants]
     small = Lake(spark, tmp_path / "lake", config)
@@ -235,7 +236,7 @@ def test_snapshots_do_not_hide_what_comes_late(spark: Any, tmp_path: Path) -> No
     late = [other.update(Vessel(mmsi=0, lat=9.0)), other.create(Vessel(mmsi=7, lat=9.0))]
     record(pipeline.recordings, late, Vessel)
     pipeline.run()
-    tables = Tables(spark, tmp_path / "lake", KEPT)
+    tables = BothTables(spark, tmp_path / "lake", KEPT)
     found = [(mmsi, lat) for mmsi, lat, *_ in answers(tables, START_NS + 250 * SECOND_NS)]
     assert found == [(0, 9.0), (1, 4.0), (7, 9.0)]
     assert snapshots.files(), "they are made anew"
@@ -267,7 +268,7 @@ def test_columns_follow_tags_when_definitions_change(spark: Any, tmp_path: Path)
     plan = pipeline.run()
     assert len(plan.notices) == 1
     assert "Tank@2 is a table of its own" in plan.notices[0]
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     latest = tables.frame("latest/Tank")
     assert dict(latest.dtypes)["level"] == "int"
     assert values(tables, "latest/Tank", "id", "level", "life_", "note", "life") == [
@@ -289,7 +290,7 @@ def test_gaps_and_what_nobody_described_are_in_raw(spark: Any, tmp_path: Path) -
     damage(folder)
     pipeline = Pipeline(spark, folder, tmp_path / "lake")
     pipeline.run()
-    tables = Tables(spark, tmp_path / "lake")
+    tables = BothTables(spark, tmp_path / "lake")
     raw = {row.operation: row for row in tables.frame("raw").collect()}
     assert sorted(raw) == [1, 4]
     assert raw[1].subject == deep

@@ -85,6 +85,9 @@ COMMANDS: Final[Mapping[str, LazyCommand]] = {
     "sim": LazyCommand(
         target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
     ),
+    "sql": LazyCommand(
+        target="skerry.cli.sql:sql", summary="Ask the tables of the pipeline in SQL."
+    ),
     "sub": LazyCommand(target="skerry.cli.sub:sub", summary="Follow a type or a subject."),
     "top": LazyCommand(target="skerry.cli.top:top", summary="Watch a node at work."),
     "types": LazyCommand(

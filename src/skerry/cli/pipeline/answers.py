@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
@@ -22,17 +22,22 @@ from skerry.errors import PipelineError
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from skerry.lake.answer import Answer
     from skerry.schema.model import FieldType
-    from skerry.spark.lake import Lake
+    from skerry.spark.questions import KnownType
 
 __all__ = [
     "Fields",
+    "Rows",
     "fields_of",
     "instant_of",
+    "iso_text",
+    "lake_rows",
     "limit_option",
     "plain_value",
     "restored",
-    "rows_of",
+    "shown_value",
+    "spark_rows",
     "tell",
 ]
 
@@ -40,6 +45,8 @@ _ROWS_SHOWN: Final = 100
 """Of a table for people; programs get all."""
 
 _Row = dict[str, Any]
+Rows = Callable[["int | None"], Iterable[_Row]]
+"""Gives the rows of an answer in their order, no more than a limit; None: all."""
 
 
 class Fields:
@@ -62,10 +69,11 @@ class Fields:
         found = json.loads(text)
         return {name: restored(self._types[name], value) for name, value in found.items()}
 
-    def values(self, row: Mapping[str, Any]) -> _Row:
-        """What is set, by the names of the fields."""
+    def values(self, row: Mapping[str, Any], told: Callable[[Any], Any] | None = None) -> _Row:
+        """What is set, by the names of the fields; `told` makes values what JSON has."""
+        told = plain_value if told is None else told
         return {
-            name: plain_value(row[column])
+            name: told(row[column])
             for column, name in self.columns.items()
             if row.get(column) is not None
         }
@@ -80,12 +88,14 @@ class Fields:
         return values[0] if len(values) == 1 else values
 
 
-def fields_of(lake: Lake, type_name: str) -> Fields:
+def fields_of(types: Mapping[str, KnownType], type_name: str) -> Fields:
     """The fields of a type that the tables know; of others none."""
     from skerry.spark.catalog import field_columns
+    from skerry.spark.questions import known_type
 
-    state = lake.last_plan().types.get(type_name)
-    if state is None:
+    try:
+        state = known_type(types, type_name)
+    except PipelineError:
         return Fields({}, [])
     fields = {field.tag: field for field in state.schema.reader.fields}
     columns = field_columns(state.schema)
@@ -96,17 +106,54 @@ def fields_of(lake: Lake, type_name: str) -> Fields:
     )
 
 
-def rows_of(frame: DataFrame, limit: int | None) -> list[_Row]:
-    """The rows of an answer, no more than `limit`."""
-    # Through Arrow, whose times have a zone: others would be those of this computer's clock.
-    limited = frame if limit is None else frame.limit(limit)
-    rows: list[_Row] = limited.toArrow().to_pylist(maps_as_pydicts="lossy")
+def spark_rows(frame: DataFrame, order: Sequence[str]) -> Rows:
+    """The rows of a frame of Spark, sorted by these columns."""
+
+    def rows(limit: int | None) -> list[_Row]:
+        ordered = frame.orderBy(*order)
+        limited = ordered if limit is None else ordered.limit(limit)
+        # Through Arrow, whose times have a zone: others would be those of this computer's clock.
+        found: list[_Row] = limited.toArrow().to_pylist(maps_as_pydicts="lossy")
+        return found
+
     return rows
+
+
+def lake_rows(answer: Answer, order: Sequence[str] = ()) -> Rows:
+    """The rows of an answer of `skerry.lake`, sorted by these columns, or as they come."""
+
+    def rows(limit: int | None) -> Iterator[_Row]:
+        batches = answer.batches() if not order else _sorted(answer, order, limit)
+        left = limit
+        for batch in batches:
+            some = batch if left is None else batch.slice(0, left)
+            yield from some.to_pylist(maps_as_pydicts="lossy")
+            if left is not None:
+                left -= some.num_rows
+                if not left:
+                    return
+
+    return rows
+
+
+def _sorted(answer: Answer, order: Sequence[str], limit: int | None) -> list[Any]:
+    import pyarrow as pa
+
+    from skerry.lake.updates import in_order
+
+    if limit is None:
+        return list(in_order(answer.to_arrow(), tuple(order)).to_batches())
+    # Of what has been read, no more than what is shown is kept.
+    best = answer.schema.empty_table()
+    for batch in answer.batches():
+        both = pa.concat_tables([best, pa.Table.from_batches([batch])])
+        best = in_order(both, tuple(order)).slice(0, limit)
+    return list(best.to_batches())
 
 
 def tell(
     output: Output,
-    frame: DataFrame,
+    rows: Rows,
     *,
     as_json: bool,
     limit: int | None,
@@ -115,17 +162,18 @@ def tell(
 ) -> int:
     """Show an answer; says how many rows were shown."""
     if as_json:
-        rows = rows_of(frame, limit)
-        for row in rows:
+        count = 0
+        for row in rows(limit):
             output.json_line(to_json(row))
-        return len(rows)
+            count += 1
+        return count
     shown = _ROWS_SHOWN if limit is None else limit
-    rows = rows_of(frame, shown + 1)
-    cells = [to_cells(row) for row in rows[:shown]]
+    found = list(rows(shown + 1))
+    cells = [to_cells(row) for row in found[:shown]]
     columns = list(dict.fromkeys(name for row in cells for name in row))
     if columns:
         output.table(columns, [[_cell(row.get(name)) for name in columns] for row in cells])
-    if len(rows) > shown:
+    if len(found) > shown:
         output.note(f"the first {shown} rows; --limit N shows more, --json all")
     return len(cells)
 
@@ -162,6 +210,24 @@ def plain_value(value: Any) -> Any:
         case list():
             return [plain_value(item) for item in value]
     return value
+
+
+def shown_value(value: Any) -> Any:
+    """A value as people read it: times are those of ISO 8601, the rest as in JSON."""
+    match value:
+        case datetime():
+            return iso_text(value)
+        case dict():
+            return {str(k): shown_value(v) for k, v in value.items() if v is not None}
+        case list():
+            return [shown_value(item) for item in value]
+    return plain_value(value)
+
+
+def iso_text(moment: datetime) -> str:
+    """A time in UTC: 2026-11-15T14:03:07.25Z."""
+    text = moment.astimezone(UTC).replace(tzinfo=None).isoformat()
+    return f"{text.rstrip('0') if '.' in text else text}Z"
 
 
 def restored(type_: FieldType, value: Any) -> Any:

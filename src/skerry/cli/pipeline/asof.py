@@ -8,15 +8,16 @@ from typing import Any
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import (
-    SparkChoice,
-    is_little,
-    require_tables,
-    spark_options,
-    tables_option,
-    waiting,
+from skerry.cli.pipeline.answers import (
+    Fields,
+    fields_of,
+    instant_of,
+    limit_option,
+    shown_value,
+    tell,
 )
+from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.sparks import SparkChoice, tables_option, waiting
 
 __all__ = ["asof"]
 
@@ -32,9 +33,9 @@ __all__ = ["asof"]
     callback=instant_of,
     help="As 2026-11-15T14:03:07Z, or in nanoseconds since 1970.",
 )
-@click.option("--where", metavar="E", help="Only objects for which this is true, in Spark SQL.")
+@click.option("--where", metavar="E", help="Only objects for which this is true, in SQL.")
 @limit_option
-@spark_options
+@engine_options
 @json_option
 def asof(
     *,
@@ -43,7 +44,7 @@ def asof(
     at_ns: int,
     where: str | None,
     limit: int | None,
-    choice: SparkChoice,
+    choice: SparkChoice | None,
     as_json: bool,
 ) -> None:
     """Show the state of all objects at an instant.
@@ -59,24 +60,16 @@ def asof(
           --where "speed > 12"
       skerry pipeline asof --tables lake --at 2026-11-15T14:03:07Z --json
     """
-    require_tables(tables)
     output = current_output()
-    with choice.session(output, "skerry pipeline asof", is_brief=is_little(tables)) as spark:
-        from skerry.spark.lake import Lake
-        from skerry.spark.tables import Tables
-
+    with asked(output, tables, choice, "skerry pipeline asof", at_ns) as questions:
         with waiting(output, "looking it up"):
-            source = Tables(spark, tables)
-            frame = source.asof(type_name, at_ns)
-            lake = Lake(spark, tables)
-            names = source.types() if type_name is None else [type_name]
-            fields = {name: fields_of(lake, name) for name in names}
-            if where is not None:
-                frame = frame.where(where)
-            ordered = frame.orderBy("space", *(["type"] if type_name is None else []), "key")
+            rows = questions.asof(type_name, at_ns, where)
+            types = questions.types()
+            names = sorted(types) if type_name is None else [type_name]
+            fields = {name: fields_of(types, name) for name in names}
         tell(
             output,
-            ordered,
+            rows,
             as_json=as_json,
             limit=limit,
             to_json=lambda row: _object_row(row, type_name, fields),
@@ -111,5 +104,5 @@ def _cells(row: dict[str, Any], fields: Fields | None) -> dict[str, Any]:
             "object": row["object"],
             "age": age,
         }
-    values = {**dict.fromkeys(fields.columns.values()), **fields.values(row)}
+    values = {**dict.fromkeys(fields.columns.values()), **fields.values(row, shown_value)}
     return {**values, fields.fact("age"): age}

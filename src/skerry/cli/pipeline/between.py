@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any
 
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import (
-    SparkChoice,
-    is_little,
-    require_tables,
-    spark_options,
-    tables_option,
-    waiting,
+from skerry.cli.pipeline.answers import (
+    Fields,
+    fields_of,
+    instant_of,
+    limit_option,
+    shown_value,
+    tell,
 )
+from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.sparks import SparkChoice, tables_option, waiting
 
 __all__ = ["between"]
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command()
 @tables_option
 @click.option("--type", "type_name", required=True, metavar="T", help="Updates of this type.")
 @click.option(
-    "--from", "from_ns", required=True, metavar="INSTANT", callback=instant_of, help="From here on."
+    "--from",
+    "from_ns",
+    required=True,
+    metavar="INSTANT",
+    callback=instant_of,
+    help="Begin of the time.",
 )
 @click.option(
     "--to",
@@ -35,11 +38,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     required=True,
     metavar="INSTANT",
     callback=instant_of,
-    help="Up to before here.",
+    help="End of the time, exclusive.",
 )
-@click.option("--where", metavar="E", help="Only updates for which this is true, in Spark SQL.")
+@click.option("--where", metavar="E", help="Only updates for which this is true, in SQL.")
 @limit_option
-@spark_options
+@engine_options
 @json_option
 def between(
     *,
@@ -49,7 +52,7 @@ def between(
     to_ns: int,
     where: str | None,
     limit: int | None,
-    choice: SparkChoice,
+    choice: SparkChoice | None,
     as_json: bool,
 ) -> None:
     """Show every update of a type in a time.
@@ -67,20 +70,14 @@ def between(
     """
     if to_ns < from_ns:
         raise click.UsageError("--to is before --from")
-    require_tables(tables)
     output = current_output()
-    with choice.session(output, "skerry pipeline between", is_brief=is_little(tables)) as spark:
-        from skerry.spark.lake import Lake
-        from skerry.spark.tables import Tables
-
+    with asked(output, tables, choice, "skerry pipeline between", from_ns, to_ns) as questions:
         with waiting(output, "looking it up"):
-            frame = Tables(spark, tables).between(type_name, from_ns, to_ns)
-            fields = fields_of(Lake(spark, tables), type_name)
-            if where is not None:
-                frame = frame.where(where)
+            rows = questions.between(type_name, from_ns, to_ns, where)
+            fields = fields_of(questions.types(), type_name)
         tell(
             output,
-            frame.orderBy("order_ns", "node", "position", "sender", "sequence"),
+            rows,
             as_json=as_json,
             limit=limit,
             to_json=lambda row: _update_row(row, type_name, fields),
@@ -102,14 +99,12 @@ def _update_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict[str
 
 
 def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
+    from skerry.lake.reader import instant_text
+
     return {
-        fields.fact("time"): _time_text(row["order_ns"]),
+        fields.fact("time"): instant_text(row["order_ns"]),
         fields.fact("change"): row["change"],
         fields.fact("sender"): row["sender"],
         **dict.fromkeys(fields.columns.values()),
-        **fields.values(row),
+        **fields.values(row, shown_value),
     }
-
-
-def _time_text(time_ns: int) -> str:
-    return f"{_EPOCH + timedelta(microseconds=time_ns // 1000):%Y-%m-%d %H:%M:%S.%f}"

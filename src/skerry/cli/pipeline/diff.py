@@ -7,15 +7,16 @@ from typing import Any
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.answers import Fields, fields_of, instant_of, limit_option, tell
-from skerry.cli.pipeline.sparks import (
-    SparkChoice,
-    is_little,
-    require_tables,
-    spark_options,
-    tables_option,
-    waiting,
+from skerry.cli.pipeline.answers import (
+    Fields,
+    fields_of,
+    instant_of,
+    limit_option,
+    shown_value,
+    tell,
 )
+from skerry.cli.pipeline.engines import asked, engine_options
+from skerry.cli.pipeline.sparks import SparkChoice, tables_option, waiting
 
 __all__ = ["diff"]
 
@@ -28,7 +29,7 @@ __all__ = ["diff"]
 )
 @click.option("--to", "to_ns", required=True, metavar="INSTANT", callback=instant_of, help="After.")
 @limit_option
-@spark_options
+@engine_options
 @json_option
 def diff(
     *,
@@ -37,7 +38,7 @@ def diff(
     from_ns: int,
     to_ns: int,
     limit: int | None,
-    choice: SparkChoice,
+    choice: SparkChoice | None,
     as_json: bool,
 ) -> None:
     """Show the objects that are not the same at two instants.
@@ -51,18 +52,14 @@ def diff(
       skerry pipeline diff --tables lake --type Vessel \\
           --from 2026-11-15T14:00Z --to 2026-11-15T15:00Z
     """
-    require_tables(tables)
     output = current_output()
-    with choice.session(output, "skerry pipeline diff", is_brief=is_little(tables)) as spark:
-        from skerry.spark.lake import Lake
-        from skerry.spark.tables import Tables
-
+    with asked(output, tables, choice, "skerry pipeline diff", from_ns, to_ns) as questions:
         with waiting(output, "comparing"):
-            frame = Tables(spark, tables).diff(type_name, from_ns, to_ns)
-            fields = fields_of(Lake(spark, tables), type_name)
+            rows = questions.diff(type_name, from_ns, to_ns)
+            fields = fields_of(questions.types(), type_name)
         tell(
             output,
-            frame.orderBy("space", "key"),
+            rows,
             as_json=as_json,
             limit=limit,
             to_json=lambda row: _difference_row(row, type_name, fields),
@@ -86,8 +83,8 @@ def _difference_row(row: dict[str, Any], type_name: str, fields: Fields) -> dict
 
 def _cells(row: dict[str, Any], fields: Fields) -> dict[str, Any]:
     before, after = _objects(row)
-    ours = {} if before is None else fields.values(before)
-    theirs = {} if after is None else fields.values(after)
+    ours = {} if before is None else fields.values(before, shown_value)
+    theirs = {} if after is None else fields.values(after, shown_value)
     names = [fields.columns[name] for name in row["changed"]]
     words = [f"{name}: {ours.get(name)} -> {theirs.get(name)}" for name in names]
     return {

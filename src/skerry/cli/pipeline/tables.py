@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.sparks import require_tables, tables_option
+from skerry.cli.pipeline.sparks import tables_option
 
 __all__ = ["tables"]
 
@@ -23,12 +23,14 @@ def tables(*, tables: str, as_json: bool) -> None:
       skerry pipeline tables --tables lake
       skerry pipeline tables --tables lake --json
     """
-    require_tables(tables)
-    from skerry.spark.report.sizes import table_sizes
+    from skerry.lake.extras import require_lake
+
+    require_lake()
+    from skerry.lake.reader import OpenLake
     from skerry.spark.report.words import bytes_text
 
     output = current_output()
-    found = table_sizes(tables)
+    found = OpenLake(tables).tables()
     if as_json:
         for table in found:
             output.json_line(

@@ -17,6 +17,12 @@ Run = Callable[..., Any]
 ASOF = ("pipeline", "asof", "--tables")
 
 
+@pytest.fixture(params=["lake", "spark"])
+def run(request: pytest.FixtureRequest, run: Run) -> Run:
+    """Each test is run with both engines."""
+    return lambda *words: run(*words, "--engine", request.param)
+
+
 def test_objects_are_as_they_were(run: Run, lake: Path) -> None:
     done = run(*ASOF, lake, "--type", "Vessel", "--at", "2026-11-15T14:00:02.5Z", "--json")
     assert done.code == 0
@@ -45,6 +51,10 @@ def test_removed_objects_are_gone_and_times_are_seconds(run: Run, lake: Path) ->
 def test_before_the_beginning_there_was_nothing(run: Run, lake: Path) -> None:
     done = run(*ASOF, lake, "--type", "Vessel", "--at", "2026-11-15T13:00:00Z", "--json")
     assert (done.code, done.out) == (0, "")
+    assert done.err == (
+        "2026-11-15T13:00:00Z is before all that is recorded:"
+        " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
+    )
 
 
 def test_people_see_a_table_of_what_they_asked_for(run: Run, lake: Path) -> None:
@@ -86,7 +96,7 @@ def test_unknown_types_and_message_types_are_errors(run: Run, lake: Path) -> Non
     assert (message.code, "message type" in message.err) == (1, True)
     wrong = run(*ASOF, lake, "--type", "Vessel", *at, "--where", "nothing = 1")
     assert (wrong.code, "nothing" in wrong.err) == (1, True)
-    assert wrong.err.startswith("error: "), "Spark itself says nothing before"
+    assert wrong.err.startswith("error: "), "the engine itself says nothing before"
 
 
 def test_instant_has_a_time_zone(run: Run) -> None:

@@ -17,6 +17,12 @@ Run = Callable[..., Any]
 ALL_OF_IT = ("--from", "2026-11-15T14:00Z", "--to", "2026-11-15T15:00Z")
 
 
+@pytest.fixture(params=["lake", "spark"])
+def run(request: pytest.FixtureRequest, run: Run) -> Run:
+    """Each test is run with both engines."""
+    return lambda *words: run(*words, "--engine", request.param)
+
+
 def test_updates_come_in_order_with_what_they_speak_of(run: Run, lake: Path) -> None:
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *ALL_OF_IT, "--json")
     rows = [json.loads(line) for line in done.out.splitlines()]
@@ -38,7 +44,7 @@ def test_updates_come_in_order_with_what_they_speak_of(run: Run, lake: Path) -> 
 def test_end_is_not_included_and_messages_are_told(run: Run, lake: Path) -> None:
     times = ("--from", "2026-11-15T14:00:01Z", "--to", "2026-11-15T14:00:03Z")
     done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times)
-    assert [line.split()[2] for line in done.out.splitlines()[1:]] == ["create", "create"]
+    assert [line.split()[1] for line in done.out.splitlines()[1:]] == ["create", "create"]
     said = run("pipeline", "between", "--tables", lake, "--type", "Hail", *ALL_OF_IT, "--json")
     assert json.loads(said.out)["text"] == "ahoy"
 
@@ -52,8 +58,24 @@ def test_end_before_the_beginning_is_a_mistake(run: Run) -> None:
 def test_fields_that_are_called_like_facts_are_shown_beside_them() -> None:
     row = {"order_ns": 1_794_751_201_000_002_999, "change": "update", "sender": 7, "time": "noon"}
     assert _cells(row, Fields({"time": "time"}, [])) == {
-        "_time": "2026-11-15 14:00:01.000002",
+        "_time": "2026-11-15T14:00:01.000002999Z",
         "change": "update",
         "sender": 7,
         "time": "noon",
     }
+
+
+def test_times_are_those_of_iso_8601_for_people(run: Run, lake: Path) -> None:
+    done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *ALL_OF_IT)
+    row = done.out.splitlines()[3].split()
+    assert (row[0], row[-1]) == ("2026-11-15T14:00:03Z", "2026-11-15T14:00:03.5Z")
+
+
+def test_a_time_outside_of_the_recording_is_said(run: Run, lake: Path) -> None:
+    times = ("--from", "2026-11-15T14:00:01Z", "--to", "2026-11-15T15:00Z")
+    done = run("pipeline", "between", "--tables", lake, "--type", "Vessel", *times, "--json")
+    assert len(done.out.splitlines()) == 4
+    assert done.err == (
+        "2026-11-15T15:00:00Z is after all that is recorded:"
+        " 2026-11-15T14:00:01Z to 2026-11-15T14:00:05Z\n"
+    )

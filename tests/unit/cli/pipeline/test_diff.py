@@ -14,6 +14,12 @@ Run = Callable[..., Any]
 DIFF = ("pipeline", "diff", "--type", "Vessel", "--tables")
 
 
+@pytest.fixture(params=["lake", "spark"])
+def run(request: pytest.FixtureRequest, run: Run) -> Run:
+    """Each test is run with both engines."""
+    return lambda *words: run(*words, "--engine", request.param)
+
+
 def test_changes_are_named_with_both_states(run: Run, lake: Path) -> None:
     times = ("--from", "2026-11-15T14:00:02Z", "--to", "2026-11-15T14:00:09Z")
     rows = [json.loads(line) for line in run(*DIFF, lake, *times, "--json").out.splitlines()]

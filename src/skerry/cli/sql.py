@@ -1,0 +1,80 @@
+"""`skerry sql`: questions to the tables of the pipeline in SQL, answered by DuckDB."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.pipeline.answers import lake_rows, limit_option, plain_value, shown_value, tell
+from skerry.cli.pipeline.sparks import tables_option, waiting
+
+__all__ = ["sql"]
+
+
+
+@click.command()
+@click.argument("query")
+@tables_option
+@click.option("--csv", "as_csv", is_flag=True, help="Comma-separated values with a header.")
+@limit_option
+@json_option
+def sql(*, query: str, tables: str, as_csv: bool, limit: int | None, as_json: bool) -> None:
+    """Ask the tables of the pipeline in SQL.
+
+    Each table is a view: latest.Vessel has the objects there are now, history.Vessel the states
+    that are over, states.Vessel both, updates.Vessel every update; rates, links, sessions, alarms
+    and raw go by their names. Vessel alone is latest.Vessel. `SHOW ALL TABLES` lists them. The SQL
+    is that of DuckDB. With --json times are seconds since 1970, and what is null is left out.
+
+    \b
+    Examples:
+      skerry sql --tables lake "SELECT mmsi, name, speed FROM Vessel WHERE speed > 12"
+      skerry sql --tables lake --csv \\
+          "SELECT minute, type, updates FROM rates ORDER BY minute" > rates.csv
+    """
+    if as_csv and as_json:
+        raise click.UsageError("--csv and --json exclude each other")
+    from skerry.lake.extras import require_lake
+
+    require_lake("duckdb")
+    from skerry.lake.reader import OpenLake
+
+    output = current_output()
+    with waiting(output, "looking it up"):
+        answer = OpenLake(tables).sql(query)
+    rows = lake_rows(answer)
+    if as_csv:
+        for line in _csv_lines(answer.schema.names, rows(limit)):
+            output.line(line)
+        return
+    shown = tell(
+        output,
+        rows,
+        as_json=as_json,
+        limit=limit,
+        to_json=lambda row: {k: plain_value(v) for k, v in row.items() if v is not None},
+        to_cells=lambda row: {name: shown_value(value) for name, value in row.items()},
+    )
+    if not shown and not as_json:
+        _no_rows(output, answer.schema.names)
+
+
+def _no_rows(output: Output, columns: list[str]) -> None:
+    output.note(f"no rows; the columns are {', '.join(columns)}" if columns else "done")
+
+
+def _csv_lines(columns: list[str], rows: Any) -> Iterator[str]:
+    yield _csv_line(columns)
+    for row in rows:
+        yield _csv_line(["" if v is None else shown_value(v) for v in row.values()])
+
+
+def _csv_line(values: list[Any]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(values)
+    return text.getvalue()

@@ -1,0 +1,329 @@
+"""A folder of tables, to be asked: `skerry.lake.open(path)`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final
+
+from skerry.errors import PipelineError
+from skerry.lake.extras import require_lake
+from skerry.spark.instants import Instant, instant_ns
+
+if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
+    from skerry.lake.answer import Answer
+    from skerry.lake.layout import TableInfo, TypeTables
+    from skerry.spark.delta import Contents
+
+__all__ = ["OpenLake", "Range", "instant_text", "open_lake"]
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """From when to when something is recorded; both ends are updates."""
+
+    first_ns: int
+    last_ns: int
+
+    def __str__(self) -> str:
+        return f"{instant_text(self.first_ns)} to {instant_text(self.last_ns)}"
+
+
+def open_lake(path: str | PathLike[str]) -> OpenLake:
+    """The tables in a folder; PipelineError if there is no such folder."""
+    require_lake()
+    return OpenLake(path)
+
+
+class OpenLake:
+    """A folder of tables, to be read without Spark.
+
+    Each question reads the logs of its tables as they are then. `where` takes an expression of
+    `pyarrow.compute` over the columns of the table; files and row groups that it rules out are not
+    read.
+    """
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        from skerry.lake.layout import Layout
+        from skerry.spark.store import Store
+
+        self.store = Store(path)
+        if not self.store.require():
+            error = PipelineError(f"there is no folder {path}")
+            error.hint = "`skerry pipeline run` makes tables of recordings"
+            raise error
+        self._layout = Layout(self.store)
+
+    # -- what there is
+
+    def types(self) -> list[str]:
+        """The types that have tables, message types included."""
+        return sorted(self.known_types())
+
+    def known_types(self) -> Mapping[str, TypeTables]:
+        """What is known of these types, by the names of their tables."""
+        return self._layout.types()
+
+    def table_names(self) -> list[str]:
+        """The tables there are: `history/Vessel`, `links` and so on; their logs are not read."""
+        return self._layout.folders()
+
+    def contents(self, name: str) -> Contents | None:
+        """The files and columns of a table by its log, or None if there is no such table."""
+        return self._layout.contents(name)
+
+    def tables(self) -> list[TableInfo]:
+        """The tables there are, with their rows, files and bytes."""
+        return self._layout.infos()
+
+    def type_tables(self, type_name: str) -> TypeTables:
+        """What is known of a type; PipelineError if there is no such type."""
+        from skerry.spark.questions import known_type
+
+        return known_type(self.known_types(), type_name)
+
+    def recorded(self, type_name: str | None = None) -> Range | None:
+        """From the first update of a type, or of all, to the last; None if there are none."""
+        names = [type_name] if type_name is not None else self.types()
+        files = [
+            file
+            for name in names
+            if (contents := self.contents(f"updates/{self.type_tables(name).table}")) is not None
+            for file in contents.files
+        ]
+        lows = [file.low["order_ns"] for file in files if "order_ns" in file.low]
+        highs = [file.high["order_ns"] for file in files if "order_ns" in file.high]
+        if not lows:
+            return None
+        return Range(first_ns=min(lows), last_ns=max(highs))
+
+    # -- questions
+
+    def table(self, name: str, *, where: pc.Expression | None = None) -> Answer:
+        """All rows of a table: `history/Vessel`, `links` and so on."""
+        from skerry.lake.answer import Answer
+        from skerry.lake.scanning import arrow_schema, dataset_of, scan
+        from skerry.spark.questions import unknown_name
+
+        contents = self.contents(name)
+        if contents is None:
+            raise unknown_name(name, self.table_names())
+        schema = arrow_schema(contents.schema)
+        dataset = dataset_of(self.store, name, contents)
+        return Answer(schema, lambda: scan(dataset, schema.names, where))
+
+    def asof(
+        self, type_name: str | None, instant: Instant, *, where: pc.Expression | None = None
+    ) -> Answer:
+        """The state of every object of a type at an instant, with its age in seconds.
+
+        Without a type, of all types: the fields are then one column of JSON, `object`.
+        """
+        from skerry.lake.states import live_at
+
+        at_ns = instant_ns(instant)
+        if type_name is None:
+            return self._asof_all(at_ns)
+        state = self._cached(type_name)
+        answer = live_at(self.store, state, self.contents, at_ns, where)
+        return answer.with_notes(lambda: self.notes(at_ns))
+
+    def latest(self, type_name: str, *, where: pc.Expression | None = None) -> Answer:
+        """The objects of a type that are there now, as far as the tables have come."""
+        from skerry.lake.states import states_between
+
+        state = self._cached(type_name)
+        return states_between(
+            self.store, state, self.contents, None, None, where, kinds=("latest",)
+        )
+
+    def history(
+        self,
+        type_name: str,
+        first: Instant | None = None,
+        stop: Instant | None = None,
+        *,
+        where: pc.Expression | None = None,
+    ) -> Answer:
+        """Every state of the objects of a type, or those that held at some time of a range.
+
+        The state that holds on has no `valid_to_ns`. Rows are not in order.
+        """
+        from skerry.lake.states import states_between
+
+        state = self._cached(type_name)
+        from_ns, to_ns = _ns(first), _ns(stop)
+        answer = states_between(self.store, state, self.contents, from_ns, to_ns, where)
+        return answer.with_notes(lambda: self.notes(from_ns, to_ns))
+
+    def between(
+        self,
+        type_name: str,
+        first: Instant | None = None,
+        stop: Instant | None = None,
+        *,
+        where: pc.Expression | None = None,
+    ) -> Answer:
+        """Every update of a type from one instant up to another, in order.
+
+        A field is null where the update does not speak of it; `present` says whether it does.
+        """
+        from skerry.lake.updates import changed_between
+
+        state = self.type_tables(type_name)
+        from_ns, to_ns = _ns(first), _ns(stop)
+        contents = self.contents(f"updates/{state.table}")
+        answer = changed_between(self.store, state, contents, from_ns, to_ns, where)
+        return answer.with_notes(lambda: self.notes(from_ns, to_ns))
+
+    def diff(self, type_name: str, first: Instant, second: Instant) -> Answer:
+        """The objects of a type that are not the same at two instants."""
+        from skerry.lake.states import differences
+        from skerry.spark.catalog import field_columns
+
+        fields = [column.name for column in field_columns(self._cached(type_name).schema)]
+        before, after = self.asof(type_name, first), self.asof(type_name, second)
+        answer = differences(before, after, fields)
+        return answer.with_notes(lambda: tuple(dict.fromkeys((*before.notes, *after.notes))))
+
+    def series(
+        self,
+        type_name: str,
+        field: str,
+        every: str | float = "1s",
+        first: Instant | None = None,
+        stop: Instant | None = None,
+        *,
+        where: pc.Expression | None = None,
+    ) -> Answer:
+        """Values of a field in equal intervals: `last`, `mean`, `min`, `max` and `count`.
+
+        One row for each interval and object in which an update set the field, in order of time.
+        `every` is a length such as `500ms`, `1s` or `10min`, or a number of seconds.
+        """
+        from skerry.lake.series import duration_ns, series_of
+
+        state = self.type_tables(type_name)
+        from_ns, to_ns = _ns(first), _ns(stop)
+        answer = series_of(
+            self.store,
+            state,
+            self.contents(f"updates/{state.table}"),
+            field,
+            duration_ns(every),
+            first_ns=from_ns,
+            stop_ns=to_ns,
+            where=where,
+        )
+        return answer.with_notes(lambda: self.notes(from_ns, to_ns))
+
+    def sql(self, query: str) -> Answer:
+        """What a query of DuckDB says: `latest.Vessel`, `history.Vessel`, `rates` and so on."""
+        from skerry.lake.sql import answer_of
+
+        return answer_of(self, query)
+
+    # -- all types
+
+    def _asof_all(self, at_ns: int) -> Answer:
+        import pyarrow as pa
+
+        from skerry.lake.answer import Answer
+        from skerry.lake.states import live_at
+
+        types = self.known_types()
+        cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
+        if not cached:
+            raise PipelineError("no table has objects: nothing was recorded, or messages only")
+        answers = {
+            name: live_at(self.store, state, self.contents, at_ns) for name, state in cached.items()
+        }
+        first = next(iter(answers.values())).schema
+        own = list(first)[: first.get_field_index("age_s") + 1]
+        schema = pa.schema([("type", pa.string()), *own, ("object", pa.string())])
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for name, answer in answers.items():
+                fields = answer.schema.names[len(own) :]
+                for batch in answer.batches():
+                    texts = [_json(row) for row in batch.select(fields).to_pylist()]
+                    if not fields:
+                        texts = ["{}"] * batch.num_rows
+                    yield pa.RecordBatch.from_arrays(
+                        [
+                            pa.array([name] * batch.num_rows, pa.string()),
+                            *batch.columns[: len(own)],
+                            pa.array(texts, pa.string()),
+                        ],
+                        schema=schema,
+                    )
+
+        return Answer(schema, batches, notes=lambda: self.notes(at_ns))
+
+    # -- what is known of types and of time
+
+    def _cached(self, type_name: str) -> TypeTables:
+        from skerry.spark.questions import cached_type
+
+        return cached_type(self.known_types(), type_name)
+
+    def notes(self, *instants_ns: int | None) -> tuple[str, ...]:
+        """What to say of instants outside of all that is recorded; None stands for no bound."""
+        given = [ns for ns in instants_ns if ns is not None]
+        whole = self.recorded() if given else None
+        if whole is None:
+            return ()
+        found = []
+        for ns in given:
+            if not whole.first_ns <= ns <= whole.last_ns:
+                side = "before" if ns < whole.first_ns else "after"
+                found.append(f"{instant_text(ns)} is {side} all that is recorded: {whole}")
+        return tuple(dict.fromkeys(found))
+
+
+def instant_text(ns: int) -> str:
+    """Nanoseconds since 1970 as an ISO time in UTC, with as many digits as it takes."""
+    try:
+        whole = _EPOCH + timedelta(seconds=ns // 10**9)
+    except OverflowError:
+        return f"{ns} ns"
+    rest = ns % 10**9
+    digits = "" if not rest else f".{rest:09}" if rest % 1000 else f".{rest // 1000:06}"
+    return f"{whole:%Y-%m-%dT%H:%M:%S}{digits}Z"
+
+
+def _ns(instant: Instant | None) -> int | None:
+    return None if instant is None else instant_ns(instant)
+
+
+def _json(row: dict[str, Any]) -> str:
+    """The fields of an object as Spark writes them: what is null is left out."""
+    return json.dumps(_set(row), default=_plain, ensure_ascii=False, separators=(",", ":"))
+
+
+def _set(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _set(item) for name, item in value.items() if item is not None}
+    if isinstance(value, list):
+        return [_set(item) for item in value]
+    if isinstance(value, float) and value - value != 0.0:
+        return {"inf": "Infinity", "-inf": "-Infinity"}.get(str(value), "NaN")
+    return value
+
+
+def _plain(value: Any) -> Any:
+    import base64
+    from decimal import Decimal
+
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    if isinstance(value, Decimal):
+        return int(value)
+    return base64.b64encode(value).decode()

@@ -1,0 +1,130 @@
+"""Files of a table as an Arrow dataset, of which only what can matter is read.
+
+A file that the log rules out is never opened, and a row group that its footer rules out is not
+read. Rows come in batches; how many are in memory at a time does not depend on the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from skerry.spark.delta import Contents, DataFile
+from skerry.spark.store import Store
+
+__all__ = ["BATCH_ROWS", "arrow_schema", "conformed", "dataset_of", "scan"]
+
+BATCH_ROWS: Final = 65_536
+_BATCHES_AHEAD: Final = 2
+_FILES_AHEAD: Final = 2
+
+
+def dataset_of(store: Store, table: str, contents: Contents) -> ds.Dataset:
+    """The rows of some files of a table, with the columns that its log names."""
+    schema = arrow_schema(contents.schema)
+    # One request for many columns saves time where each takes long, and memory where it does not.
+    options = ds.ParquetFragmentScanOptions(pre_buffer=not store.is_local)
+    format_ = ds.ParquetFileFormat(default_fragment_scan_options=options)
+    fragments = [
+        format_.make_fragment(
+            store.arrow_path(f"{table}/{file.path}"),
+            filesystem=store.files,
+            partition_expression=_guarantee(file, contents.divided_by, schema),
+        )
+        for file in contents.files
+    ]
+    return ds.FileSystemDataset(fragments, schema, format_, store.files)
+
+
+def scan(
+    dataset: ds.Dataset, columns: Iterable[str], where: pc.Expression | None
+) -> Iterator[pa.RecordBatch]:
+    """The rows for which `where` is true; columns that the dataset does not have are left out."""
+    known = set(dataset.schema.names)
+    scanner = dataset.scanner(
+        columns=[name for name in columns if name in known],
+        filter=where,
+        batch_size=BATCH_ROWS,
+        batch_readahead=_BATCHES_AHEAD,
+        fragment_readahead=_FILES_AHEAD,
+    )
+    batches: Iterator[pa.RecordBatch] = scanner.to_batches()
+    return batches
+
+
+def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
+    """The rows with exactly these columns: new ones are null, numbers of a wider kind."""
+    known = set(batch.schema.names)
+    arrays = [
+        _conformed(batch.column(field.name), field.type)
+        if field.name in known
+        else pa.nulls(batch.num_rows, field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def arrow_schema(schema: pa.Schema) -> pa.Schema:
+    """The columns of a log in the kinds of Arrow that all tools have; all are nullable."""
+    return pa.schema([pa.field(field.name, _usual(field.type)) for field in schema])
+
+
+def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
+    if array.type == wanted:
+        return array
+    if pa.types.is_struct(wanted):
+        names = {field.name for field in array.type}
+        # `field` leaves out what the struct itself says of nulls; the mask says it.
+        inner = [
+            _conformed(pc.struct_field(array, [field.name]), field.type)
+            if field.name in names
+            else pa.nulls(len(array), field.type)
+            for field in wanted
+        ]
+        return pa.StructArray.from_arrays(inner, fields=list(wanted), mask=array.is_null())
+    if pa.types.is_list(wanted) and pa.types.is_struct(wanted.value_type):
+        values = _conformed(array.flatten(), wanted.value_type)
+        lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
+        offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int32())
+        return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=array.is_null())
+    return array.cast(wanted)
+
+
+def _usual(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return pa.string()
+    if pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind):
+        return pa.binary()
+    if pa.types.is_map(kind):
+        key = pa.field("key", _usual(kind.key_type), nullable=False)
+        return pa.map_(key, pa.field("value", _usual(kind.item_type)))
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(pa.field("element", _usual(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([pa.field(inner.name, _usual(inner.type)) for inner in kind])
+    return kind
+
+
+def _guarantee(file: DataFile, divided_by: Iterable[str], schema: pa.Schema) -> pc.Expression:
+    """What the log says of all rows of a file."""
+    parts = [_part(name, file.parts.get(name), schema) for name in divided_by]
+    bounds = [
+        (pc.field(name) >= low) & (pc.field(name) <= file.high[name])
+        for name, low in file.low.items()
+        if name in file.high and name in schema.names
+    ]
+    whole = pc.scalar(True)
+    for expression in (*parts, *bounds):
+        whole = whole & expression
+    return whole
+
+
+def _part(name: str, value: str | None, schema: pa.Schema) -> pc.Expression:
+    if value is None:
+        return pc.is_null(pc.field(name))
+    typed: Any = pa.scalar(value).cast(schema.field(name).type)
+    return pc.field(name) == typed

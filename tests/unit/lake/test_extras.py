@@ -1,0 +1,17 @@
+from __future__ import annotations
+
+import pytest
+
+from skerry.errors import PipelineError
+from skerry.lake.extras import require_lake
+
+
+def test_what_is_missing_is_named_with_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    require_lake("duckdb")
+    with pytest.raises(PipelineError, match="no_such_thing is not installed") as caught:
+        require_lake("no_such_thing")
+    assert caught.value.hint == "pip install no_such_thing"
+    monkeypatch.setattr("skerry.lake.extras.NEEDED", ("pyarrow", "none_a", "none_b"))
+    with pytest.raises(PipelineError, match="none_a, none_b are not installed") as caught:
+        require_lake()
+    assert caught.value.hint == "pip install 'skerry[lake]'"

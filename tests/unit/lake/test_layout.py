@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import PipelineError
+from skerry.lake.layout import Layout
+from skerry.spark.lake import Lake, Plan
+from skerry.spark.store import Store
+from tests.unit.lake.lakes import HAIL, NO_SPARK, VESSEL, fleet, write_plan
+
+
+def test_types_are_those_of_the_last_plan(tmp_path: Path) -> None:
+    layout = Layout(Store(tmp_path))
+    assert layout.types() == {}
+    write_plan(tmp_path, VESSEL)
+    assert list(layout.types()) == ["Vessel"]
+    Lake(NO_SPARK, tmp_path).write_plan(Plan(number=1, types={"Vessel": VESSEL, "Hail": HAIL}))
+    found = layout.types()
+    # What the pipeline itself reads of its plan.
+    known = Lake(NO_SPARK, tmp_path).last_plan().types
+    assert {name: (s.table, s.schema, s.is_cached) for name, s in found.items()} == {
+        name: (s.table, s.schema, s.is_cached) for name, s in known.items()
+    }
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"types": [{}]}', '{"types": [{"table": 1}]}'])
+def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
+    place = tmp_path / "_skerry" / "plans" / "0000000003.json"
+    place.parent.mkdir(parents=True)
+    place.write_text(text)
+    with pytest.raises(PipelineError, match=r"0000000003\.json is damaged"):
+        Layout(Store(tmp_path)).types()
+
+
+@pytest.mark.slow
+def test_folders_that_are_no_tables_are_not_listed(tmp_path: Path) -> None:
+    layout = Layout(Store(fleet(tmp_path)))
+    (tmp_path / "latest" / "Stray").mkdir()
+    assert "latest/Stray" in layout.folders()
+    assert "latest/Stray" not in [info.name for info in layout.infos()]
+    assert not [name for name in layout.folders() if name.startswith("_")]
+    assert layout.contents("latest/Stray") is None
