@@ -13,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
+from skerry.errors import PipelineError
+from skerry.runtime.recordings.places import first_line
 from skerry.spark.delta import Contents, DataFile
 from skerry.spark.store import Store
 
@@ -43,17 +45,25 @@ def dataset_of(store: Store, table: str, contents: Contents) -> ds.Dataset:
 def scan(
     dataset: ds.Dataset, columns: Iterable[str], where: pc.Expression | None
 ) -> Iterator[pa.RecordBatch]:
-    """The rows for which `where` is true; columns that the dataset does not have are left out."""
+    """The rows for which `where` is true; columns that the dataset does not have are left out.
+
+    PipelineError if a file cannot be read, or `where` does not fit the columns.
+    """
     known = set(dataset.schema.names)
-    scanner = dataset.scanner(
-        columns=[name for name in columns if name in known],
-        filter=where,
-        batch_size=BATCH_ROWS,
-        batch_readahead=_BATCHES_AHEAD,
-        fragment_readahead=_FILES_AHEAD,
-    )
-    batches: Iterator[pa.RecordBatch] = scanner.to_batches()
-    return batches
+    try:
+        scanner = dataset.scanner(
+            columns=[name for name in columns if name in known],
+            filter=where,
+            batch_size=BATCH_ROWS,
+            batch_readahead=_BATCHES_AHEAD,
+            fragment_readahead=_FILES_AHEAD,
+        )
+    except pa.ArrowException as error:
+        raise PipelineError(f"the condition cannot be used: {first_line(error)}") from error
+    try:
+        yield from scanner.to_batches()
+    except (OSError, pa.ArrowException) as error:
+        raise _unreadable(error) from error
 
 
 def conformed(batch: pa.RecordBatch, wanted: pa.Schema) -> pa.RecordBatch:
@@ -92,6 +102,12 @@ def _conformed(array: pa.Array, wanted: pa.DataType) -> pa.Array:
         offsets = pa.array([0, *lengths.cumsum().tolist()], pa.int32())
         return pa.ListArray.from_arrays(offsets, values, type=wanted, mask=array.is_null())
     return array.cast(wanted)
+
+
+def _unreadable(cause: Exception) -> PipelineError:
+    error = PipelineError(f"cannot read a file of a table: {first_line(cause)}")
+    error.hint = "if a vacuum deleted it meanwhile, ask again; see `skerry pipeline vacuum`"
+    return error
 
 
 def _usual(kind: pa.DataType) -> pa.DataType:

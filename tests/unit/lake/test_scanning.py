@@ -6,6 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from skerry.errors import PipelineError
 from skerry.lake.scanning import arrow_schema, conformed, dataset_of, scan
 from skerry.spark.delta import Table
 from skerry.spark.store import Store
@@ -25,8 +26,14 @@ def test_files_that_the_log_rules_out_are_not_opened(tmp_path: Path) -> None:
     table = pa.Table.from_batches(found)
     rows = sorted(table.to_pylist(), key=lambda row: row["position"])
     assert rows == [{"position": 20, "hour": "0"}, {"position": 30, "hour": "0"}]
-    with pytest.raises(OSError, match=r"Parquet|magic"):
+    with pytest.raises(PipelineError, match=r"cannot read a file of a table: .*0\.parquet"):
         list(scan(dataset, ["position"], None))
+    (tmp_path / "updates" / "Vessel" / files[0].path).unlink()
+    with pytest.raises(PipelineError, match="cannot read a file of a table") as caught:
+        list(scan(dataset, ["position"], None))
+    assert "vacuum" in str(caught.value.hint)
+    with pytest.raises(PipelineError, match="the condition cannot be used"):
+        list(scan(dataset, ["position"], pc.field("nothing") > 1))
 
 
 def test_rows_get_the_columns_that_a_definition_asks_for() -> None:
