@@ -30,6 +30,7 @@ T = TypeVar("T")
 SECTIONS: Final[Mapping[str, str]] = {
     "cli": "skerry.cli.output:CliConfig",
     "node": "skerry.apps.node_config:NodeConfig",
+    "pipeline": "skerry.cli.pipeline.settings:PipelineConfig",
     "recorder": "skerry.apps.recorder_config:RecorderConfig",
 }
 """Every section of the file and the dataclass it fills, imported only when somebody asks."""

@@ -16,7 +16,6 @@ from skerry.cli.pipeline.sparks import tables_option, waiting
 __all__ = ["sql"]
 
 
-
 @click.command()
 @click.argument("query")
 @tables_option

@@ -6,6 +6,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
+from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
     recordings_option,
@@ -80,8 +81,9 @@ def follow(
         from skerry.spark.lake import Lake, LakeConfig
 
         output.note(f"following {', '.join(recordings)}; Ctrl-C ends it")
+        config = LakeConfig(vacuum_hours=vacuum_hours, derived=configured_derived())
         done = follow_recordings(
-            Lake(spark, tables, LakeConfig(vacuum_hours=vacuum_hours), trace=watch.trace),
+            Lake(spark, tables, config, trace=watch.trace),
             recordings,
             is_stopping=lambda: stop.is_requested,
             on_progress=show,

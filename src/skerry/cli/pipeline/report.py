@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from skerry.cli.config import load_section
 from skerry.cli.output import Output, current_output, json_option
+from skerry.cli.parameters import FiniteFloat
+from skerry.cli.pipeline.settings import PipelineConfig
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
     is_little,
@@ -41,14 +44,35 @@ _ALARMS_SHOWN: Final = 10
     metavar="FILE",
     help="Write an HTML page with plots there.",
 )
+@click.option(
+    "--slow-ms",
+    type=FiniteFloat(min=0),
+    metavar="MS",
+    help="Delay from which on updates count as slow, in milliseconds; pipeline.slow_ms if not"
+    " given.",
+)
+@click.option(
+    "--all",
+    "has_own",
+    is_flag=True,
+    help="Also show internal types, and skerry's own tools such as the recorder.",
+)
 @spark_options
 @json_option
-def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool) -> None:
+def report(
+    *,
+    tables: str,
+    page: Path | None,
+    slow_ms: float | None,
+    has_own: bool,
+    choice: SparkChoice,
+    as_json: bool,
+) -> None:
     """Tell what happened, in figures and plots.
 
-    That is traffic, latency, loss, who was there, and what stands out. The page that --to writes
-    needs nothing else, neither a network nor a server. With --json one line has the main figures,
-    and one more each alarm.
+    That is traffic, latency, who was slow, loss, who was there, and what stands out. The page that
+    --to writes needs nothing else, neither a network nor a server. With --json one line has the
+    main figures, and one more each program with its delays and each alarm.
 
     \b
     Examples:
@@ -59,6 +83,8 @@ def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool
     if page is not None and not page.absolute().parent.is_dir():
         raise click.UsageError(f"there is no folder {page.absolute().parent} for the page")
     require_tables(tables)
+    if slow_ms is None:
+        slow_ms = load_section("pipeline", PipelineConfig).value.slow_ms
     with choice.session(output, "skerry pipeline report", is_brief=is_little(tables)) as spark:
         from skerry.spark.report.findings import gather
         from skerry.spark.report.sizes import table_sizes
@@ -69,9 +95,9 @@ def report(*, tables: str, page: Path | None, choice: SparkChoice, as_json: bool
             sizes = table_sizes(tables)
             source = Tables(spark, tables)
             if page is None:
-                findings = gather(source, sizes)
+                findings = gather(source, sizes, slow_ms=slow_ms, has_own=has_own)
             else:
-                findings = write_report(source, page, sizes=sizes)
+                findings = write_report(source, page, sizes=sizes, slow_ms=slow_ms, has_own=has_own)
     if as_json:
         _tell_programs(output, findings)
     else:
@@ -122,6 +148,8 @@ def _tell_programs(output: Output, findings: Findings) -> None:
     times = {name: summary.pop(name).timestamp() for name in ("since", "until")}
     types = {line.name: int(line.total) for line in findings.rates}
     output.json_line({"_kind": "summary", **times, **summary, "updates_by_type": types})
+    for delay in findings.delays:
+        output.json_line({"_kind": "delay", **asdict(delay)})
     for alarm in findings.alarms:
         row: dict[str, Any] = asdict(alarm)
         row |= {name: row[name].timestamp() for name in ("since", "until")}
@@ -142,6 +170,7 @@ def _tell_people(output: Output, findings: Findings) -> None:
         grid.add_row(Text(name, style="dim"), Text(visible(value), style="bold"))
     console.print(Panel(grid, title="what happened", title_align="left", expand=False))
     output.table(("type", "updates", "over time"), [_line(line) for line in findings.rates])
+    _tell_delays(output, findings)
     alarms = findings.alarms[:_ALARMS_SHOWN]
     if alarms:
         from skerry.spark.report.words import amount, span_text
@@ -156,6 +185,25 @@ def _tell_people(output: Output, findings: Findings) -> None:
         output.note(
             f"{len(findings.alarms) - len(alarms)} more alarms are in the page and the table"
         )
+
+
+def _tell_delays(output: Output, findings: Findings) -> None:
+    from skerry.spark.report.words import amount, count
+
+    slow = [delay for delay in findings.delays if delay.slow_minutes]
+    if not slow:
+        return
+    rows = [
+        (
+            d.who,
+            *(amount(ms) for ms in (d.p50_ms, d.p90_ms, d.p99_ms, d.max_ms)),
+            f"{count(d.slow_minutes)} of {count(d.minutes)}",
+        )
+        for d in slow[:_ALARMS_SHOWN]
+    ]
+    output.line("")
+    columns = ("slow program", "median ms", "p90 ms", "p99 ms", "longest ms", "slow minutes")
+    output.table(columns, rows)
 
 
 def _line(line: Line) -> tuple[str, str, str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
+from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
     is_little,
@@ -76,7 +77,7 @@ def run(
         from skerry.spark.jobs.run import run_all
         from skerry.spark.lake import Lake, LakeConfig
 
-        config = LakeConfig(vacuum_hours=vacuum_hours)
+        config = LakeConfig(vacuum_hours=vacuum_hours, derived=configured_derived())
         lake = Lake(spark, tables, config, trace=watch.trace)
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:

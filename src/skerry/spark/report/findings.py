@@ -7,7 +7,7 @@ minute or in larger steps, from the small tables `rates` and `links`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,14 +16,31 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.schema.internal import internal_types
 from skerry.spark.report.series import Latency, Line, Steps, lines_of, steps_for
+from skerry.spark.transforms.alarms import AlarmConfig
 from skerry.spark.transforms.events import GAP, SNAPSHOT, events, instant, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Alarm", "Findings", "Life", "Source", "Subject", "Summary", "TableSize", "gather"]
+__all__ = [
+    "OWN_TOOLS",
+    "SLOW_MS",
+    "Alarm",
+    "Delay",
+    "Findings",
+    "Life",
+    "Source",
+    "Subject",
+    "Summary",
+    "TableSize",
+    "gather",
+]
 
+SLOW_MS: Final = AlarmConfig().slow_delay_ms_min
+OWN_TOOLS: Final = "skerry-"
+"""How the names of skerry's own tools begin: `skerry-record`, `skerry-top` and so on."""
+_DELAYS_MAX: Final = 30
 _QUANTILES: Final = ("p50", "p90", "p99")
 _SUBJECTS_MAX: Final = 12
 _ALARMS_MAX: Final = 200
@@ -87,6 +104,9 @@ class Life:
     name: str
     first: datetime
     last: datetime
+    """The last sign of it."""
+    until: datetime
+    """Up to when it was there: a client is connected until its node says otherwise or is gone."""
     ended: str | None
     updates: int
     published: tuple[str, ...]
@@ -102,6 +122,22 @@ class Alarm:
     until: datetime
     score: float
     evidence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delay:
+    """How long updates of one sender took to their node."""
+
+    who: str
+    updates: int
+    p50_ms: float
+    """Of its typical minute."""
+    p90_ms: float
+    p99_ms: float
+    max_ms: float
+    slow_minutes: int
+    """Minutes in which one update in ten took longer than what counts as slow."""
+    minutes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,14 +162,62 @@ class Findings:
     lives: tuple[Life, ...] = ()
     lives_left_out: int = 0
     alarms: tuple[Alarm, ...] = ()
+    delays: tuple[Delay, ...] = ()
+    """Of the senders that say when they sent; the slowest first."""
+    slow_ms: float = SLOW_MS
     subjects: tuple[Subject, ...] = ()
     are_prefixes: bool = False
     """Whether `subjects` are first levels only."""
     tables: tuple[TableSize, ...] = ()
+    has_own: bool = False
+    """Whether types and tools of skerry itself are among all this."""
 
 
-def gather(lake: Source, sizes: Sequence[TableSize] = ()) -> Findings:
-    """Looks at the tables of a lake."""
+def gather(
+    lake: Source,
+    sizes: Sequence[TableSize] = (),
+    *,
+    slow_ms: float = SLOW_MS,
+    has_own: bool = False,
+) -> Findings:
+    """Looks at the tables of a lake.
+
+    What takes longer than `slow_ms` counts as slow. Types and tools of skerry itself are left out,
+    unless `has_own`.
+    """
+    source = lake if has_own else _Foreign(lake)
+    sizes = [size for size in sizes if has_own or not _is_own_table(size.name)]
+    found = _gathered(source, sizes, slow_ms)
+    return replace(found, has_own=has_own, slow_ms=slow_ms)
+
+
+class _Foreign:
+    """The tables without what skerry itself does: internal types, and its own tools."""
+
+    def __init__(self, lake: Source) -> None:
+        self._lake = lake
+
+    def names(self) -> Sequence[str]:
+        return [name for name in self._lake.names() if not _is_own_table(name)]
+
+    def frame(self, name: str) -> DataFrame:
+        rows = self._lake.frame(name)
+        is_own_type = F.coalesce(F.col("type").isin(*internal_types()), F.lit(False))
+        is_tool = F.coalesce(F.col("name").startswith(OWN_TOOLS), F.lit(False))
+        if name == "sessions":
+            return rows.where(~is_tool)
+        if name == "alarms":
+            return rows.where(~is_tool & ~is_own_type)
+        if name == "rates" or name == "raw" or name.startswith("updates/"):
+            return rows.where(~is_own_type)
+        return rows
+
+
+def _is_own_table(name: str) -> bool:
+    return name.partition("/")[2].partition("@")[0] in internal_types()
+
+
+def _gathered(lake: Source, sizes: Sequence[TableSize], slow_ms: float) -> Findings:
     names = set(lake.names())
     if not {"rates", "links", "sessions", "alarms"} <= names:
         return Findings(summary=None, tables=tuple(sizes))
@@ -155,6 +239,7 @@ def gather(lake: Source, sizes: Sequence[TableSize] = ()) -> Findings:
         lives=tuple(lives[:_LIVES_MAX]),
         lives_left_out=max(len(lives) - _LIVES_MAX, 0),
         alarms=_alarms(lake),
+        delays=_delays(lake, slow_ms),
         subjects=_subjects(lake, said, exact=summary.updates <= _EXACT_UPDATES_MAX),
         are_prefixes=summary.updates > _EXACT_UPDATES_MAX,
         tables=tuple(sizes),
@@ -174,8 +259,6 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
         links.agg(
             F.min("first").alias("since"),
             F.max("last").alias("until"),
-            F.sum("updates").alias("updates"),
-            F.sum("bytes").alias("byte_count"),
             F.sum("lost").alias("lost"),
             F.sum("gaps").alias("gaps"),
             F.sum("datagrams").alias("datagrams"),
@@ -188,6 +271,12 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
     )
     if row["since"] is None:
         return None
+    said = _one(
+        lake.frame("rates").agg(
+            F.coalesce(F.sum("updates"), F.lit(0)).alias("updates"),
+            F.sum("bytes").alias("byte_count"),
+        )
+    )
     kinds = whole_lives(lake.frame("sessions")).groupBy("kind").count()
     lives = {found["kind"]: found["count"] for found in _rows(kinds)}
     is_own = F.col("type").isin(*internal_types())
@@ -196,8 +285,8 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
         spaces=tuple(row["spaces"]),
         since=_utc(row["since"]),
         until=_utc(row["until"]),
-        updates=row["updates"],
-        byte_count=row["byte_count"],
+        updates=said["updates"],
+        byte_count=said["byte_count"],
         lost=row["lost"],
         gaps=row["gaps"],
         datagrams=row["datagrams"],
@@ -301,18 +390,66 @@ def _lives(lake: Source) -> list[Life]:
     rows = whole_lives(lake.frame("sessions")).orderBy(
         F.when(order == 0, 3).otherwise(order), F.desc("updates"), "first", "sender"
     )
+    found = _rows(rows)
+    node_ends = {(r["space"], r["node"]): r["last"] for r in found if _is_node(r)}
     return [
         Life(
             kind=row["kind"],
             name=row["name"] or f"{row['kind']} {row['node' if _is_node(row) else 'sender']}",
             first=_utc(row["first"]),
             last=_utc(row["last"]),
+            until=_utc(_until(row, node_ends)),
             ended=row["ended"],
             updates=row["updates"],
             published=tuple(row["published"] or ()),
         )
-        for row in _rows(rows)
+        for row in found
     ]
+
+
+def _until(row: dict[str, Any], node_ends: dict[tuple[str, int], datetime]) -> datetime:
+    """A client that says nothing is still there, as long as its node is and tells no end of it."""
+    last: datetime = row["last"]
+    if row["kind"] != "client" or row["ended"] is not None:
+        return last
+    return max(last, node_ends.get((row["space"], row["node"]), last))
+
+
+def _delays(lake: Source, slow_ms: float) -> tuple[Delay, ...]:
+    """Who was slow: each sender by the minutes in which it said when it sent."""
+    names = (
+        lake.frame("sessions")
+        .where(F.col("kind") != "node")
+        .groupBy("space", "node", "sender")
+        .agg(F.max("name").alias("name"))
+    )
+    # The names of tools are left out of the sessions, so the senders are, too.
+    known = lake.frame("links").where(F.col("latency_p90_ms").isNotNull())
+    is_slow = F.col("latency_p90_ms") >= slow_ms
+    rows = (
+        known.join(names, ["space", "node", "sender"])
+        .groupBy("space", "node", "sender", "name")
+        .agg(
+            F.sum("updates").alias("updates"),
+            F.median("latency_p50_ms").alias("p50_ms"),
+            F.median("latency_p90_ms").alias("p90_ms"),
+            F.median("latency_p99_ms").alias("p99_ms"),
+            F.max("latency_max_ms").alias("max_ms"),
+            F.count_if(is_slow).alias("slow_minutes"),
+            F.count("*").alias("minutes"),
+        )
+        .orderBy(F.desc("slow_minutes"), F.desc("p90_ms"), "sender")
+        .limit(_DELAYS_MAX)
+    )
+    return tuple(
+        Delay(
+            who=row["name"] or f"client {row['sender']}",
+            **{n: row[n] for n in ("updates", "p50_ms", "p90_ms", "p99_ms", "max_ms")},
+            slow_minutes=row["slow_minutes"],
+            minutes=row["minutes"],
+        )
+        for row in _rows(rows)
+    )
 
 
 def _alarms(lake: Source) -> tuple[Alarm, ...]:

@@ -1,5 +1,7 @@
 """The report as one HTML page that needs nothing else: no network, no script.
 
+Values are shown where the mouse stands, by titles of pieces of the plots.
+
 Names of types, clients and subjects are whatever somebody published. All text goes through
 `_text`, and the page forbids its browser to load or to run anything, should that ever fail.
 """
@@ -12,7 +14,7 @@ from html import escape
 from typing import Final
 
 from skerry.plain import visible
-from skerry.spark.report.findings import Alarm, Findings, Life, Subject, Summary, TableSize
+from skerry.spark.report.findings import Alarm, Delay, Findings, Life, Subject, Summary, TableSize
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
 from skerry.spark.report.series import Line
 from skerry.spark.report.style import STYLE
@@ -42,6 +44,7 @@ def page(findings: Findings, *, made: datetime) -> str:
             _tiles(findings.summary, findings.alarms),
             _rates(findings),
             _latency(findings),
+            _delays(findings.delays, findings.slow_ms),
             _loss(findings),
             _lives(findings),
             _alarms(findings.alarms),
@@ -49,12 +52,14 @@ def page(findings: Findings, *, made: datetime) -> str:
         ]
     parts.append(_tables(findings.tables))
     body = "\n".join(part for part in parts if part)
+    left_out = "" if findings.has_own else " Types and tools of skerry itself are left out."
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{_title(findings.summary)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<main>\n{body}\n<footer>Made by skerry from its tables. All times are UTC.</footer>\n"
+        f"<main>\n{body}\n<footer>Made by skerry from its tables. All times are UTC."
+        f"{left_out}</footer>\n"
         "</main>\n</body>\n</html>\n"
     )
 
@@ -123,6 +128,29 @@ def _latency(findings: Findings) -> str:
     return _section("Latency", note, latency_plot(findings.latency, findings.steps))
 
 
+def _delays(delays: Sequence[Delay], slow_ms: float) -> str:
+    if not delays:
+        return ""
+    rows = [
+        f"<tr{' class=slow' if delay.slow_minutes else ''}>"
+        f'<td class="name">{_text(delay.who)}</td>'
+        f'<td class="number">{count(delay.updates)}</td>'
+        + "".join(
+            f'<td class="number">{_text(amount(value))}</td>'
+            for value in (delay.p50_ms, delay.p90_ms, delay.p99_ms, delay.max_ms)
+        )
+        + f'<td class="number">{count(delay.slow_minutes)} of {count(delay.minutes)}</td></tr>'
+        for delay in delays
+    ]
+    note = (
+        "Milliseconds from each program to its node: median, slowest tenth and slowest hundredth "
+        "of its typical minute, and the longest. A minute is slow if a tenth took "
+        f"{amount(slow_ms)} ms or more. A clock that is behind looks like a delay."
+    )
+    columns = ["who", ">updates", ">median", ">p90", ">p99", ">longest", ">slow minutes"]
+    return _section("Who was slow?", note, _table(columns, rows))
+
+
 def _loss(findings: Findings) -> str:
     assert findings.summary is not None
     assert findings.steps is not None
@@ -159,13 +187,16 @@ def _lives(findings: Findings) -> str:
         return ""
     since, until = findings.summary.since, findings.summary.until
     since = min([since, *(life.first for life in findings.lives)])
-    until = max([until, *(life.last for life in findings.lives)])
+    until = max([until, *(life.until for life in findings.lives)])
     rows = "".join(_life(life, since, until) for life in findings.lives)
     axis = (
         '<span></span><div class="axis">'
         f"<span>{_text(moment(since))}</span><span>{_text(moment(until))}</span></div>"
     )
-    note = "Nodes first, then the programs that published most; a red end is one that was told."
+    note = (
+        "Nodes first, then the programs that published most. A pale bar is a program that is "
+        "connected and says nothing; a red end is one that was told."
+    )
     if findings.lives_left_out:
         note += f" {count(findings.lives_left_out)} more are in the table sessions."
     return _section("Who was there", note, f'<div class="lives">{rows}{axis}</div>')
@@ -175,17 +206,25 @@ def _life(life: Life, since: datetime, until: datetime) -> str:
     whole = max((until - since).total_seconds(), 1e-6)
     left = 100 * (life.first - since).total_seconds() / whole
     width = 100 * (life.last - life.first).total_seconds() / whole
+    silent = 100 * (life.until - life.first).total_seconds() / whole
     classes = " ".join(["bar", life.kind, *(["ended"] if life.ended else [])])
+    is_silent = life.until > life.last
     facts = [
         f"{life.kind} {life.name}",
         span_text(life.first, life.last),
         f"{count(life.updates)} updates",
         *([", ".join(life.published)] if life.published else []),
         *([life.ended] if life.ended else []),
+        *([f"connected and silent up to {moment(life.until)}"] if is_silent else []),
     ]
+    pale = (
+        f'<div class="bar silent {escape(life.kind)}" '
+        f'style="left:{left:.3f}%;width:{silent:.3f}%"></div>'
+    )
     return (
         f'<span class="who" title="{_text(life.name)}">{_text(life.name)}</span>'
         f'<div class="way" title="{_text("; ".join(facts))}">'
+        f"{pale if is_silent else ''}"
         f'<div class="{escape(classes)}" style="left:{left:.3f}%;width:{width:.3f}%"></div></div>'
     )
 

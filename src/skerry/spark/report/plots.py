@@ -2,7 +2,7 @@
 
 Matplotlib knows no colours of a style sheet. It draws with colours that nobody else uses, and in
 the text of the SVG each is replaced by a variable of the page, so that one drawing is right by day
-and by night. No name of the recording is drawn: names stand in the page, where they are escaped.
+and by night. No name of the recording is drawn by it; the names in titles are escaped.
 """
 
 from __future__ import annotations
@@ -11,9 +11,12 @@ import io
 import re
 from collections.abc import Sequence
 from datetime import UTC
+from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
+from skerry.plain import visible
 from skerry.spark.report.series import Latency, Line, Steps
+from skerry.spark.report.words import amount, count, moment
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,6 +37,12 @@ _VARIABLES: Final = {
 }
 _DECADES: Final = 50
 _WIDTH_INCH: Final = 10.0
+_LEFT: Final = 0.07
+_RIGHT: Final = 0.995
+_TOP: Final = 0.97
+_POINTS: Final = 72
+"""Units of the SVG in an inch."""
+_LINE_CHARS_MAX: Final = 120
 _AXIS_INCH: Final = 0.3
 """For the times below a plot."""
 _SETTINGS: Final[dict[Any, Any]] = {
@@ -65,7 +74,11 @@ def rates_plot(lines: Sequence[Line], steps: Steps) -> str:
         axes.set_ylabel("updates per second")
         axes.set_ylim(bottom=0)
 
-    return _drawn(draw, steps, height_inch=3.2, label="Updates per second, by type")
+    told = [
+        [f"{line.name}: {amount(line.values[n] / steps.seconds)}/s" for line in lines]
+        for n in range(steps.count)
+    ]
+    return _drawn(draw, steps, told, height_inch=3.2, label="Updates per second, by type")
 
 
 def latency_plot(latency: Latency, steps: Steps) -> str:
@@ -83,7 +96,16 @@ def latency_plot(latency: Latency, steps: Steps) -> str:
         elif min(value for value in latency.p50 if value is not None) >= 0:
             axes.set_ylim(bottom=0)
 
-    return _drawn(draw, steps, height_inch=2.6, label="Latency: median, p90 and p99")
+    bands = {"median": latency.p50, "p90": latency.p90, "p99": latency.p99}
+    told = [
+        [
+            f"{name}: {amount(value)} ms"
+            for name, band in bands.items()
+            if (value := band[n]) is not None
+        ]
+        for n in range(steps.count)
+    ]
+    return _drawn(draw, steps, told, height_inch=2.6, label="Latency: median, p90 and p99")
 
 
 def loss_plot(lost: Sequence[int], steps: Steps) -> str:
@@ -97,10 +119,14 @@ def loss_plot(lost: Sequence[int], steps: Steps) -> str:
         axes.set_ylabel("updates missing")
         axes.set_ylim(bottom=0)
 
-    return _drawn(draw, steps, height_inch=1.8, label="Updates that are missing")
+    told = [[f"{count(number)} missing"] for number in lost]
+    return _drawn(draw, steps, told, height_inch=1.8, label="Updates that are missing")
 
 
-def _drawn(draw: Any, steps: Steps, *, height_inch: float, label: str) -> str:
+def _drawn(
+    draw: Any, steps: Steps, told: Sequence[Sequence[str]], *, height_inch: float, label: str
+) -> str:
+    """The plot; `told` has the lines that are shown where the mouse stands, for each step."""
     import matplotlib as mpl
     from matplotlib.figure import Figure
 
@@ -108,11 +134,31 @@ def _drawn(draw: Any, steps: Steps, *, height_inch: float, label: str) -> str:
         figure = Figure(figsize=(_WIDTH_INCH, height_inch))
         # The same edges in all plots, so that one instant stands above the other.
         below = _AXIS_INCH / height_inch
-        figure.subplots_adjust(left=0.07, right=0.995, bottom=below, top=0.97)
+        figure.subplots_adjust(left=_LEFT, right=_RIGHT, bottom=below, top=_TOP)
         axes = figure.add_subplot()
         draw(axes)
         _lay_out(axes, steps)
-        return _svg(figure, label)
+        svg = _svg(figure, label)
+    return svg.replace("</svg>", f"{_hover(steps, told, height_inch)}</svg>")
+
+
+def _hover(steps: Steps, told: Sequence[Sequence[str]], height_inch: float) -> str:
+    """A strip over each step that nobody sees, with a title: browsers show it under the mouse."""
+    left, right = _LEFT * _WIDTH_INCH * _POINTS, _RIGHT * _WIDTH_INCH * _POINTS
+    top = (1 - _TOP) * height_inch * _POINTS
+    height = (height_inch - _AXIS_INCH) * _POINTS - top
+    width = (right - left) / steps.count
+    strips = [
+        f'<rect x="{left + n * width:.2f}" y="{top:.2f}" width="{width:.2f}" height="{height:.2f}">'
+        f"<title>{_title([moment(when), *lines])}</title></rect>"
+        for n, (when, lines) in enumerate(zip(steps.instants, told, strict=True))
+    ]
+    return f'<g class="hover">{"".join(strips)}</g>'
+
+
+def _title(lines: Sequence[str]) -> str:
+    # Names of types are whatever was published.
+    return "\n".join(escape(visible(line)[:_LINE_CHARS_MAX]) for line in lines)
 
 
 def _lay_out(axes: Axes, steps: Steps) -> None:

@@ -47,6 +47,9 @@ h2 { font-size: 17px; margin: 0 0 2px; }
 .tile.good b { color: var(--good); }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { font-family: inherit !important; }
+svg .hover rect { fill: var(--ink); fill-opacity: 0; }
+svg .hover rect:hover { fill-opacity: 0.1; }
+tr.slow td { color: var(--bad); }
 .legend { display: flex; flex-wrap: wrap; gap: 4px 16px; margin: 10px 0 0; padding: 0;
   list-style: none; font-size: 13.5px; }
 .legend li { max-width: 100%; overflow-wrap: anywhere; }
@@ -75,6 +78,7 @@ td.name { overflow-wrap: anywhere; }
   background: var(--series-0); }
 .lives .bar.node { background: var(--series-2); }
 .lives .bar.multicast { background: var(--series-4); }
+.lives .bar.silent { opacity: 0.35; }
 .lives .bar.ended { border-right: 4px solid var(--bad); }
 .lives .axis { display: flex; justify-content: space-between; color: var(--ink-soft);
   font-size: 12.5px; font-variant-numeric: tabular-nums; }

@@ -40,6 +40,8 @@ class AlarmConfig:
     """So many times the usual; a busy type may be steady enough for a score without a storm."""
     slow_latency_ms_min: float = 50.0
     """What arrives sooner is not slow, however quick it usually is."""
+    slow_delay_ms_min: float = 1000.0
+    """What takes so long is slow, however usual that is for the sender."""
     slow_queued_bytes_min: int = 1 << 20
     """A client for which so much waits does not keep up."""
     stall_minutes_min: int = 3
@@ -174,10 +176,18 @@ def _odd_minutes(links: DataFrame, config: AlarmConfig) -> DataFrame:
 
 
 def _slow(config: AlarmConfig) -> Column:
-    is_slow = _is_odd(config) & (F.col("value") >= config.slow_latency_ms_min)
-    words = "one in ten updates took over %,.1f ms, usually %,.1f ms (of %d minutes)"
-    evidence = F.format_string(words, "value", "usual", "count")
-    return _mark("slow", is_slow, F.col("score"), evidence)
+    is_unusual = _is_odd(config) & (F.col("value") >= config.slow_latency_ms_min)
+    is_late = F.col("value") >= config.slow_delay_ms_min
+    words = "one in ten updates took over %,.1f ms, "
+    usual = F.format_string(words + "usually %,.1f ms (of %d minutes)", "value", "usual", "count")
+    late = F.format_string(words + "and %,.0f ms is late", "value", F.lit(config.slow_delay_ms_min))
+    # By itself a delay scores by how many times it is the bound, as loss and repair do.
+    scores = [
+        F.when(is_unusual, F.col("score")),
+        F.when(is_late, F.col("value") / config.slow_delay_ms_min),
+    ]
+    evidence = F.when(is_unusual, usual).otherwise(late)
+    return _mark("slow", is_unusual | is_late, F.greatest(*scores), evidence)
 
 
 def _nagging(config: AlarmConfig) -> Column:

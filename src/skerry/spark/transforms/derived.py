@@ -8,18 +8,20 @@ batch asks `DERIVED` in its order: what stands later may be made of what stands 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from skerry.schema.internal import LINK_TYPE
 from skerry.spark.transforms import alarms, links, rates, sessions
+from skerry.spark.transforms.alarms import AlarmConfig
 from skerry.spark.transforms.events import events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-__all__ = ["DERIVED", "Derived", "Inputs"]
+__all__ = ["DERIVED", "Derived", "Inputs", "derived_with"]
 
 
 class Inputs(Protocol):
@@ -73,13 +75,14 @@ def _sessions(inputs: Inputs) -> DataFrame:
     )
 
 
-def _alarms(inputs: Inputs) -> DataFrame:
+def _alarms(inputs: Inputs, config: AlarmConfig | None = None) -> DataFrame:
     return alarms.build(
         _built(inputs, rates.NAME),
         _built(inputs, links.NAME),
         _built(inputs, sessions.NAME),
         inputs.updates("DotsClientStatistics"),
         inputs.updates("SkerryLedger"),
+        config or AlarmConfig(),
     )
 
 
@@ -112,3 +115,11 @@ DERIVED: Final = (
         made_of=(rates.NAME, links.NAME, sessions.NAME),
     ),
 )
+
+
+def derived_with(config: AlarmConfig) -> tuple[Derived, ...]:
+    """The same tables, with other bounds for alarms."""
+    return tuple(
+        replace(item, build=partial(_alarms, config=config)) if item.name == alarms.NAME else item
+        for item in DERIVED
+    )

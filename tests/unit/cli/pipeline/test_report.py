@@ -27,12 +27,21 @@ def test_figures_and_page_tell_what_happened(run: Run, lake: Path, tmp_path: Pat
 
 def test_programs_get_the_figures_as_json(run: Run, lake: Path) -> None:
     done = run("pipeline", "report", "--tables", lake, "--json")
-    summary, *alarms = map(json.loads, done.out.splitlines())
+    summary, delay, *alarms = map(json.loads, done.out.splitlines())
     assert summary["_kind"] == "summary"
     assert (summary["updates"], summary["objects"], summary["types"]) == (5, 1, 2)
     assert summary["updates_by_type"] == {"Vessel": 4, "Hail": 1}
     assert summary["latency_ms"] == pytest.approx(2.0)
     assert (summary["lost"], alarms) == (0, [])
+    assert (delay["_kind"], delay["who"], delay["slow_minutes"]) == ("delay", "client 3", 0)
+
+
+def test_what_counts_as_slow_can_be_said(run: Run, lake: Path, monkeypatch: Any) -> None:
+    done = run("pipeline", "report", "--tables", lake, "--slow-ms", "1.5", "--all")
+    assert "1 of 1" in next(line for line in done.out.splitlines() if "client 3" in line)
+    monkeypatch.setenv("SKERRY_PIPELINE__SLOW_MS", "1.5")
+    done = run("pipeline", "report", "--tables", lake, "--json")
+    assert json.loads(done.out.splitlines()[1])["slow_minutes"] == 1
 
 
 def test_folder_of_the_page_must_be_there(run: Run, tmp_path: Path) -> None:

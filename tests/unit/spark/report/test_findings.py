@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skerry.spark.report.findings import Findings, TableSize, gather
+from skerry.spark.report.findings import Findings, TableSize, _lives, gather
 from skerry.spark.transforms import alarms, links, rates, sessions
 from skerry.spark.transforms.events import EVENTS, SNAPSHOT
 
@@ -41,7 +41,7 @@ def event(second: float, **others: Any) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession) -> Findings:
+def tables(spark: SparkSession) -> Frames:
     def made(schema: StructType, rows: Sequence[dict[str, Any]]) -> DataFrame:
         cells = [tuple(row.get(name) for name in schema.names) for row in rows]
         return spark.createDataFrame(cells, schema)
@@ -52,11 +52,13 @@ def found(spark: SparkSession) -> Findings:
             event(0, operation=SNAPSHOT),
             *(event(n) for n in range(3)),
             event(1, type="Buoy", subject="/Buoy/9", sender=8),
+            event(1.5, type="Buoy", subject="/Buoy/9", sender=9, sent_ns=NOON_NS - 10**9),
             event(2, type="DotsClient", subject="/DotsClient/7", sender=1, source="internal"),
         ],
     ).cache()
     told = {"space": "bay", "node": 5, "carrier": "distributor", "senderNumber": 5}
     answered = {**told, "roundTrips": 1, "roundTripTime": 0.006}
+    client = {"order_ns": NOON_NS, "space": "bay", "node": 99, "operation": 2}
     travelled = links.build(
         said,
         made(
@@ -67,30 +69,48 @@ def found(spark: SparkSession) -> Findings:
             ],
         ),
     ).cache()
+    clients = made(
+        sessions.CLIENTS,
+        [
+            {**client, "id": 7, "name": "tracker", "connectionState": "connected"},
+            {**client, "id": 8, "name": "buoys", "connectionState": "closed"},
+            {**client, "id": 9, "name": "skerry-record", "connectionState": "connected"},
+        ],
+    )
     alarm = {"kind": "storm", "space": "bay", "node": 99, "score": 9.0, "evidence": "much"}
     times = {"since": NOON, "until": NOON + timedelta(minutes=1), "day": "2026-09-21"}
-    return gather(
-        Frames(
-            tables={
-                "updates/Vessel": said,
-                "latest/Vessel": spark.range(2).toDF("mmsi"),
-                "latest/DotsClient": spark.range(5).toDF("id"),
-                "rates": rates.build(said),
-                "links": travelled,
-                "sessions": sessions.build(travelled),
-                "alarms": made(
-                    alarms.SCHEMA,
-                    [
-                        {**alarm, **times, "type": "Vessel"},
-                        {**alarm, **times, "score": 20.0, "sender": 7, "name": "tracker"},
-                        {**alarm, **times, "score": 1.0, "sender": 7},
-                        {**alarm, **times, "score": 0.5},
-                    ],
-                ),
-            }
-        ),
-        [TableSize(name="rates", rows=3, files=1, byte_count=99)],
+    return Frames(
+        tables={
+            "updates/Vessel": said,
+            "latest/Vessel": spark.range(2).toDF("mmsi"),
+            "latest/DotsClient": spark.range(5).toDF("id"),
+            "rates": rates.build(said),
+            "links": travelled,
+            "sessions": sessions.build(travelled, clients),
+            "alarms": made(
+                alarms.SCHEMA,
+                [
+                    {**alarm, **times, "type": "Vessel"},
+                    {**alarm, **times, "type": "DotsClient"},
+                    {**alarm, **times, "score": 20.0, "sender": 7, "name": "tracker"},
+                    {**alarm, **times, "score": 30.0, "sender": 9, "name": "skerry-record"},
+                    {**alarm, **times, "score": 1.0, "sender": 7},
+                    {**alarm, **times, "score": 0.5},
+                ],
+            ),
+        }
     )
+
+
+SIZES = [
+    TableSize(name="rates", rows=3, files=1, byte_count=99),
+    TableSize(name="latest/DotsClient", rows=5, files=1, byte_count=9),
+]
+
+
+@pytest.fixture(scope="module")
+def found(tables: Frames) -> Findings:
+    return gather(tables, SIZES)
 
 
 def test_summary_counts_what_was_said(found: Findings) -> None:
@@ -110,8 +130,7 @@ def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
     assert (found.steps.seconds, found.steps.count) == (1, 3)
     assert [(line.name, line.values) for line in found.rates] == [
         ("Vessel", (1, 1, 1)),
-        ("Buoy", (0, 1, 0)),
-        ("DotsClient", (0, 0, 1)),
+        ("Buoy", (0, 2, 0)),
     ]
     assert found.latency is not None
     assert found.latency.is_exact
@@ -121,9 +140,62 @@ def test_short_recording_is_seen_second_by_second(found: Findings) -> None:
 
 def test_nodes_come_first_and_then_who_said_most(found: Findings) -> None:
     assert [(life.kind, life.name, life.updates) for life in found.lives] == [
-        ("node", "node 99", 5),
-        ("client", "client 7", 3),
-        ("client", "client 8", 1),
+        ("node", "node 99", 6),
+        ("client", "tracker", 3),
+        ("client", "buoys", 1),
+    ]
+
+
+def test_a_silent_client_is_there_until_its_node_tells_otherwise(spark: SparkSession) -> None:
+    def life(kind: str, sender: int, last: int, state: str | None = None) -> tuple[Any, ...]:
+        row = {"kind": kind, "space": "bay", "node": 99, "sender": sender, "updates": 1}
+        times = {"first": NOON, "last": NOON + timedelta(seconds=last), "day": "2026-09-21"}
+        ended = "connection closed" if state == "closed" else None
+        found = {**row, **times, "state": state, "ended": ended, "published": []}
+        return tuple(found.get(name) for name in sessions.SCHEMA.names)
+
+    rows = [
+        life("node", 1, 60),
+        life("client", 2, 5, "connected"),
+        life("client", 3, 6, "closed"),
+        life("client", 4, 7),
+        life("multicast", 5, 8),
+    ]
+    frame = spark.createDataFrame(rows, sessions.SCHEMA)
+    lives = _lives(Frames(tables={"sessions": frame}))
+    until = {life.name: (life.until - NOON).total_seconds() for life in lives}
+    assert until == {
+        "node 99": 60,
+        "client 2": 60,
+        "client 3": 6,
+        "client 4": 60,
+        "multicast 5": 8,
+    }
+
+
+def test_what_skerry_itself_does_is_shown_when_asked_for(tables: Frames) -> None:
+    whole = gather(tables, SIZES, has_own=True)
+    assert whole.summary is not None
+    assert (whole.summary.updates, whole.summary.clients, whole.summary.types) == (6, 3, 2)
+    assert "DotsClient" in [line.name for line in whole.rates]
+    assert "skerry-record" in [life.name for life in whole.lives]
+    assert [alarm.who for alarm in whole.alarms][:1] == ["skerry-record"]
+    assert "type DotsClient" in [alarm.who for alarm in whole.alarms]
+    assert [table.name for table in whole.tables] == ["rates", "latest/DotsClient"]
+
+
+def test_programs_are_judged_by_their_delay_alone(tables: Frames, found: Findings) -> None:
+    assert [(delay.who, delay.slow_minutes) for delay in found.delays] == [
+        ("tracker", 0),
+        ("buoys", 0),
+    ]
+    assert found.delays[0].p90_ms == pytest.approx(4.0)
+    strict = gather(tables, slow_ms=3.0, has_own=True)
+    assert strict.slow_ms == 3.0
+    assert [(d.who, d.slow_minutes, d.minutes) for d in strict.delays] == [
+        ("skerry-record", 1, 1),
+        ("tracker", 1, 1),
+        ("buoys", 1, 1),
     ]
 
 
@@ -140,7 +212,7 @@ def test_subjects_and_sizes_are_there(found: Findings) -> None:
     first, *_ = found.subjects
     assert (first.name, first.updates) == ("/Vessel/1", 3)
     assert not found.are_prefixes
-    assert found.tables[0].byte_count == 99
+    assert [(table.name, table.byte_count) for table in found.tables] == [("rates", 99)]
 
 
 def test_no_tables_are_no_findings() -> None:

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from skerry.spark.report.findings import Alarm, Findings, Life, Subject, Summary, TableSize
+from skerry.spark.report.findings import Alarm, Delay, Findings, Life, Subject, Summary, TableSize
 from skerry.spark.report.page import page
 from skerry.spark.report.series import Latency, Line, Steps
 
@@ -46,6 +46,7 @@ FINDINGS = Findings(
             name="tracker",
             first=NOON,
             last=NOON + timedelta(seconds=1),
+            until=NOON + timedelta(seconds=1),
             ended="connection closed",
             updates=5,
             published=("Vessel",),
@@ -60,6 +61,18 @@ FINDINGS = Findings(
             until=NOON + timedelta(minutes=1),
             score=41.25,
             evidence="9,000 updates in a minute",
+        ),
+    ),
+    delays=(
+        Delay(
+            who="tracker",
+            updates=5,
+            p50_ms=2.0,
+            p90_ms=1500.0,
+            p99_ms=1600.0,
+            max_ms=1700.0,
+            slow_minutes=1,
+            minutes=3,
         ),
     ),
     subjects=(Subject(name="/Vessel/1", updates=9), Subject(name="/Vessel/2", updates=3)),
@@ -114,8 +127,24 @@ def test_page_tells_all_that_was_found() -> None:
         "/Vessel/1",
         "updates/Vessel",
         "99 KB",
+        "Who was slow?",
+        "1 of 3",
+        "a tenth took 1\u202f000 ms or more",
+        "Types and tools of skerry itself are left out.",
     ):
         assert words in text, words
+    assert "are left out" not in read(replace(FINDINGS, has_own=True)).text
+
+
+def test_a_program_that_is_connected_and_silent_is_not_drawn_as_gone() -> None:
+    gone = page(FINDINGS, made=NOON)
+    assert 'class="bar silent' not in gone
+    (life,) = FINDINGS.lives
+    silent = replace(life, ended=None, until=NOON + timedelta(seconds=3))
+    text = page(replace(FINDINGS, lives=(silent,)), made=NOON)
+    assert 'class="bar silent client" style="left:0.000%;width:100.000%"' in text
+    assert "connected and silent up to 2026-09-21 12:00:03" in text
+    assert "bar client ended" not in text
 
 
 def test_page_needs_nothing_and_runs_nothing() -> None:
@@ -135,6 +164,7 @@ def test_names_are_nothing_but_text() -> None:
         rates=(Line(name=HOSTILE, values=(1, 2, 3, 4)),),
         lives=(replace(FINDINGS.lives[0], name=HOSTILE, published=(HOSTILE,), ended=HOSTILE),),
         alarms=(replace(FINDINGS.alarms[0], kind=HOSTILE, who=HOSTILE, evidence=HOSTILE),),
+        delays=(replace(FINDINGS.delays[0], who=HOSTILE),),
         subjects=(Subject(name=HOSTILE, updates=1),),
         tables=(replace(FINDINGS.tables[0], name=HOSTILE),),
     )

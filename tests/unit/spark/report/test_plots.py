@@ -36,10 +36,40 @@ def test_each_line_has_its_colour() -> None:
     assert all(f"var({color})" in svg for color in COLORS)
 
 
-def test_no_name_is_drawn() -> None:
+def test_names_are_in_titles_only_and_are_nothing_but_text() -> None:
     svg = rates_plot([Line(name="<script>$x^2$</script>", values=(1, 2, 3, 4))], STEPS)
-    assert "script" not in svg
-    assert "x^2" not in svg
+    element = checked(svg)
+    assert "<script" not in svg
+    assert not [text for text in texts(element) if "x^2" in text]
+    assert "<script>$x^2$</script>: 2/s" in titles(element)[1]
+
+
+def titles(element: ET.Element) -> list[str]:
+    """What is shown where the mouse stands, from left to right."""
+    svg = "{http://www.w3.org/2000/svg}"
+    (group,) = (g for g in element.iter(f"{svg}g") if g.get("class") == "hover")
+    strips = list(group)
+    edges = [float(strip.attrib["x"]) for strip in strips]
+    assert edges == sorted(edges)
+    return [strip.findtext(f"{svg}title") or "" for strip in strips]
+
+
+def test_values_are_shown_where_the_mouse_stands() -> None:
+    latency = Latency(
+        p50=(1.0, None, 1.0, 1.5),
+        p90=(2.0, None, 2.0, 2.5),
+        p99=(3.0, None, 3.0, 4.0),
+        is_exact=True,
+    )
+    first, second, *_ = titles(checked(latency_plot(latency, STEPS)))
+    assert first.splitlines() == [
+        "2026-09-21 12:00:00",
+        "median: 1 ms",
+        "p90: 2 ms",
+        "p99: 3 ms",
+    ]
+    assert second == "2026-09-21 12:00:01"
+    assert titles(checked(loss_plot([0, 7, 0, 1], STEPS)))[1].endswith("7 missing")
 
 
 def test_single_step_is_drawn() -> None:

@@ -75,6 +75,8 @@ SPACES: dict[str, dict[str, Rows]] = {
         "links": [link(n, latency_p90_ms=900.0 if n == 8 else 2.0) for n in range(9)],
         "sessions": [life()],
     },
+    "always slow": {"links": [link(n, latency_p90_ms=2500.0) for n in range(3)]},
+    "late at last": {"links": [link(n, latency_p90_ms=999.0) for n in range(9)]},
     "quick": {"links": [link(n, latency_p90_ms=40.0 if n == 8 else 0.1) for n in range(9)]},
     "nagging": {
         "links": [
@@ -180,6 +182,14 @@ def test_sender_that_becomes_slow_is_named(built: dict[str, Rows]) -> None:
     (slow,) = built["slow"]
     assert (slow["kind"], slow["sender"], slow["name"]) == ("slow", 7, "tracker")
     assert "900.0 ms, usually 2.0 ms" in slow["evidence"]
+
+
+def test_sender_that_is_always_slow_is_named_too(built: dict[str, Rows]) -> None:
+    (slow,) = built["always slow"]
+    assert (slow["kind"], slow["sender"], slow["score"]) == ("slow", 7, 2.5)
+    assert "over 2,500.0 ms, and 1,000 ms is late" in slow["evidence"]
+    assert (slow["since"], slow["until"]) == (minute(0), minute(3))
+    assert built["late at last"] == []
 
 
 def test_quick_links_are_not_slow_whatever_they_were(built: dict[str, Rows]) -> None:
