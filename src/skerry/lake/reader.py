@@ -127,11 +127,13 @@ class OpenLake:
         Without a type, of all types: the fields are then one column of JSON, `object`.
         """
         from skerry.lake.states import live_at
+        from skerry.spark.kept import require_kept
 
         at_ns = instant_ns(instant)
         if type_name is None:
             return self._asof_all(at_ns)
         state = self._cached(type_name)
+        require_kept(self.store, state.table, at_ns)
         answer = live_at(self.store, state, self.contents, at_ns, where)
         return answer.with_notes(lambda: self.notes(at_ns))
 
@@ -237,11 +239,14 @@ class OpenLake:
 
         from skerry.lake.answer import Answer
         from skerry.lake.states import live_at
+        from skerry.spark.kept import require_kept
 
         types = self.known_types()
         cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
         if not cached:
             raise PipelineError("no table has objects: nothing was recorded, or messages only")
+        for name in cached:
+            require_kept(self.store, name, at_ns)
         answers = {
             name: live_at(self.store, state, self.contents, at_ns) for name, state in cached.items()
         }

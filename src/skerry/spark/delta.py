@@ -31,7 +31,16 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-__all__ = ["LOG_KEEP_S", "Change", "Contents", "DataFile", "Seen", "Table", "read_files"]
+__all__ = [
+    "LOG_KEEP_S",
+    "Change",
+    "Contents",
+    "DataFile",
+    "Seen",
+    "Table",
+    "measures",
+    "read_files",
+]
 
 LOG_KEEP_S: Final = 86_400
 """How long entries of a log stay once a checkpoint has all they say.
@@ -287,7 +296,7 @@ class Table:
             footer = pq.read_metadata(
                 self.store.arrow_path(stored.path), filesystem=self.store.files
             )
-            low, high = _measures(footer)
+            low, high = measures(footer)
             found.append(
                 DataFile(
                     path=stored.path[len(self.name) + 1 :],
@@ -525,7 +534,7 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def _measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
+def measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Lowest and highest values of a file, of the columns that have no nulls in it."""
     low: dict[str, int] = {}
     high: dict[str, int] = {}

@@ -14,6 +14,7 @@ from skerry.errors import PipelineError
 from skerry.spark.catalog import field_columns
 from skerry.spark.file_systems import require_file_system
 from skerry.spark.instants import Instant, instant_ns
+from skerry.spark.kept import require_kept
 from skerry.spark.lake import Lake, LakeConfig, TypeState
 from skerry.spark.questions import cached_type, known_type, states_around, unknown_name
 from skerry.spark.schema import quoted
@@ -86,6 +87,7 @@ class Tables:
     def _asof(self, state: TypeState, at_ns: int) -> DataFrame:
         from skerry.spark.transforms.asof import live_at
 
+        require_kept(self._lake.store, state.table, at_ns)
         fields = field_columns(state.schema)
         places = states_around(state.table, at_ns, lambda name: self._lake.table(name).contents())
         # Each on its own and then together: a table that has no part in it is not planned for.

@@ -10,6 +10,7 @@ from skerry.cli.pipeline.compact import compact
 from skerry.cli.pipeline.diff import diff
 from skerry.cli.pipeline.follow import follow
 from skerry.cli.pipeline.report import report
+from skerry.cli.pipeline.retain import retain
 from skerry.cli.pipeline.run import run
 from skerry.cli.pipeline.tables import tables
 from skerry.cli.pipeline.vacuum import vacuum
@@ -22,6 +23,7 @@ __all__ = [
     "follow",
     "pipeline",
     "report",
+    "retain",
     "run",
     "tables",
     "vacuum",
@@ -40,5 +42,5 @@ def pipeline() -> None:
     """
 
 
-for _command in (asof, between, compact, diff, follow, report, run, tables, vacuum):
+for _command in (asof, between, compact, diff, follow, report, retain, run, tables, vacuum):
     pipeline.add_command(_command)

@@ -1,0 +1,208 @@
+"""Dropping rows by their age, with figures by the minute kept.
+
+For each type there is an instant, a full hour, before which its rows go. First the figures of these
+updates are added to `rollups/T`; then the instant is written down (`skerry.spark.kept`), and from
+then on questions about earlier times are refused; then rows are dropped in a commit for each table.
+A run that is killed leaves all or nothing of each step, and the next one does the rest. Of
+`history` the states that held at that instant stay, so every later question has the same answer as
+before. `latest`, `gone`, `raw` and the derived tables are left alone. Files go with `vacuum`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Final, cast
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from skerry.lake.layout import Layout, TypeTables
+from skerry.lake.rollups import rolled_up, rollup_schema
+from skerry.lake.scanning import dataset_of, scan
+from skerry.spark.buckets import HOUR_NS, bucket_start_ns
+from skerry.spark.delta import Change, Contents, DataFile, Table, measures
+from skerry.spark.kept import kept_from, write_kept
+from skerry.spark.store import Store
+
+if TYPE_CHECKING:
+    from skerry.spark.lake import Lake
+
+__all__ = ["Dropped", "retain"]
+
+_APPLICATION: Final = "skerry-retention"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dropped:
+    """What was dropped of one type."""
+
+    type_name: str
+    before_ns: int
+    updates: int
+    states: int
+    rollups: int
+    """Rows of `rollups/T` that were added."""
+
+
+def retain(
+    path: str | PathLike[str],
+    ages_ns: Mapping[str, int],
+    *,
+    now_ns: int,
+    dry_run: bool = False,
+) -> list[Dropped]:
+    """Drop rows of types that are older than this; the key is the name of the type's tables.
+
+    With `dry_run` only says what would be dropped. PipelineError if another job is writing.
+    """
+    from skerry.spark.lake import Lake
+
+    lake = Lake(cast("Any", None), path)
+    layout = Layout(lake.store)
+    types = layout.types()
+    found = []
+    with lake.writing():
+        # What a batch left to do counts on files that would be gone.
+        lake.carry_out(lake.last_plan())
+        for name in sorted(ages_ns.keys() & types.keys()):
+            before_ns = bucket_start_ns(now_ns - ages_ns[name], HOUR_NS)
+            found.append(_Retention(lake, layout, types[name], before_ns).run(dry_run=dry_run))
+    return [dropped for dropped in found if dropped.updates or dropped.states]
+
+
+class _Retention:
+    """One type and the instant before which its rows go."""
+
+    def __init__(self, lake: Lake, layout: Layout, state: TypeTables, before_ns: int) -> None:
+        self._store: Store = lake.store
+        self._layout = layout
+        self._state = state
+        # What is gone stays gone, however long rows are to be kept now.
+        self._before_ns = max(before_ns, kept_from(lake.store).get(state.table, before_ns))
+
+    def run(self, *, dry_run: bool) -> Dropped:
+        updates = self._contents("updates", lambda file: _is_before(file, self._before_ns))
+        history = self._contents("history", self._has_ended_states)
+        counts = {"updates": _rows(updates), "states": self._ended_count(history), "rollups": 0}
+        if not dry_run and (counts["updates"] or counts["states"]):
+            counts["rollups"] = 0 if updates is None else self._roll_up(updates)
+            kept = kept_from(self._store)
+            write_kept(self._store, {**kept, self._state.table: self._before_ns})
+            self._drop("updates", updates)
+            self._drop("history", history, is_kept=pc.field("valid_to_ns") > self._before_ns)
+            self._drop("snapshots", self._contents("snapshots", self._is_old_snapshot))
+        return Dropped(type_name=self._state.table, before_ns=self._before_ns, **counts)
+
+    def _contents(self, kind: str, wanted: Any) -> Contents | None:
+        contents = self._layout.contents(f"{kind}/{self._state.table}")
+        return None if contents is None else contents.only(wanted)
+
+    def _has_ended_states(self, file: DataFile) -> bool:
+        return file.low.get("valid_to_ns", self._before_ns) <= self._before_ns
+
+    def _is_old_snapshot(self, file: DataFile) -> bool:
+        return int(file.parts["until_ns"] or 0) <= self._before_ns
+
+    def _ended_count(self, history: Contents | None) -> int:
+        if history is None:
+            return 0
+        dataset = dataset_of(self._store, f"history/{self._state.table}", history)
+        return int(dataset.count_rows(filter=pc.field("valid_to_ns") <= self._before_ns))
+
+    def _roll_up(self, updates: Contents) -> int:
+        """Add the figures of these updates, in place of those of a run that was killed."""
+        name = f"rollups/{self._state.table}"
+        schema = rollup_schema(self._state)
+        folder = f"r-{uuid4().hex[:12]}"
+        added: list[DataFile] = []
+        for table in rolled_up(self._store, self._state, updates):
+            for hour in pc.unique(table["hour"]).to_pylist():
+                rows = table.filter(pc.equal(table["hour"], hour)).drop_columns(["hour"])
+                place = f"{folder}/hour={hour}/{len(added)}.parquet"
+                with self._writer(f"{name}/{place}", rows.schema) as writer:
+                    writer.write_table(rows)
+                added.append(self._file(name, place, {"hour": hour}))
+        hours = {file.parts["hour"] for file in added}
+        old = self._layout.contents(name)
+        again = () if old is None else old.only(lambda file: file.parts["hour"] in hours).files
+        if added:
+            self._commit(name, schema, ("hour",), added, again)
+        return sum(file.rows for file in added)
+
+    def _drop(self, kind: str, found: Contents | None, is_kept: Any = None) -> None:
+        """Take files out of a table; rows for which `is_kept` is true go into new ones."""
+        if found is None or not found.files:
+            return
+        name = f"{kind}/{self._state.table}"
+        added = [] if is_kept is None else self._rewritten(name, found, is_kept)
+        self._commit(name, found.schema, found.divided_by, added, found.files)
+
+    def _rewritten(self, name: str, found: Contents, is_kept: pc.Expression) -> list[DataFile]:
+        folder = f"r-{uuid4().hex[:12]}"
+        inside = [field.name for field in found.schema if field.name not in found.divided_by]
+        added = []
+        for index, file in enumerate(found.files):
+            if file.high.get("valid_to_ns", self._before_ns + 1) <= self._before_ns:
+                continue
+            dataset = dataset_of(self._store, name, replace(found, files=(file,)))
+            place = f"{folder}/{index}.parquet"
+            schema = pa.schema([dataset.schema.field(column) for column in inside])
+            with self._writer(f"{name}/{place}", schema) as writer:
+                for batch in scan(dataset, inside, is_kept):
+                    writer.write_batch(batch)
+            added.append(self._file(name, place, file.parts))
+        return [file for file in added if file.rows]
+
+    def _commit(
+        self,
+        name: str,
+        schema: pa.Schema,
+        divided_by: tuple[str, ...],
+        added: list[DataFile],
+        removed: tuple[DataFile, ...],
+    ) -> None:
+        from skerry.spark.lake import delta_schema
+
+        change = Change(
+            table=name,
+            schema=delta_schema(schema),
+            divided_by=divided_by,
+            added=tuple(added),
+            removed=tuple(file.path for file in removed),
+        )
+        Table(self._store, name).commit(
+            change, application=_APPLICATION, version=self._next_version(name)
+        )
+
+    def _next_version(self, name: str) -> int:
+        return Table(self._store, name).version_of(_APPLICATION) + 1
+
+    def _writer(self, place: str, schema: pa.Schema) -> pq.ParquetWriter:
+        path = self._store.arrow_path(place)
+        self._store.files.create_dir(path.rpartition("/")[0], recursive=True)
+        return pq.ParquetWriter(path, schema, filesystem=self._store.files, compression="snappy")
+
+    def _file(self, name: str, place: str, parts: Mapping[str, str | None]) -> DataFile:
+        path = self._store.arrow_path(f"{name}/{place}")
+        footer = pq.read_metadata(path, filesystem=self._store.files)
+        low, high = measures(footer)
+        return DataFile(
+            path=place,
+            byte_count=self._store.files.get_file_info(path).size,
+            rows=footer.num_rows,
+            parts=parts,
+            low=low,
+            high=high,
+        )
+
+
+def _is_before(file: DataFile, before_ns: int) -> bool:
+    return file.high.get("order_ns", before_ns) < before_ns
+
+
+def _rows(contents: Contents | None) -> int:
+    return 0 if contents is None else sum(file.rows for file in contents.files)

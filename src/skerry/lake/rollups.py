@@ -1,0 +1,106 @@
+"""What retention keeps of updates that it drops: figures of each object by the minute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import REMOVE, SNAPSHOT
+from skerry.lake.layout import TypeTables
+from skerry.lake.series import key_columns
+from skerry.lake.updates import MOMENT, in_slices, moments
+from skerry.spark.buckets import MINUTE_NS
+from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.delta import Contents
+from skerry.spark.store import Store
+
+__all__ = ["rolled_up", "rollup_schema"]
+
+_NUMBERS: Final = ("mean", "min", "max")
+_OWN: Final = ("minute", "minute_ns", "update_count")
+
+
+def rollup_schema(state: TypeTables) -> pa.Schema:
+    """The columns of `rollups/T`: each field is a struct of its figures in the minute."""
+    wanted = table_schema("updates", state.schema)
+    keys = key_columns(state)
+    fields = [
+        pa.field(_named(name), pa.struct(_figures(wanted.field(name).type)))
+        for name in _fields(state)
+    ]
+    return pa.schema(
+        [
+            ("minute", MOMENT),
+            ("minute_ns", pa.int64()),
+            *(wanted.field(name) for name in OBJECT),
+            *(pa.field(_named(name), wanted.field(name).type) for name in keys),
+            ("update_count", pa.int64()),
+            *fields,
+            ("hour", pa.string()),
+        ]
+    )
+
+
+def rolled_up(store: Store, state: TypeTables, contents: Contents) -> Iterator[pa.Table]:
+    """Figures of some files of updates, in tables of whole minutes in their order."""
+    columns = list(dict.fromkeys((*ORDER, *OBJECT, *key_columns(state), *_fields(state))))
+    # What was found when a recorder began was said before.
+    is_said = ~pc.field("operation").isin([REMOVE, SNAPSHOT])
+    found = in_slices(
+        store, state, contents, [*columns, "operation"], step_ns=MINUTE_NS, where=is_said
+    )
+    schema = rollup_schema(state)
+    for table in found:
+        if table.num_rows:
+            yield _gathered(table, state, schema)
+
+
+def _fields(state: TypeTables) -> list[str]:
+    """Columns of single values that are not keys."""
+    wanted = table_schema("updates", state.schema)
+    names = [column.name for column in field_columns(state.schema)]
+    keys = set(key_columns(state))
+    return [n for n in names if n not in keys and not pa.types.is_nested(wanted.field(n).type)]
+
+
+def _named(column: str) -> str:
+    """The column of a field, which may be called as one of the others."""
+    return f"{column}_" if column in _OWN else column
+
+
+def _figures(kind: pa.DataType) -> list[pa.Field]:
+    is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
+    numbers = [pa.field(n, pa.float64() if n == "mean" else kind) for n in _NUMBERS if is_number]
+    return [pa.field("count", pa.int64()), pa.field("last", kind), *numbers]
+
+
+def _gathered(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table:
+    order_ns = table.column("order_ns")
+    rest = pc.subtract(order_ns, pc.multiply(pc.divide(order_ns, MINUTE_NS), MINUTE_NS))
+    rest = pc.if_else(pc.less(rest, 0), pc.add(rest, MINUTE_NS), rest)
+    rows = table.append_column("minute_ns_", pc.subtract(order_ns, rest))
+    fields, keys = _fields(state), key_columns(state)
+    wanted = {name: [f.name for f in _figures(table.schema.field(name).type)] for name in fields}
+    aggregates = [(name, figure) for name in fields for figure in wanted[name]]
+    # One thread: the last value is that of the last row. Nulls are what an update does not say.
+    groups = rows.group_by(["minute_ns_", *OBJECT], use_threads=False)
+    made = groups.aggregate(
+        [("order_ns", "count"), *aggregates, *((name, "last") for name in keys)]
+    )
+    minutes = moments(made["minute_ns_"])
+    columns = {
+        "minute": minutes,
+        "minute_ns": made["minute_ns_"],
+        **{name: made[name] for name in OBJECT},
+        **{_named(name): made[f"{name}_last"] for name in keys},
+        "update_count": made["order_ns_count"],
+        "hour": pc.strftime(minutes, "%Y-%m-%dT%H"),
+    }
+    for name in fields:
+        kind = schema.field(_named(name)).type
+        parts = [made[f"{name}_{inner.name}"].cast(inner.type).combine_chunks() for inner in kind]
+        columns[_named(name)] = pa.StructArray.from_arrays(parts, fields=list(kind))
+    return pa.table([columns[field.name] for field in schema], schema=schema)
