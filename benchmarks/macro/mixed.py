@@ -589,7 +589,8 @@ def run() -> list[Row]:
     ours = [*mixed.values(), *single.values(), *crowd.values()]
     # The peer keeps no objects, so there is one load of it for both.
     theirs = {peer: (Load(True, False, peer), Load(False, False, peer, 1)) for peer in PEERS}
-    loads = [*ours]
+    bare = {True: Load(True, False, BARE), False: Load(False, False, BARE, 1)}
+    loads = [*ours, *bare.values()]
     if has_peer:
         for pair in theirs.values():
             loads += pair
@@ -614,6 +615,18 @@ def run() -> list[Row]:
                     peer=peer,
                     unit="us CPU",
                     goal=goal,
+                    is_less_better=True,
+                )
+            )
+        for load, name in ((mixed[cached], "16 types"), (single[cached], "1 type")):
+            rows.append(
+                Row(
+                    name=f"mixed, whole way, {name}, {what}",
+                    ours=median(found[load]),
+                    theirs=median(found[bare[load.is_mixed]]),
+                    peer="bare sockets",
+                    unit="us CPU",
+                    goal=None,
                     is_less_better=True,
                 )
             )
