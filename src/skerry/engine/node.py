@@ -729,9 +729,7 @@ class NodeCore(Outbox):
         if silent is None:
             return False
         why = "closed before its handshake, to make room for another connection"
-        silent.connection.turn_away(
-            self.wall_s(self._now_ns), reason=why if silent.has_extensions else ""
-        )
+        silent.connection.turn_away(self.wall_s(self._now_ns))
         self._end(silent, self._now_ns, code=0, text="", reason="silent", detail=why)
         return True
 
@@ -742,7 +740,7 @@ class NodeCore(Outbox):
         now_s = self.wall_s(self._now_ns)
         connection = ServerConnection(wire, client_id=0)
         connection.greet(self.name, now_s, extensions=has_extensions)
-        connection.turn_away(now_s, reason=why if has_extensions else "")
+        connection.turn_away(now_s)
         self._ends["refused at the door"] += 1
         self._events.append(ConnectionTurnedAway(host=origin.host, reason=why))
         self._transmits.append(Transmit(destination=peer, data=connection.take_output()))

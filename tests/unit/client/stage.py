@@ -183,7 +183,7 @@ def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None
     peer = Connection(wire or Wire())
     hello = {"authChallenge": 0, **answer.pop("hello", {})}
     peer.send_message(internal_class("DotsMsgHello")(serverName="h", **hello), 1.0)
-    peer.send_message(internal_class("DotsMsgConnectResponse")(clientId=7, **answer), 1.0)
+    peer.send_message(internal_class("DotsMsgConnectResponse")(**{"clientId": 7, **answer}), 1.0)
     core.receive(peer.take_output(), NODE, SECOND)
 
 

@@ -203,13 +203,23 @@ def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
         core.publish(Vessel(mmsi=1), 1.0)
 
 
-def test_node_that_has_no_room_is_tried_again_by_who_is_patient() -> None:
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"clientId": 5, "reason": "too many clients, the limit is 5"}, "too many clients, the"),
+        ({"clientId": 0}, "it has no room for another connection now; its log has the limit"),
+    ],
+)
+def test_node_that_has_no_room_is_tried_again_by_who_is_patient(
+    fields: dict[str, Any], reason: str
+) -> None:
     hasty, patient = alone(), alone(is_patient=True)
     for core in (hasty, patient):
-        greeted(core, accepted=False, reason="too many connections, the limit is 5")
+        greeted(core, accepted=False, **fields)
         assert core.is_rejected
-    why = "the node rejects the client: too many connections, the limit is 5"
-    assert hasty.failure == why
+    why = f"the node rejects the client: {reason}"
+    assert hasty.failure is not None
+    assert hasty.failure.startswith(why)
     assert patient.failure is None
     assert patient.deadline_ns() is not None
     patient.stream_closed(NODE, CloseReason.ENDED, SECOND)

@@ -23,7 +23,7 @@ from skerry.engine.routing import Routing
 from skerry.engine.shares import Resource
 from skerry.limits import CONFLATE_BYTES, GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
 from skerry.protocol.access.client import Rejected
-from skerry.protocol.access.wire import OldWire
+from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat
 UNIX = Origin(kind="unix")
+NO_ROOM = "it has no room for another connection now; its log has the limit"
+"""What a client makes of a rejection before its handshake, for which no reason is sent."""
 CERTIFIED = Origin(kind="tls", host="10.9.9.9", certificate="ship")
 EVERYTHING = (PermissionRule(verbs=("all",)),)
 
@@ -94,8 +96,9 @@ def test_silent_connections_of_an_address_make_room_for_others_of_it(
     honest = [harbour.guest(f"h{n}", origin=far(1)) for n in range(3)]
     assert [guest.is_cut for guest in (*silent, *honest)] == [True] * 3 + [False] * 3
     late = harbour.guest("late", origin=far(1))
-    (rejected,) = late.inputs
-    assert rejected.reason.startswith("too many connections from 10.0.0.1, the limit is 3")
+    assert late.inputs == [Rejected(reason=NO_ROOM)]
+    reasons = [event.reason for event in harbour.events(ConnectionTurnedAway)]
+    assert reasons[-1].startswith("too many connections from 10.0.0.1, the limit is 3")
 
 
 def test_an_ipv6_network_of_64_bits_is_one_address(make_harbour: Callable[..., Harbour]) -> None:
@@ -105,14 +108,17 @@ def test_an_ipv6_network_of_64_bits_is_one_address(make_harbour: Callable[..., H
     assert [guest.is_cut for guest in guests] == [False, False, True, False]
 
 
-def test_plain_guests_are_turned_away_without_a_reason(
-    make_harbour: Callable[..., Harbour],
+@pytest.mark.parametrize("wire", [Wire, OldWire])
+def test_no_reason_is_sent_to_a_client_that_announced_nothing(
+    make_harbour: Callable[..., Harbour], wire: type[Wire]
 ) -> None:
     harbour = make_harbour(admission=limited(connection_count_per_address_max=1))
-    harbour.guest(origin=far(1))
-    for options in ({"wire": OldWire}, {"has_extensions": False}):
-        guest = harbour.plain(origin=far(1), **options)
-        assert guest.inputs == [Rejected(reason="")]
+    silent = harbour.stranger("silent", origin=far(1), wire=wire)
+    silent.is_mute = True
+    first, late = [harbour.guest(name, origin=far(1), wire=wire) for name in ("first", "late")]
+    assert [guest.is_cut for guest in (silent, first, late)] == [True, False, True]
+    for guest in (silent, late):
+        assert guest.inputs == [Rejected(reason=NO_ROOM)]
 
 
 def test_the_room_of_the_computer_may_be_the_lower_limit(

@@ -64,6 +64,7 @@ class SecretMissing:
 
 
 ClientInput: TypeAlias = Arrival | Accepted | Connected | Rejected | SecretMissing | Ended | Broken
+_NO_ROOM: Final = "it has no room for another connection now; its log has the limit"
 _LAST: Final = (Ended, Broken, Rejected, SecretMissing)
 """Nothing follows these."""
 
@@ -214,7 +215,9 @@ class ClientConnection(Connection):
     def _answered(self, response: Any) -> ClientInput:
         if self.stage is Stage.CONNECTING and response.accepted is False:
             self.stage = Stage.CLOSED
-            return Rejected(reason=response.reason or "")
+            # A node that had no room before the handshake gives no reason, and the client id 0.
+            is_no_room = response.clientId == 0
+            return Rejected(reason=response.reason or (_NO_ROOM if is_no_room else ""))
         if self.stage is Stage.CONNECTING and response.clientId is not None:
             self.client_id = response.clientId
             has_preload = bool(response.preload)

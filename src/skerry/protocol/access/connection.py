@@ -86,7 +86,6 @@ class Connection:
         self._received: dict[str, NamedType] = {}
         """Types that were described on the connection, as they were described last."""
         self._is_old = isinstance(wire, OldWire)
-        self._is_json = wire.version == 0
         self._is_over = False
         """Whether the peer said or did what ends the connection; the rest of it is not read."""
 
@@ -157,11 +156,8 @@ class Connection:
         return self._sent.get(name) if received is None and not self.renews else received
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
-        """Close, and tell the peer why where it listens for that."""
-        # Programs that speak in frames expect other messages before they are let in. By WebSocket
-        # it is often a person who tries, and would see a connection end without a word.
-        is_early = self._is_json and code != 0 and self.stage is not Stage.CLOSED
-        if self.stage is Stage.CONNECTED or is_early:
+        """Close the connection; a peer that is connected receives the reason first."""
+        if self.stage is Stage.CONNECTED:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text

@@ -6,7 +6,7 @@ What a client publishes or asks for comes out as arrivals, and the node decides 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from skerry.errors import DecodeError
 from skerry.objects.internal import internal_class
@@ -42,6 +42,9 @@ class ConnectAsked:
 class JoinsFinished:
     """The client joined all it wants to have before it starts; answer with `finish_preload`."""
 
+
+_NO_CLIENT: Final = 0
+"""The client id of a connection that never became a client's."""
 
 ServerInput: TypeAlias = Arrival | ConnectAsked | JoinsFinished | Ended | Broken
 
@@ -132,13 +135,18 @@ class ServerConnection(Connection):
         self._answer(asked, now_s, is_accepted=False)
         self.stage = Stage.CLOSED
 
-    def turn_away(self, now_s: float, *, reason: str) -> None:
-        """Reject a client for now, also before its handshake.
+    def turn_away(self, now_s: float, *, reason: str = "") -> None:
+        """Reject a client for which there is no room now.
 
-        The reason is one of our additions: a client without them only learns that it is rejected.
+        The reason is one of our additions, so it is sent only to a client that announced them.
+        Before its handshake a client has announced nothing: it receives the client id 0, by which
+        our clients recognise that there was no room.
         """
         response = internal_class("DotsMsgConnectResponse")(
-            clientId=self.client_id, accepted=False, preload=False, reason=reason or None
+            clientId=self.client_id if reason else _NO_CLIENT,
+            accepted=False,
+            preload=False,
+            reason=reason or None,
         )
         self.send_message(response, now_s)
         self.stage = Stage.CLOSED
