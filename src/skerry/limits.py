@@ -75,6 +75,7 @@ __all__ = [
     "JOURNAL_BYTES_MAX",
     "JOURNAL_CHANGE_COUNT_MAX",
     "JSON_DEPTH_MAX",
+    "JSON_PIECE_BYTES",
     "JSON_STEP_BYTES",
     "JSON_VALUE_COUNT_MAX",
     "LIKE_FIND_PART_COUNT",
@@ -265,9 +266,12 @@ gigabytes."""
 SKIP_DEPTH_MAX: Final = 64
 """Nesting inside a value that is skipped because its tag is unknown: deeper than any type."""
 
-JSON_STEP_BYTES: Final = 65_536
-"""A JSON message above which it is encoded in steps, with the turns of others between them. To
-encode so many bytes takes a few milliseconds."""
+JSON_STEP_BYTES: Final = 8192
+"""A JSON message above which it is parsed and encoded, or written, in steps, with the turns of
+others between them. So many bytes in one step take some milliseconds."""
+
+JSON_PIECE_BYTES: Final = 4096
+"""Bytes of a large JSON message that are parsed in one step: a millisecond."""
 
 JSON_DEPTH_MAX: Final = 64
 """Nesting of a JSON message: more than vectors and structs of the deepest type take."""

@@ -35,7 +35,7 @@ __all__ = ["Arrivals"]
 
 _BYTES_PER_LOOK: Final = 1024
 _TEXT_BYTES_PER_LOOK: Final = 64
-_VALUES_PER_LOOK: Final = 4
+_UNITS_PER_LOOK: Final = 4
 """Bytes of a message, or of JSON text, that take as long to read as examining one object
 takes."""
 
@@ -154,8 +154,8 @@ class Arrivals:
                 if lane.looks <= 0:
                     waiting.is_held = True
                     return
-                count = reading.step(int(lane.looks) * _VALUES_PER_LOOK)
-                lane.looks -= 1 + count // _VALUES_PER_LOOK
+                count = reading.step(int(lane.looks) * _UNITS_PER_LOOK)
+                lane.looks -= 1 + count // _UNITS_PER_LOOK
         except DecodeError as error:
             waiting.reading = None
             broken = client.connection.broke(error)

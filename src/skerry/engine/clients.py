@@ -27,7 +27,7 @@ from skerry.limits import (
 )
 from skerry.protocol.access.connection import Broken, Stage
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonReading
+from skerry.protocol.access.json_reading import JsonReading
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 from skerry.schema.fingerprint import fingerprint

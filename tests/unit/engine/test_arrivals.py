@@ -238,5 +238,29 @@ def test_a_large_message_of_json_is_read_in_turns(harbour: Harbour) -> None:
     assert harbour.cached(bulk)[1].values == values
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": 1, "more": [' + '{"a": {"b": [{"c": 1}]}}, ' * 8000 + "0]}",
+        '{"id": 1, "more": "' + "\\n" * 200_000 + '"}',
+        '{"id": 1, "more": ' + "[" * 50 + "inf, " * 20_000 + "0" + "]" * 50 + "}",
+    ],
+)
+def test_text_that_takes_long_to_parse_is_parsed_in_turns(harbour: Harbour, text: str) -> None:
+    node, maker = harbour.node, harbour.guest("maker")
+    maker.describe(Boat)
+    address = Address("web", 99, is_stream=True)
+    harbour.guests[address] = maker
+    node.open(address, JsonWire(node.registry), 0)
+    connect = '[{"typeName": "DotsMsgConnect", "attributes": 6}, {"clientName": "web",'
+    node.receive(f'{connect} "preloadCache": false}}]'.encode(), address, 0)
+    node.receive(f'[{{"typeName": "Boat", "attributes": 2}}, {text}]'.encode(), address, 0)
+    turn_count = 0
+    while node.is_held(address):
+        node.advance(0)
+        turn_count += 1
+    assert turn_count >= 1 + len(text) // 200_000
+
+
 def echo_request(number: int) -> Any:
     return internal_class("DotsEcho")(request=True, identifier=number)

@@ -7,27 +7,26 @@ known just before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from skerry.codec.compile import Codec
 from skerry.errors import DecodeError, EncodeError
-from skerry.limits import FRAME_BYTES_MAX, JSON_STEP_BYTES, PAYLOAD_BYTES_MAX
+from skerry.limits import FRAME_BYTES_MAX, JSON_PIECE_BYTES, JSON_STEP_BYTES
 from skerry.objects.base import codec_of
 from skerry.objects.classes import class_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header, read_header, write_header
-from skerry.protocol.access.json_objects import encoded_pieces, object_from_plain, object_text
+from skerry.protocol.access.json_objects import object_from_plain, object_text
+from skerry.protocol.access.json_reading import JsonReading, unreadable
 from skerry.protocol.access.json_text import parse_text
 from skerry.protocol.access.wire import Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 
-__all__ = ["JsonReading", "JsonWire", "cut_messages"]
+__all__ = ["JsonWire", "cut_messages"]
 
 _LENGTH_BYTES: Final = 4
-_BYTES_PER_VALUE: Final = 100
-"""Bytes of JSON that Python's reader takes in the time in which a value is encoded."""
 
 
 class JsonWire(Wire):
@@ -106,17 +105,22 @@ class JsonWire(Wire):
 
     def reading(self, data: bytes) -> JsonReading | None:
         """How to read a large message in steps; None for one that is read at once."""
-        return JsonReading(self, data) if len(data) > JSON_STEP_BYTES else None
+        return self.begin_reading(data) if len(data) > JSON_STEP_BYTES else None
+
+    def begin_reading(self, data: bytes, *, piece_bytes: int = JSON_PIECE_BYTES) -> JsonReading:
+        """Read a message in steps, each of which looks at `piece_bytes`."""
+        return JsonReading(
+            data,
+            self._header_codec,
+            self._codec_for,
+            bytes_max=self._read_bytes_max,
+            piece_bytes=piece_bytes,
+        )
 
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
         # Nothing comes of no bytes: who asks so wants to know of faults.
         if not data:
             return
-        header, codec, plain = self.open(data)
-        arrived.append((header, self._encoded(codec, plain)))
-
-    def open(self, data: bytes) -> tuple[Header, Codec, object]:
-        """The header of a message, the codec of its object, and that as plain values."""
         if len(data) > self._read_bytes_max:
             detail = f"a message of {len(data)} bytes, the limit is {self._read_bytes_max}"
             raise DecodeError(type_name="JSON", detail=detail)
@@ -125,13 +129,17 @@ class JsonWire(Wire):
             raise DecodeError(type_name="JSON", detail="expected [ header, object ]")
         # By way of its bytes, so that it is checked and spelled as on every other road.
         header, _ = read_header(self._encoded(self._header_codec, plain[0]), 0)
+        arrived.append((header, self._encoded(self._codec_for(header), plain[1])))
+
+    def _codec_for(self, header: Header) -> Codec:
+        """The codec of the object behind a header; DecodeError if its type is not known."""
         if not header.type_name:
             raise DecodeError(type_name="DotsHeader", field="typeName", detail="is missing")
         codec = self._codec(header.type_name)
         if codec is None:
             detail = "there is no such type; describe it before its first object"
             raise DecodeError(type_name=header.type_name, detail=detail)
-        return header, codec, plain[1]
+        return codec
 
     def _codec(self, type_name: str) -> Codec | None:
         type_ = internal_types().get(type_name)
@@ -149,48 +157,7 @@ class JsonWire(Wire):
         try:
             return codec.encode(obj)
         except EncodeError as error:
-            raise _unreadable(error) from None
-
-
-class JsonReading:
-    """A large message that is read in steps, so that others have their turn between two of them."""
-
-    def __init__(self, wire: JsonWire, data: bytes) -> None:
-        self._wire = wire
-        self._data = data
-        self._header: Header | None = None
-        self._pieces: Iterator[tuple[bytes, int]] = iter(())
-        self._parts: list[bytes] = []
-        self.message: tuple[Header, bytes] | None = None
-        """The transmission, when all is read."""
-
-    def step(self, count: int) -> int:
-        """Read about so many values; returns how many. Raises DecodeError if it is invalid."""
-        if self._header is None:
-            # Python's JSON parser cannot run in steps. It takes a microsecond for some 100 bytes.
-            self._header, codec, plain = self._wire.open(self._data)
-            self._pieces = encoded_pieces(codec.plan, plain)
-            size, self._data = len(self._data), b""
-            return size // _BYTES_PER_VALUE
-        done = 0
-        try:
-            for part, value_count in self._pieces:
-                self._parts.append(part)
-                done += value_count
-                if done >= count:
-                    return done
-        except EncodeError as error:
-            raise _unreadable(error) from None
-        payload = b"".join(self._parts)
-        if len(payload) > PAYLOAD_BYTES_MAX:
-            detail = f"{len(payload)} bytes encoded, the limit is {PAYLOAD_BYTES_MAX}"
-            raise DecodeError(type_name=self._header.type_name, detail=detail)
-        self.message = (self._header, payload)
-        return done
-
-
-def _unreadable(error: EncodeError) -> DecodeError:
-    return DecodeError(type_name=error.type_name, field=error.field, detail=error.detail)
+            raise unreadable(error) from None
 
 
 def cut_messages(data: bytes) -> list[bytes]:

@@ -11,19 +11,16 @@ from __future__ import annotations
 import binascii
 import json
 import math
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final, NoReturn
 from uuid import UUID
 
-from skerry.codec.encoder import encode_value, head
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan, shown
 from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError
-from skerry.limits import VECTOR_COUNT_MAX
 from skerry.schema.model import INTEGER_RANGES, Kind
 
-__all__ = ["encoded_pieces", "object_from_plain", "object_text"]
+__all__ = ["list_from_plain", "object_from_plain", "object_text", "value_from_plain"]
 
 _FLOATS: Final = frozenset(
     {
@@ -37,8 +34,6 @@ _FLOATS: Final = frozenset(
 )
 _AS_THEY_ARE: Final = frozenset({*INTEGER_RANGES, Kind.BOOL, Kind.STRING})
 """Kinds whose plain values the encoder accepts, or rejects with its own error."""
-_PIECE_COUNT: Final = 1000
-"""Elements of a vector that are encoded in one step."""
 _STRICT_INFINITY: Final = "1e999"
 """Valid JSON that parsers with 64-bit floats read as an infinity: JavaScript and Python do."""
 _quote: Final = json.JSONEncoder(ensure_ascii=False).encode
@@ -132,57 +127,18 @@ def object_from_plain(plan: StructPlan, plain: object) -> Any:
     for field in plan.fields:
         value = plain.get(field.name)
         if value is not None:
-            value = _value_from_plain(plan, field, field.value, value)
+            value = value_from_plain(plan, field, field.value, value)
         setattr(obj, field.attribute, value)
     return obj
 
 
-def encoded_pieces(plan: StructPlan, plain: object) -> Iterator[tuple[bytes, int]]:
-    """The encoded object that plain values are, piece by piece, each with the count of its values.
-
-    As `object_from_plain` and the encoder do in one step, with the same errors.
-    """
-    if not isinstance(plain, dict):
-        _refuse(plan, "", f"expected an object with fields, got {_shown(plain)}")
-    found = [(field, plain.get(field.name)) for field in plan.fields]
-    present = [(field, value) for field, value in found if value is not None]
-    yield head(0xA0, len(present)), 1
-    for field, value in present:
-        yield head(0x00, int(field.tag)), 0
-        yield from _value_pieces(plan, field, field.value, value)
-
-
-def _value_pieces(
-    plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any
-) -> Iterator[tuple[bytes, int]]:
-    kind = int(spec.kind)
-    if kind == Kind.STRUCT and isinstance(plain, dict):
-        assert spec.struct is not None
-        yield from encoded_pieces(spec.struct, plain)
-    elif kind != Kind.VECTOR or not isinstance(plain, list) or len(plain) > VECTOR_COUNT_MAX:
-        # This also raises the error for an invalid value.
-        value = _value_from_plain(plan, field, spec, plain)
-        yield encode_value(plan, field, value, spec), 1
-    else:
-        element = spec.element
-        assert element is not None
-        yield head(0x80, len(plain)), 1
-        if element.kind in (Kind.STRUCT, Kind.VECTOR):
-            for item in plain:
-                yield from _value_pieces(plan, field, element, item)
-            return
-        for start in range(0, len(plain), _PIECE_COUNT):
-            part = _list_from_plain(plan, field, spec, plain[start : start + _PIECE_COUNT])
-            data = encode_value(plan, field, part, spec)
-            yield data[len(head(0x80, len(part))) :], len(part)
-
-
-def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
+def value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> Any:
+    """The value of a field, or of an element of it, that plain values are; DecodeError if none."""
     kind = int(spec.kind)
     if kind in _FLOATS:
         return _float_from_plain(plan, field, spec, plain)
     if kind == Kind.VECTOR:
-        return _list_from_plain(plan, field, spec, plain)
+        return list_from_plain(plan, field, spec, plain)
     if kind == Kind.STRUCT:
         assert spec.struct is not None
         if not isinstance(plain, dict):
@@ -204,7 +160,8 @@ def _value_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain
     return plain
 
 
-def _list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> list[Any]:
+def list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> list[Any]:
+    """The elements of a vector that a plain list is; DecodeError if it is not one."""
     if not isinstance(plain, list):
         _refuse(plan, field.name, f"expected a list, got {_shown(plain)}")
     element = spec.element
@@ -214,7 +171,7 @@ def _list_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain:
     if int(element.kind) in _FLOATS:
         # An element cannot be unset; there null is how a NaN was written.
         plain = [math.nan if item is None else item for item in plain]
-    return [_value_from_plain(plan, field, element, item) for item in plain]
+    return [value_from_plain(plan, field, element, item) for item in plain]
 
 
 def _float_from_plain(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> float:

@@ -17,12 +17,13 @@ from typing import Any, Final, NoReturn
 from skerry.errors import DecodeError
 from skerry.limits import JSON_DEPTH_MAX, JSON_VALUE_COUNT_MAX
 
-__all__ = ["parse_text"]
+__all__ = ["QUOTED", "parse_piece", "parse_text"]
 
 # Possessive: without that, the engine would keep a place to come back to for every character.
-_QUOTED: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+QUOTED: Final = rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+"""A pattern of strings, for DOTALL."""
 _QUOTED_OR_NUMBER_OF_CPP: Final = re.compile(
-    rb"(?P<quoted>" + _QUOTED + rb")|(?P<minus>-?)\b(?P<name>inf(?:inity)?|nan)\b",
+    rb"(?P<quoted>" + QUOTED + rb")|(?P<minus>-?)\b(?P<name>inf(?:inity)?|nan)\b",
     re.DOTALL | re.IGNORECASE,
 )
 _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
@@ -31,6 +32,11 @@ _NOT_BRACKETS: Final = bytes(set(range(256)) - set(b"[]{}"))
 def parse_text(data: bytes) -> Any:
     """Return the value of a text in UTF-8; DecodeError if it is not JSON or is out of bounds."""
     _check_extent(data)
+    return parse_piece(data)
+
+
+def parse_piece(data: bytes) -> Any:
+    """Return the value of a text whose extent is bounded already."""
     try:
         return _parse(data)
     except (ValueError, RecursionError) as error:

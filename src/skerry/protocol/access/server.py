@@ -19,7 +19,8 @@ from skerry.protocol.access.connection import (
     broken_by,
 )
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonReading, JsonWire
+from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json_reading import JsonReading
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
