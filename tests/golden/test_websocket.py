@@ -20,6 +20,7 @@ from skerry.protocol.access.client import ClientConnection
 from skerry.protocol.access.connection import Broken
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, Disconnect
 from skerry.schema.model import NamedType
@@ -81,12 +82,12 @@ class Play:
 
 
 def test_node_says_what_the_host_said() -> None:
-    play = Play(lambda node: JsonWire(node.registry, is_node=True))
+    play = Play(lambda node: JsonNodeWire(node.registry))
     assert list(map(without_times, play.heard)) == list(map(without_times, SAID))
 
 
 def test_a_plain_guest_publishes_an_infinity_as_the_host_accepts_it() -> None:
-    play = Play(lambda node: JsonWire(node.registry, is_node=True))
+    play = Play(lambda node: JsonNodeWire(node.registry))
     text = (
         '[ { "typeName": "GoldenAll", "sentTime": 5.0, "attributes": 4102, "removeObj": false },'
         ' { "id": 9, "name": "third", "f64": -inf } ]'

@@ -21,6 +21,7 @@ from skerry.engine.meter import ClientLimits
 from skerry.engine.node import NodeCore
 from skerry.protocol.access.json import JsonWire, cut_messages
 from skerry.protocol.access.json_text import parse_text
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.testing.our_sessions import our_sessions
@@ -264,7 +265,7 @@ def _hear(ear: Wire, data: bytes) -> None:
 
 def _wire(session: Session, core: NodeCore) -> Wire:
     if session.framing == "json":
-        return JsonWire(core.registry, is_node=True)
+        return JsonNodeWire(core.registry)
     return OldWire() if session.framing == "v1" else Wire()
 
 

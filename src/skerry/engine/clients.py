@@ -28,6 +28,7 @@ from skerry.limits import (
 from skerry.protocol.access.connection import Broken, Stage
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json_reading import JsonReading
+from skerry.protocol.access.json_writing import JsonWriting
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 from skerry.schema.fingerprint import fingerprint
@@ -101,6 +102,10 @@ class Client:
         """Whether it was told of the additions to the protocol."""
         self.is_present = True
         """Whether its connection is still there."""
+        self.is_full = False
+        """Whether its transport has more than it likes already."""
+        self.writing: JsonWriting | None = None
+        """What becomes text for it, in steps; until then its lane is paused."""
         self.slots = Slots(lane)
         self.voice: Late | None = None
         """Tells it later of objects in the groups it joined; None before it joined one."""

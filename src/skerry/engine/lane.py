@@ -111,6 +111,10 @@ class Lane(Outgoing):
         self._counts: list[int] = []
         """The types of the queued updates in runs, and how many updates each run has. A run has an
         update at least, so the bound of the queue bounds their number."""
+        self._writing: list[tuple[Tally, int]] = []
+        """The updates that are being written as text."""
+        self._writing_count: i64 = 0
+        """Frames of them, messages of the protocol included."""
 
     def add(self, frame: bytes) -> None:
         """A message of the protocol."""
@@ -204,8 +208,8 @@ class Lane(Outgoing):
         if self.batch_due_ns != 0:
             self.batch_due_ns = 1
 
-    def hand_out(self, now_ns: i64) -> bytes:
-        """All that waits, and note the batch, which decides whether the next one is delayed."""
+    def note_batch(self, now_ns: i64) -> None:
+        """Note what is queued and handed out now: it decides whether the next is delayed."""
         if self.batch_due_ns != 0 and self.waiting_count == self._delayed_count:
             # No other publisher had anything for the client: a delay is of no use.
             self._undelayed_count = BATCH_UNDELAYED_COUNT
@@ -213,15 +217,12 @@ class Lane(Outgoing):
         self._has_message = False
         self._batch_ns = now_ns
         self._batch_count = self.waiting_count
-        return self.take()
 
     def take(self) -> bytes:
         """All that waits, as bytes for the stream; from now on it counts as delivered."""
-        size = self.size
         self.sent_count += self.frame_count
-        self.sent_bytes += size
-        if size > self.size_peak:
-            self.size_peak = size
+        self.sent_bytes += self.size
+        self._note_peak()
         counts = self._counts
         own = self.tally
         index: i64 = 0
@@ -233,6 +234,26 @@ class Lane(Outgoing):
         self._end_runs()
         return super().take()
 
+    def begin_writing(self) -> bytes:
+        """All that waits, in the form in which it was queued; it counts as waiting until
+        `written`."""
+        self._writing_count = self.frame_count
+        self._note_peak()
+        self._writing = self._queued_runs()
+        self._end_runs()
+        return super().take()
+
+    def written(self, is_last: bool, size: int) -> None:
+        """So many bytes of text were handed to the transport; after the last all is delivered."""
+        self.sent_bytes += size
+        if is_last:
+            self.sent_count += self._writing_count
+            self._writing_count = 0
+            for tally, count in self._writing:
+                tally.delivered += count
+                self.tally.delivered += count
+            self._writing = []
+
     def expire(self) -> None:
         """The client disconnected: drop its queue and the headers that it sent."""
         self.relay.forget()
@@ -240,11 +261,21 @@ class Lane(Outgoing):
             tally.expired += count
             self.tally.expired += count
         self._end_runs()
+        self._writing = []
+        self._writing_count = 0
         super().take()
 
     def runs(self) -> list[tuple[Tally, int]]:
-        """How many of the queued updates each type has; a type may be there several times."""
+        """How many of the waiting updates each type has; a type may be there several times."""
+        return [*self._queued_runs(), *self._writing]
+
+    def _queued_runs(self) -> list[tuple[Tally, int]]:
         return list(zip(self._tallies, self._counts, strict=True))
+
+    def _note_peak(self) -> None:
+        size = self.size
+        if size > self.size_peak:
+            self.size_peak = size
 
     def _end_runs(self) -> None:
         self._tallies.clear()

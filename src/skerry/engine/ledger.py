@@ -187,7 +187,7 @@ def ledger_row(tally: Tally, queued: int) -> LedgerRow:
 def client_row(client: Client) -> ClientRow:
     """A client as it is now."""
     lane = client.lane
-    queued = int(lane.waiting_count) + client.slots.waiting_count
+    queued = sum(count for _, count in lane.runs()) + client.slots.waiting_count
     return ClientRow(
         client_id=client.client_id,
         name=client.name,

@@ -49,6 +49,7 @@ from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import (
     FRESH_LOOK_COUNT,
+    JSON_STEP_BYTES,
     PAYLOAD_BYTES_MAX,
     REPLAY_SLICE_BYTES,
     ROUND_LOOK_COUNT,
@@ -58,6 +59,7 @@ from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import Stage
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
@@ -305,7 +307,7 @@ class NodeCore(Outbox):
         """The transport of a client has more than it likes; what follows waits here."""
         client = self._clients.get(peer)
         if client is not None:
-            client.lane.is_paused = True
+            client.is_full = client.lane.is_paused = True
             self._list(client)
 
     def resume(self, peer: Address, now_ns: int) -> None:
@@ -314,11 +316,13 @@ class NodeCore(Outbox):
         if client is None:
             return
         self._note_time(now_ns)
-        client.lane.is_paused = False
-        self._backpressure.caught_up(client)
-        client.lane.relist()
+        client.is_full = False
         client.lane.begin_turn()
-        self._continue(client, now_ns)
+        if client.writing is not None:
+            self._list(client)
+        else:
+            self._unpause(client)
+            self._continue(client, now_ns)
 
     def advance(self, now_ns: int) -> None:
         """Do what is due: replays that go on, echoes that may go out, clients to be forgotten."""
@@ -356,6 +360,7 @@ class NodeCore(Outbox):
         if self._shares.overdrawn:
             self._cut_overdrawn()
         listed = self._hub.listed
+        looks = ROUND_LOOK_COUNT
         # Cutting one client gives others something to hear.
         index = 0
         delayed: list[Lane] = []
@@ -367,13 +372,13 @@ class NodeCore(Outbox):
             if client is None:
                 lane.expire()
             elif lane.wire.unsendable:
-                self.drop(client, self._now_ns, lane.wire.unsendable)
+                self._drop_unsendable(client)
             elif lane.is_paused:
                 self._check_waiting(client)
             elif lane.is_delayed(self._now_ns, self._batch_delay_ns):
                 delayed.append(lane)
             elif lane.size:
-                self._hand_out(client)
+                looks -= self._hand_out(client, looks)
         listed.clear()
         self._batch_due_ns = None
         for lane in delayed:
@@ -741,9 +746,12 @@ class NodeCore(Outbox):
         connection = ServerConnection(wire, client_id=0)
         connection.greet(self.name, now_s, extensions=has_extensions)
         connection.turn_away(now_s)
+        data = connection.take_output()
+        if isinstance(wire, JsonNodeWire):
+            data = wire.text(data)
         self._ends["refused at the door"] += 1
         self._events.append(ConnectionTurnedAway(host=origin.host, reason=why))
-        self._transmits.append(Transmit(destination=peer, data=connection.take_output()))
+        self._transmits.append(Transmit(destination=peer, data=data))
         self._transmits.append(Disconnect(destination=peer))
 
     def _reject(
@@ -873,9 +881,16 @@ class NodeCore(Outbox):
         reason: str = "goodbye",
         detail: str = "",
     ) -> None:
+        lane = client.lane
+        is_json = isinstance(lane.wire, JsonNodeWire)
+        if client.writing is not None or (is_json and lane.size > JSON_STEP_BYTES):
+            # All of it would have to be written at once.
+            client.writing = None
+            lane.expire()
         client.connection.end(self.wall_s(now_ns), code=code, text=text)
-        if client.lane.size:
-            self._hand_out(client)
+        if lane.size:
+            # Whatever it takes: there is no later turn.
+            self._hand_out(client, max(int(lane.size), 1) * ROUND_LOOK_COUNT)
         self._transmits.append(Disconnect(destination=client.address))
         self._forget(client, now_ns, reason, detail or text)
 
@@ -893,6 +908,7 @@ class NodeCore(Outbox):
         )
         client.is_present = False
         client.input = Input()
+        client.writing = None
         self._backpressure.forget(client)
         client.connection.stage = Stage.CLOSED
         self._roster.tell_state(client, now_ns)
@@ -931,6 +947,7 @@ class NodeCore(Outbox):
     def _list(self, client: Client) -> None:
         """Schedule a turn for a client, if it has anything to do."""
         has_task = bool(client.agenda or client.slots) and not client.lane.is_paused
+        has_task = has_task or (client.writing is not None and not client.is_full)
         if client.is_present and (has_task or client.input.is_held):
             self._busy[client.client_id] = client
         else:
@@ -967,6 +984,8 @@ class NodeCore(Outbox):
                 self._released.append(client.address)
                 if client.input.is_last:
                     self._forget(client, now_ns, "lost")
+        if client.is_present and client.writing is not None and not client.is_full:
+            count += self._write(client, look_count)
         if client.is_present and (client.agenda or client.slots) and not lane.is_paused:
             # Both have looks of their own: a long replay does not delay the client's input.
             lane.looks = look_count
@@ -975,13 +994,53 @@ class NodeCore(Outbox):
         self._list(client)
         return max(count + (int(lane.size) - size) // _BYTES_PER_LOOK, 1)
 
-    def _hand_out(self, client: Client) -> None:
+    def _hand_out(self, client: Client, look_count: int) -> int:
+        """Send what waits for a client; returns the looks that it took to write it as text."""
         lane = client.lane
+        wire = lane.wire
         self._sent[0] += int(lane.frame_count)
-        self._sent[1] += int(lane.size)
-        self._transmits.append(
-            Transmit(destination=client.address, data=lane.hand_out(self._now_ns))
-        )
+        lane.note_batch(self._now_ns)
+        if not isinstance(wire, JsonNodeWire):
+            self._sent[1] += int(lane.size)
+            self._transmits.append(Transmit(destination=client.address, data=lane.take()))
+            return 0
+        client.writing = wire.writing(lane.begin_writing())
+        lane.is_paused = True
+        return self._write(client, look_count)
+
+    def _write(self, client: Client, look_count: int) -> int:
+        """Write for so many looks what a client by WebSocket receives; returns how many it took.
+
+        Until all is written, what follows waits on its lane as if its transport was full.
+        """
+        lane, writing = client.lane, client.writing
+        assert writing is not None
+        text, looks = writing.step(look_count)
+        self._sent[1] += len(text)
+        if text:
+            self._transmits.append(Transmit(destination=client.address, data=text))
+        is_last = writing.is_done and not lane.wire.unsendable
+        lane.written(is_last, len(text))
+        if is_last:
+            client.writing = None
+            if not client.is_full:
+                self._unpause(client)
+        if lane.wire.unsendable:
+            self._drop_unsendable(client)
+        else:
+            self._list(client)
+        return looks
+
+    def _drop_unsendable(self, client: Client) -> None:
+        """End the connection of a client to which something could not be written."""
+        why, client.lane.wire.unsendable = client.lane.wire.unsendable, ""
+        self.drop(client, self._now_ns, why)
+
+    def _unpause(self, client: Client) -> None:
+        """A client can be sent more."""
+        client.lane.is_paused = False
+        self._backpressure.caught_up(client)
+        client.lane.relist()
 
     def _ledger(self) -> list[Struct]:
         """The ledger as objects, if anybody looks at it."""

@@ -27,7 +27,7 @@ from skerry.limits import (
     WEBSOCKET_WAITING_COUNT_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
 )
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.runtime.tls import common_name
@@ -143,9 +143,9 @@ class WebSocketEntrance:
         """It became a client, or is gone."""
         self._waiting.leave(door, host)
 
-    def wire(self) -> JsonWire:
+    def wire(self) -> JsonNodeWire:
         """The framing for one client."""
-        return JsonWire(self._types, is_node=True, frame_bytes_max=self._message_bytes_max())
+        return JsonNodeWire(self._types, frame_bytes_max=self._message_bytes_max())
 
     def answer(self, talk: ServerTalk, request: Request, host: str) -> Response:
         """The response to a request from an address: a WebSocket, or the reason for a rejection."""
@@ -204,7 +204,7 @@ class _Door(Carrier):
         self._is_answered = False
         """Whether the request was read, or refused."""
         self._address: Address | None = None
-        self._wire: JsonWire | None = None
+        self._wire: JsonNodeWire | None = None
         self._noted_bytes = 0
         """The number of bytes of an incomplete message that the node was notified of."""
         self._is_paused = False

@@ -27,7 +27,7 @@ from skerry.limits import (
     WEBSOCKET_WAITING_COUNT_MAX,
     WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
 )
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 from skerry.runtime.clock import monotonic_ns
@@ -791,9 +791,8 @@ def test_wires_are_those_of_a_node() -> None:
     async def scene() -> None:
         async with harbour() as place:
             wire = place.entrance.wire()
-            assert isinstance(wire, JsonWire)
+            assert isinstance(wire, JsonNodeWire)
             assert not wire.has_additions
-            assert wire._is_node
 
     asyncio.run(scene())
 

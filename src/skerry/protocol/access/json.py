@@ -24,7 +24,7 @@ from skerry.protocol.access.wire import Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
 
-__all__ = ["JsonWire", "cut_messages"]
+__all__ = ["JsonWire", "cut_messages", "framed"]
 
 _LENGTH_BYTES: Final = 4
 
@@ -35,17 +35,13 @@ class JsonWire(Wire):
     A message is fed without anything around it, one a call. A frame is a message behind its
     length, since frames are joined on their way out: `cut_messages` takes them apart.
 
-    Raises EncodeError if an object cannot be written for the peer. A node must not fail on an
-    object that one of its clients cannot receive, so with `is_node` nothing is raised: a client
-    that knows our additions receives a SkerryRefusal in place of the object, and for a plain DOTS
-    guest `unsendable` has the reason to end its connection.
+    `frame` raises EncodeError if an object cannot be written for the peer.
     """
 
     def __init__(
         self,
         types: Mapping[str, NamedType],
         *,
-        is_node: bool = False,
         frame_bytes_max: int = FRAME_BYTES_MAX,
     ) -> None:
         super().__init__(frame_bytes_max)
@@ -57,7 +53,6 @@ class JsonWire(Wire):
         self.definition: Callable[[str], NamedType | None] | None = None
         """Returns the peer's definition of a type, which may differ from the served one."""
         self._types = types
-        self._is_node = is_node
         self._bytes_max = frame_bytes_max
         self._read_bytes_max = frame_bytes_max
         self.skips_large = False
@@ -76,32 +71,34 @@ class JsonWire(Wire):
 
     def frame(self, header: Header, payload: bytes) -> bytes:
         """A transmission behind its length; EncodeError when it cannot be written."""
-        try:
-            return self._frame(header, payload)
-        except EncodeError as error:
-            if not self._is_node:
-                raise
-            if not self.has_additions:
-                self.unsendable = self.unsendable or str(error)
-                return b""
-            refusal = internal_class("SkerryRefusal")(what=header.type_name, reason=str(error))
-        replaced = Header("SkerryRefusal")
-        replaced.attributes = int(refusal.attributes)
-        return self._frame(replaced, refusal.encode())
+        codec = self.codec_of_sent(header.type_name)
+        return framed(self.message(write_header(header), codec, payload))
 
-    def _frame(self, header: Header, payload: bytes) -> bytes:
-        codec = self._codec(header.type_name)
+    def message(self, header: bytes, codec: Codec, payload: bytes) -> bytes:
+        """The text of a transmission; EncodeError when it is too large."""
+        text = f"[ {self.header_text(header)}, {self._text(codec, payload)} ]"
+        # Bytes of a string that were not UTF-8 are surrogates now, and get JSON's escapes.
+        message = text.encode("utf-8", "backslashreplace")
+        self.check_size(codec.plan.name, len(message))
+        return message
+
+    def header_text(self, header: bytes) -> str:
+        """An encoded header as text."""
+        return self._text(self._header_codec, header)
+
+    def check_size(self, type_name: str, size: int) -> None:
+        """Raise EncodeError if a message is too large for the peer."""
+        if size > self._bytes_max:
+            detail = f"{size} bytes as JSON, the limit is {self._bytes_max}"
+            raise EncodeError(type_name=type_name, field="", detail=detail)
+
+    def codec_of_sent(self, type_name: str) -> Codec:
+        """The codec of a type of which an object is sent; EncodeError if it is not known."""
+        codec = self._codec(type_name)
         if codec is None:
             detail = "there is no such type, so its fields have no names"
-            raise EncodeError(type_name=header.type_name, field="", detail=detail)
-        first = self._text(self._header_codec, write_header(header))
-        second = self._text(codec, payload)
-        # Bytes of a string that were not UTF-8 are surrogates now, and get JSON's escapes.
-        message = f"[ {first}, {second} ]".encode("utf-8", "backslashreplace")
-        if len(message) > self._bytes_max:
-            detail = f"{len(message)} bytes as JSON, the limit is {self._bytes_max}"
-            raise EncodeError(type_name=header.type_name, field="", detail=detail)
-        return len(message).to_bytes(_LENGTH_BYTES, "big") + message
+            raise EncodeError(type_name=type_name, field="", detail=detail)
+        return codec
 
     def reading(self, data: bytes) -> JsonReading | None:
         """How to read a large message in steps; None for one that is read at once."""
@@ -158,6 +155,11 @@ class JsonWire(Wire):
             return codec.encode(obj)
         except EncodeError as error:
             raise unreadable(error) from None
+
+
+def framed(message: bytes) -> bytes:
+    """A message behind its length."""
+    return len(message).to_bytes(_LENGTH_BYTES, "big") + message
 
 
 def cut_messages(data: bytes) -> list[bytes]:

@@ -20,7 +20,15 @@ from skerry.codec.values import AnyObject, PropertySet, Ref
 from skerry.errors import DecodeError
 from skerry.schema.model import INTEGER_RANGES, Kind
 
-__all__ = ["list_from_plain", "object_from_plain", "object_text", "value_from_plain"]
+__all__ = [
+    "list_from_plain",
+    "object_from_plain",
+    "object_text",
+    "quoted_name",
+    "string_part",
+    "value_from_plain",
+    "value_text",
+]
 
 _FLOATS: Final = frozenset(
     {
@@ -51,12 +59,13 @@ def object_text(plan: StructPlan, obj: object, *, is_strict: bool = False) -> st
     parts = []
     for field, value in zip(plan.fields, plan.values_of(obj), strict=True):
         if value is not None:
-            text = _value_text(field.value, value, is_strict)
-            parts.append(f"{_quoted_name(field.name)}: {text}")
+            text = value_text(field.value, value, is_strict)
+            parts.append(f"{quoted_name(field.name)}: {text}")
     return _enclosed("{", parts, "}")
 
 
-def _value_text(spec: ValuePlan, value: Any, is_strict: bool) -> str:
+def value_text(spec: ValuePlan, value: Any, is_strict: bool) -> str:
+    """Return one value as text."""
     kind = int(spec.kind)
     if kind == Kind.STRING:
         return _quote(value)
@@ -65,7 +74,7 @@ def _value_text(spec: ValuePlan, value: Any, is_strict: bool) -> str:
     if kind == Kind.VECTOR:
         element = spec.element
         assert element is not None
-        parts = [_value_text(element, item, is_strict) for item in value]
+        parts = [value_text(element, item, is_strict) for item in value]
         return _enclosed("[", parts, "]")
     if kind == Kind.STRUCT:
         assert spec.struct is not None
@@ -108,8 +117,14 @@ def _enclosed(opening: str, parts: list[str], closing: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _quoted_name(name: str) -> str:
+def quoted_name(name: str) -> str:
+    """Return the name of a field as text."""
     return _quote(name)
+
+
+def string_part(data: bytes) -> str:
+    """Return encoded text as it is written inside of quotes."""
+    return _quote(data.decode("utf-8", "surrogateescape"))[1:-1]
 
 
 # -- from plain values

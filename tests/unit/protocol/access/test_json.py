@@ -317,33 +317,15 @@ def test_a_message_may_be_as_large_as_a_frame() -> None:
         JsonWire(KNOWN).feed(message + b"  ")
 
 
-def test_a_client_with_our_additions_gets_a_refusal_for_what_cannot_be_sent() -> None:
+def test_what_cannot_be_sent_is_refused() -> None:
     payload = BOAT(id=1, name="x" * 300).encode()
-    with pytest.raises(EncodeError, match="the limit is 300"):
+    with pytest.raises(EncodeError, match="Boat: 368 bytes as JSON, the limit is 300"):
         JsonWire(KNOWN, frame_bytes_max=300).frame(header_of("Boat"), payload)
-    wire = JsonWire(KNOWN, is_node=True, frame_bytes_max=300)
-    wire.has_additions = True
-    header, told = through(wire, header_of("Boat"), payload)
-    assert header.type_name == "SkerryRefusal"
-    assert header.attributes == 6
-    refusal = internal_class("SkerryRefusal").decode(told)
-    assert refusal.what == "Boat"
-    assert refusal.reason == "Boat: 368 bytes as JSON, the limit is 300"
-    assert not wire.unsendable
-
-
-def test_a_plain_guest_gets_nothing_for_what_cannot_be_sent_and_has_to_end() -> None:
-    wire = JsonWire(KNOWN, is_node=True, frame_bytes_max=300)
-    assert wire.frame(header_of("Boat"), BOAT(id=1, name="x" * 300).encode()) == b""
-    assert wire.unsendable == "Boat: 368 bytes as JSON, the limit is 300"
-    wire.frame(header_of("Nobody"), b"\xa0")
-    assert wire.unsendable.startswith("Boat")
-    assert through(wire, header_of("Boat"), BOAT(id=1).encode())[0].type_name == "Boat"
 
 
 def test_an_infinity_is_written_in_the_form_that_the_peer_reads() -> None:
     payload = BOAT(id=1, lat=float("-inf")).encode()
-    wire = JsonWire(KNOWN, is_node=True)
+    wire = JsonWire(KNOWN)
     assert sent(wire, header_of("Boat"), payload).endswith(b'{ "id": 1, "lat": -inf } ]')
     wire.has_additions = True
     assert sent(wire, header_of("Boat"), payload).endswith(b'{ "id": 1, "lat": -1e999 } ]')
