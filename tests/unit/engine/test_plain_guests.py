@@ -21,6 +21,7 @@ from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json import JsonWire, cut_messages
 from skerry.protocol.access.json_text import parse_text
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType
@@ -57,6 +58,10 @@ class FramedJson(JsonWire):
     def _read(self, data: bytes, arrived: list[tuple[Header, bytes]]) -> None:
         for message in cut_messages(data):
             super()._read(message, arrived)
+
+
+class FramedNodeJson(FramedJson, JsonNodeWire):
+    """The same for the end of the node."""
 
 
 class Witness:
@@ -101,8 +106,8 @@ class Witness:
 
     def _wire(self, types: Mapping[str, NamedType]) -> Wire:
         if self.framing == "json":
-            is_node = types is not self.client_types
-            return FramedJson(types, is_node=is_node, frame_bytes_max=self.frame_bytes_max)
+            kind = FramedJson if types is self.client_types else FramedNodeJson
+            return kind(types, frame_bytes_max=self.frame_bytes_max)
         return OldWire() if self.framing == "v1" else Wire()
 
     def _transmissions(self, data: bytes) -> list[tuple[dict[str, Any], dict[str, Any]]]:

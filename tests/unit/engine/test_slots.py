@@ -12,7 +12,7 @@ from skerry.engine.cache import Shelf
 from skerry.engine.lane import Lane
 from skerry.engine.slots import Slot, Slots
 from skerry.engine.topics import News, Topic
-from skerry.limits import CONFLATED_COUNT_MAX
+from skerry.limits import CONFLATED_COUNT_MAX, SELECT_SLICE_COUNT
 from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
@@ -114,11 +114,47 @@ def test_who_is_forgotten_is_told_nothing_unless_it_is_still_wanted() -> None:
         slots.add(told, news_of(boats, Boat(id=number)))
         slots.add(other, news_of(boats, Boat(id=number)))
     slots.forget(told, lambda news: Boat.decode(news.payload) == Boat(id=2))
-    assert (len(slots), boats.tally.expired, lane.tally.expired) == (3, 1, 1)
     slots.forget(other)
-    assert (len(slots), slots.waiting_count, boats.tally.expired) == (1, 1, 3)
-    slots.expire(len(slots))
-    assert (len(slots), slots.waiting_count, boats.tally.expired) == (0, 0, 4)
+    slots.drain(1, 0.0)
+    assert (len(slots), slots.waiting_count) == (0, 0)
+    assert (boats.tally.expired, lane.tally.expired) == (3, 3)
+    # What the client knew of the object, it may have forgotten.
+    assert [(mask, count) for _, _, mask, count in told.slots] == [(boats.plan.mask, 1)]
+    assert other.slots == []
+
+
+def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> None:
+    lane = Lane(2, Wire(), [])
+    slots, told, boats = Slots(lane), Told(), topic_of(Boat)
+    for number in range(3000):
+        slots.add(told, news_of(boats, Boat(id=number)))
+    asked: list[int] = []
+
+    def is_wanted(news: News) -> bool:
+        asked.append(Boat.decode(news.payload).id)
+        return False
+
+    for is_known in (True, False, True):
+        slots.forget(told, is_wanted, is_known=is_known)
+    assert asked == []
+    lane.looks = 110
+    slots.drain(1, 0.0)
+    assert asked == list(range(10))
+    lane.looks = SELECT_SLICE_COUNT
+    slots.expire(1000)
+    assert (len(slots), slots.waiting_count, boats.tally.expired) == (1990, 1990, 1010)
+
+
+def test_updates_after_a_leave_are_told_with_all_fields() -> None:
+    lane = Lane(2, Wire(), [])
+    slots, told, boats = Slots(lane), Told(), topic_of(Boat)
+    for number in (1, 2):
+        slots.add(told, news_of(boats, Boat(id=number, name="a")))
+    slots.forget(told, lambda _: False)
+    slots.add(told, news_of(boats, Boat(id=1, speed=1)))
+    slots.drain(1, 0.0)
+    assert [(mask, count) for _, _, mask, count in told.slots] == [(boats.plan.mask, 2)]
+    assert boats.tally.expired == 1
 
 
 def test_slots_are_counted_by_topic() -> None:

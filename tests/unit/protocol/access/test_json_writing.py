@@ -55,7 +55,7 @@ def test_any_object_is_written_in_steps_as_at_once(
     payload, header = obj.encode(), header_of(obj.descriptor.name)
     (expected,) = cut_messages(JsonWire(known).frame(header, payload))
     wire = JsonNodeWire(known)
-    assert written(wire, wire.frame(header, payload)) == ([expected], pytest.approx(15, abs=1000))
+    assert written(wire, wire.frame(header, payload))[0] == [expected]
     with pytest.MonkeyPatch.context() as patch:
         # Each of them counts as a large one.
         patch.setattr(json_writing, "JSON_STEP_BYTES", 0)
