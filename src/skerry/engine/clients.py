@@ -86,8 +86,11 @@ class Client:
         self.origin = origin
         self.limits = limits
         self.opened_ns = opened_ns
-        self.rights: Rights | None = None
-        """None until it has introduced itself."""
+        self._rights: Rights | None = None
+        self._find_rights: Callable[[], Rights] | None = None
+        """Finds its rights after the permissions changed; None if they are found."""
+        self.is_under_review = False
+        """Whether its groups and claims are still to be checked after the permissions changed."""
         self.meter: Meter | None = None
         """None where nothing is measured."""
         self.household: Household | None = None
@@ -143,6 +146,25 @@ class Client:
     def name(self) -> str:
         """What it calls itself; the beginning, where that is longer than any that is let in."""
         return self.connection.name[:CLIENT_NAME_CHAR_COUNT_MAX]
+
+    @property
+    def rights(self) -> Rights | None:
+        """What it may do; None until it has introduced itself."""
+        find = self._find_rights
+        if find is not None:
+            self._find_rights = None
+            self._rights = find()
+            self.limit_frames()
+        return self._rights
+
+    def let_in(self, rights: Rights) -> None:
+        """It has introduced itself."""
+        self._rights = rights
+        self.limit_frames()
+
+    def renew_rights(self, find: Callable[[], Rights]) -> None:
+        """The permissions changed; its rights are found on their next use."""
+        self._find_rights = find
 
     def note_described(self, type_name: str, size: int) -> None:
         """The client described a type, for the first time or again."""
@@ -245,14 +267,18 @@ class Client:
             or len(self.agenda) > task_count_max
         )
 
-    def forbidden_interest(self) -> str | None:
-        """Something that it joined and may not subscribe to."""
+    def interests(self) -> list[str]:
+        """The groups that it joined, and the types of its filtered subscriptions."""
+        return [*self.groups, *[name for name, _ in self.views]]
+
+    def forbidden(self, groups: list[str]) -> str | None:
+        """One of some groups that it may not subscribe to."""
         rights = self.rights
-        if rights is None:
-            return None
-        interests = [*self.groups, *[name for name, _ in self.views]]
-        forbidden = [name for name in interests if not rights.allows_group("subscribe", name)]
-        return forbidden[0] if forbidden else None
+        assert rights is not None
+        for group in groups:
+            if not rights.allows_group("subscribe", group):
+                return group
+        return None
 
     def asked(self, size: int) -> None:
         """A question of so many bytes came."""

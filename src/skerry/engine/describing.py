@@ -85,11 +85,9 @@ class Describing:
         if client.is_present and held is not None and held.is_accepted:
             self._pass_on(client, topic, own, header, payload, now_ns)
 
-    def renew(self, client: Client, now_ns: int) -> None:
-        """The rights of a client changed: register the types that it described and may now use."""
-        for own in list(client.connection.received.values()):
-            if client.is_present:
-                self._bring(client, own, now_ns)
+    def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
+        """The rights of a client changed: register a type that it described, if it may use it."""
+        self._bring(client, own, now_ns)
 
     def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible.

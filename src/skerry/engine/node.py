@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from mypy_extensions import mypyc_attr
@@ -24,6 +25,7 @@ from skerry.engine.admission import (
     AdmissionConfig,
     ClientLimits,
     Origin,
+    Rights,
 )
 from skerry.engine.arrivals import Arrivals
 from skerry.engine.attempts import Attempts
@@ -37,6 +39,7 @@ from skerry.engine.lane import Lane
 from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
 from skerry.engine.persistence import Journal, StoredObject, StoredType
 from skerry.engine.picture import lone_picture
+from skerry.engine.reviews import Reviews
 from skerry.engine.roster import Roster
 from skerry.engine.routing import Routing
 from skerry.engine.services import Services
@@ -139,6 +142,7 @@ class NodeCore(Outbox):
         self._departures = Departures(
             self, self._routing, self._services, self._types, self._sweeps
         )
+        self._reviews = Reviews(self, self._services)
         self._arrivals = Arrivals(self, self._hub, self._types, self._services)
         self._received_bytes = 0
         self._sent = [0, 0]
@@ -331,6 +335,7 @@ class NodeCore(Outbox):
             self.end_delays(now_ns)
         self._backpressure.advance(now_ns)
         self._departures.advance()
+        self._reviews.advance()
         self._sweeps.advance(self.wall_ns(now_ns))
         self._serve_round(now_ns)
         self._services.advance(now_ns)
@@ -345,7 +350,7 @@ class NodeCore(Outbox):
 
     def task_deadline_ns(self) -> int | None:
         """The same without delayed updates, for a driver that also asks for `batch_due_ns`."""
-        if self._sweeps or self._departures or self._busy or self._fresh:
+        if self._sweeps or self._departures or self._reviews or self._busy or self._fresh:
             return self._now_ns
         due_ns = earliest(self._roster.deadline_ns(), self._services.deadline_ns())
         due_ns = earliest(due_ns, self._attempts.deadline_ns())
@@ -469,9 +474,9 @@ class NodeCore(Outbox):
     def renew_admission(self, config: AdmissionConfig, now_ns: int) -> None:
         """Take other rules of who may come in and do what.
 
-        Permissions hold at once: who has joined what it may not see any more is cut, and told why.
-        Authentication and limits are for those who come from then on; what an address may use holds
-        at once.
+        Permissions hold at once. A client that joined or claimed what it may not any more is
+        disconnected when it is checked (`engine.reviews`), with the reason. Authentication and
+        limits are for clients that connect from then on; what an address may use holds at once.
         """
         self._note_time(now_ns)
         self._admission.renew(config)
@@ -479,21 +484,20 @@ class NodeCore(Outbox):
         self._bound_addresses()
         let_in = [client for client in self._clients.values() if client.rights is not None]
         for client in let_in:
-            client.rights = self._admission.rights(client.origin, client.connection.name)
-            client.limit_frames()
-        # Who may not see which subjects is part of a route.
+            client.renew_rights(partial(self._rights_of, client))
+        # Subscribers that may not see some subjects are part of a route.
         for topic in self._hub.all_topics():
             topic.forget_routes()
-        for client in let_in:
-            lost = client.forbidden_interest() or self._services.forbidden_claim(client)
-            if lost is not None:
-                self.drop(client, now_ns, f"{lost}: not permitted any more", reason="refused")
-            else:
-                self._routing.hide(client)
-        # Last, when all have their rights: what is taken up now, others are told of.
-        for client in let_in:
-            if client.is_present:
-                self._services.renew(client, now_ns)
+        self._reviews.begin(let_in)
+        self._routing.hide()
+        self._reviews.advance()
+
+    def reviewed(self, client: Client) -> None:
+        """A client may have all that it joined: replays to it go on."""
+        self._list(client)
+
+    def _rights_of(self, client: Client) -> Rights:
+        return self._admission.rights(client.origin, client.connection.name)
 
     def farewell(self, now_ns: int) -> None:
         """The node ends: tell all clients, orderly."""
@@ -700,8 +704,7 @@ class NodeCore(Outbox):
             self.cache.trust(client.client_id)
         if not self._has_place(client, asked, now_ns):
             return
-        client.rights = self._admission.rights(client.origin, asked.name)
-        client.limit_frames()
+        client.let_in(self._admission.rights(client.origin, asked.name))
         if client.limits.is_measured:
             client.meter = self._admission.meter(client.origin)
         if client.has_extensions:
@@ -933,6 +936,9 @@ class NodeCore(Outbox):
 
     def _continue(self, client: Client, now_ns: int) -> None:
         """Do as much of a client's agenda as is its share, and tell it what was conflated."""
+        if client.is_under_review:
+            self._list(client)
+            return
         lane, now_s = client.lane, self.wall_s(now_ns)
         bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
         if client.slots:
@@ -946,7 +952,8 @@ class NodeCore(Outbox):
 
     def _list(self, client: Client) -> None:
         """Schedule a turn for a client, if it has anything to do."""
-        has_task = bool(client.agenda or client.slots) and not client.lane.is_paused
+        is_blocked = client.lane.is_paused or client.is_under_review
+        has_task = bool(client.agenda or client.slots) and not is_blocked
         has_task = has_task or (client.writing is not None and not client.is_full)
         if client.is_present and (has_task or client.input.is_held):
             self._busy[client.client_id] = client

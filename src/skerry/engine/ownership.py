@@ -131,6 +131,10 @@ class Ownership:
                 self._release(claim, self._node.now_ns)
                 yield _RELEASE_LOOKS
 
+    def claim_count(self, client: Client) -> int:
+        """How many claims a client has."""
+        return len(self._claims.get(client.client_id, ()))
+
     def forbidden(self, client: Client) -> str | None:
         """Something that a client claims and may not hold any more."""
         claims = self._claims.get(client.client_id, {}).values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from skerry.codec.pieces import split
@@ -219,18 +220,15 @@ class Routing(Router):
         client.slots.forget(view)
         view.topic.forget_routes()
 
-    def hide(self, client: Client) -> None:
-        """A client has other rights: what is under way to it tells nothing that it may not see."""
-        rights = client.rights
-        if rights is None or rights.allows_objects:
-            return
+    def hide(self) -> None:
+        """Rights changed: what is under way to clients tells nothing that they may not see."""
         for member in self._replaying:
-            if member.client is client and member.active_replay is not None:
-                member.active_replay.leave_out(
-                    lambda _, entry: entry.subject != "" and not _may_hear(client, entry.subject)
-                )
-        for name, number in client.views:
-            self._views[name][client.client_id, number].hide()
+            if member.active_replay is not None and _is_restricted(member.client):
+                member.active_replay.leave_out(partial(_is_hidden, member.client))
+        for views in self._views.values():
+            for view in views.values():
+                if _is_restricted(view.client):
+                    view.hide()
 
     def definition_changed(self, client: Client, topic: Topic) -> None:
         """A client has another definition of a type; subscriptions it cannot read any more end."""
@@ -286,7 +284,9 @@ class Routing(Router):
         for client_id, memberships in self._listening(topic, subject).items():
             client = memberships[0].client
             is_hidden = bool(subject) and not _may_hear(client, subject)
-            if is_hidden or not client.can_read(topic):
+            if client.is_under_review:
+                memberships = [m for m in memberships if not m.group or _may_join(client, m.group)]
+            if not memberships or is_hidden or not client.can_read(topic):
                 ears.append(Denied(client))
                 continue
             hearing.add(client_id)
@@ -297,7 +297,9 @@ class Routing(Router):
                 lanes.append(client.lane)
             else:
                 ears.append(Listener(memberships, topic.forget_routes))
-        ears.extend(self._views.get(topic.name, {}).values())
+        for view in self._views.get(topic.name, {}).values():
+            is_lost = view.client.is_under_review and not _may_join(view.client, topic.name)
+            ears.append(Denied(view.client) if is_lost else view)
         unaware = [member for member in replaying if member.client.client_id not in hearing]
         ears.extend(Bystander(member) for member in unaware)
         route = Route(lanes, ears)
@@ -494,7 +496,9 @@ def _membership(group: str) -> dict[Resource, int]:
 
 def _tells_of(member: Membership, topic: Topic) -> bool:
     replay = member.active_replay
-    return replay is not None and replay.tells_of(topic)
+    if replay is None or not replay.tells_of(topic):
+        return False
+    return not member.client.is_under_review or _may_join(member.client, member.group)
 
 
 def _check(subject: str, topic: Topic) -> None:
@@ -511,6 +515,15 @@ def _may_hear(client: Client, subject: str) -> bool:
     rights = client.rights
     assert rights is not None
     return rights.allows_objects or rights.allows("subscribe", subject)
+
+
+def _is_hidden(client: Client, _topic: Topic, entry: Entry) -> bool:
+    return entry.subject != "" and not _may_hear(client, entry.subject)
+
+
+def _is_restricted(client: Client) -> bool:
+    rights = client.rights
+    return rights is not None and not rights.allows_objects
 
 
 def _may_join(client: Client, type_name: str) -> bool:

@@ -26,6 +26,7 @@ from skerry.engine.types import SPECIAL_TYPES, Types
 from skerry.limits import RUNNING_CHANGE_COUNT_MAX, SERVICE_BYTES_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
+from skerry.schema.model import NamedType
 
 if TYPE_CHECKING:
     from skerry.engine.node import NodeCore
@@ -176,13 +177,17 @@ class Services:
             if client.is_present:
                 reply(self._node.wall_s(now_ns))
 
-    def renew(self, client: Client, now_ns: int) -> None:
-        """A client has other rights."""
-        self._describing.renew(client, now_ns)
+    def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
+        """A client has other rights: register a type that it described, if it may use it now."""
+        self._describing.renew(client, own, now_ns)
 
     def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible."""
         return self._describing.refusal(client, type_name, now_ns)
+
+    def claim_count(self, client: Client) -> int:
+        """How many claims a client has."""
+        return self._ownership.claim_count(client)
 
     def forbidden_claim(self, client: Client) -> str | None:
         """Something that a client holds and may not any more."""
