@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -36,7 +35,7 @@ from skerry.runtime.usage import resource_usage
 if TYPE_CHECKING:
     from skerry.apps.node_recording import NodeRecorder
 
-__all__ = ["DEFAULT_ENDPOINTS", "calm_collector", "run_node", "usual_endpoints"]
+__all__ = ["DEFAULT_ENDPOINTS", "run_node", "usual_endpoints"]
 
 DEFAULT_ENDPOINTS = ("tcp://127.0.0.1:11235", "tcp-v1://127.0.0.1:11234")
 """The usual places besides the Unix socket in the runtime folder."""
@@ -92,12 +91,6 @@ async def run_node(
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
     tell(f"node {config.name} ends")
-
-
-def calm_collector() -> None:
-    """In a program of its own: keep Python from going through all that was imported."""
-    gc.collect()
-    gc.freeze()
 
 
 def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
@@ -250,10 +243,6 @@ async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> str | No
     return url.removeprefix("http://")
 
 
-_FROZEN_COUNT: Final = 50_000
-"""Cached objects that come before Python is told to leave them alone."""
-
-
 class _Pulse:
     """Tells the core each second what it cannot know: wall time, and what the process uses."""
 
@@ -261,7 +250,6 @@ class _Pulse:
         self._core = core
         self._loop = asyncio.get_running_loop()
         self._offset_ns = wall_ns() - monotonic_ns()
-        self._frozen_count = 0
         self._timer: asyncio.Handle = self._loop.call_soon(self._beat)
 
     def stop(self) -> None:
@@ -274,22 +262,7 @@ class _Pulse:
             self._offset_ns = offset_ns
             self._core.set_wall_offset(offset_ns, now_ns)
         self._core.tell_usage(resource_usage())
-        self._spare_collector()
         self._timer = self._loop.call_later(_PULSE_S, self._beat)
-
-    def _spare_collector(self) -> None:
-        """Keep cached objects from being gone through in search of garbage.
-
-        None of them can be in a ring of objects that hold each other, and with a million of them
-        everybody would wait for the search. What is garbage now is taken out first.
-        """
-        count = int(self._core.cache.object_count)
-        # Those that take the place of objects that went are new.
-        self._frozen_count = min(self._frozen_count, count)
-        if count - self._frozen_count > _FROZEN_COUNT:
-            gc.collect()
-            gc.freeze()
-            self._frozen_count = count
 
 
 def _connections(descriptor_count: int) -> int:

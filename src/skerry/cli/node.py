@@ -97,7 +97,8 @@ def run(*, file: Path | None, **given: Any) -> None:
     """
     import sys
 
-    from skerry.apps.node import calm_collector, run_node
+    from skerry.apps.node import run_node
+    from skerry.runtime.collector import CalmCollector
     from skerry.apps.node_config import NodeConfig
     from skerry.cli.config import load_section, read_settings, reload_section, settings_file
     from skerry.observe.logs import written_to
@@ -114,7 +115,7 @@ def run(*, file: Path | None, **given: Any) -> None:
     with written_to(sys.stderr, level=config.log.level, form=config.log.form):
         tell = _log_line if config.log.form == "json" else current_output().note
         warn_of_readers(settings_file(context), config)
-        calm_collector()
+        CalmCollector().begin()
         output = current_output()
 
         def reread() -> NodeConfig:
