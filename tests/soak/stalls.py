@@ -40,6 +40,8 @@ from skerry.protocol.access.wire import Wire
 MINUTES = 4.0
 FLUSH_S_MAX = 0.1
 PATIENCE_S = 60.0
+ATTACK_S = 5.0
+"""How long the hostile clients of a shape go on that could end sooner."""
 SHAPE_S_MAX = 20.0
 """What the hostile process has not done by then shows nothing new."""
 _ATTACK = "--attack"
@@ -165,6 +167,7 @@ class Places:
     unix: str
     path: str
     websocket: str
+    pid: int
 
 
 Shape = Callable[[Places, Callable[[], None]], None]
@@ -183,7 +186,7 @@ def node() -> Iterator[Places]:
             process = subprocess.Popen(command, stderr=errors, cwd=folder)
         try:
             places = _listening(log, process)
-            yield Places(unix=places[0], path=path, websocket=places[1])
+            yield Places(unix=places[0], path=path, websocket=places[1], pid=process.pid)
             process.send_signal(signal.SIGTERM)
             process.wait(PATIENCE_S)
         finally:
@@ -429,10 +432,10 @@ def likes(places: Places, begin: Callable[[], None], needle: str = "b") -> None:
             guest.send(guest.join("Boat", subscription_id=number + 1, filter_=_filter(where)))
         guest.settle()
     begin()
-    for _ in range(20):
+    for _ in _rounds():
         maker.send(maker.take(Boat(id=1, name="a" * 32_000)))
         maker.send(maker.take(Boat(id=1, name="a" * 65_000)))
-    maker.settle()
+        maker.settle()
 
 
 def like_searches(places: Places, begin: Callable[[], None]) -> None:
@@ -465,12 +468,14 @@ def views(places: Places, begin: Callable[[], None]) -> None:
     _fill(maker, 200_000)
     guest = Raw(places)
     begin()
-    condition = _filter("speed > 100000")
-    for number in range(300):
-        guest.send(guest.join("Boat", subscription_id=1, filter_=condition))
-        if number % 3:
-            guest.send(guest.leave("Boat", subscription_id=1))
-    guest.settle()
+    for round_ in _rounds():
+        # One of them selects nothing, the other all.
+        condition = _filter("speed > 100000" if round_ % 2 else "speed >= 0")
+        for number in range(20):
+            guest.send(guest.join("Boat", subscription_id=1, filter_=condition))
+            if number % 3:
+                guest.send(guest.leave("Boat", subscription_id=1))
+        guest.settle()
 
 
 def cleanup(places: Places, begin: Callable[[], None]) -> None:
@@ -537,7 +542,7 @@ def claims(places: Places, begin: Callable[[], None]) -> None:
     watcher.send(watcher.join("SkerryHolder"))
     begin()
     event = internal_class("SkerryClaimEvent")["claim"]
-    for round_ in range(3):
+    for round_ in _rounds():
         guest = Raw(places, f"guest-{round_}")
         data = b"".join(
             guest.message(
@@ -609,6 +614,79 @@ def slots(places: Places, begin: Callable[[], None]) -> None:
     time.sleep(0.5)
 
 
+def slots_left(places: Places, begin: Callable[[], None]) -> None:
+    """The same, and the client leaves and joins the groups again and again."""
+    maker, guest = Raw(places, "maker"), Raw(places, reads=False)
+    where = _filter("speed >= 0")
+    guest.send(guest.join("/Boat/...", is_conflated=True))
+    guest.send(guest.join("Boat", subscription_id=1, filter_=where, is_conflated=True))
+    begin()
+    for _ in _rounds():
+        _fill(maker, 100_000)
+        guest.send(guest.leave("/Boat/...") + guest.leave("Boat", subscription_id=1))
+        guest.send(guest.join("/Boat/...", is_conflated=True))
+        guest.send(guest.join("Boat", subscription_id=1, filter_=where, is_conflated=True))
+    guest.close()
+    time.sleep(0.5)
+
+
+def reloads(places: Places, begin: Callable[[], None]) -> None:
+    """The configuration is read again while hundreds of clients have many groups and types."""
+    guests = [Raw(places, f"guest-{number}") for number in range(300)]
+    kinds = many_types(100)
+    for number, guest in enumerate(guests):
+        guest.send(b"".join(guest.describe(kind.descriptor) for kind in kinds))
+        guest.send(b"".join(guest.join(f"/*/{number}/{n}") for n in range(100)))
+    for guest in guests:
+        guest.settle()
+    begin()
+    for _ in _rounds():
+        os.kill(places.pid, signal.SIGHUP)
+        time.sleep(0.5)
+
+
+def visitors(places: Places, begin: Callable[[], None]) -> None:
+    """Hundreds of clients connect and disconnect, again and again."""
+    begin()
+    for _ in _rounds():
+        guests = [Raw(places, f"guest-{number}", reads=False) for number in range(100)]
+        for guest in guests:
+            guest.close()
+
+
+def ledgers(places: Places, begin: Callable[[], None]) -> None:
+    """Clients watch the ledger of thousands of types and hundreds of clients."""
+    makers = [Raw(places, f"maker-{number}") for number in range(5)]
+    for number, maker in enumerate(makers):
+        for kind in many_types(900, f"Kind{number}"):
+            maker.send(maker.take(kind(id=1)))
+        maker.settle()
+    guests = [Raw(places, f"guest-{number}") for number in range(200)]
+    begin()
+    for guest in guests:
+        guest.send(guest.join("SkerryLedger"))
+    for _ in _rounds():
+        for guest in guests[:20]:
+            guest.send(guest.leave("SkerryLedger") + guest.join("SkerryLedger"))
+            guest.settle()
+
+
+def large_vectors(places: Places, begin: Callable[[], None]) -> None:
+    """Objects of ten megabytes with as many values as possible."""
+    types = skerry.define_types(
+        "struct Row { 1: vector<uint8> cells; }"
+        "struct Sheet { 1: [key] uint32 id; 2: vector<Row> rows; }"
+    )
+    maker, reader = Raw(places, "maker"), Raw(places, "reader")
+    reader.send(reader.join("Sheet"))
+    row = types.Row(cells=[1] * 900_000)
+    data = maker.take(types.Sheet(id=1, rows=[row] * 10))
+    begin()
+    for _ in _rounds():
+        maker.send(data)
+        maker.settle()
+
+
 def long_keys(places: Places, begin: Callable[[], None]) -> None:
     """Keys of a megabyte, in subjects that are looked at."""
     maker, guest = Raw(places, "maker"), Raw(places)
@@ -633,6 +711,49 @@ def web_publish(places: Places, begin: Callable[[], None]) -> None:
             for number in range(3):
                 header = '{"typeName": "Bulk", "attributes": 14}'
                 await guest.send(f'[{header}, {{"id": {number}, {text}}}]')
+        await guest.settle()
+
+    asyncio.run(scene())
+
+
+def web_subscribe(places: Places, begin: Callable[[], None]) -> None:
+    """Objects of megabytes for subscribers by WebSocket."""
+
+    async def scene() -> None:
+        guests = [await Web.connect(places) for _ in range(3)]
+        maker = Raw(places, "maker")
+        maker.send(maker.describe(Bulk.descriptor))
+        maker.settle()
+        for guest in guests:
+            await guest.join("Bulk")
+        begin()
+        large = Bulk(id=1, values=[number + 0.25 for number in range(900_000)])
+        words = Bulk(id=2, words=["word"] * 900_000)
+        for obj in (large, words):
+            await asyncio.to_thread(maker.send, maker.take(obj))
+            await asyncio.to_thread(maker.settle)
+        for guest in guests:
+            await guest.settle()
+
+    asyncio.run(scene())
+
+
+def web_nesting(places: Places, begin: Callable[[], None]) -> None:
+    """JSON that takes long to parse: small objects, unknown names, `inf`, and deep brackets."""
+    texts = [
+        ", ".join(['{"a": {"b": [{"c": 1}]}}'] * 300_000),
+        ", ".join(["inf"] * 900_000),
+        ", ".join(["[" * 40 + "]" * 40] * 80_000),
+        '"' + "\\n" * 4_000_000 + '"',
+    ]
+
+    async def scene() -> None:
+        guest = await Web.connect(places)
+        await guest.describe(Bulk.descriptor)
+        begin()
+        header = '{"typeName": "Bulk", "attributes": 2}'
+        for text in texts:
+            await guest.send(f'[{header}, {{"id": 1, "more": [{text}]}}]')
         await guest.settle()
 
     asyncio.run(scene())
@@ -702,6 +823,10 @@ class Web:
         text = object_text(codec_of(type(obj)).plan, obj)
         await self.send(f"[{json.dumps(header)}, {text}]")
 
+    async def join(self, group: str) -> None:
+        header = {"typeName": "DotsMember", "attributes": 6}
+        await self.send(json.dumps([header, {"groupName": group, "event": 1}]))
+
     async def settle(self) -> None:
         """Wait until the node has read all."""
         echo = {"request": True, "data": "end-of-all", "identifier": 1}
@@ -721,6 +846,14 @@ def _fill(maker: Raw, count: int) -> None:
         boats = (Boat(id=start + number, name="b", speed=number) for number in range(10_000))
         maker.send(b"".join(maker.take(boat) for boat in boats))
     maker.settle()
+
+
+def _rounds() -> Iterator[int]:
+    """Counts rounds until an attack has lasted long enough."""
+    stop_s, number = time.monotonic() + ATTACK_S, 0
+    while time.monotonic() < stop_s:
+        yield number
+        number += 1
 
 
 def _filter(where: str) -> Any:
@@ -751,8 +884,15 @@ SHAPES: dict[str, Shape] = {
         joins,
         groups,
         slots,
+        slots_left,
+        reloads,
+        visitors,
+        ledgers,
+        large_vectors,
         long_keys,
         web_publish,
+        web_subscribe,
+        web_nesting,
         web_messages,
     )
 }

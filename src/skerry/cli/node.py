@@ -98,10 +98,10 @@ def run(*, file: Path | None, **given: Any) -> None:
     import sys
 
     from skerry.apps.node import run_node
-    from skerry.runtime.collector import CalmCollector
     from skerry.apps.node_config import NodeConfig
     from skerry.cli.config import load_section, read_settings, reload_section, settings_file
     from skerry.observe.logs import written_to
+    from skerry.runtime.collector import CalmCollector
     from skerry.runtime.loops import run_loop
 
     context = click.get_current_context()
