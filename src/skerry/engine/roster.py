@@ -2,17 +2,20 @@
 
 DotsClient is told on every change of a client's state, and forgotten some time after the client is
 gone and nothing of it is left. The rest is about how things go, and leaves out nothing that a
-monitor wants: what each client publishes and joins, counters of the node and of each client.
+monitor wants: what each client publishes and joins, counters of the node and of each client. With
+many clients that takes long, so it is done in slices.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from skerry.engine.cache import Cache
 from skerry.engine.clients import Client
 from skerry.engine.types import SPECIAL_TYPES
+from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.deadlines import earliest
@@ -25,6 +28,9 @@ _STATUS_GAP_NS: Final = 1_000_000_000
 _LEDGER_GAP_NS: Final = 1_000_000_000
 _STATISTICS_GAP_NS: Final = 5_000_000_000
 _CLOSED_TAG: Final = 5
+_LOOKS_PER_OBJECT: Final = 15
+"""Looks for publishing an object of the node."""
+_NAMES_PER_LOOK: Final = 5
 
 _Say = Callable[[Struct, int, bool], None]
 """Publish an object as the node, at a time; or its removal."""
@@ -46,6 +52,9 @@ class Roster:
         self._status_due_ns: int | None = None
         self._statistics_due_ns: int | None = None
         self._ledger_due_ns: int | None = None
+        self._now_ns = 0
+        self._work: deque[Iterator[int]] = deque()
+        """What is due and not done yet, in steps; each returns the looks that it took."""
         self.usage: Mapping[str, float] = {}
         """What the node uses of its computer, if somebody told: fields of DotsResourceUsage."""
 
@@ -78,7 +87,9 @@ class Roster:
             self._ledger_due_ns = now_ns + _LEDGER_GAP_NS
 
     def deadline_ns(self) -> int | None:
-        """When there is something to do."""
+        """When there is something to do; at once while some of it is left."""
+        if self._work:
+            return self._now_ns
         return earliest(
             earliest(self._reap_due_ns, self._status_due_ns),
             earliest(self._statistics_due_ns, self._ledger_due_ns),
@@ -91,33 +102,67 @@ class Roster:
         status: Callable[[], Mapping[str, Any]],
         ledger: Callable[[], Sequence[Struct]],
     ) -> None:
-        """Do what is due.
+        """Do what is due, or a slice of it.
 
         `status` gives the fields of the node's own status, and `ledger` the rows of the ledger,
         none when nobody looks any more.
         """
+        self._now_ns = now_ns
+        if not self._work:
+            self._begin_due(now_ns, clients, status, ledger)
+        looks = SELECT_SLICE_COUNT
+        while self._work and looks > 0:
+            cost = next(self._work[0], None)
+            if cost is None:
+                self._work.popleft()
+            else:
+                looks -= cost
+
+    def _begin_due(
+        self,
+        now_ns: int,
+        clients: Iterable[Client],
+        status: Callable[[], Mapping[str, Any]],
+        ledger: Callable[[], Sequence[Struct]],
+    ) -> None:
         if self._reap_due_ns is not None and now_ns >= self._reap_due_ns:
-            self._reap(now_ns)
+            self._reap_due_ns = None
+            self._work.append(self._reap(now_ns))
         if self._status_due_ns is not None and now_ns >= self._status_due_ns:
             self._status_due_ns = None
             self._tell_status(now_ns, status())
-            for client in clients:
-                self._tell_types(client, now_ns)
+            self._work.append(self._tell_all_types(list(clients), now_ns))
         if self._statistics_due_ns is not None and now_ns >= self._statistics_due_ns:
             self._statistics_due_ns = None
-            for client in clients:
-                self._tell_counters(client, now_ns)
+            self._work.append(self._tell_all_counters(list(clients), now_ns))
         if self._ledger_due_ns is not None and now_ns >= self._ledger_due_ns:
             rows = ledger()
             self._ledger_due_ns = now_ns + _LEDGER_GAP_NS if rows else None
-            for row in rows:
-                self._say(row, now_ns, False)
+            self._work.append(self._tell_rows(rows, now_ns))
 
-    def _reap(self, now_ns: int) -> None:
+    def _tell_all_types(self, clients: list[Client], now_ns: int) -> Iterator[int]:
+        for client in clients:
+            if self._tell_types(client, now_ns):
+                name_count = len(client.lane.published) + len(client.groups) + len(client.views)
+                yield _LOOKS_PER_OBJECT + name_count // _NAMES_PER_LOOK
+            else:
+                yield 1
+
+    def _tell_all_counters(self, clients: list[Client], now_ns: int) -> Iterator[int]:
+        for client in clients:
+            yield _LOOKS_PER_OBJECT if self._tell_counters(client, now_ns) else 1
+
+    def _tell_rows(self, rows: Sequence[Struct], now_ns: int) -> Iterator[int]:
+        for row in rows:
+            self._say(row, now_ns, False)
+            yield _LOOKS_PER_OBJECT
+
+    def _reap(self, now_ns: int) -> Iterator[int]:
         """Remove closed clients that no object mentions; the others stay for later."""
-        self._reap_due_ns = None
         for client_id, obj in list(self._closed.items()):
+            yield 2
             if not self._cache.mentions(client_id):
+                yield 2 * _LOOKS_PER_OBJECT
                 del self._closed[client_id]
                 self._say(obj, now_ns, True)
                 if self._counted.pop(client_id, None) is not None:
@@ -141,10 +186,11 @@ class Roster:
             obj.resourceUsage = internal_class("DotsResourceUsage")(**self.usage)
         self._say(obj, now_ns, False)
 
-    def _tell_types(self, client: Client, now_ns: int) -> None:
+    def _tell_types(self, client: Client, now_ns: int) -> bool:
+        """Publish what a client publishes and subscribes to, if that changed."""
         told = (len(client.lane.published), client.interest_count)
         if told == client.told or not client.is_in:
-            return
+            return False
         client.told = told
         obj = internal_class("DotsClient")(
             id=client.client_id,
@@ -152,13 +198,15 @@ class Roster:
             subscribedTypes=sorted({*client.groups, *(name for name, _ in client.views)}),
         )
         self._say(obj, now_ns, False)
+        return True
 
-    def _tell_counters(self, client: Client, now_ns: int) -> None:
+    def _tell_counters(self, client: Client, now_ns: int) -> bool:
+        """Publish the counters of a client, if they changed."""
         lane = client.lane
         # What it hears about counters is no reason to tell of them again.
         counted = (client.received_count, client.received_bytes, int(lane.sequence))
         if not client.is_in or self._counted.get(client.client_id) == counted:
-            return
+            return False
         self._counted[client.client_id] = counted
         statistics = internal_class("DotsStatistics")
         obj = internal_class("DotsClientStatistics")(
@@ -170,3 +218,4 @@ class Roster:
             overflowDisconnected=False,
         )
         self._say(obj, now_ns, False)
+        return True

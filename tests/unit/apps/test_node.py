@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import json
 import logging
 import os
@@ -368,32 +367,6 @@ def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.Monk
         pulse._beat()
         pulse.stop()
         assert told == ["usage", "offset", "usage"]
-
-    asyncio.run(scene())
-
-
-def test_many_cached_objects_are_spared_the_search_for_garbage(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    done: list[str] = []
-    monkeypatch.setattr(gc, "collect", lambda: done.append("collect"))
-    monkeypatch.setattr(gc, "freeze", lambda: done.append("freeze"))
-
-    class Core:
-        cache = Cache()
-
-        def tell_usage(self, usage: dict[str, float]) -> None:
-            pass
-
-    async def scene() -> None:
-        core: Any = Core()
-        pulse = node._Pulse(core)
-        pulse._timer.cancel()
-        for count, times in [(50_000, 0), (50_001, 1), (60_000, 1), (0, 1), (50_001, 2)]:
-            core.cache.object_count = count
-            pulse._beat()
-            pulse.stop()
-            assert done == ["collect", "freeze"] * times
 
     asyncio.run(scene())
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import skerry
+from skerry.limits import SELECT_SLICE_COUNT
 from skerry.objects.internal import internal_class
 
 if TYPE_CHECKING:
@@ -173,3 +174,30 @@ def test_a_plain_host_tells_no_more_than_the_real_ones(
     assert guest.objects(Status) == []
     assert not any(obj.is_set("publishedTypes") for obj in guest.objects(DotsClient))
     harbour.check()
+
+
+def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
+    watcher = harbour.guest("watcher")
+    guests = [harbour.guest(f"guest-{number}") for number in range(300)]
+    for guest in guests:
+        guest.connection.join("Car", 0.0)
+    harbour.pump()
+    watcher.join("DotsClient")
+    watcher.join("SkerryLedger")
+    told: list[int] = []
+    usual, node = harbour.node.say, harbour.node
+    node._roster._say = lambda obj, now_ns, is_remove: (
+        told.append(1),
+        usual(obj, now_ns, is_remove),
+    )[-1]
+    turn_count = 0
+    harbour.now_ns += 6_000_000_000
+    while node._roster._work or not turn_count:
+        told.clear()
+        node.advance(harbour.now_ns)
+        assert len(told) <= SELECT_SLICE_COUNT // 15 + 2
+        turn_count += 1
+    assert turn_count >= 900 // (SELECT_SLICE_COUNT // 15)
+    harbour.pump()
+    published = {obj.id for obj in watcher.objects(DotsClient) if obj.subscribedTypes == ["Car"]}
+    assert published >= {guest.client_id for guest in guests}
