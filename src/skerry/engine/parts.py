@@ -5,6 +5,7 @@ Compiled, since a client that starts is told everything there is.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 
 from mypy_extensions import i64, mypyc_attr
@@ -13,7 +14,7 @@ from skerry.engine.cache import Entry, Shelf
 from skerry.engine.topics import Topic
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 
-__all__ = ["Choice", "Listed", "Part", "Picked", "Walk", "Whole"]
+__all__ = ["Choice", "Found", "Listed", "Part", "Picked", "Walk", "Whole"]
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -153,6 +154,43 @@ class Listed(Part):
     def close(self) -> None:
         self._keys.clear()
         self._pending.clear()
+
+
+class Found(Part):
+    """Objects that were found one by one before the replay, in the order in which they were found.
+
+    Nothing is sorted or copied, whatever their number.
+    """
+
+    def __init__(self, topic: Topic, keys: OrderedDict[bytes, None]) -> None:
+        super().__init__(topic)
+        self._pending: OrderedDict[bytes, None] = keys
+
+    def count(self) -> int:
+        return len(self._pending)
+
+    def holds(self, key: bytes, entry: Entry | None) -> bool:
+        return key in self._pending
+
+    def skip(self, key: bytes, entry: Entry) -> None:
+        del self._pending[key]
+
+    def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
+        pending, objects = self._pending, self.topic.shelf.objects
+        unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
+        for key in unwanted:
+            del pending[key]
+        return len(unwanted)
+
+    def is_over(self) -> bool:
+        return not self._pending
+
+    def advance(self) -> Entry | None:
+        key, _ = self._pending.popitem(last=False)
+        return self.topic.shelf.objects[key]
+
+    def close(self) -> None:
+        self._pending = OrderedDict()
 
 
 class Whole(Part):

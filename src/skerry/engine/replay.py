@@ -13,6 +13,7 @@ Compiled, since a client that starts is told everything there is.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,7 +22,7 @@ from mypy_extensions import i64, mypyc_attr
 from skerry.engine.cache import Entry
 from skerry.engine.clients import Client
 from skerry.engine.lane import Lane
-from skerry.engine.parts import Choice, Listed, Part, Picked, Whole
+from skerry.engine.parts import Choice, Found, Listed, Part, Picked, Whole
 from skerry.engine.topics import Topic, frame_for, replay_header
 from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
@@ -30,8 +31,9 @@ __all__ = ["LaneTeller", "Replay", "Teller", "Wanted"]
 _DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_LOOK_COUNT // SELECT_SLICE_COUNT
 """Bytes of objects that can be sent in the time that describing a type takes."""
 
-Wanted = tuple[Topic, list[bytes] | Choice | None]
-"""Objects of a topic: by their keys, by a choice among them, or all there are."""
+Wanted = tuple[Topic, list[bytes] | OrderedDict[bytes, None] | Choice | None]
+"""Objects of a topic: by their keys, which are put in order or not, by a choice among them, or all
+there are."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -177,13 +179,17 @@ class Replay:
         self._unexamined.clear()
         self._close()
 
-    def _make_part(self, topic: Topic, which: list[bytes] | Choice | None) -> Part:
+    def _make_part(
+        self, topic: Topic, which: list[bytes] | OrderedDict[bytes, None] | Choice | None
+    ) -> Part:
         if which is None:
             return Whole(topic)
         if isinstance(which, Choice):
             picked = Picked(topic, which)
             self._unexamined.append(picked)
             return picked
+        if isinstance(which, OrderedDict):
+            return Found(topic, which)
         return Listed(topic, which)
 
     def _count(self) -> None:

@@ -6,6 +6,7 @@ appears with all its fields; one that ceases to, or is removed, goes by a remove
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from skerry.engine.shares import Holder, Resource, Shares
 from skerry.engine.slots import Slot
 from skerry.engine.topics import Ear, News, Topic, frame_for, replay_header
 from skerry.errors import FilterError, LimitExceeded
+from skerry.limits import REPLAY_SORTED_COUNT_MAX
 from skerry.protocol.access.header import Header, copy_header
 from skerry.schema.model import StructType
 from skerry.schema.union import unite_deep
@@ -74,6 +76,8 @@ class View(Ear):
         self.teller = _ViewTeller(self)
         self._inside = _Keys(shares, client.holder)
         """Keys of the objects that the client sees."""
+        self._found: OrderedDict[bytes, None] = OrderedDict()
+        """The same as long as it is found out what is in it: the client is told of them then."""
         self._described: Any = None
         self._received: Any = None
         """The definition of the objects that the client was sent last, and its own then."""
@@ -111,7 +115,7 @@ class View(Ear):
         """From now on the view only notes what is in it, until all objects were examined."""
         self._walk = Walk(self.topic.shelf)
 
-    def examine_slice(self) -> list[bytes] | None:
+    def examine_slice(self) -> list[bytes] | OrderedDict[bytes, None] | None:
         """See which of the next objects are in the view, as many as its client may look at.
 
         When all were examined it gives the keys of those in it: the view is to tell of them now.
@@ -127,11 +131,14 @@ class View(Ear):
             lane.looks -= cost
             entry = walk.advance()
             if entry is not None and self._is_wanted(entry):
-                self._inside.add(canonical_key(plan, split(plan, entry.payload, 0)))
+                key = canonical_key(plan, split(plan, entry.payload, 0))
+                self._inside.add(key)
                 if self._inside.error is not None:
                     raise self._inside.error
+                self._found[key] = None
         self._end_selection()
-        return self._inside.listed()
+        found, self._found = self._found, OrderedDict()
+        return list(found) if len(found) <= REPLAY_SORTED_COUNT_MAX else found
 
     def _end_selection(self) -> None:
         if self._walk is not None:
@@ -156,6 +163,7 @@ class View(Ear):
             is_told = replay is None or not replay.holds(self.topic, key, entry)
             if self._walk is not None or not is_told:
                 self._inside.discard(key)
+                self._found.pop(key, None)
         if replay is not None:
             replay.leave_out(lambda _, entry: not self._may_see(entry.subject))
 
@@ -206,10 +214,12 @@ class View(Ear):
         lane, topic = self.client.lane, self.topic
         if news.entry is not None and self._is_wanted(news.entry):
             self._inside.add(key)
+            self._found[key] = None
             topic.tally.conflated += 1
             lane.tally.conflated += 1
             return
         self._inside.discard(key)
+        self._found.pop(key, None)
         if self._is_replacing:
             self._tell_gone(news, now_s)
         else:

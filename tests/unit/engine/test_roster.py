@@ -186,10 +186,12 @@ def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
     watcher.join("SkerryLedger")
     told: list[int] = []
     usual, node = harbour.node.say, harbour.node
-    node._roster._say = lambda obj, now_ns, is_remove: (
-        told.append(1),
-        usual(obj, now_ns, is_remove),
-    )[-1]
+
+    def say(obj: Any, now_ns: int, is_remove: bool) -> None:
+        told.append(1)
+        usual(obj, now_ns, is_remove)
+
+    node._roster._say = say
     turn_count = 0
     harbour.now_ns += 6_000_000_000
     while node._roster._work or not turn_count:

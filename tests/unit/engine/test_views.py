@@ -398,3 +398,16 @@ def test_who_closes_a_view_before_it_was_told_hears_only_that_this_is_over(
     guest.leave("Boat", subscription_id=5)
     assert told(guest) == []
     assert [m.typeName for m in guest.messages("DotsCacheInfo")] == ["Boat"]
+
+
+def test_many_objects_in_a_view_are_told_without_being_listed(
+    harbour: Harbour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("skerry.engine.views.REPLAY_SORTED_COUNT_MAX", 50)
+    maker, guest = harbour.guest("maker"), harbour.guest("guest")
+    maker.publish(*(Boat(id=number, speed=1) for number in range(200)))
+    guest.open_view(Boat, 1, where="speed > 0")
+    view = harbour.node._routing._views["Boat"][guest.client_id, 1]
+    assert not view._found
+    assert [boat.id for boat in guest.objects(Boat, 1)] == list(range(200))
+    assert guest.counts_down("Boat", 1) == list(range(199, -1, -1))
