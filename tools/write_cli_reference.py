@@ -23,7 +23,7 @@ INTRODUCTION = """\
 | 0 | done |
 | 1 | failed |
 | 2 | the command line was wrong |
-| 3 | nobody could be reached |
+| 3 | no node could be reached, or it stopped answering |
 
 An error is one line, with a hint where there is one; `skerry --debug ...` adds a traceback.
 Long-running commands end orderly on SIGINT and SIGTERM.

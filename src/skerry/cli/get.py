@@ -66,7 +66,7 @@ def get(
 
     output = current_output()
     names = field_names(fields)
-    with choice.connect("skerry-get", types=types) as space:
+    with choice.ask("skerry-get", types=types) as space:
         cls = struct_class(space, type_name, types)
         if types:
             check_definition(space, type_name)
@@ -74,8 +74,10 @@ def get(
             raise _not_kept(type_name)
         wanted = _wanted(cls, key_parts) if key_parts else None
         check_filter(cls, where, names)
-        # However many there are, they come as long as it takes.
-        container = space.container(cls, where=_joined(where, wanted), fields=names, timeout=None)
+        condition = _joined(where, wanted)
+        with choice.wait(space):
+            # However many there are, they come as long as it takes.
+            container = space.container(cls, where=condition, fields=names, timeout=None)
         if wanted is not None and wanted not in container:
             raise SkerryError(f"there is no {type_name} with {key_text(wanted)}")
         for found in container if wanted is None else [wanted]:

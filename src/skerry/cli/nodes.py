@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import os
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
 from skerry.cli.completing import complete_type
 from skerry.cli.parameters import CheckedText, WrongValue, blamed_on, check_endpoint
-from skerry.errors import FilterError, SchemaMismatchError, SkerryError
+from skerry.errors import (
+    ConnectFailed,
+    Disconnected,
+    FilterError,
+    RequestTimedOut,
+    SchemaMismatchError,
+    SkerryError,
+)
 from skerry.spelling import nearest
 
 if TYPE_CHECKING:
+    from skerry.client.states import StateChanged
     from skerry.client.sync import Space
     from skerry.objects.base import Struct
 
@@ -59,6 +71,117 @@ class NodeChoice:
             timeout=timeout_s,
         )
 
+    @contextmanager
+    def ask(self, name: str, *, types: Mapping[str, Any] | None = None) -> Iterator[Space]:
+        """The same, for a command that asks the node something and ends.
+
+        An answer that does not arrive in time, or a lost connection, is an error that names the
+        node and ends the command with the exit code of a node that cannot be reached.
+        """
+        with self.connect(name, types=types) as space:
+            losses: list[str] = []
+
+            def note(change: StateChanged) -> None:
+                if change.state == "disconnected":
+                    losses.append(change.reason)
+
+            space.on_state(note)
+            try:
+                yield space
+            except (RequestTimedOut, Disconnected) as error:
+                raise self._lost(str(error), losses) from error
+
+    @contextmanager
+    def wait(self, space: Space) -> Iterator[None]:
+        """Inside, wait for the node without a timeout, as long as it is there.
+
+        The space is closed, and Disconnected raised, if nothing is received for some time though
+        the node was asked for an answer, or if the connection was lost several times.
+        """
+        watch = _Watch(space)
+        watch.start()
+        try:
+            yield
+        except Disconnected:
+            if watch.fault:
+                raise Disconnected(watch.fault) from None
+            raise
+        finally:
+            watch.end()
+
+    def _lost(self, what: str, losses: list[str]) -> ConnectFailed:
+        why = f" (the connection was lost: {losses[0]})" if losses else ""
+        error = ConnectFailed(f"the node at {self.place} did not answer: {what}{why}")
+        error.hint = (
+            f"see with `skerry doctor --node {self.place}` whether it runs, and repeat the command"
+        )
+        return error
+
+    @property
+    def place(self) -> str:
+        """The endpoint, or the default one."""
+        from skerry.client.opening import default_endpoint
+
+        return self.endpoint or default_endpoint(os.environ)
+
+
+class _Watch(threading.Thread):
+    """Closes a space whose node does not answer any more."""
+
+    def __init__(self, space: Space) -> None:
+        super().__init__(name="skerry-watch", daemon=True)
+        self._space = space
+        self._is_over = threading.Event()
+        self._loss_count = 0
+        self._lost_s: float | None = None
+        """When the connection was lost; None while there is one."""
+        self.fault = ""
+        """Why the space was closed."""
+        space.on_state(self._note)
+
+    def end(self) -> None:
+        self._is_over.set()
+        if self.fault:
+            self.join()
+
+    def run(self) -> None:
+        while not self._is_over.wait(_LOOK_S):
+            if self._loss_count >= _LOSS_COUNT_MAX:
+                self.fault = f"the connection was lost {self._loss_count} times"
+            elif self._silence_s > SILENCE_S_MAX / 2 and not self._is_answered():
+                self.fault = f"it was silent for {SILENCE_S_MAX:g} s"
+            if self.fault and not self._is_over.is_set():
+                self._space.close(timeout=_CLOSE_S_MAX)
+                return
+
+    def _is_answered(self) -> bool:
+        # It may be busy with what is not sent to us, such as a filter that few objects meet.
+        try:
+            self._space.flush(timeout=SILENCE_S_MAX / 2)
+        except RequestTimedOut:
+            return self._silence_s < SILENCE_S_MAX / 2
+        except Disconnected:
+            return True  # The space is closed already.
+        return True
+
+    @property
+    def _silence_s(self) -> float:
+        # A host that accepts connections and does not answer is as silent as none.
+        lost_s = self._lost_s
+        return self._space.silence_s if lost_s is None else monotonic() - lost_s
+
+    def _note(self, change: StateChanged) -> None:
+        is_lost = change.state == "disconnected"
+        self._loss_count += is_lost
+        self._lost_s = monotonic() if is_lost else None
+
+
+SILENCE_S_MAX: Final = 10.0
+"""Silence after which a node counts as lost by a command that waits for it without a timeout."""
+_LOSS_COUNT_MAX: Final = 3
+"""Lost connections after which such a command gives up: each time the node starts again."""
+_LOOK_S: Final = 0.1
+_CLOSE_S_MAX: Final = 1.0
 
 _FILE: Final = click.Path(dir_okay=False)
 _OPTIONS: Final = (

@@ -29,7 +29,7 @@ def picture(*, choice: NodeChoice, as_json: bool) -> None:
       skerry picture
       skerry picture --node tcp://10.1.2.3 --json
     """
-    with choice.connect("skerry-picture") as space:
+    with choice.ask("skerry-picture") as space:
         seen = space.picture
         if as_json:
             current_output().json_line(_row(seen))

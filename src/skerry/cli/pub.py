@@ -83,7 +83,7 @@ def pub(
     """
     _check_use(type_name, fields, remove=remove, cleared=cleared, subject=subject, data=data)
     done = {"published": 0, "removed": 0}
-    with stop_on_signals() as stop, choice.connect("skerry-pub", types=types) as space:
+    with stop_on_signals() as stop, choice.ask("skerry-pub", types=types) as space:
         if type_name is None:
             assert subject is not None
             for content in input_contents(data, stop):
@@ -99,7 +99,8 @@ def pub(
                 for number, line in enumerate(input_lines(stop), 1):
                     with _saying_where(number):
                         sender.send_line(line, is_removal=remove)
-        _confirm(space, stop)
+        with choice.wait(space):
+            _confirm(space, stop)
     if as_json:
         what = {"subject": subject} if type_name is None else {"type": type_name}
         current_output().json_line({**what, **done})

@@ -71,7 +71,7 @@ def top(*, interval_s: float, count: int | None, choice: NodeChoice, as_json: bo
     from skerry.apps.top import NodeWatch
 
     output = current_output()
-    with stop_on_signals() as stop, choice.connect("skerry-top") as space:
+    with stop_on_signals() as stop, choice.ask("skerry-top") as space:
         watch = NodeWatch(space)
         watch.wait_ledger(_LEDGER_S_MAX)
         with _screen(output, as_json=as_json) as show:

@@ -12,6 +12,7 @@ from skerry.client.states import Refusal, SpaceState, StateChanged
 from skerry.client.subscription import check_callback
 from skerry.errors import LocalProtocolError
 from skerry.objects.base import Struct
+from skerry.runtime.clock import monotonic_ns
 from skerry.schema.registry import Conflict
 
 __all__ = ["SpaceFace"]
@@ -58,6 +59,11 @@ class SpaceFace(Publishing):
     def state(self) -> SpaceState:
         """How the space stands with its node."""
         return self._core.state
+
+    @property
+    def silence_s(self) -> float:
+        """Seconds since anything was received from the node."""
+        return (monotonic_ns() - self._core.heard_ns) / 1e9
 
     @property
     def client_id(self) -> int:

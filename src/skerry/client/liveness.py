@@ -34,7 +34,8 @@ class Liveness:
         self._config = config
         self._deadlines: Deadlines[Literal["silence", "idle"]] = Deadlines()
         self._is_let_in = False
-        self._heard_ns = 0
+        self.heard_ns = 0
+        """When bytes were received last, or the stream was opened."""
         self._is_answered = True
         """Whether anything was heard since the node was asked for a sign."""
         self._is_probed = False
@@ -43,7 +44,7 @@ class Liveness:
     def opened(self, now_ns: int) -> None:
         """There is a stream, on which the node is to introduce itself."""
         self._is_let_in = False
-        self._heard_ns = now_ns
+        self.heard_ns = now_ns
         self._is_answered = False
         self._deadlines.set("silence", now_ns + self._config.handshake_ns_max)
 
@@ -56,7 +57,7 @@ class Liveness:
 
     def heard(self, now_ns: int) -> None:
         """Something came."""
-        self._heard_ns = now_ns
+        self.heard_ns = now_ns
         self._is_answered = True
 
     def asked(self, now_ns: int) -> None:
@@ -106,13 +107,13 @@ class Liveness:
 
     def _go_on(self, now_ns: int, limit_ns: int, otherwise: Sign) -> Sign | None:
         """Wait on if something was heard within some time."""
-        if self._is_answered and self._heard_ns + limit_ns > now_ns:
-            self._deadlines.set("silence", self._heard_ns + limit_ns)
+        if self._is_answered and self.heard_ns + limit_ns > now_ns:
+            self._deadlines.set("silence", self.heard_ns + limit_ns)
             return None
         return otherwise
 
     def _after_idle(self, now_ns: int) -> Sign | None:
-        due_ns = self._heard_ns + self._config.idle_ns_max
+        due_ns = self.heard_ns + self._config.idle_ns_max
         if due_ns > now_ns:
             self._deadlines.set("idle", due_ns)
             return None

@@ -187,6 +187,11 @@ class Uplink(Outbox):
         """Why the stream will be told closed, in better words than the reason alone has."""
         self._detail = detail
 
+    @property
+    def heard_ns(self) -> int:
+        """When bytes of the node were received last, or the stream to it was opened."""
+        return self._liveness.heard_ns
+
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         """Bytes from the node."""
         connection, intake = self._connection, self.intake

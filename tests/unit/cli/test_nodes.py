@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +131,104 @@ def test_condition_and_fields_have_to_fit_the_type() -> None:
     with pytest.raises(WrongValue, match="Vessel has no field zzzzz") as fields:
         check_filter(cls, None, ["mmsi", "zzzzz"])
     assert (fields.value.param_hint, fields.value.hint) == ("'--fields'", "it has mmsi, name")
+
+
+class Proxy:
+    """Stands between a command and a node.
+
+    It stops to forward after some bytes of the node, or at a word of the command.
+    """
+
+    def __init__(
+        self,
+        place: str,
+        *,
+        after: int = 1_000_000,
+        word: bytes = b"no such word",
+        dies: bool = False,
+    ) -> None:
+        self._word = word
+        self._target = place.removeprefix("uds:")
+        self._after = after
+        self._dies = dies
+        self._door = socket.create_server(("127.0.0.1", 0))
+        self.place = f"tcp://127.0.0.1:{self._door.getsockname()[1]}"
+        self._streams: list[socket.socket] = []
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = self._door.accept()
+                node = socket.socket(socket.AF_UNIX)
+                node.connect(self._target)
+                self._streams += [client, node]
+                threading.Thread(target=self._carry, args=(client, node), daemon=True).start()
+                threading.Thread(target=self._limit, args=(node, client), daemon=True).start()
+
+    def _carry(self, source: socket.socket, sink: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while (data := source.recv(4096)) and self._word not in data:
+                sink.sendall(data)
+
+    def _limit(self, node: socket.socket, client: socket.socket) -> None:
+        left = self._after
+        with contextlib.suppress(OSError):
+            while left > 0:
+                data = node.recv(min(left, 4096))
+                left -= len(data)
+                client.sendall(data)
+            if self._dies:
+                # It still accepts connections, and ends each at once.
+                self._after = 0
+                for one in self._streams:
+                    one.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        for one in (self._door, *self._streams):
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+            one.close()
+
+
+@pytest.fixture
+def halting(node: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
+    """A node with many objects, behind what stops to forward; gives the place of that."""
+    monkeypatch.setattr("skerry.cli.nodes.SILENCE_S_MAX", 0.4)
+    log = "struct Log [cleanup=false] { 1: [key] uint32 id; 2: string text; }"
+    cls = skerry.define_types(log).Log
+    with skerry.connect(node.place) as space:
+        for number in range(2000):
+            space.publish(cls(id=number, text="x" * 100))
+        space.flush()
+    made: list[Proxy] = []
+
+    def stop(**options: Any) -> str:
+        made.append(Proxy(node.place, **options))
+        return made[-1].place
+
+    yield stop
+    for proxy in made:
+        proxy.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", [True, False])
+def test_a_command_ends_when_its_node_is_lost_in_the_middle_of_a_replay(
+    run: Callable[..., Any], halting: Callable[..., str], dies: bool
+) -> None:
+    place = halting(after=50_000, dies=dies)
+    done = run("get", "Log", "--node", place)
+    assert (done.code, done.out) == (3, "")
+    assert f"error: the node at {place} did not answer: it was silent for 0.4 s" in done.err
+    assert "hint:  see with `skerry doctor --node " in done.err
+
+
+@pytest.mark.slow
+def test_a_publish_that_is_not_confirmed_ends_with_an_error(
+    run: Callable[..., Any], halting: Callable[..., str], types: Path
+) -> None:
+    place = halting(word=b"Vessel")
+    done = run("pub", "Vessel", "mmsi=1", "--types", types, "--node", place)
+    assert done.code == 3
+    assert f"error: the node at {place} did not answer: it was silent" in done.err

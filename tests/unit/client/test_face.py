@@ -37,6 +37,7 @@ def use(space: SpaceFace) -> None:
     assert str(space.state) == "connected"
     assert space.client_id > 0
     assert space.node_name
+    assert 0 <= space.silence_s < 60
     with pytest.raises(LocalProtocolError, match="without its key mmsi"):
         space.publish(Vessel(name="a"))
     with pytest.raises(LocalProtocolError, match="no bytes to publish under /a"):

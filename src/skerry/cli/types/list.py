@@ -46,7 +46,7 @@ def list_types(*, quick: bool, types: Mapping[str, Any], choice: NodeChoice, as_
       skerry types list --types fleet.dots
     """
     output = current_output()
-    with choice.connect("skerry-types") as space:
+    with choice.ask("skerry-types") as space:
         rows = _rows(space, types, with_counts=not quick)
     if as_json:
         for row in rows:
