@@ -632,6 +632,25 @@ def test_an_incompatible_definition_is_refused_because_of_stored_objects(
     harbour.check()
 
 
+def test_an_incompatible_part_is_refused_because_of_stored_objects_of_its_name(
+    make_harbour: Callable[..., Harbour],
+) -> None:
+    harbour = restored(make_harbour, OLD.Boat(id=1, name="Mary"))
+    fleet = types(
+        """
+        struct Boat { 1: [key] uint32 id; 2: int32 name; }
+        struct Fleet { 1: [key] uint32 id; 2: vector<Boat> boats; }
+        """
+    )
+    guest = harbour.guest()
+    guest.publish(fleet.Fleet(id=1, boats=[fleet.Boat(id=1, name=7)]))
+    assert harbour.node.registry["Boat"] == OLD.Boat.descriptor
+    assert {what for what, _ in guest.refusals()} == {"describe", "publish"}
+    assert all("objects of Boat" in reason for _, reason in guest.refusals())
+    assert harbour.cached(fleet.Fleet) == []
+    assert harbour.cached(OLD.Boat) == [OLD.Boat(id=1, name="Mary")]
+
+
 def test_a_stored_type_without_objects_is_free_to_change(
     make_harbour: Callable[..., Harbour],
 ) -> None:
