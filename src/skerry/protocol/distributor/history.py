@@ -48,7 +48,7 @@ class History:
         self._begun_ns = 0
         """When the first datagram was added."""
         self._dropped_ns = _LONG_AGO_NS
-        """When the last one that was dropped had been added."""
+        """When the last one that was dropped, and taken away, had been added."""
         self._begin_seq = next_seq
         self._spent_count = 0
         self._first_seq = next_seq
@@ -101,7 +101,7 @@ class History:
         """When a datagram was added; the latest time that is possible if it was dropped, and long
         ago for the number before the first one."""
         index = seq - self._first_seq
-        return self._dropped_ns if index < 0 else self._times_ns[self._spent_count + index]
+        return self._last_gone_ns() if index < 0 else self._times_ns[self._spent_count + index]
 
     def first_since(self, seq: int, span_ns: int) -> int:
         """The first datagram that was added at most `span_ns` before datagram `seq`.
@@ -111,7 +111,7 @@ class History:
         """
         since_ns = self.time_ns(seq) - span_ns
         is_gone = seq < self._first_seq
-        if is_gone or (self._first_seq > self._begin_seq and self._dropped_ns >= since_ns):
+        if is_gone or (self._first_seq > self._begin_seq and self._last_gone_ns() >= since_ns):
             if self._begun_ns >= since_ns:
                 return self._begin_seq
             return max(self._begin_seq, seq - 1) if is_gone else self._first_seq - 1
@@ -137,6 +137,11 @@ class History:
         while self.size > self._limit_bytes:
             self._drop_oldest()
 
+    def _last_gone_ns(self) -> int:
+        """When the last datagram that was dropped had been added; long ago if there is none."""
+        spent = self._spent_count
+        return self._times_ns[spent - 1] if spent else self._dropped_ns
+
     def _joined(self, seq: int, place: int) -> bytes:
         """A datagram as it was sent."""
         start = self._first_part if place == self._spent_count else self._part_stops[place - 1]
@@ -161,10 +166,10 @@ class History:
         if self._first_seq == self._large_stop_seq:
             self._limit_bytes = self.bytes_max
         self.size -= self._sizes[spent]
-        self._dropped_ns = self._times_ns[spent]
         self._datagrams[spent] = b""
         spent += 1
         if spent >= _SPENT_COUNT_MIN and 2 * spent >= len(self._datagrams):
+            self._dropped_ns = self._times_ns[spent - 1]
             del self._datagrams[:spent]
             del self._times_ns[:spent]
             del self._sizes[:spent]
