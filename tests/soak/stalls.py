@@ -443,6 +443,26 @@ def like_searches(places: Places, begin: Callable[[], None]) -> None:
     likes(places, begin, "ab")
 
 
+def large_objects(places: Places, begin: Callable[[], None]) -> None:
+    """Hundreds of conditions on objects of megabytes, on fields that are behind or missing."""
+    kind = skerry.define_types(
+        "struct Large { 1: [key] uint32 id; 2: vector<uint8> values; 3: int32 last; 4: bool no; }"
+    ).Large
+    guests, maker = [Raw(places, f"guest-{number}") for number in range(5)], Raw(places, "maker")
+    maker.send(maker.take(kind(id=0)))
+    maker.settle()
+    for guest in guests:
+        for number in range(100):
+            condition = make_filter(kind.descriptor, "no = true" if number % 2 else "last = 1")
+            guest.send(guest.join("Large", subscription_id=number + 1, filter_=condition))
+        guest.settle()
+    data = maker.take(kind(id=1, values=[1] * 1_000_000, last=5))
+    begin()
+    for _ in _rounds():
+        maker.send(data)
+        maker.settle()
+
+
 def conditions(places: Places, begin: Callable[[], None]) -> None:
     """Long lists and deep brackets in conditions, and many updates."""
     guests = [Raw(places, f"guest-{number}") for number in range(5)]
@@ -874,6 +894,7 @@ SHAPES: dict[str, Shape] = {
         likes,
         like_searches,
         conditions,
+        large_objects,
         views,
         cleanup,
         clearing,

@@ -87,6 +87,10 @@ class Step:
         raise AssertionError("an end asks nothing")
 
 
+_LARGE_BYTES: Final = 4096
+"""Objects above this are searched once for all conditions. To skip a vector, each of its elements
+is looked at."""
+
 ACCEPT: Final = Step(None, None)
 REJECT: Final = Step(None, None)
 
@@ -202,6 +206,12 @@ class Predicate:
         end: i64 = len(data)
         left = self._slot_count
         starts: list[int] = [-1] * left
+        if end > _LARGE_BYTES:
+            found = _starts_of_large(plan, data)
+            for tag in range(TAG_COUNT):
+                if self._slots[tag] >= 0:
+                    starts[self._slots[tag]] = found[tag]
+            return starts
         count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
         while count > 0:
             count -= 1
@@ -217,6 +227,38 @@ class Predicate:
             size: i64 = _SIZES[data[pos]]
             pos = pos + size if size > 0 else skip(plan, data, pos, end)
         return starts
+
+
+class _LastLarge:
+    """The last large object that was searched: many conditions are tried on the same one."""
+
+    def __init__(self) -> None:
+        self.data: bytes = b""
+        self.starts: list[int] = []
+        self.search_count: int = 0
+
+
+_last_large: Final = _LastLarge()
+
+
+def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
+    """Where the value of each tag begins; -1 for those that are not there."""
+    last = _last_large
+    if last.data is data:
+        return last.starts
+    starts: list[int] = [-1] * TAG_COUNT
+    end: i64 = len(data)
+    count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    while count > 0:
+        count -= 1
+        tag, pos = read_tag(plan, data, pos, end)
+        if tag < TAG_COUNT:
+            starts[tag] = pos
+        pos = skip(plan, data, pos, end)
+    last.data = data
+    last.starts = starts
+    last.search_count += 1
+    return starts
 
 
 def _read(step: Step, data: bytes, at: i64) -> Any:

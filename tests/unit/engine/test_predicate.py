@@ -8,6 +8,7 @@ from uuid import UUID
 import pytest
 
 import skerry
+from skerry.engine import predicate
 from skerry.engine.predicate import (
     ACCEPT,
     EQUAL,
@@ -28,11 +29,13 @@ from skerry.engine.predicate import (
     Presence,
     Step,
 )
+from skerry.engine.query import compile_filter
 from skerry.errors import DecodeError
 from skerry.limits import FILTER_BYTES_MAX
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.filter_tree import LIKE
+from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.like import LikePattern
 
 types = skerry.define_types(
@@ -217,3 +220,29 @@ def test_an_end_asks_nothing() -> None:
     with pytest.raises(AssertionError, match="asks nothing"):
         ACCEPT.holds(b"", 0)
     assert REJECT.is_end
+
+
+def test_a_large_object_is_searched_once_for_all_conditions() -> None:
+    large = skerry.define_types(
+        "struct Large { 1: [key] uint32 id; 2: vector<uint32> values; 3: int32 last; 4: bool no; }"
+    ).Large
+    data = large(id=1, values=[1] * 10_000, last=5).encode()
+    conditions = [
+        "last = 5",
+        "last > 7",
+        "id = 1",
+        "no is null",
+        "no = true",
+        "last = 5 and id = 2",
+    ]
+    queries = [
+        compile_filter(make_filter(large.descriptor, text), large.descriptor) for text in conditions
+    ]
+    before = predicate._last_large.search_count
+    expected = [True, False, True, True, False, False]
+    for _ in range(3):
+        assert [query.matches(data) for query in queries] == expected
+    assert predicate._last_large.search_count == before + 1
+    other = large(id=2, values=[2] * 10_000, last=9, no=True).encode()
+    assert [query.matches(other) for query in queries] == [False, True, False, False, True, True]
+    assert [query.matches(data) for query in queries] == expected
