@@ -114,6 +114,8 @@ class Services:
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
         """Whether a client may publish or remove this now; if not, it was told."""
+        # The update of a type that has another definition pays for the class that is made of it.
+        client.lane.looks -= self._types.take_work()
         if client.meter is not None:
             why = client.meter.spend(1, len(payload), now_ns)
             if why is not None:

@@ -46,6 +46,8 @@ itself and its clients. Only the node publishes, removes and clears their object
 
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"
+_LOOKS_PER_TOPIC: Final = 500
+"""Looks for a topic that is made or renewed: a class and a codec are made of its type."""
 
 
 class Types:
@@ -68,6 +70,7 @@ class Types:
         )
         self._hub = hub
         self._routing = routing
+        self._work = 0
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
@@ -84,7 +87,13 @@ class Types:
         outdated = self._hub.outdated.pop(name, None)
         topic = self._make_topic(type_) if outdated is None else self._renew(outdated, type_)
         self._hub.topics[name] = topic
+        self._work += _LOOKS_PER_TOPIC
         return topic
+
+    def take_work(self) -> int:
+        """The looks that topics took which were made or renewed since the last call."""
+        work, self._work = self._work, 0
+        return work
 
     def class_of(self, topic: Topic) -> type[Struct]:
         """The class of a topic's objects."""

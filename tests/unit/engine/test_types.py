@@ -12,7 +12,7 @@ import skerry
 from skerry.engine.admission import Admission, AdmissionConfig, PermissionRule
 from skerry.engine.events import TypeChanged, TypeConflict
 from skerry.engine.persistence import Batch, Journal, StoredObject, store_type
-from skerry.limits import READING_COUNT_MAX, UNKNOWN_SCAN_COUNT_MAX
+from skerry.limits import READING_COUNT_MAX, SELECT_SLICE_COUNT, UNKNOWN_SCAN_COUNT_MAX
 from skerry.objects.base import key_of
 from skerry.schema.model import StructType
 
@@ -941,3 +941,24 @@ def test_a_reader_whose_parts_nest_the_other_way_round_is_harmless(
     maker.describe(theirs.A)
     assert not maker.is_cut
     harbour.check()
+
+
+def test_updates_of_types_that_changed_are_processed_in_turns(harbour: Harbour) -> None:
+    text = "struct Inner [substruct_only] { 1: int32 value; }" + "".join(
+        f"struct Whole{number} {{ 1: [key] uint32 id; 2: Inner inner; }}" for number in range(40)
+    )
+    types = skerry.define_types(text)
+    maker, other = harbour.guest("maker"), harbour.guest("other")
+    kinds = [getattr(types, f"Whole{number}") for number in range(40)]
+    maker.publish(*(kind(id=1) for kind in kinds))
+    wider = skerry.define_types(text.replace("value;", "value; 2: int32 more;"))
+    other.describe(wider.Whole0)
+    for kind in kinds:
+        maker.post(kind(id=2))
+    harbour.node.receive(maker.connection.take_output(), maker.address, 0)
+    turn_count = 1
+    while harbour.node.is_held(maker.address):
+        harbour.node.advance(0)
+        turn_count += 1
+    assert turn_count >= 40 * 500 // SELECT_SLICE_COUNT
+    assert all(len(harbour.cached(kind)) == 2 for kind in kinds)
