@@ -87,7 +87,8 @@ class Types:
         outdated = self._hub.outdated.pop(name, None)
         topic = self._make_topic(type_) if outdated is None else self._renew(outdated, type_)
         self._hub.topics[name] = topic
-        self._work += _LOOKS_PER_TOPIC
+        if not type_.flags.internal:
+            self._work += _LOOKS_PER_TOPIC
         return topic
 
     def take_work(self) -> int:
