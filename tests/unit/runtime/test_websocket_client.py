@@ -17,6 +17,7 @@ from skerry.errors import ConnectFailed
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.json_writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
 from skerry.runtime.websocket import WebSocketEntrance
@@ -48,7 +49,7 @@ class Mirror:
     def received(self, address: Address, data: bytes) -> bool:
         stream, wire = self.wires[address]
         for header, payload in wire.feed(data):
-            stream.write(wire.frame(header, payload))
+            stream.write(text_of(wire, header, payload))
         return False
 
     def hold(self, _address: Address, _release: Callable[[], None]) -> None:
@@ -66,6 +67,12 @@ class Mirror:
 
     def resumed(self, _address: Address) -> None:
         pass
+
+
+def text_of(wire: Wire, header: Header, payload: bytes) -> bytes:
+    """A transmission as a node writes it to a client by WebSocket."""
+    assert isinstance(wire, JsonNodeWire)
+    return wire.text(wire.frame(header, payload))
 
 
 @contextlib.asynccontextmanager
@@ -147,7 +154,8 @@ def test_farewell_of_a_node_is_the_end() -> None:
             ((door, wire),) = node.wires.values()
             header = Header("DotsEcho")
             header.attributes = 2
-            door.write(wire.frame(header, internal_class("DotsEcho")(request=False).encode()))
+            payload = internal_class("DotsEcho")(request=False).encode()
+            door.write(text_of(wire, header, payload))
             door.close()
             assert json.loads(await stream.read())[1] == {"request": False}
             assert await stream.read() == b""
