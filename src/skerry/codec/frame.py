@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from io import BytesIO
-from sys import getsizeof
 from typing import Final
 
 from mypy_extensions import i64
@@ -178,7 +177,7 @@ class FrameCutter:
     @property
     def held_bytes(self) -> int:
         """The memory of the buffer of a frame that is not whole yet; 0 if there is none."""
-        return self._stream.held_bytes
+        return int(self._stream.held_bytes)
 
     def _refuse(self, detail: str, pos: i64) -> None:
         self._fail(DecodeError(type_name="frame", detail=detail, offset=int(pos)))
@@ -345,8 +344,8 @@ class _Stream:
         """The buffer of a large frame; unlike `_waiting`, it is handed out without a copy."""
         self._count: i64 = 0
         self._wanted: i64 = 0
-        self.held_bytes: int = 0
-        """The memory of the buffer; 0 if nothing waits."""
+        self.held_bytes: i64 = 0
+        """The memory of the buffer, at most; 0 if nothing waits."""
 
     def take(self, data: bytes) -> bytes:
         """All that waits with `data` behind it, or nothing while that is too little."""
@@ -372,10 +371,10 @@ class _Stream:
         self._count += len(data)
         if self._large is None:
             self._waiting += data
-            self.held_bytes = getsizeof(self._waiting)
         else:
             self._large.write(data)
-            self.held_bytes = getsizeof(self._large)
+        # The most that it may be: asking the buffer itself takes longer than the rest.
+        self.held_bytes = self._count + (self._count >> 3) + _BUFFER_BYTES
 
     def _joined(self, data: bytes) -> bytes:
         if self._large is None:

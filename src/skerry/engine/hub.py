@@ -69,7 +69,8 @@ class Hub:
         relay = lane.relay
         # Frames above the limit of an update are not forwarded by the relay, nor are large ones,
         # which it would copy for each subscriber.
-        bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max), LARGE_FRAME_BYTES)
+        bytes_max = min(cutter.frame_bytes_max, int(lane.update_bytes_max))
+        bytes_max = min(bytes_max, LARGE_FRAME_BYTES)
         try:
             while lane.looks > 0:
                 form = relay.pass_on(

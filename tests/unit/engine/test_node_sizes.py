@@ -169,7 +169,7 @@ def come(harbour: Harbour, name: str, host: str) -> Guest:
 def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
     make_harbour: Callable[..., Harbour],
 ) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_address_max": 190_000}
+    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_address_max": 215_000}
     harbour = make_harbour(admission=limited(**limits))
     small, large, last = (come(harbour, name, "127.0.0.2") for name in ("a", "b", "c"))
     other = come(harbour, "other", "127.0.0.3")
@@ -177,7 +177,7 @@ def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
         begin(guest, size)
     assert [guest.is_cut for guest in (small, large, last, other)] == [False, True, False, False]
     assert "bytes of unfinished frames of address 127.0.0.2" in large.fault
-    assert "(unfinished_bytes_per_address_max) is 195" in large.fault
+    assert "(unfinished_bytes_per_address_max) is 220" in large.fault
     small.say_bytes(b"x")
     begin(last, 10)
     assert [boat.id for boat in harbour.cached(Boat)] == [1]
@@ -186,7 +186,7 @@ def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
 def test_strangers_of_all_addresses_leave_a_reserve_of_unfinished_bytes(
     make_harbour: Callable[..., Harbour],
 ) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_node_max": 1_000_000}
+    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_node_max": 1_140_000}
     harbour = make_harbour(admission=limited(**limits))
     strangers = [come(harbour, f"s{n}", f"10.0.0.{n}") for n in range(20)]
     harbour.node.renew_admission(
