@@ -148,8 +148,8 @@ class _Watch(threading.Thread):
         while not self._is_over.wait(_LOOK_S):
             if self._loss_count >= _LOSS_COUNT_MAX:
                 self.fault = f"the connection was lost {self._loss_count} times"
-            elif self._silence_s > SILENCE_S_MAX / 2 and not self._is_answered():
-                self.fault = f"it was silent for {SILENCE_S_MAX:g} s"
+            elif self._silence_s > _SILENCE_S_MAX / 2 and not self._is_answered():
+                self.fault = f"it was silent for {_SILENCE_S_MAX:g} s"
             if self.fault and not self._is_over.is_set():
                 self._space.close(timeout=_CLOSE_S_MAX)
                 return
@@ -157,9 +157,9 @@ class _Watch(threading.Thread):
     def _is_answered(self) -> bool:
         # It may be busy with what is not sent to us, such as a filter that few objects meet.
         try:
-            self._space.flush(timeout=SILENCE_S_MAX / 2)
+            self._space.flush(timeout=_SILENCE_S_MAX / 2)
         except RequestTimedOut:
-            return self._silence_s < SILENCE_S_MAX / 2
+            return self._silence_s < _SILENCE_S_MAX / 2
         except Disconnected:
             return True  # The space is closed already.
         return True
@@ -176,7 +176,7 @@ class _Watch(threading.Thread):
         self._lost_s = monotonic() if is_lost else None
 
 
-SILENCE_S_MAX: Final = 10.0
+_SILENCE_S_MAX: Final = 10.0
 """Silence after which a node counts as lost by a command that waits for it without a timeout."""
 _LOSS_COUNT_MAX: Final = 3
 """Lost connections after which such a command gives up: each time the node starts again."""

@@ -194,7 +194,7 @@ class Proxy:
 @pytest.fixture
 def halting(node: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     """A node with many objects, behind what stops to forward; gives the place of that."""
-    monkeypatch.setattr("skerry.cli.nodes.SILENCE_S_MAX", 0.4)
+    monkeypatch.setattr("skerry.cli.nodes._SILENCE_S_MAX", 0.4)
     log = "struct Log [cleanup=false] { 1: [key] uint32 id; 2: string text; }"
     cls = skerry.define_types(log).Log
     with skerry.connect(node.place) as space:
