@@ -88,8 +88,10 @@ class Departures:
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns
         for name in client.lane.published:
-            topic = self._types.topic(name)
-            if topic is not None and topic.type.flags.cleanup and topic.is_cached:
+            # Only a type whose objects go with the client needs a topic that is up to date.
+            topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
+            if topic is not None:
                 self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
+            yield 1 + self._types.take_work()
         self._node.cache.left(client.client_id)
         self._node.shares.left(client.holder)

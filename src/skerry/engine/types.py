@@ -91,6 +91,11 @@ class Types:
             self._work += _LOOKS_PER_TOPIC
         return topic
 
+    def is_cleaned_up(self, name: str) -> bool:
+        """Whether objects of a type are removed with the client that changed them last."""
+        type_ = self.registry.get(name)
+        return isinstance(type_, StructType) and type_.flags.cleanup and type_.flags.cached
+
     def take_work(self) -> int:
         """The looks that topics took which were made or renewed since the last call."""
         work, self._work = self._work, 0

@@ -102,3 +102,20 @@ def test_a_node_that_ends_finishes_what_is_left(harbour: Harbour) -> None:
     departures = harbour.node._departures
     assert isinstance(departures, Departures)
     assert not departures
+
+
+def test_the_types_that_a_client_published_are_not_made_again_when_it_leaves(
+    harbour: Harbour,
+) -> None:
+    text = "struct Inner [substruct_only] { 1: int32 value; }" + "".join(
+        f"struct Whole{number} {{ 1: [key] uint32 id; 2: Inner inner; }}" for number in range(30)
+    )
+    types = skerry.define_types(text)
+    maker, other = harbour.guest("maker"), harbour.guest("other")
+    maker.publish(*(getattr(types, f"Whole{number}")(id=1) for number in range(30)))
+    other.describe(skerry.define_types(text.replace("value;", "value; 2: int32 x;")).Whole0)
+    outdated = len(harbour.node._hub.outdated)
+    assert outdated >= 29
+    maker.vanish()
+    harbour.pump()
+    assert len(harbour.node._hub.outdated) == outdated
