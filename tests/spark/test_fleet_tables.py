@@ -30,7 +30,9 @@ import pytest
 from deltalake import DeltaTable
 
 import skerry
+import skerry.lake
 from skerry.apps.fleet import Fleet
+from skerry.lake.rollups import rollup_schema
 from skerry.spark.tables import Tables
 from tests.spark.lakes import BothTables, Teller, record
 
@@ -287,7 +289,7 @@ def documented() -> dict[str, list[str]]:
     return found
 
 
-def test_guide_names_every_column_and_no_other(tables: Tables) -> None:
+def test_guide_names_every_column_and_no_other(tables: Tables, voyage: Voyage) -> None:
     from skerry.spark.catalog import table_schema
 
     fields = {"mmsi", "name", "kind", "lat", "lon", "course", "speed", "seen", "unknown"}
@@ -300,4 +302,6 @@ def test_guide_names_every_column_and_no_other(tables: Tables) -> None:
         assert set(guide.pop(name)) == set(table_schema(kind).names), name
     for name in ("rates", "links", "sessions", "alarms"):
         assert guide.pop(name) == tables.frame(name).columns, name
+    vessel = skerry.lake.open(voyage.lake).type_tables("Vessel")
+    assert set(guide.pop("rollups/T")) == set(rollup_schema(vessel).names) - fields
     assert guide == {}

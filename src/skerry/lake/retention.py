@@ -149,7 +149,9 @@ class _Retention:
             if file.high.get("valid_to_ns", self._before_ns + 1) <= self._before_ns:
                 continue
             dataset = dataset_of(self._store, name, replace(found, files=(file,)))
-            place = f"{folder}/{index}.parquet"
+            # Spark reads the values of parts from the names of folders.
+            parts = "/".join(f"{key}={value}" for key, value in file.parts.items())
+            place = f"{folder}/{parts}/{index}.parquet"
             schema = pa.schema([dataset.schema.field(column) for column in inside])
             with self._writer(f"{name}/{place}", schema) as writer:
                 for batch in scan(dataset, inside, is_kept):

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.lake.layout import TypeTables
-from skerry.lake.series import key_columns
+from skerry.lake.series import key_columns, with_numbers
 from skerry.lake.updates import MOMENT, in_slices, moments
 from skerry.spark.buckets import MINUTE_NS
 from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
@@ -81,26 +81,36 @@ def _gathered(table: pa.Table, state: TypeTables, schema: pa.Schema) -> pa.Table
     order_ns = table.column("order_ns")
     rest = pc.subtract(order_ns, pc.multiply(pc.divide(order_ns, MINUTE_NS), MINUTE_NS))
     rest = pc.if_else(pc.less(rest, 0), pc.add(rest, MINUTE_NS), rest)
-    rows = table.append_column("minute_ns_", pc.subtract(order_ns, rest))
     fields, keys = _fields(state), key_columns(state)
-    wanted = {name: [f.name for f in _figures(table.schema.field(name).type)] for name in fields}
-    aggregates = [(name, figure) for name in fields for figure in wanted[name]]
-    # One thread: the last value is that of the last row. Nulls are what an update does not say.
-    groups = rows.group_by(["minute_ns_", *OBJECT], use_threads=False)
+    rows = with_numbers(table, ["order_ns", *fields])
+    rows = rows.append_column("minute_of_row", pc.subtract(order_ns, rest))
+    figures = {name: _figures(table.schema.field(name).type) for name in fields}
+    groups = rows.group_by(["minute_of_row", *OBJECT], use_threads=False)
+    # Nulls, which are what an update does not speak of, count in none of them.
     made = groups.aggregate(
-        [("order_ns", "count"), *aggregates, *((name, "last") for name in keys)]
+        [
+            ("order_ns", "count"),
+            *((f"number_of_{name}", "max") for name in ("order_ns", *fields)),
+            *((name, f.name) for name in fields for f in figures[name] if f.name != "last"),
+        ]
     )
-    minutes = moments(made["minute_ns_"])
+    last = rows.take(made["number_of_order_ns_max"])
+    minutes = moments(made["minute_of_row"])
     columns = {
         "minute": minutes,
-        "minute_ns": made["minute_ns_"],
+        "minute_ns": made["minute_of_row"],
         **{name: made[name] for name in OBJECT},
-        **{_named(name): made[f"{name}_last"] for name in keys},
+        **{_named(name): last[name] for name in keys},
         "update_count": made["order_ns_count"],
         "hour": pc.strftime(minutes, "%Y-%m-%dT%H"),
     }
     for name in fields:
-        kind = schema.field(_named(name)).type
-        parts = [made[f"{name}_{inner.name}"].cast(inner.type).combine_chunks() for inner in kind]
-        columns[_named(name)] = pa.StructArray.from_arrays(parts, fields=list(kind))
+        arrays = []
+        for figure in figures[name]:
+            if figure.name == "last":
+                values = table[name].take(made[f"number_of_{name}_max"])
+            else:
+                values = made[f"{name}_{figure.name}"]
+            arrays.append(values.cast(figure.type).combine_chunks())
+        columns[_named(name)] = pa.StructArray.from_arrays(arrays, fields=figures[name])
     return pa.table([columns[field.name] for field in schema], schema=schema)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from skerry.spark.delta import Contents
 from skerry.spark.questions import unknown_name
 from skerry.spark.store import Store
 
-__all__ = ["duration_ns", "key_columns", "series_of"]
+__all__ = ["duration_ns", "key_columns", "series_of", "with_numbers"]
 
 _UNITS: Final = {
     "ns": 1,
@@ -105,6 +105,18 @@ def key_columns(state: TypeTables) -> list[str]:
     return [column.name for column in field_columns(state.schema) if column.tag in tags]
 
 
+def with_numbers(rows: pa.Table, columns: Sequence[str]) -> pa.Table:
+    """The rows with `number_of_x` for each of these columns: the number of the row if x is set.
+
+    The highest number of a group leads to the last value; Arrow has the last one of few kinds only.
+    """
+    numbers = pa.array(range(rows.num_rows), pa.int64())
+    for name in columns:
+        own = pc.if_else(rows.column(name).is_valid(), numbers, pa.scalar(None, pa.int64()))
+        rows = rows.append_column(f"number_of_{name}", own)
+    return rows
+
+
 def _path_of(state: TypeTables, field: str) -> list[str]:
     """The column of a field, and the way inside of it: `place.lat` is one of a struct."""
     columns = {column.source: column.name for column in field_columns(state.schema)}
@@ -147,16 +159,16 @@ def _gathered(
             "value": value,
         }
     ).filter(value.is_valid())
-    figures = [name for name in ("last", *_NUMBERS, "count") if name in schema.names]
-    # One thread: the last value is that of the last row.
+    figures = [name for name in (*_NUMBERS, "count") if name in schema.names]
+    rows = with_numbers(rows, ["value"])
     groups = rows.group_by(["time_ns", *OBJECT], use_threads=False)
-    made = groups.aggregate(
-        [*(("value", name) for name in figures), *((name, "last") for name in keys)]
-    )
+    made = groups.aggregate([*(("value", name) for name in figures), ("number_of_value", "max")])
+    last = rows.take(made["number_of_value_max"])
     columns = {
         "time": moments(made["time_ns"]),
         **{name: made[name] for name in ("time_ns", *OBJECT)},
-        **{name: made[f"{name}_last"] for name in keys},
+        **{name: last[name] for name in keys},
+        "last": last["value"],
         **{name: made[f"value_{name}"] for name in figures},
     }
     return pa.table([columns[field.name].cast(field.type) for field in schema], schema=schema)

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from itertools import repeat
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
@@ -60,7 +61,9 @@ _MEASURED: Final = (
     "valid_from_ns",
     "valid_to_ns",
 )
-"""Columns whose lowest and highest value stand in the log."""
+"""Columns whose lowest and highest value are read from the log; it has more for other engines."""
+_TEXT_CHARS_MAX: Final = 32
+"""Of texts in the log; those that are longer are left out."""
 _NO_ROOM: Final = re.compile(
     r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
 )
@@ -82,8 +85,9 @@ class DataFile:
     rows: int
     parts: Mapping[str, str | None]
     """Values of the columns the table is divided by."""
-    low: Mapping[str, int]
-    high: Mapping[str, int]
+    low: Mapping[str, Any]
+    high: Mapping[str, Any]
+    """Of columns without nulls. What is read from a log has those of `_MEASURED`, as numbers."""
 
     def may_have(self, column: str, low: int, high: int) -> bool:
         """Whether a row may have a value between these, both included."""
@@ -534,21 +538,42 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """Lowest and highest values of a file, of the columns that have no nulls in it."""
-    low: dict[str, int] = {}
-    high: dict[str, int] = {}
+def measures(footer: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Lowest and highest values of a file, of the columns that have no nulls in it.
+
+    Whole numbers, texts and times have them, in the form of a Delta log; of floats a footer does
+    not tell whether some are no numbers, which engines sort above all others.
+    """
+    low: dict[str, Any] = {}
+    high: dict[str, Any] = {}
     if footer.num_row_groups == 0:
         return low, high
-    wanted = [i for i in range(footer.num_columns) if footer.schema.column(i).path in _MEASURED]
-    for index in wanted:
+    for index in range(footer.num_columns):
         name = footer.schema.column(index).path
         groups = [footer.row_group(g).column(index) for g in range(footer.num_row_groups)]
         stats = [group.statistics for group in groups]
         if all(s is not None and s.has_min_max and s.null_count == 0 for s in stats):
-            low[name] = min(s.min for s in stats)
-            high[name] = max(s.max for s in stats)
+            lowest, highest = min(s.min for s in stats), max(s.max for s in stats)
+            if "." not in name and _is_told(lowest) and _is_told(highest):
+                low[name], high[name] = _told(lowest), _told(highest, is_high=True)
     return low, high
+
+
+def _is_told(value: Any) -> bool:
+    """Whether a log has values of this kind; a long text would have to be cut."""
+    if isinstance(value, str):
+        return len(value) <= _TEXT_CHARS_MAX
+    return isinstance(value, int | datetime) and not isinstance(value, bool)
+
+
+def _told(value: Any, *, is_high: bool = False) -> Any:
+    """A value as logs have it: times in milliseconds, so rounded that all are in between."""
+    if not isinstance(value, datetime):
+        return value
+    utc = value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+    if is_high and utc.microsecond % 1000:
+        utc += timedelta(milliseconds=1)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03}Z"
 
 
 def _parts(path: str) -> dict[str, str | None]:
