@@ -13,7 +13,7 @@ from skerry.cli.pipeline.settings import PipelineConfig
 from skerry.cli.pipeline.sparks import require_tables, tables_option
 from skerry.errors import PipelineError
 
-__all__ = ["retain"]
+__all__ = ["ages_of", "retain"]
 
 
 @click.command()
