@@ -127,10 +127,11 @@ class NodeIntake:
             # What a client said to all, such as the description of a type.
         is_told: bool = header.from_cache >= 0
         sent_ns: i64 = sent_ns_of(header.sent_time)
-        time_ns: i64 = sent_ns
-        if not is_told or time_ns < 0:
-            # Of what was there the header only tells when it was changed last.
-            time_ns = _ns_of_seconds(header.server_sent_time)
+        time_ns: i64 = _ns_of_seconds(header.server_sent_time)
+        if is_told and sent_ns >= 0 and (sent_ns < time_ns or time_ns <= 0):
+            # Of what was there the header only tells when it was sent last, by the clock of its
+            # publisher. If that is ahead, the row would come after updates that are still to come.
+            time_ns = sent_ns
         position: i64 = header.position
         if position < 0:
             # Hosts that do not count are counted for: the order is all that is known.

@@ -241,6 +241,17 @@ def test_a_full_batch_is_handed_over(stage: Stage) -> None:
     assert stage.queue.row_count == 8
 
 
+def test_what_was_there_is_not_later_than_when_it_was_told(stage: Stage) -> None:
+    told_ns = round((WALL_S + 1) * 1e9)
+    before = stage.row(vessel(1), from_cache=0, sent_time=WALL_S)
+    assert (before["time_ns"], before["sent_ns"]) == (round(WALL_S * 1e9),) * 2
+    # The clock of its publisher is ahead: what is changed next would come before it.
+    ahead = stage.row(vessel(2), from_cache=0, sent_time=WALL_S + 60)
+    assert (ahead["time_ns"], ahead["sent_ns"]) == (told_ns, round((WALL_S + 60) * 1e9))
+    live = stage.row(vessel(2), sent_time=WALL_S + 60)
+    assert live["time_ns"] == told_ns
+
+
 def test_past_the_bound_of_objects_new_ones_are_told_as_updated() -> None:
     stage = Stage(object_count_max=2)
     found = [stage.row(vessel(number))["operation"] for number in (1, 2, 3, 3)]
