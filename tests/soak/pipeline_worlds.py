@@ -151,6 +151,9 @@ class World:
             "clock": set(rng.sample(rounds, rng.randint(0, 2))),
             "newer": set(rng.sample(rounds, 1)),
         }
+        # What a recorder finds, after updates were lost, may come after those that a clock which is
+        # set back at that moment stamps next: nothing recorded tells how far it had come.
+        self._plans["clock"] -= self._plans["recorder"]
 
     def start(self) -> None:
         for site in self.sites:

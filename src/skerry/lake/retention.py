@@ -102,7 +102,7 @@ class _Retention:
         return None if contents is None else contents.only(wanted)
 
     def _has_ended_states(self, file: DataFile) -> bool:
-        return file.low.get("valid_to_ns", self._before_ns) <= self._before_ns
+        return bool(file.low.get("valid_to_ns", self._before_ns) <= self._before_ns)
 
     def _is_old_snapshot(self, file: DataFile) -> bool:
         return int(file.parts["until_ns"] or 0) <= self._before_ns
@@ -203,7 +203,7 @@ class _Retention:
 
 
 def _is_before(file: DataFile, before_ns: int) -> bool:
-    return file.high.get("order_ns", before_ns) < before_ns
+    return bool(file.high.get("order_ns", before_ns) < before_ns)
 
 
 def _rows(contents: Contents | None) -> int:

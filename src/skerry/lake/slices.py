@@ -80,4 +80,4 @@ def _share(file: DataFile, column: str, piece: _Slice) -> float:
     first, stop = piece
     low, high = file.low.get(column, first), file.high.get(column, stop - 1)
     length = high - low + 1
-    return max(0, min(high + 1, stop) - max(low, first)) / length
+    return float(max(0, min(high + 1, stop) - max(low, first)) / length)

@@ -91,7 +91,7 @@ class DataFile:
 
     def may_have(self, column: str, low: int, high: int) -> bool:
         """Whether a row may have a value between these, both included."""
-        return self.low.get(column, low) <= high and self.high.get(column, high) >= low
+        return bool(self.low.get(column, low) <= high and self.high.get(column, high) >= low)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

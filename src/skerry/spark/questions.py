@@ -55,7 +55,7 @@ def states_around(
         if edge_ns is not None and file.high.get("valid_from_ns", at_ns) <= edge_ns:
             return False
         has_begun = file.low.get("valid_from_ns", at_ns) <= at_ns
-        return has_begun and file.high.get("valid_to_ns", at_ns + 1) > at_ns
+        return bool(has_begun and file.high.get("valid_to_ns", at_ns + 1) > at_ns)
 
     places = []
     for kind in ("history", "latest"):

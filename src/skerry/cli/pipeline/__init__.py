@@ -2,35 +2,41 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Final
+
 import click
 
-from skerry.cli.pipeline.asof import asof
-from skerry.cli.pipeline.between import between
-from skerry.cli.pipeline.compact import compact
-from skerry.cli.pipeline.diff import diff
-from skerry.cli.pipeline.follow import follow
-from skerry.cli.pipeline.report import report
-from skerry.cli.pipeline.retain import retain
-from skerry.cli.pipeline.run import run
-from skerry.cli.pipeline.tables import tables
-from skerry.cli.pipeline.vacuum import vacuum
+__all__ = ["pipeline"]
 
-__all__ = [
+_COMMANDS: Final = (
     "asof",
     "between",
     "compact",
     "diff",
     "follow",
-    "pipeline",
     "report",
     "retain",
     "run",
     "tables",
     "vacuum",
-]
+)
 
 
-@click.group()
+class _LazyCommands(click.Group):
+    """The commands, each imported when it is called: most need little of what others need."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"{__name__}.{cmd_name}"), cmd_name)
+        return command
+
+
+@click.group(cls=_LazyCommands)
 def pipeline() -> None:
     """Turn recordings into tables with Spark, and ask them about any time.
 
@@ -38,9 +44,6 @@ def pipeline() -> None:
     stopped and started at any moment: nothing is lost, and nothing is counted twice. The tables
     are Parquet with a Delta log, so DuckDB, polars and others read them as well.
 
-    Spark needs the extra (`pip install 'skerry[spark]'`) and a few seconds to start.
+    Spark needs the extra (`pip install 'skerry[spark]'`) and a few seconds to start. asof, between,
+    diff and tables do without it (`pip install 'skerry[lake]'`).
     """
-
-
-for _command in (asof, between, compact, diff, follow, report, retain, run, tables, vacuum):
-    pipeline.add_command(_command)
