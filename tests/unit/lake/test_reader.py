@@ -14,6 +14,7 @@ import pytest
 import skerry.lake
 from skerry.errors import PipelineError
 from skerry.lake.reader import Range, instant_text
+from skerry.spark.store import Store
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, held, put, write_plan
 
 pytestmark = pytest.mark.slow
@@ -192,3 +193,21 @@ def test_neither_spark_nor_a_jvm_is_needed(lake: skerry.lake.OpenLake) -> None:
         "assert not found, found\n"
     )
     subprocess.run([sys.executable, "-c", script, lake.store.root], check=True)
+
+
+def test_tables_on_an_object_store_are_asked_as_well(tmp_path: Path, bucket: str) -> None:
+    from pyarrow.fs import LocalFileSystem, copy_files
+
+    here = skerry.lake.open(fleet(tmp_path))
+    place = f"{bucket.replace('s3:', 's3a:')}/my lake"
+    store = Store(place)
+    copy_files(str(tmp_path), store.arrow_path(""), LocalFileSystem(), store.files)
+    there = skerry.lake.open(place)
+    assert there.types() == here.types()
+    for lake in (here, there):
+        assert lake.asof("Vessel", at(3.5)).to_pylist()[0]["speed"] == 3.0
+    # As text: what is no number is not even equal to itself.
+    assert repr(there.between("Vessel").to_pylist()) == repr(here.between("Vessel").to_pylist())
+    assert there.sql("SELECT count(*) AS n FROM states.Vessel").to_pylist() == [{"n": 5}]
+    with pytest.raises(PipelineError, match="there is no folder"):
+        skerry.lake.open(f"{bucket}/none")
