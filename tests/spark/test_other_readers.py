@@ -146,3 +146,32 @@ def others_read_all(spark: Any, lake: Path) -> None:
         assert opened.sql(f"SELECT count(*) AS n FROM {view}").to_pylist() == [{"n": rows}]
         if not name.startswith("rollups/"):
             assert BothTables(spark, lake).frame(name).count() == rows
+
+
+def test_batches_after_retention_are_as_without_it(spark: Any, tmp_path: Path) -> None:
+    teller = Teller()
+    kept, cut = (
+        Pipeline(spark, tmp_path / "recordings", tmp_path / name) for name in ("whole", "cut")
+    )
+    for number in range(3):
+        updates = []
+        for n in range(8):
+            teller.now_ns += 900 * 10**9
+            # One vessel is only told of at the beginning, and holds over all.
+            vessel = Vessel(mmsi=9 if number + n == 0 else n % 3, speed=float(n))
+            updates.append(teller.update(vessel))
+        record(tmp_path / "recordings", updates, Vessel)
+        kept.run()
+        cut.run()
+        assert retain(tmp_path / "cut", {"Vessel": HOUR_S * 10**9}, now_ns=teller.now_ns)
+    ours, theirs = BothTables(spark, tmp_path / "cut"), skerry.lake.open(tmp_path / "whole")
+    recorded = ours.other.recorded()
+    assert recorded is not None
+    for at_ns in range(recorded.first_ns, recorded.last_ns + 1, 450 * 10**9):
+        rows = [tuple(row) for row in ours.asof("Vessel", at_ns).select("key", "speed").collect()]
+        wanted = [(row["key"], row["speed"]) for row in theirs.asof("Vessel", at_ns).to_pylist()]
+        assert sorted(map(repr, rows)) == sorted(map(repr, wanted))
+        assert len(rows) == 4
+    figures = ours.other.table("rollups/Vessel").to_arrow()
+    dropped = theirs.between("Vessel", None, recorded.first_ns).to_arrow().num_rows
+    assert sum(figures["update_count"].to_pylist()) == dropped > 0
