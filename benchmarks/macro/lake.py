@@ -43,7 +43,6 @@ SMALL = (143_000, 200, 1)
 """States, objects and hours."""
 LARGE = (4_000_000, 50_000, 40)
 COMMAND_S_MAX = 1.0
-PEER_RATIO_MAX = 1.0
 
 
 def run() -> list[Row]:
@@ -117,7 +116,6 @@ def peer_rows(lake: Path) -> list[Row]:
             theirs=theirs,
             peer=peer,
             unit="s",
-            goal=PEER_RATIO_MAX,
             is_less_better=True,
         )
         for peer, theirs in (("DuckDB", duck), ("polars", bear))

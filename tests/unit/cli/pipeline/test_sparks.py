@@ -29,10 +29,18 @@ Run = Callable[..., Any]
 
 def test_missing_extra_says_what_to_install(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skerry.spark.extras.NEEDED", ("pyspark_that_nobody_has",))
-    done = run("pipeline", "asof", "--tables", "lake", "--at", "2026-11-15T14:00:00Z")
-    assert done.code == 1
-    assert "pyspark_that_nobody_has is not installed" in done.err
-    assert "pip install 'skerry[spark]'" in done.err
+    at = ("--at", "2026-11-15T14:00:00Z")
+    for words in (("compact",), ("asof", *at, "--engine", "spark")):
+        done = run("pipeline", *words, "--tables", "lake")
+        assert done.code == 1
+        assert "pyspark_that_nobody_has is not installed" in done.err
+        assert "pip install 'skerry[spark]'" in done.err
+    # Questions need less.
+    done = run("pipeline", "asof", "--tables", "lake", *at)
+    assert "there is no folder lake" in done.err
+    monkeypatch.setattr("skerry.lake.extras.NEEDED", ("arrow_that_nobody_has",))
+    done = run("pipeline", "asof", "--tables", "lake", *at)
+    assert (done.code, "pip install 'skerry[lake]'" in done.err) == (1, True)
 
 
 @pytest.mark.parametrize(
