@@ -52,6 +52,10 @@ class Program:
         self._class = getattr(self._types, self._name)
         self._space = skerry.connect(self._place, name=f"{self._name}-program", wait=True)
 
+    def close(self) -> None:
+        self._space.close()
+        self._log.close()
+
     def act(self, number: int, word: str) -> None:
         self._round = number
         if word == "newer":
@@ -120,6 +124,7 @@ def main() -> None:
         number, word = line.split()
         program.act(int(number), word)
         print(number, flush=True)
+    program.close()
 
 
 if __name__ == "__main__":
