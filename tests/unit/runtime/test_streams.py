@@ -981,7 +981,9 @@ def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
             tcp, unix = [await server.listen(parse_endpoint(text)) for text in texts]
             guests = [await Guest.connect(tcp) for _ in range(18)]
             for place in (tcp, tcp):
-                with pytest.raises(skerry.ConnectRefused, match="too many connections, the limit is 20"):
+                with pytest.raises(
+                    skerry.ConnectRefused, match="too many connections, the limit is 20"
+                ):
                     await skerry.aio.connect(place)
             local = [await Guest.connect(unix) for _ in range(2)]
             for guest in (*guests, *local):
