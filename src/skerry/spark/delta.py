@@ -24,14 +24,24 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.places import first_line, told
 from skerry.spark.few import FEW_BYTES, FEW_ROWS, in_one_task
 from skerry.spark.schema import no_rows, quoted, spark_schema
-from skerry.spark.store import Store, disk_error
+from skerry.spark.store import Store, disk_error, is_no_room
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructField
 
-__all__ = ["LOG_KEEP_S", "Change", "Contents", "DataFile", "Seen", "Table", "read_files"]
+__all__ = [
+    "LOG_KEEP_S",
+    "NULL_PART",
+    "Change",
+    "Contents",
+    "DataFile",
+    "Seen",
+    "Table",
+    "measures",
+    "read_files",
+]
 
 LOG_KEEP_S: Final = 86_400
 """How long entries of a log stay once a checkpoint has all they say.
@@ -40,7 +50,8 @@ Each batch is one, and whoever opens the table lists them. Nothing here needs th
 numbers of batches and the times of removals are in the checkpoint.
 """
 
-_NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+"""How a part without a value is named in paths."""
 _MEASURED: Final = (
     "life",
     "node",
@@ -52,9 +63,6 @@ _MEASURED: Final = (
     "valid_to_ns",
 )
 """Columns whose lowest and highest value stand in the log."""
-_NO_ROOM: Final = re.compile(
-    r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
-)
 _PLAIN: Final = re.compile(r"[\w.:-]*", re.ASCII)
 _SNAPPY: Final = "snappy"
 _PLACE: Final = "_metadata.file_path"
@@ -228,7 +236,7 @@ class Table:
             return self._staged(place)
         except Exception as error:
             self.store.delete_folder(place)
-            if _NO_ROOM.search(str(error)):
+            if is_no_room(str(error)):
                 detail = "there is no room"
                 raise disk_error(f"cannot write {self.name}", self.store.root, detail) from error
             raise
@@ -287,7 +295,7 @@ class Table:
             footer = pq.read_metadata(
                 self.store.arrow_path(stored.path), filesystem=self.store.files
             )
-            low, high = _measures(footer)
+            low, high = measures(footer)
             found.append(
                 DataFile(
                     path=stored.path[len(self.name) + 1 :],
@@ -361,7 +369,7 @@ def _part_text(column: StructField, files: Sequence[DataFile]) -> str:
             return f"cast('{value}' as {kind})"
     text = f"regexp_extract({_PLACE}, '/{column.name}=([^/]*)/', 1)"
     # Once for the name of the file, once for the name of the part in it.
-    return f"cast(nullif({_decoded(_decoded(text))}, '{_NULL_PART}') as {kind})"
+    return f"cast(nullif({_decoded(_decoded(text))}, '{NULL_PART}') as {kind})"
 
 
 def _decoded(text: str) -> str:
@@ -525,7 +533,7 @@ def _statistics(file: DataFile) -> str:
     )
 
 
-def _measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
+def measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
     """Lowest and highest values of a file, of the columns that have no nulls in it."""
     low: dict[str, int] = {}
     high: dict[str, int] = {}
@@ -545,7 +553,7 @@ def _measures(footer: Any) -> tuple[dict[str, int], dict[str, int]]:
 def _parts(path: str) -> dict[str, str | None]:
     """The values that stand in the names of folders."""
     named = (piece.partition("=") for piece in path.split("/")[:-1])
-    return {name: None if value == _NULL_PART else unquote(value) for name, _, value in named}
+    return {name: None if value == NULL_PART else unquote(value) for name, _, value in named}
 
 
 def _keep_microseconds(spark: SparkSession) -> None:

@@ -7,6 +7,7 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
+    batch_option,
     is_little,
     recordings_option,
     require_folder,
@@ -16,7 +17,6 @@ from skerry.cli.pipeline.sparks import (
 )
 from skerry.cli.pipeline.watching import (
     Watch,
-    heard_batches,
     metrics_option,
     served_metrics,
     shown_progress,
@@ -31,6 +31,7 @@ __all__ = ["run"]
 @recordings_option
 @tables_option
 @vacuum_option
+@batch_option
 @spark_options
 @metrics_option
 @click.option("--strict", is_flag=True, help="Fail when a segment that is read is damaged.")
@@ -40,6 +41,7 @@ def run(
     recordings: tuple[str, ...],
     tables: str,
     vacuum_hours: float | None,
+    batch_bytes: int | None,
     choice: SparkChoice,
     metrics: str | None,
     strict: bool,
@@ -70,19 +72,19 @@ def run(
         # After the session: Spark puts a handler of its own in place.
         stop_on_signals() as stop,
         served_metrics(metrics, watch, output),
-        heard_batches(spark, watch),
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.run import run_all
         from skerry.spark.lake import Lake, LakeConfig
 
-        config = LakeConfig(vacuum_hours=vacuum_hours)
+        config = LakeConfig(vacuum_hours=vacuum_hours, batch_bytes=batch_bytes)
         lake = Lake(spark, tables, config, trace=watch.trace)
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:
         output.json_line(
             {
                 "rows": done.row_count,
+                "read": done.read_count,
                 "batches": done.batch_count,
                 "backlog": done.backlog_rows,
                 "damaged": done.damaged_count,

@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.buckets import bucket_start_ns
 from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
-from skerry.spark.delta import Change, DataFile
-from skerry.spark.jobs.compact import compact_table
+from skerry.spark.delta import Change
+from skerry.spark.jobs.compact import compact_table, crowded_parts
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
@@ -37,8 +36,9 @@ def maintain(lake: Lake, plan: Plan) -> None:
             kind, _, name = table.partition("/")
             if kind == "history":
                 make_snapshots(lake, plan.types[name])
-            if _is_crowded(lake.table(table).files(), lake.config.compact_files):
-                compact_table(lake, table)
+            crowded = crowded_parts(lake.table(table).files(), lake.config.compact_files)
+            if crowded:
+                compact_table(lake, table, crowded)
 
 
 def clean_up(lake: Lake) -> None:
@@ -123,8 +123,3 @@ def _make_snapshot(
             added=tuple(files),
         )
     )
-
-
-def _is_crowded(files: Iterable[DataFile], count_max: int) -> bool:
-    parts = Counter(tuple(sorted(file.parts.items(), key=str)) for file in files)
-    return max(parts.values(), default=0) >= count_max

@@ -10,7 +10,7 @@ from skerry.errors import RecordingError
 from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.uploads import upload_recording
-from skerry.spark.jobs.stream import BATCH_ROWS, Progress, Stream, backlog
+from skerry.spark.jobs.loop import Loop, Progress, _spoken, backlog
 from skerry.spark.lake import Lake
 from tests.spark.lakes import Teller, record
 
@@ -31,32 +31,51 @@ def test_backlog_is_what_lies_after_the_lines_that_were_seen(tmp_path: Path) -> 
 
 
 def test_folder_without_recordings_is_refused_before_anything_starts(tmp_path: Path) -> None:
-    stream = Stream(Lake(NO_SPARK, tmp_path / "lake"), tmp_path / "nothing")
+    loop = Loop(Lake(NO_SPARK, tmp_path / "lake"), tmp_path / "nothing")
     with pytest.raises(RecordingError):
-        stream.run({"availableNow": True})
+        loop.run()
     assert not (tmp_path / "lake").exists()
 
 
 def test_paths_may_be_one_or_several(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
-    assert Stream(lake, "a").paths == ["a"]
-    assert Stream(lake, [tmp_path, "b"], batch_rows=BATCH_ROWS).paths == [str(tmp_path), "b"]
+    assert Loop(lake, "a").paths == ["a"]
+    assert Loop(lake, [tmp_path, "b"], batch_bytes=1).paths == [str(tmp_path), "b"]
 
 
-def test_progress_is_a_value() -> None:
-    facts: dict[str, Any] = dict.fromkeys(
-        ("batch_count", "row_count", "rows_per_s", "backlog_rows", "stages_done", "stages_total"), 1
-    )
-    assert Progress(**facts) == Progress(**facts)
+def test_time_left_follows_from_what_waits_and_the_rate() -> None:
+    assert Progress(backlog_rows=300, rows_per_s=100.0).left_s == 3.0
+    assert Progress(backlog_rows=300).left_s is None
 
 
-def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it(tmp_path: Path) -> None:
-    stream = Stream(Lake(NO_SPARK, tmp_path), "a")
+@pytest.mark.parametrize(
+    ("text", "told", "hint"),
+    [
+        ("java.lang.OutOfMemoryError: Java heap space", "the JVM ran out of memory", "--memory"),
+        (
+            "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
+            "a Python worker ran out of memory",
+            "--batch-bytes",
+        ),
+        (
+            "Traceback\nskerry.errors.PipelineError: cannot write updates/T: there is no room",
+            "cannot write updates/T: there is no room",
+            "make room",
+        ),
+    ],
+)
+def test_a_failure_says_in_a_line_what_to_change(text: str, told: str, hint: str) -> None:
+    error = _spoken(RuntimeError(text))
+    assert str(error) == f"the job failed: {told}"
+    assert hint in str(getattr(error, "hint", ""))
+
+
+def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it() -> None:
     text = "[STREAM_FAILED] it ended: Traceback\n  File x\nskerry.errors.RecordingError: no s3://b"
-    assert str(stream._spoken(RuntimeError(text))) == "the job failed: no s3://b"
-    assert str(stream._spoken(RuntimeError("it broke\nat x"))) == "the job failed: it broke"
+    assert str(_spoken(RuntimeError(text))) == "the job failed: no s3://b"
+    assert str(_spoken(RuntimeError("it broke\nat x"))) == "the job failed: it broke"
     own = RecordingError("cannot read")
-    assert stream._spoken(own) is own
+    assert _spoken(own) is own
 
 
 def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str) -> None:
@@ -69,20 +88,21 @@ def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str)
     names = [segment.name for segment in recording.segments()]
     for name in names:
         place.files.delete_file((place / name).path)
-    stream = Stream(Lake(NO_SPARK, tmp_path / "lake"), bucket)
-    assert sum(1 for _ in stream._recordings.sealed()) == 2
-    assert list(stream._recordings.arrived()) == []
-    stream._tell_of_absent()
-    stream._tell_of_absent()
+    loop = Loop(Lake(NO_SPARK, tmp_path / "lake"), bucket)
+    notices: list[str] = []
+    assert sum(1 for _ in loop._recordings.sealed()) == 2
+    assert list(loop._recordings.arrived()) == []
+    notices += loop._absence_notices()
+    notices += loop._absence_notices()
     told = f"{names[0]} of {bucket} is not there, or not whole yet; what comes after it waits"
-    assert list(stream._notices) == [told]
+    assert list(notices) == [told]
     with pytest.raises(RecordingError, match=f"^{names[0]} of {bucket}"):
-        stream._require_all()
+        loop._require_all()
     (place / names[0]).write((tmp_path / names[0]).read_bytes())
-    assert [segment.name for _, segment in stream._recordings.arrived()] == names[:1]
-    stream._tell_of_absent()
-    assert list(stream._notices) == [told, told.replace(names[0], names[1])]
+    assert [segment.name for _, segment in loop._recordings.arrived()] == names[:1]
+    notices += loop._absence_notices()
+    assert list(notices) == [told, told.replace(names[0], names[1])]
     (place / names[1]).write((tmp_path / names[1]).read_bytes())
-    stream._tell_of_absent()
-    stream._require_all()
-    assert len(stream._notices) == 2
+    notices += loop._absence_notices()
+    loop._require_all()
+    assert len(notices) == 2
