@@ -34,6 +34,7 @@ __all__ = ["Loop", "Progress", "backlog"]
 
 _POLL_S: Final = 0.5
 _OWN_ERROR: Final = re.compile(r"skerry\.errors\.\w+: (.+)")
+_PYTHON_ERROR: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _TRIES: Final = 6
 """On a busy computer Python starts too slowly for Spark; a batch that failed is simply repeated."""
 
@@ -166,14 +167,14 @@ class Loop:
     ) -> bool:
         """What a step says, once it has ended; progress is reported meanwhile."""
         while True:
+            if on_progress is not None:
+                on_progress(self.progress())
             self._is_ending |= is_stopping is not None and is_stopping()
             try:
                 return job.result(timeout=_POLL_S)
             except FutureTimeout:
                 if job.done():
                     raise
-            if on_progress is not None:
-                on_progress(self.progress())
 
     def _is_late(self, started_ns: int) -> bool:
         assert self._interval_s is not None
@@ -369,13 +370,14 @@ def _spoken(error: Exception) -> Exception:
     text = str(error)
     # What went wrong in a process of Spark's comes back as text, with all that led to it.
     own = _OWN_ERROR.findall(text)
-    what = own[-1] if own else first_line(error)
     for pattern, cause, hint in _HINTS:
         if pattern.search(text):
-            fault = PipelineError(f"the job failed: {what if own or not cause else cause}")
+            what = own[-1] if own else cause or first_line(error)
+            fault = PipelineError(f"the job failed: {what}")
             fault.hint = hint
             return fault
-    return PipelineError(f"the job failed: {what}")
+    found = own or _PYTHON_ERROR.findall(text)
+    return PipelineError(f"the job failed: {found[-1] if found else first_line(error)}")
 
 
 def _stages(lake: Lake) -> tuple[int, int]:
