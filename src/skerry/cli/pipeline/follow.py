@@ -48,7 +48,7 @@ __all__ = ["follow"]
     metavar="S",
     help="Seconds from one build of the tables rates, links, sessions and alarms to the next.",
 )
-@vacuum_option
+@vacuum_option(2.0)
 @batch_option
 @spark_options
 @metrics_option

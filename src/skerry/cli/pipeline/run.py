@@ -30,7 +30,7 @@ __all__ = ["run"]
 @click.command()
 @recordings_option
 @tables_option
-@vacuum_option
+@vacuum_option(168.0)
 @batch_option
 @spark_options
 @metrics_option

@@ -220,18 +220,19 @@ def recordings_option(command: Command) -> Command:
     )(command)
 
 
-def vacuum_option(command: Command) -> Command:
+def vacuum_option(hours: float) -> Callable[[Command], Command]:
     """Gives a command `--vacuum`, as its argument `vacuum_hours`: None leaves files alone."""
     return click.option(
         "--vacuum",
         "vacuum_hours",
         type=FiniteFloat(min=0),
-        default=168.0,
+        default=hours,
         show_default=True,
         metavar="HOURS",
         callback=_checked_vacuum,
-        help="Once a day, delete files that have been in no table for so long; 0: never.",
-    )(command)
+        help="Once a day, or after so long if that is less, delete files that have been in no"
+        " table for so long; 0: never.",
+    )
 
 
 def batch_option(command: Command) -> Command:

@@ -22,8 +22,8 @@ Compacted = tuple[int, int]
 """How many files became how many."""
 Part = tuple[tuple[str, str | None], ...]
 
-_FULL_ROWS: Final = 100_000
-_FULL_BYTES: Final = 8 * 1024 * 1024
+_FULL_ROWS: Final = 50_000
+_FULL_BYTES: Final = 4 * 1024 * 1024
 """A file with so many rows or bytes is left alone: more would not be read any faster."""
 _TOGETHER_ROWS: Final = 500_000
 _TOGETHER_BYTES: Final = 24 * 1024 * 1024

@@ -33,6 +33,8 @@ from skerry.spark.stream import Offset, Presence, next_offset
 __all__ = ["Loop", "Progress", "backlog"]
 
 _POLL_S: Final = 0.5
+_LAST_HOURS: Final = 2
+"""Hours of derived tables that are still built when a job is to stop."""
 _OWN_ERROR: Final = re.compile(r"skerry\.errors\.\w+: (.+)")
 _PYTHON_ERROR: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
 _TRIES: Final = 6
@@ -156,8 +158,12 @@ class Loop:
                 elif self._interval_s is None:
                     return
                 self._wait(started_ns, on_progress, is_stopping)
-            if self.lake.last_plan().stale_hours:
+            # What takes longer is left to the next job, as whatever was to be stopped is to end.
+            if self._interval_s is not None and self._is_nearly_derived():
                 self._awaited(pool.submit(self._derived, []), on_progress, is_stopping)
+
+    def _is_nearly_derived(self) -> bool:
+        return 0 < len(self.lake.last_plan().stale_hours) <= _LAST_HOURS
 
     def _awaited(
         self,

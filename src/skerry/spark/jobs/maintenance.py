@@ -44,6 +44,8 @@ def maintain(lake: Lake, plan: Plan) -> None:
 def clean_up(lake: Lake) -> None:
     """Once a day, delete files that no table has named for long; a failure is told, and no more.
 
+    Where files stay for less than a day, that often: a job that follows replaces files each second.
+
     Not inside of a batch: what is deleted goes by the logs as they are.
     """
     hours = lake.config.vacuum_hours
@@ -51,7 +53,8 @@ def clean_up(lake: Lake) -> None:
         return
     now_ns = wall_ns()
     last_ns = _cleaned_ns(lake)
-    if last_ns is not None and 0 <= now_ns - last_ns < _DAY_NS:
+    period_ns = min(_DAY_NS, int(hours * _DAY_NS / 24))
+    if last_ns is not None and 0 <= now_ns - last_ns < period_ns:
         return
     if last_ns is not None:
         try:

@@ -18,7 +18,7 @@ from skerry.spark.schema import TypedSchema
 
 __all__ = ["SlotResult", "TableWork", "Work", "slot_counts"]
 
-SLOT_BYTES = 24 * 1024 * 1024
+SLOT_BYTES = 32 * 1024 * 1024
 """Recorded bytes of a slot: a task takes about five times as much memory for it."""
 
 

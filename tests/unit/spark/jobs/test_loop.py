@@ -73,7 +73,9 @@ def test_a_failure_says_in_a_line_what_to_change(text: str, told: str, hint: str
 def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it() -> None:
     text = "[STREAM_FAILED] it ended: Traceback\n  File x\nskerry.errors.RecordingError: no s3://b"
     assert str(_spoken(RuntimeError(text))) == "the job failed: no s3://b"
-    text = "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback\n  x\nValueError: no room for y\n"
+    text = (
+        "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback\n  x\nValueError: no room for y\n"
+    )
     assert str(_spoken(RuntimeError(text))) == "the job failed: ValueError: no room for y"
     assert str(_spoken(RuntimeError("it broke\nat x"))) == "the job failed: it broke"
     own = RecordingError("cannot read")

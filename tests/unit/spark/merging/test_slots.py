@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.jobs.batch import process_batch
+from skerry.spark.jobs.maintenance import maintain
 from skerry.spark.lake import Lake, LakeConfig
-from tests.spark.lakes import BARE, all_ranges, record
+from tests.spark.lakes import BARE, Teller, all_ranges, record
 from tests.spark.model import State, world_of
 from tests.spark.test_history import FIELDS, Ship, by_place, steps, told
 
@@ -77,3 +78,21 @@ def test_states_equal_the_model(many: list[list[dict[str, Any]]], config: LakeCo
         assert {row["key"]: row["life"] for row in rows(lake, "gone")} == expected.gone
         updates = rows(lake, "updates")
         assert len({(row["node"], row["position"]) for row in updates}) == len(updates)
+
+
+def test_files_of_many_small_batches_are_put_together(tmp_path: Path) -> None:
+    place, lake = tmp_path / "recordings", Lake(DRIVER, tmp_path / "lake", BARE)
+    teller = Teller()
+    seen: dict[str, int] = {}
+    count = 0
+    for _ in range(70):
+        record(place, [teller.update(Ship(id=1, lat=float(teller.position)))], Ship)
+        ranges = all_ranges(place, seen)
+        with lake.batch():
+            plan = process_batch(lake, [str(place)], ranges)
+            maintain(lake, plan)
+        seen = {name: stop for name, _, stop in ranges}
+        count = max(count, *(len(lake.table(name).files()) for name in lake.names()))
+    assert BARE.compact_files > count >= BARE.compact_files - 1
+    assert len(rows(tmp_path / "lake", "updates")) == 70
+    assert len(rows(tmp_path / "lake", "history")) == 69
