@@ -47,7 +47,7 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-MEMORY: Final = "1g"
+_DEFAULT_MEMORY: Final = "1g"
 _LAST_LINES: Final = 5
 _TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers of Spark that tell of each fault with all that led to it."""
@@ -64,7 +64,7 @@ class SparkChoice:
     """Which Spark a command uses."""
 
     master: str = "local[*]"
-    memory: str = MEMORY
+    memory: str = _DEFAULT_MEMORY
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
@@ -179,7 +179,7 @@ def spark_options(command: Command) -> Command:
         ),
         click.option(
             "--memory",
-            default=MEMORY,
+            default=_DEFAULT_MEMORY,
             show_default=True,
             metavar="SIZE",
             callback=_checked_memory,
