@@ -20,7 +20,7 @@ __all__ = ["Compacted", "compact", "compact_table", "crowded_parts"]
 
 Compacted = tuple[int, int]
 """How many files became how many."""
-Part = tuple[tuple[str, str | None], ...]
+_Part = tuple[tuple[str, str | None], ...]
 
 _FULL_ROWS: Final = 50_000
 _FULL_BYTES: Final = 4 * 1024 * 1024
@@ -49,7 +49,7 @@ def compact(lake: Lake) -> dict[str, Compacted]:
     return {name: counts for name, counts in made.items() if counts[0]}
 
 
-def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[Part]:
+def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[_Part]:
     """Parts with so many small files that they are due; of a part that is over, a few suffice."""
     parts = _small(files)
     newest = max(parts, key=str, default=None)
@@ -60,7 +60,7 @@ def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[Part]:
     ]
 
 
-def compact_table(lake: Lake, name: str, parts: Iterable[Part] | None = None) -> Compacted:
+def compact_table(lake: Lake, name: str, parts: Iterable[_Part] | None = None) -> Compacted:
     """Compact the parts of one table that have several small files, or some of these parts."""
     contents = lake.table(name).contents()
     if contents is None:
@@ -76,8 +76,8 @@ def compact_table(lake: Lake, name: str, parts: Iterable[Part] | None = None) ->
     return before, after
 
 
-def _small(files: Iterable[DataFile]) -> dict[Part, list[DataFile]]:
-    parts: defaultdict[Part, list[DataFile]] = defaultdict(list)
+def _small(files: Iterable[DataFile]) -> dict[_Part, list[DataFile]]:
+    parts: defaultdict[_Part, list[DataFile]] = defaultdict(list)
     for file in files:
         if file.rows < _FULL_ROWS and file.byte_count < _FULL_BYTES:
             parts[tuple(sorted(file.parts.items()))].append(file)

@@ -43,7 +43,7 @@ SKEW_NS: Final = 300_000_000_000
 """How far apart receivers of one multicast may stamp it, and it is still known to be one."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
 
-Details = Mapping[Group, Detail]
+_Details = Mapping[Group, Detail]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,7 +118,7 @@ def _is_tangled(group: Group, tally: Tally, known: Known) -> bool:
 def judged(
     counted: Counted,
     known: Known,
-    found: Details,
+    found: _Details,
     files: Iterable[DataFile],
     store: Store,
     table: str,

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Here", "OnSpark", "Runner"]
 
-Tasks = Sequence[tuple[Run, ...]]
-Wanted = Mapping[int, frozenset[Group]]
-Found = dict[tuple[int, Group], Detail]
+_Tasks = Sequence[tuple[Run, ...]]
+_Wanted = Mapping[int, frozenset[Group]]
+_Found = dict[tuple[int, Group], Detail]
 
 _THREADS = 2
 """Numpy and Arrow do most of the work without the lock of the interpreter."""
@@ -40,10 +40,10 @@ _THREADS = 2
 class Runner(Protocol):
     """Does the steps of a batch."""
 
-    def survey(self, tasks: Tasks, placing: Placing) -> Survey:
+    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
         """Look at the rows."""
 
-    def details(self, tasks: Tasks, placing: Placing, wanted: Wanted) -> Found:
+    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
         """The rows of some groups."""
 
     def merge(self, work: Work) -> list[SlotResult]:
@@ -53,7 +53,7 @@ class Runner(Protocol):
 # -- what a task does
 
 
-def read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.RecordBatch]:
+def _read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.RecordBatch]:
     """The recorded batches; segments with a damaged one are noted in `damaged`."""
     for run in runs:
         chosen = run.segment.batches[run.first : run.stop]
@@ -63,15 +63,15 @@ def read(runs: Iterable[Run], damaged: set[str] | None = None) -> Iterator[pa.Re
             yield read_block(block, noted, space=run.space)
 
 
-def survey_runs(runs: Iterable[Run], placing: Placing) -> Survey:
+def _survey_runs(runs: Iterable[Run], placing: Placing) -> Survey:
     """Look at the rows of runs."""
     damaged: set[str] = set()
-    found = survey(read(runs, damaged), placing)
+    found = survey(_read(runs, damaged), placing)
     found.damaged = damaged
     return found
 
 
-def merge_slots(work: Work, rows: Mapping[int, list[pa.RecordBatch]]) -> Iterator[SlotResult]:
+def _merge_slots(work: Work, rows: Mapping[int, list[pa.RecordBatch]]) -> Iterator[SlotResult]:
     """Merge slots one after the other; rows are let go as soon as they are merged."""
     waiting = dict(rows)
     while waiting:
@@ -85,15 +85,15 @@ def merge_slots(work: Work, rows: Mapping[int, list[pa.RecordBatch]]) -> Iterato
 class Here:
     """Does all of it in this process; for batches that fit into memory several times."""
 
-    def survey(self, tasks: Tasks, placing: Placing) -> Survey:
-        return Survey.of_all(survey_runs(runs, placing) for runs in tasks)
+    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
+        return Survey.of_all(_survey_runs(runs, placing) for runs in tasks)
 
-    def details(self, tasks: Tasks, placing: Placing, wanted: Wanted) -> Found:
-        return details((rows for runs in tasks for rows in read(runs)), placing, wanted)
+    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
+        return details((rows for runs in tasks for rows in _read(runs)), placing, wanted)
 
     def merge(self, work: Work) -> list[SlotResult]:
         rows: dict[int, list[pa.RecordBatch]] = {slot: [] for slot in work.required()}
-        batches = (batch for runs in work.tasks for batch in read(runs))
+        batches = (batch for runs in work.tasks for batch in _read(runs))
         for slot, piece in split(work, batches):
             rows.setdefault(slot, []).append(piece)
         with ThreadPoolExecutor(_THREADS, "skerry-merge") as pool:
@@ -110,12 +110,12 @@ class OnSpark:
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
 
-    def survey(self, tasks: Tasks, placing: Placing) -> Survey:
+    def survey(self, tasks: _Tasks, placing: Placing) -> Survey:
         found = self._mapped(tasks, partial(_survey_task, placing=placing))
         return Survey.of_all(found)
 
-    def details(self, tasks: Tasks, placing: Placing, wanted: Wanted) -> Found:
-        whole: Found = {}
+    def details(self, tasks: _Tasks, placing: Placing, wanted: _Wanted) -> _Found:
+        whole: _Found = {}
         function = partial(_details_task, placing=placing, wanted=wanted)
         for each in self._mapped(tasks, function):
             for key, detail in each.items():
@@ -137,18 +137,18 @@ class OnSpark:
         finally:
             shared.unpersist()
 
-    def _mapped(self, tasks: Tasks, function: Callable[[tuple[Run, ...]], Any]) -> list[Any]:
+    def _mapped(self, tasks: _Tasks, function: Callable[[tuple[Run, ...]], Any]) -> list[Any]:
         """What a function makes of each task."""
         context = self._spark.sparkContext
         return context.parallelize(tasks, max(1, len(tasks))).map(function).collect()
 
 
 def _survey_task(runs: tuple[Run, ...], placing: Placing) -> Survey:
-    return survey_runs(runs, placing)
+    return _survey_runs(runs, placing)
 
 
-def _details_task(runs: tuple[Run, ...], placing: Placing, wanted: Wanted) -> Found:
-    return details(read(runs), placing, wanted)
+def _details_task(runs: tuple[Run, ...], placing: Placing, wanted: _Wanted) -> _Found:
+    return details(_read(runs), placing, wanted)
 
 
 def _read_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.RecordBatch]:
@@ -158,7 +158,7 @@ def _read_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.Re
             if number == 0:
                 for slot in work.required():
                     yield _value(work, slot, b"")
-            for slot, data in packed(split(work, read(work.tasks[number]))):
+            for slot, data in packed(split(work, _read(work.tasks[number]))):
                 yield _value(work, slot, data)
 
 
@@ -180,7 +180,7 @@ def _write_task(batches: Iterable[pa.RecordBatch], shared: Any) -> Iterator[pa.R
             found = rows.setdefault(slot, [])
             if len(data.as_buffer()):
                 found += unpacked(data.as_buffer())
-    for result in merge_slots(work, rows):
+    for result in _merge_slots(work, rows):
         yield pa.RecordBatch.from_arrays(
             [pa.array([pickle.dumps(result)], pa.binary())], ["result"]
         )

@@ -52,7 +52,7 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
     store = Store(work.root)
     rows = None
     if batches:
-        rows = distinct(pa.Table.from_batches(batches).unify_dictionaries(), table)
+        rows = _distinct(pa.Table.from_batches(batches).unify_dictionaries(), table)
     if table.schema is None:
         added = write_raw(store, work.folder, rows, table) if rows is not None else []
         count = sum(file.rows for file in added)
@@ -61,7 +61,7 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
     return _Slot(work, number, slot, store).merged(rows)
 
 
-def distinct(rows: pa.Table, table: TableWork) -> pa.Table:
+def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
     """Each update once, and none that the table has; an update is kept before a found object."""
     if not table.drops and not table.has_doubles:
         return rows.combine_chunks()
@@ -123,7 +123,7 @@ class _Slot:
                 self._write_states(None, None)
             return self._result(0)
         updates = self._updates(rows)
-        if self.table.is_cached and not self._write_states(updates, Objects(rows)):
+        if self.table.is_cached and not self._write_states(updates, _Objects(rows)):
             return SlotResult(table=self.number, slot=self.slot, is_late=True)
         self._write_updates(updates)
         return self._result(updates.num_rows)
@@ -188,7 +188,7 @@ class _Slot:
 
     # -- states
 
-    def _write_states(self, updates: pa.Table | None, objects: Objects | None) -> bool:
+    def _write_states(self, updates: pa.Table | None, objects: _Objects | None) -> bool:
         """Write states; False, and nothing is written, if a row comes before what is known."""
         table = self.table
         is_divided_anew = table.part_count != table.part_count_before
@@ -292,7 +292,7 @@ class _Slot:
             self.added.append((kind, file))
 
 
-class Objects:
+class _Objects:
     """The objects of rows as numbers, in the order of space and key."""
 
     def __init__(self, rows: pa.Table) -> None:

@@ -16,7 +16,7 @@ from skerry.spark.merging.survey import Placing
 from skerry.spark.planning import Run
 from skerry.spark.schema import TypedSchema
 
-__all__ = ["SlotResult", "TableWork", "Work", "slot_counts"]
+__all__ = ["SLOT_BYTES", "SlotResult", "TableWork", "Work", "slot_counts"]
 
 SLOT_BYTES = 32 * 1024 * 1024
 """Recorded bytes of a slot: a task takes about five times as much memory for it."""
