@@ -1,9 +1,9 @@
 """How fast recordings become tables, and how fresh tables are while they follow a recording.
 
 Ours begins with segments and ends with committed tables: it reads, decodes, removes doubles,
-orders, merges, and writes updates, history, latest and what is derived. The peers begin with the decoded
-updates as one Parquet file and write history and latest, so they have less to do. All are measured
-by the clock of the wall, from the call to its return; a session of Spark is there before.
+orders, merges, and writes updates, history, latest and what is derived. The peers begin with the
+decoded updates as one Parquet file and write history and latest, so they have less to do. All are
+measured by the clock of the wall, from the call to its return; a session of Spark is there before.
 
 Freshness is from the time an update entered the recording until its batch is committed, of 2000
 updates a second of ten types, in segments of two seconds as a recorder closes them.
