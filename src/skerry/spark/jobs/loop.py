@@ -357,7 +357,7 @@ _HINTS: Final = (
     ),
     (
         re.compile(r"MemoryError|ArrowMemoryError|Python worker exited unexpectedly"),
-        "a Python worker ran out of memory",
+        "a Python worker ended, probably for lack of memory",
         "make batches smaller with --batch-bytes",
     ),
     (

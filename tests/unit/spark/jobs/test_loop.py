@@ -54,7 +54,7 @@ def test_time_left_follows_from_what_waits_and_the_rate() -> None:
         ("java.lang.OutOfMemoryError: Java heap space", "the JVM ran out of memory", "--memory"),
         (
             "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)",
-            "a Python worker ran out of memory",
+            "a Python worker ended, probably for lack of memory",
             "--batch-bytes",
         ),
         (
