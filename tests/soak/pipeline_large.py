@@ -1,16 +1,20 @@
-"""Ten million updates of a million objects on two cores: the pipeline comes to its end.
+"""Twenty million updates on two cores with default settings: the pipeline ends, within 3 GB.
 
-Spark has 4 GiB. The tables are checked by counting: each update is there once, each object has one
-latest state, and every other state has ended.
+A fifth of all updates are of one object, the others of a million. The tables are checked by
+counting: each update is there once, each object has one latest state, and every other state has
+ended. Memory is that of all processes together, by what each has of its own and its share of the
+rest. `python tests/soak/pipeline_large.py ROWS [FOLDER]` does the same with another number of rows.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
@@ -22,15 +26,22 @@ from skerry.runtime.clock import monotonic_ns  # noqa: E402
 from skerry.runtime.recordings.config import Durability, RecordingConfig  # noqa: E402
 from skerry.runtime.recordings.writer import RecordingWriter  # noqa: E402
 from skerry.schema.fingerprint import fingerprint  # noqa: E402
+from skerry.spark.jobs.loop import Progress  # noqa: E402
 from skerry.spark.jobs.run import run_all  # noqa: E402
 from skerry.spark.lake import Lake  # noqa: E402
 from skerry.spark.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402
-from tests.spark.lakes import BARE, START_NS  # noqa: E402
+from tests.spark.dying import below  # noqa: E402
+from tests.spark.lakes import START_NS  # noqa: E402
 
 MINUTES = 30.0
+ROW_COUNT = 20_000_000
 OBJECT_COUNT = 1_000_000
-ROUNDS = 10
+HOT_SHARE = 5
+"""One update in so many is of the same object."""
+MEMORY_MB_MAX = 3 * 1024
+STEP_NS = 100_000
+"""Between two updates: twenty million take half an hour."""
 
 Track: Any = skerry.define_types(
     "struct Track { 1: [key] uint32 id; 2: float64 lat; 3: float64 lon; 4: uint32 number; }"
@@ -38,19 +49,28 @@ Track: Any = skerry.define_types(
 
 
 def run(minutes: float) -> dict[str, Any]:
-    """One run, however long it takes; fewer objects if there is little time."""
-    objects = OBJECT_COUNT if minutes >= MINUTES else int(OBJECT_COUNT * minutes / MINUTES)
-    started_s = time.monotonic()
+    """One run, however long it takes; fewer rows if there is little time."""
+    rows = ROW_COUNT if minutes >= MINUTES else int(ROW_COUNT * minutes / MINUTES)
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder, "recordings"), objects)
-        written_s = time.monotonic() - started_s
-        spark = session("local[2]", app_name="soak", memory="4g")
+        return measured(rows, Path(folder))
+
+
+def measured(rows: int, folder: Path) -> dict[str, Any]:
+    objects = min(OBJECT_COUNT, rows // 10)
+    started_s = time.monotonic()
+    write(folder / "recordings", rows, objects)
+    written_s = time.monotonic() - started_s
+    spark = session("local[2]", app_name="soak")
+    with MemoryWatch() as memory:
         try:
-            progress = run_all(Lake(spark, Path(folder, "lake"), BARE), Path(folder, "recordings"))
+            progress = run_all(Lake(spark, folder / "lake"), folder / "recordings", on_progress=say)
             made_s = time.monotonic() - started_s - written_s
-            violations = faults(Tables(spark, Path(folder, "lake")), objects)
+            peak_mb = memory.peak_mb
+            violations = faults(Tables(spark, folder / "lake"), rows, objects)
         finally:
             spark.stop()
+    if peak_mb > MEMORY_MB_MAX:
+        violations.append(f"all processes together had {peak_mb} MB, more than {MEMORY_MB_MAX}")
     return {
         "name": "pipeline_large",
         "seeds": 1,
@@ -59,58 +79,109 @@ def run(minutes: float) -> dict[str, Any]:
         "violations": violations,
         "notes": {
             "rows": progress.row_count,
+            "batches": progress.batch_count,
             "seconds to record": round(written_s),
             "seconds to tables": round(made_s),
+            "rows a second": round(progress.row_count / made_s),
+            "memory in MB": peak_mb,
         },
     }
 
 
-def write(folder: Path, objects: int) -> None:
+def say(progress: Progress) -> None:
+    if progress.batch_rows == 0 and progress.batch_count % 10 == 9:
+        print(f"  {progress.row_count:,} rows in {progress.batch_count} batches", flush=True)
+
+
+class MemoryWatch:
+    """The most memory that this process and those it started had at any second."""
+
+    def __init__(self) -> None:
+        self.peak_mb = 0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._is_over.wait(1):
+            processes = [os.getpid(), *below(os.getpid())]
+            self.peak_mb = max(self.peak_mb, sum(map(memory_mb, processes)))
+
+
+def memory_mb(process: int) -> int:
+    try:
+        lines = Path(f"/proc/{process}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("Pss:")), 0)
+
+
+def write(folder: Path, rows: int, objects: int) -> None:
     config = RecordingConfig(durability=Durability.NONE)
     number = fingerprint(Track.descriptor)
     with RecordingWriter(folder, config, space="soak") as writer:
         writer.describe(Track.descriptor)
-        position = 0
-        for turn in range(ROUNDS):
-            for index in range(objects):
-                position += 1
-                track = Track(id=index, lat=float(turn), lon=float(index), number=position)
-                writer.rows.append(
-                    "Track",
-                    f"/Track/{index}",
-                    UPDATE if turn else CREATE,
-                    int(track.attributes),
-                    bytes(key_of(track)),
-                    track.encode(),
-                    "soak",
-                    number,
-                    3,
-                    7,
-                    position,
-                    position,
-                    -1,
-                    START_NS + position * 1000,
-                    "access",
-                )
-                if writer.is_full:
-                    writer.flush_if_due(monotonic_ns())
+        for position in range(1, rows + 1):
+            index = object_of(position, objects)
+            track = Track(id=index, lat=position / 7, lon=float(index), number=position)
+            writer.rows.append(
+                "Track",
+                f"/Track/{index}",
+                CREATE if position <= objects else UPDATE,
+                int(track.attributes),
+                bytes(key_of(track)),
+                track.encode(),
+                "soak",
+                number,
+                3,
+                7,
+                position,
+                position,
+                START_NS + position * STEP_NS - 1000,
+                START_NS + position * STEP_NS,
+                "access",
+            )
+            if writer.is_full:
+                writer.flush_if_due(monotonic_ns())
 
 
-def faults(tables: Tables, objects: int) -> list[str]:
+def object_of(position: int, objects: int) -> int:
+    """Each object first, then the first one again and again among all others."""
+    if position > objects and position % HOT_SHARE == 0:
+        return 0
+    return position % objects
+
+
+def faults(tables: Tables, rows: int, objects: int) -> list[str]:
     found = {
         kind: tables.frame(f"{kind}/Track").count() for kind in ("updates", "history", "latest")
     }
-    right = {
-        "updates": objects * ROUNDS,
-        "history": objects * (ROUNDS - 1),
-        "latest": objects,
-    }
+    right = {"updates": rows, "history": rows - objects, "latest": objects}
     wrong = [
         f"{kind} has {found[kind]} rows, not {right[kind]}"
         for kind in right
         if found[kind] != right[kind]
     ]
-    row = tables.frame("latest/Track").selectExpr("min(lat) low", "max(life) life").first()
-    if row is None or (row.low, row.life) != (ROUNDS - 1, 1):
+    row = tables.frame("latest/Track").selectExpr("max(number) last", "max(life) life").first()
+    if row is None or (row.last, row.life) != (rows, 1):
         wrong.append(f"latest states are {row}")
+    sums = tables.frame("rates").selectExpr("sum(updates) n").first()
+    if sums is None or sums.n != rows:
+        wrong.append(f"rates have {sums} updates, not {rows}")
     return wrong
+
+
+if __name__ == "__main__":
+    row_count = int(sys.argv[1])
+    if len(sys.argv) > 2:
+        print(measured(row_count, Path(sys.argv[2])))
+    else:
+        with tempfile.TemporaryDirectory() as made:
+            print(measured(row_count, Path(made)))

@@ -45,7 +45,7 @@ def main() -> None:
 
     config = CONFIGS[others[0] if others else "bare"]
     # A segment each, so that there are several batches.
-    run_all(Lake(spark, tables, config, trace=trace), recordings, batch_rows=1)
+    run_all(Lake(spark, tables, config, trace=trace), recordings, batch_bytes=1)
     print("end", flush=True)
     spark.stop()
 

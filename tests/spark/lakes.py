@@ -28,8 +28,8 @@ START_NS = 1_794_751_200_000_000_000
 """2026-11-15T14:00:00Z"""
 BARE = LakeConfig(derived=())
 """No derived tables: what they say has tests of its own, and they take time."""
-MANY = LakeConfig(derived=(), few_rows=0)
-"""All batches are computed in the way that suits many rows."""
+MANY = LakeConfig(derived=(), here_bytes=0)
+"""All batches are merged by tasks of Spark."""
 KEPT = LakeConfig(derived=(), snapshot_rows=8, bucket_s=60, compact_files=4)
 """Snapshots are made and files put together after each batch, as in large tables."""
 
@@ -165,15 +165,11 @@ class Pipeline:
         self.recordings = recordings
         self.lake = Lake(spark, tables, config)
         self.seen: dict[str, int] = {}
-        self.batch = 0
 
     def run(self) -> Plan:
         ranges = all_ranges(self.recordings, self.seen)
         with self.lake.batch():
-            plan = process_batch(
-                self.lake, [str(self.recordings)], ranges, query="test", batch=self.batch
-            )
+            plan = process_batch(self.lake, [str(self.recordings)], ranges)
             maintain(self.lake, plan)
-        self.batch += 1
         self.seen |= {name: stop for name, _, stop in ranges}
         return plan

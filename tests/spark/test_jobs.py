@@ -23,8 +23,8 @@ from skerry.schema.model import Field, Kind, ScalarType, StructType
 from skerry.spark.delta import Table
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.follow import follow
+from skerry.spark.jobs.loop import Progress
 from skerry.spark.jobs.run import run_all
-from skerry.spark.jobs.stream import Progress
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake
 from tests.spark.lakes import BARE, HOUR_NS, BothTables, Pipeline, Teller, record
@@ -108,15 +108,14 @@ def test_full_disk_is_said_and_leaves_nothing_half_done(spark: Any, tmp_path: Pa
     texts = [f"{n:05}" * 40 for n in range(2000)]
     record(folder, [teller.create(Buoy(id=n, text=t)) for n, t in enumerate(texts)], Buoy)
     pipeline = Pipeline(spark, folder, tmp_path / "lake")
-    process = spark.sparkContext._gateway.proc.pid
-    limits = resource.prlimit(process, resource.RLIMIT_FSIZE)
-    # No file may grow beyond this, which for who writes is as good as a full disk.
-    resource.prlimit(process, resource.RLIMIT_FSIZE, (8192, limits[1]))
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    # No file may grow beyond this, which for a writer is as good as a full disk.
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
     try:
         with pytest.raises(PipelineError, match="there is no room") as caught:
             pipeline.run()
     finally:
-        resource.prlimit(process, resource.RLIMIT_FSIZE, limits)
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert "make room" in str(caught.value.hint)
     assert pipeline.lake.names() == []
     assert not list((tmp_path / "lake").rglob("*.parquet"))

@@ -17,8 +17,8 @@ from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.follow import follow
+from skerry.spark.jobs.loop import Progress
 from skerry.spark.jobs.run import run_all
-from skerry.spark.jobs.stream import Progress
 from skerry.spark.lake import Lake
 from skerry.spark.options import read_options
 from skerry.spark.planning import segments

@@ -25,7 +25,7 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.places import first_line, told
 from skerry.spark.few import FEW_BYTES, FEW_ROWS, in_one_task
 from skerry.spark.schema import no_rows, quoted, spark_schema
-from skerry.spark.store import Store, disk_error
+from skerry.spark.store import Store, disk_error, is_no_room
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LOG_KEEP_S",
+    "NULL_PART",
     "Change",
     "Contents",
     "DataFile",
@@ -50,7 +51,8 @@ Each batch is one, and whoever opens the table lists them. Nothing here needs th
 numbers of batches and the times of removals are in the checkpoint.
 """
 
-_NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+NULL_PART: Final = "__HIVE_DEFAULT_PARTITION__"
+"""How a part without a value is named in paths."""
 _MEASURED: Final = (
     "life",
     "node",
@@ -64,9 +66,6 @@ _MEASURED: Final = (
 """Columns whose lowest and highest value are read from the log; it has more for other engines."""
 _TEXT_CHARS_MAX: Final = 32
 """Of texts in the log; those that are longer are left out."""
-_NO_ROOM: Final = re.compile(
-    r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
-)
 _PLAIN: Final = re.compile(r"[\w.:-]*", re.ASCII)
 _SNAPPY: Final = "snappy"
 _PLACE: Final = "_metadata.file_path"
@@ -241,7 +240,7 @@ class Table:
             return self._staged(place)
         except Exception as error:
             self.store.delete_folder(place)
-            if _NO_ROOM.search(str(error)):
+            if is_no_room(str(error)):
                 detail = "there is no room"
                 raise disk_error(f"cannot write {self.name}", self.store.root, detail) from error
             raise
@@ -374,7 +373,7 @@ def _part_text(column: StructField, files: Sequence[DataFile]) -> str:
             return f"cast('{value}' as {kind})"
     text = f"regexp_extract({_PLACE}, '/{column.name}=([^/]*)/', 1)"
     # Once for the name of the file, once for the name of the part in it.
-    return f"cast(nullif({_decoded(_decoded(text))}, '{_NULL_PART}') as {kind})"
+    return f"cast(nullif({_decoded(_decoded(text))}, '{NULL_PART}') as {kind})"
 
 
 def _decoded(text: str) -> str:
@@ -579,7 +578,7 @@ def _told(value: Any, *, is_high: bool = False) -> Any:
 def _parts(path: str) -> dict[str, str | None]:
     """The values that stand in the names of folders."""
     named = (piece.partition("=") for piece in path.split("/")[:-1])
-    return {name: None if value == _NULL_PART else unquote(value) for name, _, value in named}
+    return {name: None if value == NULL_PART else unquote(value) for name, _, value in named}
 
 
 def _keep_microseconds(spark: SparkSession) -> None:

@@ -6,22 +6,16 @@ after each step. For some thousand rows all of that takes far longer than the ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["AT_ONCE", "FEW_BYTES", "FEW_ROWS", "FOR_FEW", "few_rows", "in_one_task", "side_by_side"]
+__all__ = ["FEW_BYTES", "FEW_ROWS", "FOR_FEW", "few_rows", "in_one_task"]
 
-Result = TypeVar("Result")
-
-AT_ONCE: Final = 2
-"""Plans of few rows that are made side by side."""
-
-FEW_ROWS: Final = 100_000
+FEW_ROWS: Final = 300_000
 """Up to here one task that is interpreted is done before a plan for many is made ready."""
 FEW_BYTES: Final = 256 * 1024 * 1024
 """Of fewer rows, however large they are, so much is sorted by one task without trouble."""
@@ -54,21 +48,6 @@ def few_rows(spark: SparkSession) -> Iterator[None]:
                 spark.conf.unset(name)
             else:
                 spark.conf.set(name, was)
-
-
-def side_by_side(jobs: Iterable[Callable[[], Result]], at_once: int) -> list[Result]:
-    """What the jobs give, in their order; so many of them run at a time.
-
-    A plan of few rows keeps the driver busy and no task, so two of them use two cores.
-    """
-    if at_once == 1:
-        return [job() for job in jobs]
-    pool = ThreadPoolExecutor(at_once, "skerry-batch")
-    try:
-        return list(pool.map(lambda job: job(), jobs))
-    finally:
-        # After a failure what has begun comes to its end, and nothing more begins.
-        pool.shutdown(cancel_futures=True)
 
 
 def in_one_task(frame: DataFrame) -> DataFrame:

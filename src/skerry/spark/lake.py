@@ -21,7 +21,7 @@ from skerry.errors import ConfigError, PipelineError, SkerryError
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
 from skerry.spark.delta import LOG_KEEP_S, Change, Contents, DataFile, Seen, Table
-from skerry.spark.few import FEW_ROWS
+from skerry.spark.merging.identity import Group
 from skerry.spark.schema import TypedSchema, no_rows, spark_schema
 from skerry.spark.schema_text import schema_from_text, schema_to_text
 from skerry.spark.store import Store
@@ -61,8 +61,10 @@ class LakeConfig:
     """Objects in one part of `latest`, so many as are rewritten for one that changed."""
     compact_files: int = 32
     """Files in one part of a table from which on they are put together."""
-    few_rows: int = FEW_ROWS
-    """Rows of all tables up to which a batch is computed in the way that suits few."""
+    here_bytes: int = 24 * 1024 * 1024
+    """Recorded bytes up to which a batch is merged by the driver itself, without tasks."""
+    batch_bytes: int | None = None
+    """Recorded bytes of one batch at most; None: what the memory of Spark allows."""
     log_keep_s: int = LOG_KEEP_S
     """How long entries of the logs of tables stay; of tables that are made, or never had a rule."""
     vacuum_hours: float | None = KEEP_HOURS
@@ -105,6 +107,8 @@ class TypeState:
     is_cached: bool
     clocks: Mapping[int, Clock] = field(default_factory=dict)
     part_count: int = 1
+    marks: Mapping[Group, int] | None = field(default_factory=dict)
+    """Highest numbers of the counters that are not those of nodes; None: they were not noted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,13 +116,19 @@ class Plan:
     """What one batch does, and what is known after it."""
 
     number: int = -1
-    query: str = ""
-    batch: int = -1
+    offsets: Mapping[str, int] = field(default_factory=dict)
+    """By the id of a recording, how many lines of its manifest are in the tables."""
     types: Mapping[str, TypeState] = field(default_factory=dict)
     changes: tuple[Change, ...] = ()
     notices: tuple[str, ...] = ()
     row_count: int = 0
     """Rows that were new."""
+    read_count: int = 0
+    """Rows that were read."""
+    raw_marks: Mapping[Group, int] | None = field(default_factory=dict)
+    """Highest numbers of the counters of `raw`; None: they were not noted."""
+    stale_hours: tuple[str, ...] = ()
+    """Hours that derived tables are still to be built for."""
     damaged: tuple[str, ...] = ()
     """Segments that had a damaged batch; what is missing is in `raw`."""
 
@@ -141,12 +151,6 @@ class Lake:
         """Told of each step before it is done."""
         self._seen: Seen | None = None
         self._carried_out = -1
-        self._is_large = False
-
-    @property
-    def checkpoint(self) -> str:
-        """Where Spark keeps how far a job has come."""
-        return f"{_OWN}/checkpoint"
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -222,14 +226,6 @@ class Lake:
         name = f"{kind}/{state.table}"
         self.trace(f"stage {name}")
         return self.table(name).stage(conformed(frame, columns), DIVIDED_BY[kind], label=label)
-
-    def has_few(self, row_count: int) -> bool:
-        """Whether all tables together have few rows, with so many more."""
-        if not self._is_large:
-            files = (file for name in self.names() for file in self.table(name).files())
-            rows = row_count + sum(file.rows for file in files)
-            self._is_large = rows > self.config.few_rows
-        return not self._is_large
 
     # -- plans
 
@@ -326,10 +322,12 @@ def _unheard(_step: str) -> None:
 def _plan_to_text(plan: Plan) -> str:
     plain = {
         "number": plan.number,
-        "query": plan.query,
-        "batch": plan.batch,
+        "offsets": dict(plan.offsets),
         "notices": list(plan.notices),
         "row_count": plan.row_count,
+        "read_count": plan.read_count,
+        "raw_marks": _marks_to_plain(plan.raw_marks),
+        "stale_hours": list(plan.stale_hours),
         "damaged": list(plan.damaged),
         "types": [_state_to_plain(state) for state in plan.types.values()],
         "changes": [asdict(change) for change in plan.changes],
@@ -342,10 +340,13 @@ def _plan_from_text(text: str) -> Plan:
     states = [_state_from_plain(state) for state in plain["types"]]
     return Plan(
         number=plain["number"],
-        query=plain["query"],
-        batch=plain["batch"],
+        # A plan of before has none: what was brought in is read again, and found to be known.
+        offsets=plain.get("offsets", {}),
         notices=tuple(plain["notices"]),
         row_count=plain["row_count"],
+        read_count=plain.get("read_count", 0),
+        raw_marks=_marks_from_plain(plain.get("raw_marks")),
+        stale_hours=tuple(plain.get("stale_hours", ())),
         damaged=tuple(plain.get("damaged", ())),
         types={state.table: state for state in states},
         changes=tuple(_change_from_plain(change) for change in plain["changes"]),
@@ -360,6 +361,7 @@ def _state_to_plain(state: TypeState) -> dict[str, Any]:
         "is_cached": state.is_cached,
         "part_count": state.part_count,
         "clocks": clocks,
+        "marks": _marks_to_plain(state.marks),
     }
 
 
@@ -369,11 +371,22 @@ def _state_from_plain(plain: Mapping[str, Any]) -> TypeState:
         schema=schema_from_text(plain["schema"]),
         is_cached=plain["is_cached"],
         part_count=plain["part_count"],
+        marks=_marks_from_plain(plain.get("marks")),
         clocks={
             int(node): Clock(position=position, order_ns=order_ns)
             for node, (position, order_ns) in plain["clocks"].items()
         },
     )
+
+
+def _marks_to_plain(marks: Mapping[Group, int] | None) -> list[list[int]] | None:
+    return None if marks is None else [[*group, number] for group, number in marks.items()]
+
+
+def _marks_from_plain(plain: list[list[int]] | None) -> dict[Group, int] | None:
+    if plain is None:
+        return None
+    return {Group(kind, node, sender): number for kind, node, sender, number in plain}
 
 
 def _change_from_plain(plain: Mapping[str, Any]) -> Change:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,10 +20,7 @@ from skerry.spark.decode import decode_payloads
 from skerry.spark.planning import Run, Wanted
 from skerry.spark.schema import ENVELOPE, PAYLOAD_BYTES, PLACE, RAW, payload_schema
 
-__all__ = ["Shape", "read_here", "read_runs", "rows_of"]
-
-_HERE_BYTES_MAX: Final = 16 * 1024 * 1024
-"""More than this is not sent from here to a task, but read by it."""
+__all__ = ["Shape", "pieces_of", "read_runs", "rows_of"]
 
 _PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Payloads that are decoded and handed over at once: a batch of large ones is cut. A byte can turn
@@ -61,38 +58,12 @@ def read_runs(runs: Iterable[Run], shape: Shape) -> Iterator[pa.RecordBatch]:
             yield from rows_of(batch, shape, (run.recording, run.segment.name, index))
 
 
-def read_here(
-    runs: Iterable[Run],
-    shape: Shape,
-    *,
-    gaps_and: Collection[str] | None = None,
-    bytes_max: int = _HERE_BYTES_MAX,
-) -> pa.Table | None:
-    """The rows of batches in one table, read by this process; None if they are too much for it.
-
-    With `gaps_and`, only those that are gaps or of one of these types.
-    """
-    batches: list[pa.RecordBatch] = []
-    size = 0
-    for batch in read_runs(runs, shape):
-        if gaps_and is not None:
-            is_wanted = pc.is_in(batch.column("type"), pa.array(gaps_and, pa.string()))
-            batch = batch.filter(pc.or_(is_wanted, pc.equal(batch.column("operation"), GAP)))
-        size += batch.nbytes
-        if size > bytes_max:
-            return None
-        # Spark takes a batch without rows for the end.
-        if batch.num_rows:
-            batches.append(batch)
-    return pa.Table.from_batches(batches, shape.schema)
-
-
 def rows_of(
     batch: pa.RecordBatch, shape: Shape, place: tuple[str, str, int]
 ) -> Iterator[pa.RecordBatch]:
     """The wanted rows of one recorded batch, with the columns of the shape."""
     schema = shape.schema
-    for piece in _pieces(_selected(batch, shape)):
+    for piece in pieces_of(_selected(batch, shape)):
         columns: dict[str, pa.Array] = {}
         if shape.reader is not None:
             fields = [name for name in shape.columns if name not in ENVELOPE.names]
@@ -147,7 +118,7 @@ def _has_name(column: pa.DictionaryArray, names: frozenset[str]) -> np.ndarray:
     return found
 
 
-def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """The batch, cut where its payloads are too much at once; nothing where it has no rows."""
     if batch.num_rows == 0:
         return

@@ -8,6 +8,7 @@ be set otherwise. Nothing beyond the loopback is opened unless the master is els
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FILTER_PUSHDOWN",
+    "batch_bytes_of",
     "core_count",
     "is_in_this_process",
     "is_on_this_computer",
@@ -61,6 +63,9 @@ appender.stderr.layout.pattern = %d{yyyy-MM-dd HH:mm:ss} %p %c{1}: %m%n%ex
 """How the JVM logs. Without it, a dozen lines on every start tell how to adjust the log."""
 _BRIEF_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """A JVM that is about to end has no use for its second compiler, which takes half of its time."""
+_BATCH_BYTES_MIN: Final = 16 * 1024 * 1024
+_BATCH_BYTES_MAX: Final = 1024 * 1024 * 1024
+"""More gains nothing, and a batch is what is done again after a crash."""
 _LOOPBACK: Final = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -71,7 +76,7 @@ def session(
     master: str = "local[*]",
     *,
     app_name: str = "skerry",
-    memory: str = "2g",
+    memory: str = "1g",
     conf: Mapping[str, str] | None = None,
     ship: bool | None = None,
     is_brief: bool = False,
@@ -161,6 +166,29 @@ def settings(
     else:
         chosen["spark.log.level"] = "ERROR"
     return chosen | dict(conf or {})
+
+
+def batch_bytes_of(spark: SparkSession) -> int:
+    """Recorded bytes that a batch may have, by the memory of the processes that do the work.
+
+    If all rows of a batch are of one object, one Python process holds them about five times.
+    """
+    context = spark.sparkContext
+    conf = context.getConf()
+    memory = _bytes_of(conf.get("spark.driver.memory", "1g") or "1g")
+    if not is_in_this_process(context.master or ""):
+        each = _bytes_of(conf.get("spark.executor.memory", "1g") or "1g")
+        # The driver counts as one, and does no work.
+        found = context._jsc.sc().getExecutorMemoryStatus().size() - 1  # noqa: SLF001
+        memory = each * max(1, found)
+    return min(_BATCH_BYTES_MAX, max(_BATCH_BYTES_MIN, memory // 5))
+
+
+def _bytes_of(text: str) -> int:
+    """Memory as Spark writes it: 512m, 2g; without a unit in MiB."""
+    units = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+    found = re.fullmatch(r"(\d+)([kmgt]?)b?", text.strip().lower())
+    return int(found[1]) * units[found[2] or "m"] if found else 1 << 30
 
 
 def is_on_this_computer(master: str) -> bool:

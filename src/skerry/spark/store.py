@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
@@ -21,7 +21,11 @@ from skerry.runtime.recordings.places import Place, place_of, told
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
-__all__ = ["Store", "StoredFile", "disk_error"]
+__all__ = ["Store", "StoredFile", "disk_error", "is_no_room"]
+
+_NO_ROOM: Final = re.compile(
+    r"No space left|Disk quota exceeded|not enough space|File too large", re.IGNORECASE
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +184,11 @@ class Store:
             return
         with told(what, self.place, PipelineError):
             yield
+
+
+def is_no_room(text: str) -> bool:
+    """Whether an error says that the disk is full."""
+    return _NO_ROOM.search(text) is not None
 
 
 def disk_error(what: str, place: str, detail: str) -> PipelineError:

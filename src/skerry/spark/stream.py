@@ -32,7 +32,7 @@ from skerry.spark.options import ReadOptions
 from skerry.spark.planning import Recordings, Runs, pack, require_lines, runs
 from skerry.spark.reading import Shape, read_runs
 
-__all__ = ["Offset", "StreamReader", "next_offset"]
+__all__ = ["Offset", "Presence", "StreamReader", "next_offset"]
 
 log = logging.getLogger(__name__)
 
@@ -49,13 +49,14 @@ def next_offset(
     *,
     segments_max: int | None,
     rows_max: int | None,
+    bytes_max: int | None = None,
 ) -> Offset:
     """The offset after as many of the waiting segments as the limits let in, but at least one.
 
     The oldest come first, so that recordings of one space advance together.
     """
     offset = dict(start)
-    rows = 0
+    rows = size = 0
     # Segments of one recording stay in their order, whatever its clock did.
     queues: dict[str, list[Segment]] = {}
     for recording, segment in waiting:
@@ -63,13 +64,16 @@ def next_offset(
     for count in range(len(waiting)):
         name = min(queues, key=lambda name: queues[name][0].time_min_ns)
         segment = queues[name][0]
-        is_full = (segments_max is not None and count >= segments_max) or (
-            rows_max is not None and rows + segment.rows > rows_max
+        is_full = (
+            (segments_max is not None and count >= segments_max)
+            or (rows_max is not None and rows + segment.rows > rows_max)
+            or (bytes_max is not None and size + segment.byte_count > bytes_max)
         )
         if count and is_full:
             break
         offset[name] = segment.line + 1
         rows += segment.rows
+        size += segment.byte_count
         queues[name].pop(0)
         if not queues[name]:
             del queues[name]
@@ -84,7 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._shape = shape
         self._recordings = Recordings(options.paths)
         self._target: Offset | None = None
-        self._presence: _Presence | None = None
+        self._presence: Presence | None = None
 
     def initialOffset(self) -> Offset:  # noqa: N802
         return {}
@@ -152,10 +156,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _follow(self) -> None:
         if self._presence is None:
             name = self._options.follower or f"spark-{uuid.uuid4().hex[:12]}"
-            self._presence = _Presence(self._recordings, name)
+            self._presence = Presence(self._recordings, name)
 
 
-class _Presence:
+class Presence:
     """Tells recorders each second that somebody follows, however rarely Spark asks for more."""
 
     def __init__(self, recordings: Recordings, name: str) -> None:

@@ -16,6 +16,7 @@ from skerry.spark.lake import (
     TypeState,
     delta_schema,
 )
+from skerry.spark.merging.identity import Group
 from skerry.spark.report.sizes import table_sizes
 from skerry.spark.schema import typed_schema
 from skerry.spark.transforms.order import Clock
@@ -37,12 +38,14 @@ def test_plan_is_read_back_as_it_was_written(tmp_path: Path) -> None:
     file = data_file(tmp_path, "links", "a.parquet", 1)
     plan = Plan(
         number=0,
-        query="q",
-        batch=7,
+        offsets={"5b1f": 7},
         types={"T@2": STATE},
         changes=(change("links", file, removed=("old",)),),
         notices=("said",),
         row_count=3,
+        read_count=4,
+        raw_marks={Group(2, 0, 9): 5},
+        stale_hours=("2026-11-15T14",),
         damaged=("a.arrow",),
     )
     lake.write_plan(plan)
@@ -99,17 +102,6 @@ def test_two_may_not_write_at_once(tmp_path: Path) -> None:
 
 def test_columns_are_named_as_delta_does() -> None:
     assert '"name":"order_ns"' in delta_schema(SCHEMA).replace(" ", "")
-
-
-def test_few_are_all_rows_of_all_tables_and_those_to_come(tmp_path: Path) -> None:
-    lake = Lake(NO_SPARK, tmp_path, LakeConfig(few_rows=10))
-    assert lake.has_few(10)
-    for name in ("links", "latest/Vessel"):
-        work = change(name, data_file(tmp_path, name, "a.parquet", 1, 2, 3, 4))
-        lake.table(name).commit(work, application="x", version=0)
-    assert lake.has_few(2)
-    assert not lake.has_few(3)
-    assert not lake.has_few(0), "tables grow, and are not looked at again"
 
 
 def damaged(root: Path, number: int) -> PipelineError:

@@ -17,7 +17,7 @@ from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark import reading
 from skerry.spark.options import read_options
 from skerry.spark.planning import Wanted, runs, segments
-from skerry.spark.reading import Shape, read_here, read_runs
+from skerry.spark.reading import Shape, read_runs
 from skerry.spark.schema import RAW, typed_schema
 
 TYPES = skerry.define_types(
@@ -100,35 +100,3 @@ def test_a_damaged_batch_is_a_gap_unless_that_is_forbidden(
     with pytest.raises(PipelineError, match=r"batch \d of .* is damaged") as caught:
         rows_of(tmp_path, strict)
     assert "strict" in (caught.value.hint or "")
-
-
-def test_rows_are_read_here_unless_they_are_too_much(
-    tmp_path: Path, record: Callable[..., Path], update_of: Callable[..., Update]
-) -> None:
-    record(tmp_path, *([update_of(A(id=number, data=b"x" * 1000))] for number in range(3)))
-    shape = Shape(wanted=Wanted(), columns=("type", "operation", "payload"))
-    found = list(runs(segments(read_options({"path": str(tmp_path)})), shape.wanted))
-    table = read_here(found, shape)
-    assert table is not None
-    assert table.num_rows == 3
-    size = table.nbytes
-    assert read_here(found, shape, bytes_max=size) is not None
-    assert read_here(found, shape, bytes_max=size - 1) is None
-
-
-def test_of_rows_read_here_gaps_and_some_types_can_be_kept(
-    tmp_path: Path, record: Callable[..., Path], update_of: Callable[..., Update]
-) -> None:
-    gap = gap_update(Gap(count=3), space="test", type_name="A")
-    batches = [[update_of(A(id=1))], [update_of(TYPES.B(x=1))], [update_of(A(id=2)), gap]]
-    record(tmp_path, *batches)
-    shape = Shape(wanted=Wanted(), columns=("type", "operation"))
-    found = list(runs(segments(read_options({"path": str(tmp_path)})), shape.wanted))
-    table = read_here(found, shape, gaps_and=["B"])
-    assert table is not None
-    assert table.column("type").to_pylist() == ["B", "A"]
-    # Spark takes a batch without rows for the end.
-    assert all(batch.num_rows for batch in table.to_batches())
-    nothing = read_here(found[:0], shape)
-    assert nothing is not None
-    assert nothing.num_rows == 0

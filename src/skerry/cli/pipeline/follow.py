@@ -9,6 +9,7 @@ from skerry.cli.parameters import FiniteFloat
 from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
+    batch_option,
     recordings_option,
     require_folder,
     spark_options,
@@ -17,7 +18,6 @@ from skerry.cli.pipeline.sparks import (
 )
 from skerry.cli.pipeline.watching import (
     Watch,
-    heard_batches,
     metrics_option,
     served_metrics,
     shown_progress,
@@ -35,12 +35,22 @@ __all__ = ["follow"]
     "--interval",
     "interval_s",
     type=FiniteFloat(min=0.1),
-    default=5.0,
+    default=1.0,
     show_default=True,
     metavar="S",
-    help="Seconds from one batch to the next.",
+    help="Seconds from the start of one batch to the start of the next.",
 )
-@vacuum_option
+@click.option(
+    "--derived-interval",
+    "derived_interval_s",
+    type=FiniteFloat(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds from one build of the tables rates, links, sessions and alarms to the next.",
+)
+@vacuum_option(2.0)
+@batch_option
 @spark_options
 @metrics_option
 @json_option
@@ -49,7 +59,9 @@ def follow(
     recordings: tuple[str, ...],
     tables: str,
     interval_s: float,
+    derived_interval_s: float,
     vacuum_hours: float | None,
+    batch_bytes: int | None,
     choice: SparkChoice,
     metrics: str | None,
     as_json: bool,
@@ -74,20 +86,22 @@ def follow(
         # After the session: Spark puts a handler of its own in place.
         stop_on_signals() as stop,
         served_metrics(metrics, watch, output),
-        heard_batches(spark, watch),
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.follow import follow as follow_recordings
         from skerry.spark.lake import Lake, LakeConfig
 
         output.note(f"following {', '.join(recordings)}; Ctrl-C ends it")
-        config = LakeConfig(vacuum_hours=vacuum_hours, derived=configured_derived())
+        config = LakeConfig(
+            vacuum_hours=vacuum_hours, batch_bytes=batch_bytes, derived=configured_derived()
+        )
         done = follow_recordings(
             Lake(spark, tables, config, trace=watch.trace),
             recordings,
             is_stopping=lambda: stop.is_requested,
             on_progress=show,
             interval_s=interval_s,
+            derived_interval_s=derived_interval_s,
         )
     if as_json:
         output.json_line(

@@ -8,6 +8,7 @@ from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.settings import configured_derived
 from skerry.cli.pipeline.sparks import (
     SparkChoice,
+    batch_option,
     is_little,
     recordings_option,
     require_folder,
@@ -17,7 +18,6 @@ from skerry.cli.pipeline.sparks import (
 )
 from skerry.cli.pipeline.watching import (
     Watch,
-    heard_batches,
     metrics_option,
     served_metrics,
     shown_progress,
@@ -31,7 +31,8 @@ __all__ = ["run"]
 @click.command()
 @recordings_option
 @tables_option
-@vacuum_option
+@vacuum_option(168.0)
+@batch_option
 @spark_options
 @metrics_option
 @click.option("--strict", is_flag=True, help="Fail when a segment that is read is damaged.")
@@ -41,6 +42,7 @@ def run(
     recordings: tuple[str, ...],
     tables: str,
     vacuum_hours: float | None,
+    batch_bytes: int | None,
     choice: SparkChoice,
     metrics: str | None,
     strict: bool,
@@ -71,19 +73,21 @@ def run(
         # After the session: Spark puts a handler of its own in place.
         stop_on_signals() as stop,
         served_metrics(metrics, watch, output),
-        heard_batches(spark, watch),
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.run import run_all
         from skerry.spark.lake import Lake, LakeConfig
 
-        config = LakeConfig(vacuum_hours=vacuum_hours, derived=configured_derived())
+        config = LakeConfig(
+            vacuum_hours=vacuum_hours, batch_bytes=batch_bytes, derived=configured_derived()
+        )
         lake = Lake(spark, tables, config, trace=watch.trace)
         done = run_all(lake, recordings, on_progress=show, is_stopping=lambda: stop.is_requested)
     if as_json:
         output.json_line(
             {
                 "rows": done.row_count,
+                "read": done.read_count,
                 "batches": done.batch_count,
                 "backlog": done.backlog_rows,
                 "damaged": done.damaged_count,

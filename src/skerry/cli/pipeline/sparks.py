@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "SparkChoice",
+    "batch_option",
     "elsewhere",
     "held_back",
     "is_little",
@@ -46,6 +47,7 @@ __all__ = [
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_DEFAULT_MEMORY: Final = "1g"
 _LAST_LINES: Final = 5
 _TALKATIVE: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 """Loggers of Spark that tell of each fault with all that led to it."""
@@ -62,7 +64,7 @@ class SparkChoice:
     """Which Spark a command uses."""
 
     master: str = "local[*]"
-    memory: str = "2g"
+    memory: str = _DEFAULT_MEMORY
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @contextmanager
@@ -147,7 +149,7 @@ def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
     require_spark()
     from skerry.runtime.recordings.places import Place, place_of
     from skerry.spark.few import FEW_BYTES, FEW_ROWS
-    from skerry.spark.jobs.stream import backlog
+    from skerry.spark.jobs.loop import backlog
     from skerry.spark.store import Store
 
     if isinstance(place_of(tables), Place):
@@ -177,11 +179,11 @@ def spark_options(command: Command) -> Command:
         ),
         click.option(
             "--memory",
-            default="2g",
+            default=_DEFAULT_MEMORY,
             show_default=True,
             metavar="SIZE",
             callback=_checked_memory,
-            help="Memory of the driver, which on local does all the work.",
+            help="Memory of the JVM of the driver; on local, Python takes about as much.",
         ),
         click.option(
             "--conf",
@@ -218,17 +220,29 @@ def recordings_option(command: Command) -> Command:
     )(command)
 
 
-def vacuum_option(command: Command) -> Command:
+def vacuum_option(hours: float) -> Callable[[Command], Command]:
     """Gives a command `--vacuum`, as its argument `vacuum_hours`: None leaves files alone."""
     return click.option(
         "--vacuum",
         "vacuum_hours",
         type=FiniteFloat(min=0),
-        default=168.0,
+        default=hours,
         show_default=True,
         metavar="HOURS",
         callback=_checked_vacuum,
-        help="Once a day, delete files that have been in no table for so long; 0: never.",
+        help="Once a day, or after so long if that is less, delete files that have been in no"
+        " table for so long; 0: never.",
+    )
+
+
+def batch_option(command: Command) -> Command:
+    """Gives a command `--batch-bytes`."""
+    return click.option(
+        "--batch-bytes",
+        type=click.IntRange(min=1),
+        default=None,
+        metavar="N",
+        help="Recorded bytes of one batch at most; by default a fifth of the memory of Spark.",
     )(command)
 
 

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from time import monotonic
+from time import monotonic, time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
@@ -15,14 +15,12 @@ from skerry.cli.output import Output
 from skerry.observe.pipeline_metrics import PipelineStatistics
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from skerry.spark.jobs.stream import Progress
+    from skerry.spark.jobs.loop import Progress
 
 __all__ = [
     "Watch",
-    "heard_batches",
     "metrics_option",
+    "progress_text",
     "served_metrics",
     "shown_progress",
     "summary_text",
@@ -47,7 +45,9 @@ class Watch:
         self.step = step
 
     def progress(self, now: Progress) -> None:
-        """The job tells how it is."""
+        """The job reports how far it is."""
+        if now.batch_count > self.statistics.batches:
+            self.batch_done(seconds=now.batch_s, at_s=time())
         self.statistics = replace(
             self.statistics,
             batches=now.batch_count,
@@ -83,33 +83,6 @@ def _checked_place(
         except ValueError as error:
             raise click.BadParameter(f"{error}.") from None
     return text
-
-
-@contextmanager
-def heard_batches(spark: SparkSession, watch: Watch) -> Iterator[None]:
-    """Inside, the watch is told of the batches that Spark reports."""
-    from pyspark.sql.streaming.listener import StreamingQueryListener
-
-    class Listener(StreamingQueryListener):
-        def onQueryStarted(self, event: Any) -> None:  # noqa: N802  (its name in Spark)
-            pass
-
-        def onQueryProgress(self, event: Any) -> None:  # noqa: N802
-            from time import time
-
-            # Spark also reports, now and then, that there was nothing to do.
-            if event.progress.durationMs.get("addBatch"):
-                watch.batch_done(seconds=event.progress.batchDuration / 1000, at_s=time())
-
-        def onQueryTerminated(self, event: Any) -> None:  # noqa: N802
-            pass
-
-    listener = Listener()
-    spark.streams.addListener(listener)
-    try:
-        yield
-    finally:
-        spark.streams.removeListener(listener)
 
 
 @contextmanager
@@ -164,11 +137,9 @@ def shown_progress(output: Output, watch: Watch) -> Iterator[Callable[[Progress]
             for notice in now.notices[len(told) :]:
                 told.append(notice)
                 output.warning(notice)
-            total = now.row_count + now.backlog_rows
-            words = (
-                f"{now.row_count:,} done, {now.backlog_rows:,} wait, {now.rows_per_s:,.0f} rows/s"
-            )
-            bars.update(rows, completed=now.row_count, total=total or None, words=words)
+            read = now.read_count + _read_in_batch(now)
+            total = now.read_count + now.backlog_rows
+            bars.update(rows, completed=read, total=total or None, words=progress_text(now))
             bars.update(
                 tasks,
                 description=watch.step or "waiting",
@@ -191,9 +162,34 @@ def _noted(output: Output, watch: Watch) -> Callable[[Progress], None]:
         told = len(now.notices)
         if now.batch_count > noted_batches and monotonic() - noted_s >= _NOTE_GAP_S:
             noted_s, noted_batches = monotonic(), now.batch_count
-            output.note(summary_text(now))
+            output.note(progress_text(now))
 
     return note
+
+
+def _read_in_batch(now: Progress) -> int:
+    """Rows of the running batch that are done, by the tasks that are."""
+    return now.batch_rows * now.stages_done // now.stages_total if now.stages_total else 0
+
+
+def progress_text(now: Progress) -> str:
+    """How far a job is, and when it will be done."""
+    words = [
+        f"{now.read_count + _read_in_batch(now):,} rows read",
+        f"{now.row_count:,} merged",
+        f"{now.backlog_rows:,} wait",
+    ]
+    if now.rows_per_s:
+        words.append(f"{now.rows_per_s:,.0f} rows/s")
+    if now.left_s and now.backlog_rows:
+        words.append(f"about {_duration(now.left_s)} left")
+    return ", ".join(words)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
 def summary_text(now: Progress) -> str:

@@ -1,37 +1,83 @@
-"""Derived tables in one batch: the hours or days that it touches are built anew."""
+"""Derived tables: the hours or days that changed are built again, for all types together.
+
+They follow the tables of types, and are not part of a batch: a plan notes the hours that derived
+tables are behind in (`Plan.stale_hours`), and a plan of its own brings them up to date. `run` does
+so at its end, `follow` at an interval. The number of jobs does not depend on the number of types.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING
+from uuid import uuid4
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import types as T  # noqa: N812
 
-from skerry.spark.buckets import (
-    HOUR_NS,
-    bucket_start_ns,
-    bucket_text,
-    day_column,
-    hour_column,
-)
+from skerry.spark.buckets import day_column, hour_column
 from skerry.spark.catalog import DIVIDED_BY, table_schema
 from skerry.spark.conform import conformed
 from skerry.spark.delta import Change, DataFile, read_files
-from skerry.spark.few import side_by_side
-from skerry.spark.lake import Lake, TypeState, delta_schema
-from skerry.spark.schema import spark_schema
+from skerry.spark.few import FEW_ROWS, few_rows
+from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.schema import no_rows, spark_schema
 from skerry.spark.transforms.derived import Derived
+from skerry.spark.transforms.events import EVENTS, events
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BatchInputs", "stage_derived", "waves"]
+__all__ = ["BuildInputs", "build_derived"]
+
+_TOLD = T.StructType([field for field in EVENTS if field.name != "payload"])
+"""What is read of `updates`: columns that all types have."""
 
 
-class BatchInputs:
-    """Rows of some hours or days, in tables and in changes that are not made yet."""
+def build_derived(lake: Lake) -> Plan | None:
+    """Bring the derived tables up to date; None if they are."""
+    with lake.batch():
+        last = lake.last_plan()
+        hours = frozenset(last.stale_hours)
+        if not hours or not lake.config.derived:
+            return None
+        lake.carry_out(last)
+        label = f"d{last.number + 1:08}-{uuid4().hex[:6]}"
+        rows = sum(file.rows for name in last.types for file in _updates(lake, name, hours))
+        with few_rows(lake.spark) if rows <= FEW_ROWS else nullcontext():
+            changes = _staged_all(lake, last.types, hours, label)
+        plan = replace(
+            last,
+            number=last.number + 1,
+            changes=tuple(changes.values()),
+            notices=(),
+            damaged=(),
+            row_count=0,
+            read_count=0,
+            stale_hours=(),
+        )
+        lake.write_plan(plan)
+        lake.carry_out(plan)
+        return plan
+
+
+def _staged_all(
+    lake: Lake, states: Mapping[str, TypeState], hours: frozenset[str], label: str
+) -> dict[str, Change]:
+    made: dict[str, Change] = {}
+    for derived in lake.config.derived:
+        parts = hours if derived.partition_by == "hour" else frozenset(h[:10] for h in hours)
+        inputs = BuildInputs(lake, states, made, derived, parts)
+        change = _staged(lake, inputs, derived, label)
+        if change is not None:
+            made[derived.name] = change
+    return made
+
+
+class BuildInputs:
+    """Rows of some hours or days, of all tables and of derived ones that are not committed yet."""
 
     def __init__(
         self,
@@ -47,22 +93,25 @@ class BatchInputs:
         self._derived = derived
         self.parts = parts
 
-    def types(self) -> tuple[str, ...]:
-        """Names of the tables below `updates/`."""
-        return tuple(sorted(self._states))
+    def events(self) -> DataFrame:
+        """Rows of all tables below `updates/`, read as one, and those of `raw`."""
+        store = self._lake.store
+        paths = [
+            store.spark_path(f"updates/{name}/{file.path}")
+            for name in sorted(self._states)
+            for file in _updates(self._lake, name, self.parts)
+        ]
+        spark = self._lake.spark
+        told = spark.read.schema(_TOLD).parquet(*paths) if paths else no_rows(spark, _TOLD)
+        return events([told], self.raw())
 
     def updates(self, name: str) -> DataFrame | None:
         """Rows of `updates/<name>`."""
         state = self._states.get(name)
         if state is None:
             return None
-        schema = table_schema("updates", state.schema)
-        length = 10 if self._derived.partition_by == "day" else 13
-
-        def is_wanted(file: DataFile) -> bool:
-            return (file.parts["hour"] or "")[:length] in self.parts
-
-        return self._rows(f"updates/{name}", schema, ("hour",), is_wanted)
+        parts = self.parts
+        return self._lake.rows("updates", state, lambda file: _hour(file, parts) in parts)
 
     def raw(self) -> DataFrame | None:
         """Rows of `raw`."""
@@ -74,13 +123,12 @@ class BatchInputs:
     def derived(self, name: str) -> DataFrame | None:
         """Rows of a derived table that stands before this one."""
         other = next(item for item in self._lake.config.derived if item.name == name)
-        schema = _arrow(other)
 
         def is_wanted(file: DataFile) -> bool:
             part = file.parts[other.partition_by] or ""
             return part in self.parts or part[:10] in self.parts
 
-        return self._rows(name, schema, (other.partition_by,), is_wanted)
+        return self._rows(name, _arrow(other), (other.partition_by,), is_wanted)
 
     def _rows(
         self,
@@ -91,15 +139,13 @@ class BatchInputs:
     ) -> DataFrame | None:
         change = self._changes.get(name)
         removed = frozenset() if change is None else frozenset(change.removed)
-        is_all_new = change is not None and change.is_replacing
         table = self._lake.table(name)
-        columns = spark_schema(schema)
         frames = []
-        if table.exists() and not is_all_new:
+        if table.exists():
             old = table.frame(
                 self._lake.spark, lambda file: is_wanted(file) and file.path not in removed
             )
-            frames.append(conformed(old, columns))
+            frames.append(conformed(old, spark_schema(schema)))
         if change is not None:
             new = [file for file in change.added if is_wanted(file)]
             frames.append(
@@ -115,43 +161,17 @@ class BatchInputs:
         return rows.where(part.isin(*self.parts))
 
 
-def stage_derived(
-    lake: Lake,
-    states: Mapping[str, TypeState],
-    changes: Mapping[str, Change],
-    *,
-    label: str,
-    at_once: int = 1,
-) -> dict[str, Change]:
-    """Write the files of all derived tables for what the changes touch."""
-    made = dict(changes)
-    hours = _touched_hours(lake, changes)
-    if not hours:
-        return {}
-
-    def stage(derived: Derived) -> Change | None:
-        parts = hours if derived.partition_by == "hour" else frozenset(h[:10] for h in hours)
-        inputs = BatchInputs(lake, states, dict(made), derived, parts)
-        return _staged(lake, inputs, derived, label)
-
-    for wave in waves(lake.config.derived):
-        found = side_by_side([partial(stage, derived) for derived in wave], at_once)
-        made |= {change.table: change for change in found if change is not None}
-    return {name: change for name, change in made.items() if name not in changes}
+def _updates(lake: Lake, name: str, parts: frozenset[str]) -> list[DataFile]:
+    """Files of `updates/<name>` with rows of these hours or days."""
+    return lake.table(f"updates/{name}").files(lambda file: _hour(file, parts) in parts)
 
 
-def waves(derived: Iterable[Derived]) -> Iterator[list[Derived]]:
-    """Tables that can be made at the same time, then those that are made of them, and so on."""
-    wave: list[Derived] = []
-    for item in derived:
-        if any(other.name in item.made_of for other in wave):
-            yield wave
-            wave = []
-        wave.append(item)
-    yield wave
+def _hour(file: DataFile, parts: frozenset[str]) -> str:
+    """The hour of a file, or its day where parts are days."""
+    return (file.parts["hour"] or "")[: len(next(iter(parts), ""))]
 
 
-def _staged(lake: Lake, inputs: BatchInputs, derived: Derived, label: str) -> Change | None:
+def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> Change | None:
     rows = conformed(derived.build(inputs), derived.schema)
     table = lake.table(derived.name)
     lake.trace(f"stage {derived.name}")
@@ -170,29 +190,6 @@ def _staged(lake: Lake, inputs: BatchInputs, derived: Derived, label: str) -> Ch
 
 def _is_in(column: str, parts: frozenset[str]) -> Callable[[DataFile], bool]:
     return lambda file: file.parts[column] in parts
-
-
-def _touched_hours(lake: Lake, changes: Mapping[str, Change]) -> frozenset[str]:
-    """Hours that rows came to, or left."""
-    hours: set[str | None] = set()
-    for name, change in changes.items():
-        if name.startswith("updates/"):
-            removed = set(change.removed)
-            old = lake.table(name).files(_is_removed(change.is_replacing, removed))
-            hours |= {file.parts["hour"] for file in (*change.added, *old)}
-        elif name == "raw":
-            hours |= {hour for file in change.added for hour in _hours_of(file)}
-    return frozenset(hour for hour in hours if hour is not None)
-
-
-def _hours_of(file: DataFile) -> set[str]:
-    low, high = file.low["order_ns"], file.high["order_ns"]
-    first = bucket_start_ns(low, HOUR_NS)
-    return {bucket_text(ns, HOUR_NS)[:13] for ns in range(first, high + 1, HOUR_NS)}
-
-
-def _is_removed(is_replacing: bool, removed: set[str]) -> Callable[[DataFile], bool]:
-    return lambda file: is_replacing or file.path in removed
 
 
 def _arrow(derived: Derived) -> pa.Schema:

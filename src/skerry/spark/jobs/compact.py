@@ -1,28 +1,35 @@
-"""Many small files become few large ones, with the same rows in a good order."""
+"""Many small files become few large ones, with the same rows in a good order.
+
+Files are read, sorted and written by Arrow, so many at a time as fit into memory together.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
+from uuid import uuid4
 
-from skerry.spark.delta import Change, DataFile
-from skerry.spark.file_systems import require_file_system
+import pyarrow as pa
+
+from skerry.spark.delta import Change, Contents, DataFile
 from skerry.spark.lake import Lake, delta_schema
+from skerry.spark.merging.files import read_rows, write_file
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Compacted", "compact", "compact_table"]
+__all__ = ["Compacted", "compact", "compact_table", "crowded_parts"]
 
 Compacted = tuple[int, int]
 """How many files became how many."""
+_Part = tuple[tuple[str, str | None], ...]
 
-_LARGE_BYTES: Final = 64 * 1024 * 1024
-"""Files of this size are left alone."""
-_ROWS_MAX: Final = 2_000_000
-"""In one file, so that reading a table uses several cores."""
+_FULL_ROWS: Final = 50_000
+_FULL_BYTES: Final = 4 * 1024 * 1024
+"""A file with so many rows or bytes is left alone: more would not be read any faster."""
+_TOGETHER_ROWS: Final = 500_000
+_TOGETHER_BYTES: Final = 24 * 1024 * 1024
+"""What is put together at once, which takes some ten times as much memory."""
+_LEFT_OVER: Final = 4
+"""Small files of a part that gets no more rows, from which on they are put together."""
 _ORDERS: Final = {
     "updates": ("order_ns", "node", "position"),
     "history": ("space", "key", "valid_from_ns", "position"),
@@ -35,7 +42,6 @@ _ORDERS: Final = {
 
 def compact(lake: Lake) -> dict[str, Compacted]:
     """Compact all tables that gain by it."""
-    require_file_system(lake.spark, lake.store)
     with lake.writing():
         # What a batch left to do counts on files that would be gone.
         lake.carry_out(lake.last_plan())
@@ -43,44 +49,74 @@ def compact(lake: Lake) -> dict[str, Compacted]:
     return {name: counts for name, counts in made.items() if counts[0]}
 
 
-def compact_table(lake: Lake, name: str) -> Compacted:
-    """Compact the parts of one table that have several small files."""
-    table = lake.table(name)
-    contents = table.contents()
-    files = [] if contents is None else _crowds(contents.files)
-    if contents is None or not files:
+def crowded_parts(files: Iterable[DataFile], count_max: int) -> list[_Part]:
+    """Parts with so many small files that they are due; of a part that is over, a few suffice."""
+    parts = _small(files)
+    newest = max(parts, key=str, default=None)
+    return [
+        part
+        for part, small in parts.items()
+        if len(small) >= (count_max if part == newest else min(count_max, _LEFT_OVER))
+    ]
+
+
+def compact_table(lake: Lake, name: str, parts: Iterable[_Part] | None = None) -> Compacted:
+    """Compact the parts of one table that have several small files, or some of these parts."""
+    contents = lake.table(name).contents()
+    if contents is None:
         return 0, 0
-    schema, divided = contents.schema, contents.divided_by
-    rows = table.rows_of(lake.spark, replace(contents, files=tuple(files)))
-    order = [column for column in _ORDERS.get(name.partition("/")[0], ()) if column in rows.columns]
-    lake.trace(f"compact {name}")
-    # One task for each part: within it the rows are in order, and few files come of it.
-    together = rows.repartition(*divided).sortWithinPartitions(*divided, *order)
-    added = table.stage(together, divided, label="c", rows_max=_ROWS_MAX)
-    lake.trace(f"commit {name}")
-    table.rewrite(_change(name, schema, divided, files, added))
-    return len(files), len(added)
+    small = _small(contents.files)
+    wanted = small.keys() if parts is None else set(parts)
+    before = after = 0
+    for part, files in small.items():
+        if part in wanted and len(files) > 1:
+            for group in _together(files):
+                _compact_files(lake, name, contents, group, dict(part))
+                before, after = before + len(group), after + 1
+    return before, after
 
 
-def _crowds(files: Iterable[DataFile]) -> list[DataFile]:
-    parts: defaultdict[tuple[tuple[str, str | None], ...], list[DataFile]] = defaultdict(list)
+def _small(files: Iterable[DataFile]) -> dict[_Part, list[DataFile]]:
+    parts: defaultdict[_Part, list[DataFile]] = defaultdict(list)
     for file in files:
-        if file.byte_count < _LARGE_BYTES:
-            parts[tuple(file.parts.items())].append(file)
-    return [file for crowd in parts.values() if len(crowd) > 1 for file in crowd]
+        if file.rows < _FULL_ROWS and file.byte_count < _FULL_BYTES:
+            parts[tuple(sorted(file.parts.items()))].append(file)
+    return parts
 
 
-def _change(
-    name: str,
-    schema: pa.Schema,
-    divided: tuple[str, ...],
-    files: list[DataFile],
-    added: list[DataFile],
-) -> Change:
-    return Change(
-        table=name,
-        schema=delta_schema(schema),
-        divided_by=divided,
-        added=tuple(added),
-        removed=tuple(file.path for file in files),
+def _together(files: list[DataFile]) -> Iterator[list[DataFile]]:
+    """Files that are put together at once, at least two each."""
+    group: list[DataFile] = []
+    rows = size = 0
+    for file in files:
+        is_full = rows + file.rows > _TOGETHER_ROWS or size + file.byte_count > _TOGETHER_BYTES
+        if len(group) > 1 and is_full:
+            yield group
+            group, rows, size = [], 0, 0
+        group.append(file)
+        rows, size = rows + file.rows, size + file.byte_count
+    if len(group) > 1:
+        yield group
+
+
+def _compact_files(
+    lake: Lake, name: str, contents: Contents, files: list[DataFile], part: dict[str, str | None]
+) -> None:
+    inside = pa.schema([f for f in contents.schema if f.name not in contents.divided_by])
+    lake.trace(f"compact {name}")
+    rows = pa.concat_tables([read_rows(lake.store, name, file, inside) for file in files])
+    order = _ORDERS.get(name.partition("/")[0], ())
+    keys = [(column, "ascending") for column in order if column in inside.names]
+    rows = rows.sort_by(keys) if keys else rows
+    values = {column: part[column] for column in contents.divided_by}
+    added = write_file(lake.store, name, f"c-{uuid4().hex[:12]}", rows, values)
+    lake.trace(f"commit {name}")
+    lake.table(name).rewrite(
+        Change(
+            table=name,
+            schema=delta_schema(contents.schema),
+            divided_by=contents.divided_by,
+            added=(added,),
+            removed=tuple(file.path for file in files),
+        )
     )

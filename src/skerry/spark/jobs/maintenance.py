@@ -7,15 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
 from typing import Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
 from skerry.spark.buckets import bucket_start_ns
 from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
-from skerry.spark.delta import Change, DataFile
-from skerry.spark.jobs.compact import compact_table
+from skerry.spark.delta import Change
+from skerry.spark.jobs.compact import compact_table, crowded_parts
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
@@ -37,12 +36,15 @@ def maintain(lake: Lake, plan: Plan) -> None:
             kind, _, name = table.partition("/")
             if kind == "history":
                 make_snapshots(lake, plan.types[name])
-            if _is_crowded(lake.table(table).files(), lake.config.compact_files):
-                compact_table(lake, table)
+            crowded = crowded_parts(lake.table(table).files(), lake.config.compact_files)
+            if crowded:
+                compact_table(lake, table, crowded)
 
 
 def clean_up(lake: Lake) -> None:
     """Once a day, delete files that no table has named for long; a failure is told, and no more.
+
+    Where files stay for less than a day, that often: a job that follows replaces files each second.
 
     Not inside of a batch: what is deleted goes by the logs as they are.
     """
@@ -51,7 +53,8 @@ def clean_up(lake: Lake) -> None:
         return
     now_ns = wall_ns()
     last_ns = _cleaned_ns(lake)
-    if last_ns is not None and 0 <= now_ns - last_ns < _DAY_NS:
+    period_ns = min(_DAY_NS, int(hours * _DAY_NS / 24))
+    if last_ns is not None and 0 <= now_ns - last_ns < period_ns:
         return
     if last_ns is not None:
         try:
@@ -123,8 +126,3 @@ def _make_snapshot(
             added=tuple(files),
         )
     )
-
-
-def _is_crowded(files: Iterable[DataFile], count_max: int) -> bool:
-    parts = Counter(tuple(sorted(file.parts.items(), key=str)) for file in files)
-    return max(parts.values(), default=0) >= count_max

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from os import PathLike
 
-from skerry.spark.jobs.stream import BATCH_ROWS, Progress, Stream
+from skerry.spark.jobs.loop import Loop, Progress
 from skerry.spark.lake import Lake
 
 __all__ = ["run_all"]
@@ -17,8 +17,8 @@ def run_all(
     *,
     on_progress: Callable[[Progress], None] | None = None,
     is_stopping: Callable[[], bool] | None = None,
-    batch_rows: int = BATCH_ROWS,
+    batch_bytes: int | None = None,
 ) -> Progress:
     """Bring everything that is recorded and sealed into the tables; goes on where it was left."""
-    stream = Stream(lake, recordings, batch_rows=batch_rows)
-    return stream.run({"availableNow": True}, on_progress=on_progress, is_stopping=is_stopping)
+    loop = Loop(lake, recordings, batch_bytes=batch_bytes)
+    return loop.run(on_progress=on_progress, is_stopping=is_stopping)

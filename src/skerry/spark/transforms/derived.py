@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final, Literal, Protocol
 from skerry.schema.internal import LINK_TYPE
 from skerry.spark.transforms import alarms, links, rates, sessions
 from skerry.spark.transforms.alarms import AlarmConfig
-from skerry.spark.transforms.events import events
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -31,8 +30,8 @@ class Inputs(Protocol):
     None where there is no such table yet.
     """
 
-    def types(self) -> tuple[str, ...]:
-        """Names of the tables below `updates/` (`Vessel`, and `Vessel@2` if there is one)."""
+    def events(self) -> DataFrame:
+        """What happened, whatever its type: rows of all tables below `updates/` and of `raw`."""
 
     def updates(self, name: str) -> DataFrame | None:
         """Rows of `updates/<name>`."""
@@ -59,11 +58,11 @@ class Derived:
 
 
 def _rates(inputs: Inputs) -> DataFrame:
-    return rates.build(_events(inputs))
+    return rates.build(inputs.events())
 
 
 def _links(inputs: Inputs) -> DataFrame:
-    return links.build(_events(inputs), inputs.updates(LINK_TYPE))
+    return links.build(inputs.events(), inputs.updates(LINK_TYPE))
 
 
 def _sessions(inputs: Inputs) -> DataFrame:
@@ -84,11 +83,6 @@ def _alarms(inputs: Inputs, config: AlarmConfig | None = None) -> DataFrame:
         inputs.updates("SkerryLedger"),
         config or AlarmConfig(),
     )
-
-
-def _events(inputs: Inputs) -> DataFrame:
-    frames = [inputs.updates(name) for name in inputs.types()]
-    return events([frame for frame in frames if frame is not None], inputs.raw())
 
 
 def _built(inputs: Inputs, name: str) -> DataFrame:

@@ -21,7 +21,13 @@ def test_second_run_has_nothing_to_do(run: Run, lake: Path, recordings: Path) ->
     arguments = ("--recordings", recordings, "--tables", lake)
     done = run("pipeline", "run", *arguments, "--json")
     assert done.code == 0
-    assert json.loads(done.out) == {"rows": 0, "batches": 0, "backlog": 0, "damaged": 0}
+    assert json.loads(done.out) == {
+        "rows": 0,
+        "read": 0,
+        "batches": 0,
+        "backlog": 0,
+        "damaged": 0,
+    }
 
 
 def test_damage_is_told_and_fails_only_if_asked(

@@ -232,7 +232,7 @@ def test_no_hours_leave_files_alone() -> None:
     seen = []
 
     @click.command()
-    @vacuum_option
+    @vacuum_option(168.0)
     def command(vacuum_hours: float | None) -> None:
         seen.append(vacuum_hours)
 

@@ -5,23 +5,21 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.jobs.building import BatchInputs, stage_derived, waves
-from skerry.spark.lake import Lake, LakeConfig
-from skerry.spark.transforms.derived import DERIVED, Derived, Inputs
-from tests.unit.spark.deltas import change, data_file
+from skerry.spark.jobs.building import BuildInputs, build_derived
+from skerry.spark.lake import Lake, LakeConfig, Plan
+from skerry.spark.transforms.derived import Derived, Inputs
 
 NO_SPARK: Any = None
 
 
 def test_without_new_rows_nothing_is_built(tmp_path: Path) -> None:
     lake = Lake(NO_SPARK, tmp_path)
-    assert stage_derived(lake, {}, {}, label="b") == {}
+    assert build_derived(lake) is None
 
 
 def test_inputs_of_a_type_that_has_no_table_are_none(tmp_path: Path) -> None:
     derived = Derived(name="d", partition_by="hour", schema=NO_SPARK, build=NO_SPARK)
-    inputs = BatchInputs(Lake(NO_SPARK, tmp_path), {}, {}, derived, frozenset(["2026-11-15T14"]))
-    assert inputs.types() == ()
+    inputs = BuildInputs(Lake(NO_SPARK, tmp_path), {}, {}, derived, frozenset(["2026-11-15T14"]))
     assert inputs.updates("Vessel") is None
     assert inputs.raw() is None
 
@@ -35,27 +33,18 @@ def test_touched_parts_are_built_anew_and_others_stay(spark: Any, tmp_path: Path
     asked: list[frozenset[str]] = []
 
     def build(inputs: Inputs) -> Any:
-        assert isinstance(inputs, BatchInputs)
+        assert isinstance(inputs, BuildInputs)
         asked.append(inputs.parts)
         return spark.createDataFrame([(len(asked), day) for day in sorted(inputs.parts)], schema)
 
     derived = Derived(name="days", partition_by="day", schema=schema, build=build)
     lake = Lake(spark, tmp_path, LakeConfig(derived=(derived,)))
     for number, hours in enumerate((["2026-11-15T14", "2026-11-16T00"], ["2026-11-16T01"])):
-        files = [
-            data_file(tmp_path, "updates/T", f"{number}{hour}.parquet", 1, hour=hour)
-            for hour in hours
-        ]
-        made = stage_derived(lake, {}, {"updates/T": change("updates/T", *files)}, label="b")
-        lake.table("days").commit(made["days"], application="x", version=number)
+        lake.write_plan(Plan(number=2 * number, stale_hours=tuple(hours)))
+        made = build_derived(lake)
+        assert made is not None
+        assert made.stale_hours == ()
+        assert build_derived(lake) is None
     assert asked == [{"2026-11-15", "2026-11-16"}, {"2026-11-16"}]
     rows = sorted(tuple(row) for row in lake.table("days").frame(spark).collect())
     assert rows == [(1, "2026-11-15"), (2, "2026-11-16")]
-
-
-def test_what_is_made_of_nothing_else_is_made_at_the_same_time() -> None:
-    assert [[item.name for item in wave] for wave in waves(DERIVED)] == [
-        ["rates", "links"],
-        ["sessions"],
-        ["alarms"],
-    ]

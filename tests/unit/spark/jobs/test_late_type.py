@@ -3,7 +3,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from skerry.spark.jobs.typed import Interval, Staged, _is_wider
+from skerry.spark.jobs.late_type import Interval, Staged, _is_wider
 from skerry.spark.schema import spark_schema
 from tests.unit.spark.test_lake import STATE
 

@@ -7,6 +7,7 @@ longer (`jobs.lateness`) and the result is the same as if all had come at once.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -28,7 +29,9 @@ from skerry.spark.jobs.lateness import (
     stale_snapshots,
 )
 from skerry.spark.lake import Lake, TypeState, delta_schema
+from skerry.spark.options import ReadOptions
 from skerry.spark.schema import quoted, spark_schema
+from skerry.spark.schema_text import schema_to_text
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
 from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
 from skerry.spark.transforms.merge import (
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql.types import StructType
 
-__all__ = ["Interval", "Staged", "stage_type"]
+__all__ = ["Interval", "Staged", "is_widened", "stage_type", "typed_rows"]
 
 Interval = tuple[int, int]
 """From one time to another, both included."""
@@ -73,6 +76,31 @@ def stage_type(
     """
     with ExitStack() as at_end:
         return _TypeBatch(lake, state, label, at_end).stage(rows, list(intervals))
+
+
+def typed_rows(
+    lake: Lake, options: ReadOptions, state: TypeState, fingerprints: Iterable[int]
+) -> DataFrame:
+    """The rows of some definitions of a type, as recorded within the ranges of the options."""
+    return (
+        lake.spark.read.format("skerry")
+        .option("paths", json.dumps(options.paths))
+        .option("range", json.dumps(options.ranges))
+        .option("type", state.schema.type_name)
+        .option("fingerprints", ",".join(map(str, fingerprints)))
+        .option("definition", schema_to_text(state.schema))
+        .load()
+    )
+
+
+def is_widened(lake: Lake, state: TypeState) -> bool:
+    """Whether a table of the type has a column that is of another kind now."""
+    for kind in _WIDENED:
+        schema = lake.table(f"{kind}/{state.table}").schema()
+        wanted = table_schema(kind, state.schema)
+        if schema is not None and _is_wider(spark_schema(wanted), spark_schema(schema)):
+            return True
+    return False
 
 
 class _TypeBatch:

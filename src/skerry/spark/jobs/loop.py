@@ -1,0 +1,394 @@
+"""Batches one after the other, from where the last plan ended.
+
+The offsets of the recordings are part of each plan, so what a batch has brought in and how far it
+came are one fact. A batch runs in a thread of its own; meanwhile progress is reported and a request
+to stop is noticed, which ends the job after the batch.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import TimeoutError as FutureTimeout
+from dataclasses import dataclass, replace
+from os import PathLike, fspath
+from typing import Final
+
+from skerry.errors import PipelineError, RecordingError, SkerryError
+from skerry.recording.index import Segment
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.recordings.places import first_line
+from skerry.runtime.recordings.reader import Recording, open_recordings
+from skerry.spark.file_systems import require_file_system
+from skerry.spark.jobs.batch import Range, process_batch
+from skerry.spark.jobs.building import build_derived
+from skerry.spark.jobs.maintenance import clean_up, maintain
+from skerry.spark.lake import Lake, Plan
+from skerry.spark.planning import Recordings
+from skerry.spark.session import batch_bytes_of
+from skerry.spark.stream import Offset, Presence, next_offset
+
+__all__ = ["Loop", "Progress", "backlog"]
+
+_POLL_S: Final = 0.5
+_LAST_HOURS: Final = 2
+"""Hours of derived tables that are still built when a job is to stop."""
+_OWN_ERROR: Final = re.compile(r"skerry\.errors\.\w+: (.+)")
+_PYTHON_ERROR: Final = re.compile(r"^(\w[\w.]*(?:Error|Exception): .+)$", re.MULTILINE)
+_TRIES: Final = 6
+"""On a busy computer Python starts too slowly for Spark; a batch that failed is simply repeated."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How a job is doing."""
+
+    batch_count: int = 0
+    row_count: int = 0
+    """Rows that were new, of all batches."""
+    read_count: int = 0
+    """Rows that were read, of all batches; more than were new where rows came twice."""
+    rows_per_s: float = 0.0
+    """Rows read, over all batches of this job."""
+    backlog_rows: int = 0
+    """Rows that are recorded and not in the tables yet, those of the running batch included."""
+    batch_rows: int = 0
+    """Rows of the batch that is running; 0 between batches."""
+    batch_s: float = 0.0
+    """Seconds that the last batch took."""
+    table_count: int = 0
+    """Tables that the last batch changed."""
+    stages_done: int = 0
+    stages_total: int = 0
+    """Tasks of the stages that run now."""
+    notices: tuple[str, ...] = ()
+    damaged_count: int = 0
+    """Segments with a damaged batch, of all batches."""
+
+    @property
+    def left_s(self) -> float | None:
+        """Estimated seconds until the backlog is in the tables; None if nothing tells."""
+        return self.backlog_rows / self.rows_per_s if self.rows_per_s else None
+
+
+class Loop:
+    """A job that brings recordings into tables, from where it was left."""
+
+    def __init__(
+        self,
+        lake: Lake,
+        recordings: str | PathLike[str] | Sequence[str | PathLike[str]],
+        *,
+        batch_bytes: int | None = None,
+        follower: str | None = None,
+        interval_s: float | None = None,
+        derived_interval_s: float = 0.0,
+    ) -> None:
+        one = [recordings] if isinstance(recordings, str | PathLike) else recordings
+        self.lake = lake
+        self.paths = [fspath(path) for path in one]
+        # Kept: manifests of long recordings are long, and each look reads what is new.
+        self._recordings = Recordings(self.paths)
+        self._batch_bytes = batch_bytes or lake.config.batch_bytes
+        self._follower = follower
+        self._interval_s = interval_s
+        """None: what is there now, and then end."""
+        self._derived_interval_ns = int(derived_interval_s * 1e9)
+        self._derived_ns = monotonic_ns()
+        self._target: Offset | None = None
+        self._done = Progress()
+        self._busy_ns = 0
+        self._batch_rows = 0
+        self._seen: dict[str, int] = {}
+        self._absent: dict[str, str] = {}
+        """By the id of a recording, what is said of the segment that it waits for."""
+        self._lock = threading.Lock()
+        self._is_ending = False
+
+    def run(
+        self,
+        *,
+        on_progress: Callable[[Progress], None] | None = None,
+        is_stopping: Callable[[], bool] | None = None,
+    ) -> Progress:
+        """Bring in batches until all is in the tables, or it is to stop; says how it went."""
+        for path in self.paths:
+            open_recordings(path)
+        require_file_system(self.lake.spark, self.lake.store)
+        self._batch_bytes = self._batch_bytes or batch_bytes_of(self.lake.spark)
+        with self.lake.writing():
+            last = self.lake.last_plan()
+            self.lake.carry_out(last)
+            self._seen = dict(last.offsets)
+            presence = None
+            if self._interval_s is None:
+                self._target = _ends(self._recordings)
+            else:
+                self._recordings.all()
+                presence = Presence(self._recordings, self._follower or "pipeline")
+            try:
+                self._go_on(on_progress, is_stopping)
+            finally:
+                if presence is not None:
+                    presence.end()
+        final = self.progress()
+        if on_progress is not None:
+            on_progress(final)
+        if self._target is not None and not self._is_ending:
+            self._require_all()
+        return final
+
+    def _go_on(
+        self,
+        on_progress: Callable[[Progress], None] | None,
+        is_stopping: Callable[[], bool] | None,
+    ) -> None:
+        with ThreadPoolExecutor(1, "skerry-batch") as pool:
+            while not self._is_ending:
+                started_ns = monotonic_ns()
+                ranges = self._next()
+                step = self._brought_in if ranges else self._derived
+                job = pool.submit(self._tried, step, ranges)
+                has_worked = self._awaited(job, on_progress, is_stopping)
+                if has_worked:
+                    if self._interval_s is None or self._is_late(started_ns):
+                        continue
+                elif self._interval_s is None:
+                    return
+                self._wait(started_ns, on_progress, is_stopping)
+            # What takes longer is left to the next job, as whatever was to be stopped is to end.
+            if self._interval_s is not None and self._is_nearly_derived():
+                self._awaited(pool.submit(self._derived, []), on_progress, is_stopping)
+
+    def _is_nearly_derived(self) -> bool:
+        return 0 < len(self.lake.last_plan().stale_hours) <= _LAST_HOURS
+
+    def _awaited(
+        self,
+        job: Future[bool],
+        on_progress: Callable[[Progress], None] | None,
+        is_stopping: Callable[[], bool] | None,
+    ) -> bool:
+        """What a step says, once it has ended; progress is reported meanwhile."""
+        while True:
+            if on_progress is not None:
+                on_progress(self.progress())
+            self._is_ending |= is_stopping is not None and is_stopping()
+            try:
+                return job.result(timeout=_POLL_S)
+            except FutureTimeout:
+                if job.done():
+                    raise
+
+    def _is_late(self, started_ns: int) -> bool:
+        assert self._interval_s is not None
+        return monotonic_ns() - started_ns >= self._interval_s * 1e9
+
+    def _wait(
+        self,
+        started_ns: int,
+        on_progress: Callable[[Progress], None] | None,
+        is_stopping: Callable[[], bool] | None,
+    ) -> None:
+        """Let the rest of an interval pass."""
+        assert self._interval_s is not None
+        stop_ns = started_ns + int(self._interval_s * 1e9)
+        pause = threading.Event()
+        while not self._is_ending:
+            if on_progress is not None:
+                on_progress(self.progress())
+            self._is_ending |= is_stopping is not None and is_stopping()
+            left_s = (stop_ns - monotonic_ns()) / 1e9
+            if left_s <= 0:
+                return
+            pause.wait(min(left_s, _POLL_S))
+
+    # -- steps
+
+    def _next(self) -> list[Range]:
+        """What the next batch brings in; nothing if nothing is there."""
+        waiting = [
+            (recording, segment)
+            for recording, segment in self._recordings.arrived()
+            if segment.line >= self._seen.get(recording.id, 0)
+            and (self._target is None or segment.line < self._target.get(recording.id, 0))
+        ]
+        after = next_offset(
+            self._seen, waiting, segments_max=None, rows_max=None, bytes_max=self._batch_bytes
+        )
+        self._batch_rows = _rows_between(waiting, after)
+        return [
+            (name, self._seen.get(name, 0), stop)
+            for name, stop in sorted(after.items())
+            if stop > self._seen.get(name, 0)
+        ]
+
+    def _tried(self, step: Callable[[list[Range]], bool], ranges: list[Range]) -> bool:
+        for left in reversed(range(_TRIES)):
+            try:
+                return step(ranges)
+            except Exception as error:
+                if left == 0 or not _is_start_failure(error):
+                    raise _spoken(error) from error
+        raise AssertionError("the last try returns or raises")
+
+    def _brought_in(self, ranges: list[Range]) -> bool:
+        started_ns = monotonic_ns()
+        lake = self.lake
+        with lake.batch():
+            plan = process_batch(lake, self.paths, ranges)
+            maintain(lake, plan)
+        clean_up(lake)
+        self._note(plan, monotonic_ns() - started_ns)
+        if self._interval_s is not None and self._is_derived_due():
+            self._derived([])
+        return True
+
+    def _note(self, plan: Plan, spent_ns: int) -> None:
+        done = self._done
+        with self._lock:
+            self._seen = dict(plan.offsets)
+            self._busy_ns += spent_ns
+            self._batch_rows = 0
+            read = done.read_count + plan.read_count
+            self._done = Progress(
+                batch_count=done.batch_count + 1,
+                row_count=done.row_count + plan.row_count,
+                read_count=read,
+                rows_per_s=read * 1e9 / max(1, self._busy_ns),
+                batch_s=spent_ns / 1e9,
+                table_count=len(plan.changes),
+                notices=(*done.notices, *plan.notices),
+                damaged_count=done.damaged_count + len(plan.damaged),
+            )
+
+    def _is_derived_due(self) -> bool:
+        return monotonic_ns() - self._derived_ns >= self._derived_interval_ns
+
+    def _derived(self, _ranges: list[Range]) -> bool:
+        """Build the derived tables if they are behind and due; says whether batches may follow."""
+        is_due = self._interval_s is None or self._is_ending or self._is_derived_due()
+        if is_due:
+            build_derived(self.lake)
+            self._derived_ns = monotonic_ns()
+        return False
+
+    # -- progress
+
+    def progress(self) -> Progress:
+        """How far it is at this moment."""
+        stages_done, stages_total = _stages(self.lake)
+        with self._lock:
+            done, seen, batch_rows = self._done, dict(self._seen), self._batch_rows
+        backlog_rows = _rows_after(self._recordings, seen)
+        notices = (*done.notices, *self._absence_notices())
+        with self._lock:
+            if self._done is done:
+                self._done = done = replace(done, notices=notices)
+        return replace(
+            done,
+            backlog_rows=backlog_rows,
+            batch_rows=batch_rows,
+            stages_done=stages_done,
+            stages_total=stages_total,
+        )
+
+    def _absence_notices(self) -> list[str]:
+        """Of each recording that waits for a segment, once as long as it is that one."""
+        waiting = {r.id: _absence(r, missing) for r, missing in self._recordings.absent()}
+        new = [
+            f"{text}; what comes after it waits"
+            for name, text in waiting.items()
+            if self._absent.get(name) != text
+        ]
+        self._absent = waiting
+        return new
+
+    def _require_all(self) -> None:
+        """RecordingError if something that a manifest names could not be brought in."""
+        for text in self._absent.values():
+            error = RecordingError(f"{text}; what comes before it is in the tables")
+            error.hint = "copy it there and run again; segments are to be copied before manifests"
+            raise error
+
+
+def backlog(paths: Sequence[str], seen: Mapping[str, int]) -> int:
+    """Rows in sealed segments after the lines that were seen."""
+    return _rows_after(Recordings(paths), seen)
+
+
+def _ends(recordings: Recordings) -> Offset:
+    """How far each recording goes now."""
+    ends: Offset = {}
+    for recording, segment in recordings.arrived():
+        ends[recording.id] = max(ends.get(recording.id, 0), segment.line + 1)
+    return ends
+
+
+def _rows_between(waiting: Sequence[tuple[Recording, Segment]], stop: Offset) -> int:
+    return sum(segment.rows for r, segment in waiting if segment.line < stop.get(r.id, 0))
+
+
+def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
+    return sum(
+        segment.rows
+        for recording in recordings.all()
+        for segment in recording.segments()
+        if segment.line >= seen.get(recording.id, 0)
+    )
+
+
+def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
+    return f"{missing[0].name} of {recording.place} is not there, or not whole yet"
+
+
+def _is_start_failure(error: Exception) -> bool:
+    """Whether a process of Spark's did not start in the ten seconds it is given."""
+    return "Python worker failed to connect back" in str(error)
+
+
+_HINTS: Final = (
+    (
+        re.compile(r"OutOfMemoryError|Java heap space|GC overhead"),
+        "the JVM ran out of memory",
+        "give it more with --memory, or make batches smaller with --batch-bytes",
+    ),
+    (
+        re.compile(r"MemoryError|ArrowMemoryError|Python worker exited unexpectedly"),
+        "a Python worker ended, probably for lack of memory",
+        "make batches smaller with --batch-bytes",
+    ),
+    (
+        re.compile(r"No space left|Disk quota exceeded|there is no room", re.IGNORECASE),
+        "",
+        "make room and start again; what was complete is there, the rest is done again",
+    ),
+)
+"""What a failure looks like, what to say of it, and what to change."""
+
+
+def _spoken(error: Exception) -> Exception:
+    """The error in one line, with what to change."""
+    if isinstance(error, SkerryError):
+        return error
+    text = str(error)
+    # What went wrong in a process of Spark's comes back as text, with all that led to it.
+    own = _OWN_ERROR.findall(text)
+    for pattern, cause, hint in _HINTS:
+        if pattern.search(text):
+            what = own[-1] if own else cause or first_line(error)
+            fault = PipelineError(f"the job failed: {what}")
+            fault.hint = hint
+            return fault
+    found = own or _PYTHON_ERROR.findall(text)
+    return PipelineError(f"the job failed: {found[-1] if found else first_line(error)}")
+
+
+def _stages(lake: Lake) -> tuple[int, int]:
+    """Tasks that are done and that there are, of all stages that run now."""
+    tracker = lake.spark.sparkContext.statusTracker()
+    infos = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+    known = [info for info in infos if info is not None]
+    return sum(info.numCompletedTasks for info in known), sum(info.numTasks for info in known)

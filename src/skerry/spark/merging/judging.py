@@ -1,0 +1,232 @@
+"""What a survey means for each table: which rows it has already, and the order of the others.
+
+Almost all counters go on from where the tables are. The others are looked at row by row: numbers
+that a table has are left out, and where a clock went back or rows are not in their order,
+`order_ns` is computed from all of them. Rows that belong before known ones make a table *late*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
+from skerry.spark.catalog import table_schema
+from skerry.spark.delta import DataFile
+from skerry.spark.merging.files import read_rows
+from skerry.spark.merging.identity import (
+    BY_CONTENT,
+    BY_MULTICAST,
+    BY_POSITION,
+    Group,
+    Numbers,
+    identity_of,
+)
+from skerry.spark.merging.survey import EARLIEST, Counted, Detail, Tally
+from skerry.spark.store import Store
+from skerry.spark.transforms.order import Clock
+
+__all__ = [
+    "SKEW_NS",
+    "Judgement",
+    "Known",
+    "advanced_clocks",
+    "advanced_marks",
+    "judged",
+    "unclear",
+]
+
+SKEW_NS: Final = 300_000_000_000
+"""How far apart receivers of one multicast may stamp it, and it is still known to be one."""
+_IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
+
+_Details = Mapping[Group, Detail]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """How far each counter of a table has come."""
+
+    clocks: Mapping[int, Clock]
+    """By node, of rows that have a position."""
+    marks: Mapping[Group, int] | None
+    """Highest numbers of all other counters; None where it was never noted."""
+    is_by_mark: bool = False
+    """Whether rows with a position have marks, too, and no clocks."""
+
+    def highest(self, group: Group) -> int | None:
+        """The highest number of a counter, or None if nothing is known of it."""
+        if group.kind == BY_POSITION and not self.is_by_mark:
+            clock = self.clocks.get(group.node)
+            return None if clock is None else clock.position
+        return None if self.marks is None else self.marks.get(group)
+
+    @property
+    def is_forgetful(self) -> bool:
+        """Whether the table may have rows of counters of which nothing is known."""
+        if self.marks is None:
+            return True
+        return max(len(self.clocks), len(self.marks)) >= PIPELINE_CLOCK_COUNT_MAX
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """What is to be done with the rows of one table."""
+
+    orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
+    drops: Mapping[Group, Numbers] = field(default_factory=dict)
+    has_doubles: bool = False
+    is_late: bool = False
+
+
+def unclear(counted: Counted, known: Known, has_rows_at: Callable[[int, int], bool]) -> list[Group]:
+    """The groups that have to be looked at row by row.
+
+    `has_rows_at` says whether the table may have rows from one time to another.
+    """
+    return [
+        group
+        for group, tally in counted.groups.items()
+        if _is_doubtful(group, tally, known, has_rows_at) or _is_tangled(group, tally, known)
+    ]
+
+
+def _is_doubtful(
+    group: Group, tally: Tally, known: Known, has_rows_at: Callable[[int, int], bool]
+) -> bool:
+    """Whether the table may have some of the rows, or later ones."""
+    highest = known.highest(group)
+    if highest is not None:
+        return tally.number_min <= highest
+    skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
+    return known.is_forgetful and has_rows_at(
+        tally.time_min_ns - skew_ns, tally.time_max_ns + skew_ns
+    )
+
+
+def _is_tangled(group: Group, tally: Tally, known: Known) -> bool:
+    """Whether `order_ns` may be other than the time."""
+    if group.kind != BY_POSITION:
+        return False
+    clock = known.clocks.get(group.node)
+    return not tally.is_straight or (clock is not None and tally.time_min_ns < clock.order_ns)
+
+
+def judged(
+    counted: Counted,
+    known: Known,
+    found: _Details,
+    files: Iterable[DataFile],
+    store: Store,
+    table: str,
+) -> Judgement:
+    """What the details of the unclear groups of a table say; `files` are those of `updates`."""
+    orders: dict[int, tuple[Numbers, Numbers]] = {}
+    drops: dict[Group, Numbers] = {}
+    has_doubles = any(not tally.is_straight for tally in counted.groups.values())
+    all_files = list(files)
+    for group, detail in found.items():
+        highest = known.highest(group)
+        suspects = detail if highest is None else _only(detail, detail.numbers <= highest)
+        if len(suspects.numbers) and all_files:
+            if group.kind == BY_CONTENT:
+                return Judgement(is_late=True)
+            seen = _seen(group, suspects, all_files, store, table)
+            if len(seen):
+                drops[group] = seen
+            if highest is not None and len(np.setdiff1d(suspects.numbers, seen)):
+                return Judgement(is_late=True)
+        if group.kind == BY_POSITION:
+            left = detail
+            if group in drops:
+                left = _only(detail, ~np.isin(detail.numbers, drops[group]))
+            orders[group.node] = _ordered(left, known.clocks.get(group.node))
+    return Judgement(orders=orders, drops=drops, has_doubles=has_doubles)
+
+
+def _only(detail: Detail, mask: Numbers) -> Detail:
+    return Detail(*(column[mask] for column in detail))
+
+
+def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
+    """Positions with their `order_ns`: the latest time that the node had stamped by then."""
+    order = np.lexsort((detail.times_ns, detail.is_found, detail.numbers))
+    numbers, times, is_found = (column[order] for column in detail)
+    is_first = np.append(True, numbers[1:] != numbers[:-1])[: len(numbers)]
+    numbers, times, is_found = numbers[is_first], times[is_first], is_found[is_first]
+    stamped = np.maximum.accumulate(np.where(is_found, EARLIEST, times))
+    floor = EARLIEST if clock is None else clock.order_ns
+    return numbers, np.maximum(np.maximum(times, stamped), floor)
+
+
+def _seen(
+    group: Group, suspects: Detail, files: Iterable[DataFile], store: Store, table: str
+) -> Numbers:
+    """The numbers of a counter that the table has, of some that it may have."""
+    low, high = int(suspects.numbers.min()), int(suspects.numbers.max())
+    first_ns, last_ns = int(suspects.times_ns.min()), int(suspects.times_ns.max())
+    skew_ns = SKEW_NS if group.kind == BY_MULTICAST else 0
+    found: list[Numbers] = []
+    schema = table_schema("raw")
+    for file in files:
+        if group.kind == BY_POSITION:
+            is_near = file.may_have("node", group.node, group.node)
+            is_near = is_near and file.may_have("position", low, high)
+        else:
+            is_near = file.may_have("time_ns", first_ns - skew_ns, last_ns + skew_ns)
+        if not is_near:
+            continue
+        rows = read_rows(store, table, file, schema, columns=_IDENTITY)
+        identity = identity_of(rows)
+        is_own = (identity.kind == group.kind) & (identity.node == group.node)
+        is_own &= identity.sender == group.sender
+        own = identity.number[is_own]
+        found.append(own[np.isin(own, suspects.numbers)])
+    return np.unique(np.concatenate(found)) if found else np.zeros(0, np.int64)
+
+
+# -- how far counters have come
+
+
+def advanced_clocks(
+    clocks: Mapping[int, Clock],
+    counted: Counted,
+    *,
+    count_max: int = PIPELINE_CLOCK_COUNT_MAX,
+) -> dict[int, Clock]:
+    """The clocks after a batch; of too many, those that were set last."""
+    after = dict(clocks)
+    for group, tally in counted.groups.items():
+        if group.kind == BY_POSITION:
+            was = after.get(group.node, Clock(position=0, order_ns=EARLIEST))
+            after[group.node] = Clock(
+                position=max(was.position, tally.number_max),
+                order_ns=max(was.order_ns, tally.stamped_max_ns),
+            )
+    if len(after) <= count_max:
+        return after
+    newest = sorted(after, key=lambda node: after[node].order_ns, reverse=True)
+    return {node: after[node] for node in newest[:count_max]}
+
+
+def advanced_marks(
+    marks: Mapping[Group, int] | None,
+    counted: Counted,
+    *,
+    kinds: Iterable[int],
+    count_max: int = PIPELINE_CLOCK_COUNT_MAX,
+) -> dict[Group, int] | None:
+    """The highest numbers after a batch; of too many, those that came last."""
+    if marks is None:
+        return None
+    after = dict(marks)
+    wanted = frozenset(kinds)
+    for group, tally in counted.groups.items():
+        if group.kind in wanted:
+            # The last to be set stands last.
+            highest = max(after.pop(group, tally.number_max), tally.number_max)
+            after[group] = highest
+    return dict(list(after.items())[-count_max:])

@@ -1,0 +1,350 @@
+"""The writing side of a batch: the rows of one slot become files of tables.
+
+A slot has all rows of its objects and no others, so it is merged without a look at any other. What
+was there before is read from the parts of `latest` and `gone` that the slot owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import SNAPSHOT
+from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.decode import decode_payloads
+from skerry.spark.delta import DataFile
+from skerry.spark.merging.files import (
+    bucket_text,
+    hour_text,
+    read_rows,
+    time_texts,
+    write_parts,
+)
+from skerry.spark.merging.hashing import object_hashes, part_of
+from skerry.spark.merging.identity import (
+    BY_CONTENT,
+    BY_POSITION,
+    Identity,
+    Numbers,
+    identity_of,
+    numbers_of,
+)
+from skerry.spark.merging.raw import write_raw
+from skerry.spark.merging.states import Merged, Steps, steps_of_gone, steps_of_states
+from skerry.spark.merging.work import SlotResult, TableWork, Work
+from skerry.spark.reading import pieces_of
+from skerry.spark.store import Store
+
+__all__ = ["merge_slot"]
+
+_HOUR_NS = 3_600_000_000_000
+_PARTED = ("latest", "gone")
+_CONTENT = ("space", "key", "operation", "present", "subject", "sent_ns", "payload")
+
+
+def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> SlotResult:
+    """Merge the rows of a slot and write the files that come of it."""
+    number = work.table_of(slot)
+    table = work.tables[number]
+    store = Store(work.root)
+    rows = None
+    if batches:
+        rows = _distinct(pa.Table.from_batches(batches).unify_dictionaries(), table)
+    if table.schema is None:
+        added = write_raw(store, work.folder, rows, table) if rows is not None else []
+        count = sum(file.rows for file in added)
+        named = tuple(("raw", file) for file in added)
+        return SlotResult(table=number, slot=slot, rows=count, added=named)
+    return _Slot(work, number, slot, store).merged(rows)
+
+
+def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
+    """Each update once, and none that the table has; an update is kept before a found object."""
+    if not table.drops and not table.has_doubles:
+        return rows.combine_chunks()
+    identity = identity_of(rows)
+    is_kept = np.ones(rows.num_rows, bool)
+    for group, numbers in table.drops.items():
+        is_own = (identity.kind == group.kind) & (identity.node == group.node)
+        is_own &= identity.sender == group.sender
+        is_kept[is_own] &= ~np.isin(identity.number[is_own], numbers)
+    if table.has_doubles:
+        is_kept &= _is_first(rows, identity)
+    return rows.filter(pa.array(is_kept)).combine_chunks()
+
+
+def _is_first(rows: pa.Table, identity: Identity) -> Numbers:
+    """Which rows stand for their update, of all that are the same."""
+    is_found = numbers_of(rows.column("operation")) == SNAPSHOT
+    content = _contents(rows, identity)
+    keys = (identity.kind, identity.node, identity.sender, identity.number, content)
+    # The table `raw` has rows of many types, whose counters are not apart.
+    order = np.lexsort((numbers_of(rows.column("time_ns")), is_found, *reversed(keys)))
+    is_first = np.zeros(len(order), bool)
+    is_first[:1] = True
+    for key in keys:
+        placed = key[order]
+        is_first[1:] |= placed[1:] != placed[:-1]
+    found = np.zeros(len(order), bool)
+    found[order] = is_first
+    return found
+
+
+def _contents(rows: pa.Table, identity: Identity) -> Numbers:
+    """Equal numbers for equal contents, of the rows that nothing counts; 0 of the others."""
+    contents = np.zeros(rows.num_rows, np.int64)
+    uncounted = np.flatnonzero(identity.kind == BY_CONTENT)
+    if len(uncounted):
+        columns = rows.select([*_CONTENT, "type"]).take(pa.array(uncounted)).to_pydict()
+        known: dict[tuple[object, ...], int] = {}
+        told = zip(*columns.values(), strict=True)
+        contents[uncounted] = [known.setdefault(row, len(known)) for row in told]
+    return contents
+
+
+class _Slot:
+    def __init__(self, work: Work, number: int, slot: int, store: Store) -> None:
+        self.work = work
+        self.number = number
+        self.slot = slot
+        self.store = store
+        self.table = work.tables[number]
+        assert self.table.schema is not None
+        self.fields = field_columns(self.table.schema)
+        self.added: list[tuple[str, DataFile]] = []
+        self.removed: list[tuple[str, str]] = []
+
+    def merged(self, rows: pa.Table | None) -> SlotResult:
+        if rows is None or not rows.num_rows:
+            if self.table.is_cached and self.table.part_count != self.table.part_count_before:
+                self._write_states(None, None)
+            return self._result(0)
+        updates = self._updates(rows)
+        if self.table.is_cached and not self._write_states(updates, _Objects(rows)):
+            return SlotResult(table=self.number, slot=self.slot, is_late=True)
+        self._write_updates(updates)
+        return self._result(updates.num_rows)
+
+    def _result(self, rows: int) -> SlotResult:
+        return SlotResult(
+            table=self.number,
+            slot=self.slot,
+            rows=rows,
+            added=tuple(self.added),
+            removed=tuple(self.removed),
+        )
+
+    # -- updates
+
+    def _updates(self, rows: pa.Table) -> pa.Table:
+        """Recorded rows as rows of `updates`."""
+        table = self.table
+        assert table.schema is not None
+        schema = table_schema("updates", table.schema)
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {
+            "order_ns": pa.array(self._order_ns(rows)),
+            "payload_bytes": pc.binary_length(rows.column("payload")).cast(pa.int64()),
+        }
+        names = {field.source: field.name for field in self.fields}
+        fields = pa.Table.from_batches(
+            decode_payloads(table.schema.reader, piece.column("payload"))
+            for batch in rows.select(["payload"]).to_batches()
+            for piece in pieces_of(batch)
+        )
+        for name in fields.column_names:
+            columns[names.get(name, name)] = fields.column(name)
+        chosen = [column for column in schema if column.name != "hour"]
+        for column in chosen:
+            if column.name not in columns:
+                found = rows.column(column.name)
+                columns[column.name] = (
+                    found if found.type == column.type else found.cast(column.type)
+                )
+        return pa.Table.from_arrays(
+            [columns[column.name] for column in chosen], schema=pa.schema(chosen)
+        )
+
+    def _order_ns(self, rows: pa.Table) -> Numbers:
+        times = numbers_of(rows.column("time_ns"))
+        if not self.table.orders:
+            return times
+        identity = identity_of(rows)
+        order = times.copy()
+        for node, (positions, order_ns) in self.table.orders.items():
+            own = np.flatnonzero((identity.kind == BY_POSITION) & (identity.node == node))
+            order[own] = order_ns[np.searchsorted(positions, identity.number[own])]
+        return order
+
+    def _write_updates(self, updates: pa.Table) -> None:
+        keys = [numbers_of(updates.column(name)) for name in ORDER]
+        order_ns = keys[0]
+        if (order_ns[1:] <= order_ns[:-1]).any():
+            perm = np.lexsort(tuple(reversed(keys)))
+            updates, order_ns = updates.take(pa.array(perm)), order_ns[perm]
+        self._write("updates", updates, ("hour",), time_texts(order_ns, _HOUR_NS, hour_text))
+
+    # -- states
+
+    def _write_states(self, updates: pa.Table | None, objects: _Objects | None) -> bool:
+        """Write states; False, and nothing is written, if a row comes before what is known."""
+        table = self.table
+        is_divided_anew = table.part_count != table.part_count_before
+        touched = None
+        if objects is not None and not is_divided_anew:
+            touched = set(part_of(objects.hashes(), table.part_count).tolist())
+        seeds: list[Steps] = []
+        kept: dict[str, pa.Table] = {}
+        files = {kind: self._files(kind, touched) for kind in _PARTED}
+        for kind in _PARTED:
+            kept[kind] = rows = self._known(kind, files[kind])
+            if objects is None or not rows.num_rows:
+                continue
+            numbers = objects.numbers_in(rows)
+            is_touched = numbers >= 0
+            kept[kind] = rows.filter(pa.array(~is_touched))
+            steps_of = steps_of_states if kind == "latest" else steps_of_gone
+            seeds.append(steps_of(numbers[is_touched], rows.filter(pa.array(is_touched))))
+        new: dict[str, pa.Table] = {}
+        if updates is not None and objects is not None:
+            found = Merged([*seeds, Steps.of_updates(objects.numbers, updates)], self.fields)
+            if found.has_seed_after_new(sum(len(steps.objects) for steps in seeds)):
+                return False
+            self._write_history(found)
+            new["latest"] = found.states(found.open(), kept["latest"].schema, is_open=True)
+            new["gone"] = found.removals(found.gone(), kept["gone"].schema)
+        for kind in _PARTED:
+            rows = [kept[kind], new[kind]] if kind in new else [kept[kind]]
+            self._write_parts(kind, pa.concat_tables(rows))
+            self.removed += [(kind, file.path) for file in files[kind]]
+        return True
+
+    def _files(self, kind: str, parts: set[int] | None) -> list[DataFile]:
+        """The files of this slot, or those of some parts."""
+        table = self.table
+        index = self.slot - table.first_slot
+        step = min(table.slot_count, table.part_count_before)
+        found = table.latest if kind == "latest" else table.gone
+        placed = ((int(file.parts["part"] or 0), file) for file in found)
+        return [
+            file
+            for part, file in placed
+            if part % step == index % step and (parts is None or part in parts)
+        ]
+
+    def _known(self, kind: str, files: list[DataFile]) -> pa.Table:
+        """The rows of these files that belong to this slot."""
+        table = self.table
+        assert table.schema is not None
+        whole = table_schema(kind, table.schema)
+        schema = pa.schema([column for column in whole if column.name != "part"])
+        name = f"{kind}/{table.name}"
+        found = [read_rows(self.store, name, file, schema) for file in files]
+        rows = pa.concat_tables([schema.empty_table(), *found]).combine_chunks()
+        if rows.num_rows and table.slot_count > table.part_count_before:
+            places = part_of(_hashes(rows), table.slot_count)
+            rows = rows.filter(pa.array(places == self.slot - table.first_slot))
+        return rows
+
+    def _write_history(self, found: Merged) -> None:
+        assert self.table.schema is not None
+        places = found.closed()
+        if not len(places):
+            return
+        begun = found.begun_ns(places)
+        buckets = np.floor_divide(begun, self.work.bucket_ns)
+        if (buckets[1:] < buckets[:-1]).any():
+            order = np.argsort(buckets, kind="stable")
+            places, begun = places[order], begun[order]
+        schema = table_schema("history", self.table.schema)
+        rows = found.states(places, schema, is_open=False)
+        parts = time_texts(begun, self.work.bucket_ns, bucket_text)
+        self._write("history", rows, ("bucket",), parts)
+
+    def _write_parts(self, kind: str, rows: pa.Table) -> None:
+        """Write rows of `latest` or `gone`, a file for each part, in the order of objects."""
+        if not rows.num_rows:
+            return
+        count = self.table.part_count
+        parts = part_of(_hashes(rows), count) if count > 1 else np.zeros(rows.num_rows, np.int64)
+        keys = [("part", "ascending"), *((name, "ascending") for name in OBJECT)]
+        order = pc.sort_indices(
+            pa.table({"part": parts, "space": rows.column("space"), "key": rows.column("key")}),
+            sort_keys=keys,
+        )
+        placed = parts[order.to_numpy()]
+        starts = np.flatnonzero(np.append(True, placed[1:] != placed[:-1])).tolist()
+        cuts = zip(starts, [*starts[1:], len(placed)], strict=True)
+        runs = [((str(placed[start]),), start, stop) for start, stop in cuts]
+        self._write(kind, rows.take(order), ("part",), runs)
+
+    def _write(
+        self,
+        kind: str,
+        rows: pa.Table,
+        part_names: tuple[str, ...],
+        parts: Iterable[tuple[tuple[str | None, ...], int, int]],
+    ) -> None:
+        name = f"{kind}/{self.table.name}"
+        for file in write_parts(self.store, name, self.work.folder, rows, part_names, parts):
+            self.added.append((kind, file))
+
+
+class _Objects:
+    """The objects of rows as numbers, in the order of space and key."""
+
+    def __init__(self, rows: pa.Table) -> None:
+        self._spaces = _Names(_one(rows.column("space").cast(pa.string())))
+        self._keys = _Names(_one(rows.column("key")))
+        self.numbers = self._number(self._spaces.codes, self._keys.codes)
+        """Of the rows."""
+        self._distinct, self._first = np.unique(self.numbers, return_index=True)
+        self._rows = rows
+
+    def hashes(self) -> Numbers:
+        """The hash of each object, once."""
+        return _hashes(self._rows.select(OBJECT).take(pa.array(self._first)))
+
+    def numbers_in(self, rows: pa.Table) -> Numbers:
+        """The numbers of objects of other rows; -1 of those that are not among these."""
+        space, key = (
+            names.codes_in(rows.column(name))
+            for names, name in ((self._spaces, "space"), (self._keys, "key"))
+        )
+        numbers = self._number(space, key)
+        is_known = (space >= 0) & (key >= 0) & np.isin(numbers, self._distinct)
+        return np.where(is_known, numbers, -1)
+
+    def _number(self, spaces: Numbers, keys: Numbers) -> Numbers:
+        return spaces * self._keys.count + keys
+
+
+class _Names:
+    """Distinct values as numbers, in their order."""
+
+    def __init__(self, values: pa.Array) -> None:
+        encoded = values.dictionary_encode()
+        order = pc.sort_indices(encoded.dictionary)
+        self._sorted = encoded.dictionary.take(order)
+        ranks = np.empty(len(order), np.int64)
+        ranks[order.to_numpy()] = np.arange(len(order))
+        self.codes = ranks[encoded.indices.to_numpy(zero_copy_only=False)]
+        self.count = len(order)
+
+    def codes_in(self, values: pa.ChunkedArray) -> Numbers:
+        found = pc.index_in(_one(values), value_set=self._sorted)
+        return found.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def _hashes(rows: pa.Table) -> Numbers:
+    space = _one(rows.column("space").cast(pa.string())).dictionary_encode()
+    return object_hashes(space, _one(rows.column("key")))
+
+
+def _one(column: pa.ChunkedArray) -> pa.Array:
+    """A column in one piece."""
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    return pa.concat_arrays(column.chunks) if column.num_chunks else pa.nulls(0, column.type)

@@ -1,0 +1,204 @@
+"""Updates become states: what each object looked like, from when to when.
+
+An update sets the fields in its property set (`present`) and no others; a field in the set without
+a value is cleared. A create begins a life with nothing but what it says. A snapshot is the whole
+object, found there. After a remove there is nothing, and the next update begins with nothing.
+
+All objects of a slot are merged at once: rows are sorted by object and order, and for each field a
+running maximum over row numbers finds the row that its value comes from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
+from skerry.spark.catalog import OBJECT, ORDER, FieldColumn
+from skerry.spark.merging.files import moments
+from skerry.spark.merging.identity import Numbers, numbers_of
+
+__all__ = ["ALL_TAGS", "Merged", "Steps", "merged", "steps_of_gone", "steps_of_states"]
+
+ALL_TAGS = 0xFFFF_FFFF
+"""Property set of every field."""
+_TOLD = ("node", "position", "sender", "sequence")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Steps:
+    """Rows that change objects, in any order."""
+
+    objects: Numbers
+    """The number of the object of each."""
+    rows: pa.Table
+    """With the columns of ORDER, of OBJECT, `subject` and the fields."""
+    operation: Numbers
+    present: Numbers
+    lives: Numbers
+
+    @classmethod
+    def of_updates(cls, objects: Numbers, updates: pa.Table) -> Steps:
+        operation = numbers_of(updates.column("operation"))
+        return cls(
+            objects=objects,
+            rows=updates,
+            operation=operation,
+            present=numbers_of(updates.column("present")),
+            lives=(operation == CREATE).astype(np.int64),
+        )
+
+
+def steps_of_states(objects: Numbers, states: pa.Table) -> Steps:
+    """States of objects, one of each, as what later steps build on."""
+    count = len(objects)
+    return Steps(
+        objects=objects,
+        rows=states.append_column("order_ns", states.column("valid_from_ns")),
+        operation=np.full(count, SNAPSHOT, np.int8),
+        present=np.full(count, ALL_TAGS, np.int64),
+        lives=numbers_of(states.column("life")),
+    )
+
+
+def steps_of_gone(objects: Numbers, gone: pa.Table) -> Steps:
+    """Objects that are gone, as what later steps build on."""
+    count = len(objects)
+    return Steps(
+        objects=objects,
+        rows=gone.append_column("order_ns", gone.column("removed_ns")),
+        operation=np.full(count, REMOVE, np.int8),
+        present=np.zeros(count, np.int64),
+        lives=numbers_of(gone.column("life")),
+    )
+
+
+class Merged:
+    """The states that steps lead through."""
+
+    def __init__(self, several: Sequence[Steps], fields: Sequence[FieldColumn]) -> None:
+        self._fields = fields
+        self._rows = [steps.rows for steps in several]
+        self._columns: dict[str, pa.Array | pa.ChunkedArray] = {}
+        objects = np.concatenate([steps.objects for steps in several])
+        order = [self._numbers(name) for name in ORDER]
+        self._perm = np.lexsort((*reversed(order), objects))
+        self._objects = objects[self._perm]
+        self._order_ns = order[0][self._perm]
+        count = len(self._perm)
+        self._begins = np.ones(count, bool)
+        self._begins[1:] = self._objects[1:] != self._objects[:-1]
+        self._is_last = np.ones(count, bool)
+        self._is_last[:-1] = self._begins[1:]
+        self._operation, self._present, lives = (
+            np.concatenate([getattr(steps, name) for steps in several])[self._perm]
+            for name in ("operation", "present", "lives")
+        )
+        self._life = _sums(lives, self._begins)
+        self._is_remove = self._operation == REMOVE
+
+    def has_seed_after_new(self, seed_count: int) -> bool:
+        """Whether one of the first steps given does not come first for its object."""
+        return bool((~self._begins & (self._perm < seed_count)).any())
+
+    def closed(self) -> Numbers:
+        """Places of states that have ended, by object and time."""
+        return np.flatnonzero(~self._is_remove & ~self._is_last)
+
+    def open(self) -> Numbers:
+        """Places of states that hold on, by object."""
+        return np.flatnonzero(~self._is_remove & self._is_last)
+
+    def gone(self) -> Numbers:
+        """Places of the removes of objects that did not come back."""
+        return np.flatnonzero(self._is_remove & self._is_last)
+
+    def objects(self, places: Numbers) -> Numbers:
+        """The objects at these places."""
+        return self._objects[places]
+
+    def begun_ns(self, places: Numbers) -> Numbers:
+        """When the states at these places begin."""
+        return self._order_ns[places]
+
+    def states(self, places: Numbers, schema: pa.Schema, *, is_open: bool) -> pa.Table:
+        """The states at these places; columns of `schema` that are not of a state are left out."""
+        begun = self._order_ns[places]
+        if is_open:
+            ends, mask = np.zeros(len(places), np.int64), np.ones(len(places), bool)
+        else:
+            ends, mask = self._order_ns[places + 1], None
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {
+            "valid_from_ns": pa.array(begun),
+            "valid_to_ns": pa.array(ends, pa.int64(), mask=mask),
+            "valid_from": moments(begun),
+            "valid_to": moments(ends, mask),
+            "life": pa.array(self._life[places]),
+        }
+        rows = self._perm[places]
+        for name in (*OBJECT, "subject", *_TOLD):
+            columns[name] = self._column(name, schema.field(name).type).take(pa.array(rows))
+        for field in self._fields:
+            columns[field.name] = self._values(field, places, schema.field(field.name).type)
+        chosen = [column for column in schema if column.name in columns]
+        return pa.Table.from_arrays(
+            [columns[column.name] for column in chosen], schema=pa.schema(chosen)
+        )
+
+    def removals(self, places: Numbers, schema: pa.Schema) -> pa.Table:
+        """The ends at these places, as rows of `gone`."""
+        removed = self._order_ns[places]
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {
+            "life": pa.array(self._life[places]),
+            "removed_ns": pa.array(removed),
+            "removed": moments(removed),
+        }
+        rows = pa.array(self._perm[places])
+        for name in (*OBJECT, *_TOLD):
+            columns[name] = self._column(name, schema.field(name).type).take(rows)
+        chosen = [column for column in schema if column.name in columns]
+        return pa.Table.from_arrays(
+            [columns[column.name] for column in chosen], schema=pa.schema(chosen)
+        )
+
+    def _values(self, field: FieldColumn, places: Numbers, kind: pa.DataType) -> pa.ChunkedArray:
+        """The value of a field at these places: the last that was set, unless it was cleared."""
+        is_set = (self._present >> field.tag & 1).astype(bool) & ~self._is_remove
+        is_decided = is_set | self._begins | np.isin(self._operation, (CREATE, REMOVE, SNAPSHOT))
+        numbers = np.arange(len(is_set))
+        origins = np.maximum.accumulate(np.where(is_decided, numbers, 0))[places]
+        indices = pa.array(self._perm[origins], mask=~is_set[origins])
+        return self._column(field.name, kind).take(indices)
+
+    def _column(self, name: str, kind: pa.DataType) -> pa.ChunkedArray:
+        """A column of all steps as they were given; null where some do not have it."""
+        if name in self._columns:
+            return self._columns[name]
+        chunks: list[pa.Array] = []
+        for rows in self._rows:
+            if name in rows.column_names:
+                found = rows.column(name)
+                chunks += (found if found.type == kind else found.cast(kind)).chunks
+            else:
+                chunks.append(pa.nulls(rows.num_rows, kind))
+        self._columns[name] = found = pa.chunked_array(chunks, kind).combine_chunks()
+        return found
+
+    def _numbers(self, name: str) -> Numbers:
+        return np.concatenate([numbers_of(rows.column(name)) for rows in self._rows])
+
+
+def merged(several: Sequence[Steps], fields: Sequence[FieldColumn]) -> Merged:
+    """Merge steps of any number of objects."""
+    return Merged(several, fields)
+
+
+def _sums(numbers: Numbers, begins: Numbers) -> Numbers:
+    """Running sums that begin again with each object."""
+    sums = np.cumsum(numbers)
+    starts = np.flatnonzero(begins)
+    before = sums[starts] - numbers[starts]
+    return sums - np.repeat(before, np.diff(np.append(starts, len(numbers))))

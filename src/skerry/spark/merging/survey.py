@@ -1,0 +1,244 @@
+"""A first look at the rows of a batch: which are new for sure, and whether they are in order.
+
+It reads a few columns and decodes nothing. Nearly always each counter goes on from where the tables
+are, and times never go back along it; then a row is new, and its `order_ns` is its time. The groups
+for which this does not hold are listed in detail, and only those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP, SNAPSHOT
+from skerry.recording.columns import DESCRIPTOR_TYPES
+from skerry.spark.merging.identity import Group, Identity, Numbers, identity_of, numbers_of
+
+__all__ = [
+    "EARLIEST",
+    "RAW",
+    "SKIPPED",
+    "Counted",
+    "Detail",
+    "Placing",
+    "Survey",
+    "Tally",
+    "details",
+    "survey",
+]
+
+EARLIEST = -(2**63)
+RAW = 0
+"""The number of the table `raw`; those of types follow."""
+SKIPPED = -1
+"""Stands for the table of rows that describe types: these go to no table."""
+
+_ENVELOPE_BYTES = 96
+"""Of a row, beside its payload, key and subject."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placing:
+    """Which table rows go to, by number."""
+
+    numbers: Mapping[tuple[str, int], int]
+    """By type and fingerprint; all that is not listed goes to `raw`."""
+
+    def of(self, rows: pa.RecordBatch) -> Numbers:
+        """The number of the table of each row."""
+        types = rows.column("type")
+        codes = numbers_of(types.indices)
+        prints, inverse = np.unique(numbers_of(rows.column("fingerprint")), return_inverse=True)
+        names = types.dictionary.to_pylist()
+        pairs = codes.astype(np.int64) * len(prints) + inverse
+        found = np.full(len(names) * len(prints), RAW, np.int32)
+        for pair in np.unique(pairs).tolist():
+            name, number = names[pair // len(prints)], int(prints[pair % len(prints)])
+            found[pair] = (
+                SKIPPED if name in DESCRIPTOR_TYPES else self.numbers.get((name, number), RAW)
+            )
+        tables = found[pairs]
+        tables[numbers_of(rows.column("operation")) == GAP] = RAW
+        return tables
+
+
+class Tally(NamedTuple):
+    """What is known of some rows of one group."""
+
+    number_min: int
+    number_max: int
+    time_min_ns: int
+    time_max_ns: int
+    stamped_max_ns: int
+    """Latest time of updates; what a recorder found there does not set a clock."""
+    is_straight: bool
+    """Whether numbers ascend without repetition, and times never go back."""
+
+    def and_then(self, later: Tally) -> Tally:
+        """Both together, where the other rows come after these."""
+        is_next = later.number_min > self.number_max and later.time_min_ns >= self.time_max_ns
+        return Tally(
+            min(self.number_min, later.number_min),
+            max(self.number_max, later.number_max),
+            min(self.time_min_ns, later.time_min_ns),
+            max(self.time_max_ns, later.time_max_ns),
+            max(self.stamped_max_ns, later.stamped_max_ns),
+            self.is_straight and later.is_straight and is_next,
+        )
+
+
+@dataclass(slots=True)
+class Counted:
+    """Rows of one table."""
+
+    rows: int = 0
+    bytes: int = 0
+    groups: dict[Group, Tally] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What rows there are, by the number of their table."""
+
+    tables: dict[int, Counted] = field(default_factory=dict)
+    damaged: set[str] = field(default_factory=set)
+    """Segments with a batch that is damaged."""
+
+    def add(self, rows: pa.RecordBatch, placing: Placing) -> None:
+        """Count rows that come after those before."""
+        tables = placing.of(rows)
+        identity = identity_of(rows)
+        times = numbers_of(rows.column("time_ns"))
+        operations = numbers_of(rows.column("operation"))
+        self._count(tables, rows)
+        order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
+        keys = [tables[order], *(column[order] for column in identity[:3])]
+        starts = _starts(keys)
+        numbers, times = identity.number[order], times[order]
+        stamped = np.where(operations[order] != SNAPSHOT, times, EARLIEST)
+        is_back = np.zeros(len(order), bool)
+        is_back[1:] = (numbers[1:] <= numbers[:-1]) | (times[1:] < times[:-1])
+        is_back[starts] = False
+        facts = zip(
+            *(key[starts].tolist() for key in keys),
+            np.minimum.reduceat(numbers, starts).tolist(),
+            np.maximum.reduceat(numbers, starts).tolist(),
+            np.minimum.reduceat(times, starts).tolist(),
+            np.maximum.reduceat(times, starts).tolist(),
+            np.maximum.reduceat(stamped, starts).tolist(),
+            (~np.logical_or.reduceat(is_back, starts)).tolist(),
+            strict=True,
+        )
+        for table, kind, node, sender, *tally in facts:
+            if table != SKIPPED:
+                groups = self.tables[table].groups
+                group, found = Group(kind, node, sender), Tally(*tally)
+                before = groups.get(group)
+                groups[group] = found if before is None else before.and_then(found)
+
+    def _count(self, tables: Numbers, rows: pa.RecordBatch) -> None:
+        sizes = _ENVELOPE_BYTES + sum(
+            numbers_of(pc.binary_length(rows.column(name)).cast(pa.int64()))
+            for name in ("payload", "key", "subject")
+        )
+        placed = tables + 1
+        counts = np.bincount(placed)
+        weights = np.bincount(placed, weights=sizes)
+        for number in np.flatnonzero(counts).tolist():
+            if number - 1 != SKIPPED:
+                counted = self.tables.setdefault(number - 1, Counted())
+                counted.rows += int(counts[number])
+                counted.bytes += int(weights[number])
+
+    @classmethod
+    def of_all(cls, surveys: Iterable[Survey]) -> Survey:
+        """One survey of what several tasks have read, in whatever order."""
+        whole = cls()
+        tallies: dict[tuple[int, Group], list[Tally]] = {}
+        for each in surveys:
+            whole.damaged |= each.damaged
+            for number, counted in each.tables.items():
+                known = whole.tables.setdefault(number, Counted())
+                known.rows += counted.rows
+                known.bytes += counted.bytes
+                for group, tally in counted.groups.items():
+                    tallies.setdefault((number, group), []).append(tally)
+        for (number, group), found in tallies.items():
+            first, *others = sorted(found)
+            for tally in others:
+                first = first.and_then(tally)
+            whole.tables[number].groups[group] = first
+        return whole
+
+
+def survey(batches: Iterable[pa.RecordBatch], placing: Placing) -> Survey:
+    """Look at recorded batches."""
+    found = Survey()
+    for rows in batches:
+        if rows.num_rows:
+            found.add(rows, placing)
+    return found
+
+
+class Detail(NamedTuple):
+    """All rows of one group."""
+
+    numbers: Numbers
+    times_ns: Numbers
+    is_found: Numbers
+    """Whether a recorder found the object there, and no update was told."""
+
+    def joined(self, other: Detail) -> Detail:
+        """The rows of both."""
+        return Detail(*(np.concatenate(both) for both in zip(self, other, strict=True)))
+
+
+def details(
+    batches: Iterable[pa.RecordBatch], placing: Placing, wanted: Mapping[int, frozenset[Group]]
+) -> dict[tuple[int, Group], Detail]:
+    """The rows of some groups of some tables."""
+    found: dict[tuple[int, Group], list[Detail]] = {}
+    for rows in batches:
+        tables = placing.of(rows)
+        if not np.isin(tables, list(wanted)).any():
+            continue
+        identity = identity_of(rows)
+        times = numbers_of(rows.column("time_ns"))
+        is_found = numbers_of(rows.column("operation")) == SNAPSHOT
+        for number, group, places in _places(tables, identity, wanted):
+            detail = Detail(identity.number[places], times[places], is_found[places])
+            found.setdefault((number, group), []).append(detail)
+    return {
+        key: Detail(*(np.concatenate(column) for column in zip(*several, strict=True)))
+        for key, several in found.items()
+    }
+
+
+def _places(
+    tables: Numbers, identity: Identity, wanted: Mapping[int, frozenset[Group]]
+) -> Iterator[tuple[int, Group, Numbers]]:
+    order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
+    keys = [tables[order], *(column[order] for column in identity[:3])]
+    starts = _starts(keys)
+    stops = np.append(starts[1:], len(order))
+    facts = (key[starts].tolist() for key in keys)
+    for table, kind, node, sender, start, stop in zip(
+        *facts, starts.tolist(), stops.tolist(), strict=True
+    ):
+        group = Group(kind, node, sender)
+        if group in wanted.get(table, ()):
+            yield table, group, order[start:stop]
+
+
+def _starts(keys: list[Numbers]) -> Numbers:
+    """Where rows that are sorted by these keys begin to differ from those before."""
+    is_new = np.zeros(len(keys[0]), bool)
+    is_new[:1] = True
+    for key in keys:
+        is_new[1:] |= key[1:] != key[:-1]
+    return np.flatnonzero(is_new)

@@ -1,0 +1,98 @@
+"""Random streams through batches that the driver merges itself: no Spark is needed for that."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from skerry.codec.envelope import SNAPSHOT
+from skerry.spark.jobs.batch import process_batch
+from skerry.spark.jobs.maintenance import maintain
+from skerry.spark.lake import Lake, LakeConfig
+from tests.spark.lakes import BARE, Teller, all_ranges, record
+from tests.spark.model import State, world_of
+from tests.spark.test_history import FIELDS, Ship, by_place, steps, told
+
+DRIVER: Any = SimpleNamespace(sparkContext=SimpleNamespace(master="local[1]"))
+PARTED = LakeConfig(derived=(), part_rows=1)
+"""Nearly each object has a part of its own, and parts become more with each batch."""
+
+
+def rows(lake: Path, kind: str) -> list[dict[str, Any]]:
+    place = lake / kind / "Ship"
+    if not place.exists():
+        return []
+    found: list[dict[str, Any]] = pa.table(DeltaTable(place).to_pyarrow_table()).to_pylist()
+    return found
+
+
+def states(found: list[dict[str, Any]]) -> list[State]:
+    return [
+        State(
+            key=row["key"],
+            valid_from_ns=row["valid_from_ns"],
+            valid_to_ns=row["valid_to_ns"],
+            life=row["life"],
+            node=row["node"],
+            position=row["position"],
+            values={tag: row[name] for tag, name in FIELDS.items() if row[name] is not None},
+        )
+        for row in found
+    ]
+
+
+@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@given(
+    st.lists(st.lists(steps, min_size=1, max_size=12), min_size=1, max_size=5),
+    st.sampled_from([BARE, PARTED]),
+)
+def test_states_equal_the_model(many: list[list[dict[str, Any]]], config: LakeConfig) -> None:
+    # Of two nodes one may be behind the other, and after an object that was found with a later
+    # time an update is late: both take jobs of Spark.
+    alone = [
+        [{**step, "node": 0} for step in stream if step["operation"] != SNAPSHOT] for stream in many
+    ]
+    all_said = [told(number, stream) for number, stream in enumerate(alone, 1)]
+    expected = world_of(said for made in all_said for _, said in made)
+    with tempfile.TemporaryDirectory() as folder:
+        place, lake = Path(folder, "recordings"), Path(folder, "lake")
+        seen: dict[str, int] = {}
+        for part in range(3):
+            cuts = [made[part * len(made) // 3 : (part + 1) * len(made) // 3] for made in all_said]
+            # Twice: what a second recorder has heard is known.
+            heard = [update for cut in cuts for update, _ in cut] * 2
+            record(place, heard, Ship)
+            ranges = all_ranges(place, seen)
+            plan = process_batch(Lake(DRIVER, lake, config), [str(place)], ranges)
+            assert plan.row_count == len(heard) // 2
+            seen = {name: stop for name, _, stop in ranges}
+        assert by_place(states(rows(lake, "history"))) == by_place(expected.history)
+        assert by_place(states(rows(lake, "latest"))) == by_place(expected.latest)
+        assert {row["key"]: row["life"] for row in rows(lake, "gone")} == expected.gone
+        updates = rows(lake, "updates")
+        assert len({(row["node"], row["position"]) for row in updates}) == len(updates)
+
+
+def test_files_of_many_small_batches_are_put_together(tmp_path: Path) -> None:
+    place, lake = tmp_path / "recordings", Lake(DRIVER, tmp_path / "lake", BARE)
+    teller = Teller()
+    seen: dict[str, int] = {}
+    count = 0
+    for _ in range(70):
+        record(place, [teller.update(Ship(id=1, lat=float(teller.position)))], Ship)
+        ranges = all_ranges(place, seen)
+        with lake.batch():
+            plan = process_batch(lake, [str(place)], ranges)
+            maintain(lake, plan)
+        seen = {name: stop for name, _, stop in ranges}
+        count = max(count, *(len(lake.table(name).files()) for name in lake.names()))
+    assert BARE.compact_files > count >= BARE.compact_files - 1
+    assert len(rows(tmp_path / "lake", "updates")) == 70
+    assert len(rows(tmp_path / "lake", "history")) == 69
