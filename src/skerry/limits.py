@@ -381,12 +381,15 @@ BACKPRESSURE_SHARE_BYTES: Final = 32 * 1024
 """Bytes that one publisher may add to them before it has to wait: less than one read of a publisher
 at full speed, and more than one sends in a second that only reports now and then."""
 BATCH_BYTES: Final = 32 * 1024
+"""Queued bytes of one client that are sent at once, also while updates are delayed: a write of so
+many costs little for each update."""
 BATCH_COUNT: Final = 32
-"""Queued bytes and updates of one client that are sent at once, also while updates are delayed: a
-write of so many costs little for each of them."""
+"""The same for queued updates."""
 BATCH_COUNT_MIN: Final = 8
+"""A client receives a stream of updates if the last write to it had so many. Fewer are sent at
+once, since a program that reacts to single updates must not wait."""
 BATCH_GAP_NS: Final = 10_000_000
-"""A client receives a stream of updates if the last write had so many, and was not longer ago."""
+"""A stream is over after such a pause: what follows is sent at once."""
 BATCH_UNDELAYED_COUNT: Final = 60
 """Writes that are not delayed after a delay in which no other update arrived. The next one is a
 prime number of writes later, so that of publishers in turn another one is tried as the first."""
