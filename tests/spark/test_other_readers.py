@@ -22,6 +22,7 @@ from deltalake import DeltaTable
 import skerry
 import skerry.lake
 from skerry.lake.retention import retain
+from skerry.spark.jobs.building import build_derived
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.vacuum import vacuum
 from skerry.spark.lake import Lake, LakeConfig
@@ -57,6 +58,7 @@ def lake(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
             updates.append(teller.create(vessel) if n < 4 else teller.update(vessel))
         record(pipeline.recordings, updates, Vessel)
         pipeline.run()
+    build_derived(pipeline.lake)
     return folder / "my lake"
 
 
