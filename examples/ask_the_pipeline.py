@@ -19,7 +19,7 @@ from pathlib import Path
 import skerry
 import skerry.spark
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 
 folder = Path(tempfile.mkdtemp(prefix="ask-"))
 place = f"uds:{folder}/node.sock"

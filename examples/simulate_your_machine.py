@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.testing import (
     MS,
     SECOND,
@@ -38,7 +38,7 @@ LEDGER = Address("ledger", 7)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Booked(Event):
+class Booked(MachineEvent):
     """The ledger booked a sale."""
 
     till: str
@@ -75,7 +75,7 @@ class Till:
         """When to send; never, while all is confirmed."""
         return self._send_due_ns if self.unconfirmed else None
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """A till has nothing to tell."""
         return []
 
@@ -98,7 +98,7 @@ class Ledger:
 
     def __init__(self, setting: Setting) -> None:
         self.booked = {int(text) for text in (setting.disk or b"").split()}
-        self._events: list[Event] = []
+        self._events: list[MachineEvent] = []
         self._transmits: list[Transmit] = []
 
     def receive(self, data: bytes, source: Address, _now_ns: int) -> None:
@@ -120,7 +120,7 @@ class Ledger:
         """Never: the ledger only answers."""
         return None
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """Sales that were booked."""
         events, self._events = self._events, []
         return events
@@ -164,7 +164,7 @@ def play(world: World, node_count: int, ledger: type[Ledger] = Ledger) -> None:
     world.drive(Repeat(sell, gap_ns_min=10 * MS, gap_ns_max=100 * MS))
 
     # What must hold: at every moment, and in the end.
-    def sale_of(_: Node[Any], event: Event) -> int | None:
+    def sale_of(_: Node[Any], event: MachineEvent) -> int | None:
         return event.sale if isinstance(event, Booked) else None
 
     def missing(_: World) -> str | None:

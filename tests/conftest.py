@@ -58,7 +58,7 @@ def object_store() -> Iterator[ObjectStore]:
 @pytest.fixture
 def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The URI of a bucket with nothing in it, which this process has the credentials for."""
-    from skerry.runtime.recordings.places import file_system
+    from skerry.runtime.recordings.remote_paths import file_system
 
     for name, value in object_store.environment.items():
         monkeypatch.setenv(name, value)
@@ -70,7 +70,7 @@ def bucket(object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.fixture(scope="session")
 def spark(object_store: ObjectStore) -> Iterator[SparkSession]:
     """The one Spark of a run: two cores, little memory; commands find it and leave it running."""
-    from skerry.spark.session import session
+    from skerry.spark.startup.session import session
 
     # Few rows are quicker interpreted than compiled.
     quick = {

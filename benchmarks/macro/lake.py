@@ -26,11 +26,11 @@ from deltalake import DeltaTable
 import skerry
 import skerry.lake
 from benchmarks.rows import Row
-from skerry.spark.catalog import DIVIDED_BY, table_schema
-from skerry.spark.delta import Change, DataFile, Table, measures
-from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
-from skerry.spark.schema import typed_schema
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
+from skerry.spark.lake.delta import DataFile, Table, TableChange, measures
+from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.lake.store import TableStore
 
 START_NS = 1_794_700_800_000_000_000
 HOUR_NS = 3_600_000_000_000
@@ -179,7 +179,7 @@ def put(
             value = pa.repeat({**texts, **numbers_}[field.name], len(numbers))
         column = pa.nulls(len(numbers), field.type) if value is None else value.cast(field.type)
         arrays.append(column)
-    store, name = Store(root), f"{kind}/BenchTrack"
+    store, name = TableStore(root), f"{kind}/BenchTrack"
     table = Table(store, name)
     place = f"{next(iter(parts.values()))}.parquet"
     (root / name).mkdir(parents=True, exist_ok=True)
@@ -187,7 +187,7 @@ def put(
     low, high = measures(pq.read_metadata(root / name / place))
     size = (root / name / place).stat().st_size
     file = DataFile(path=place, byte_count=size, rows=len(numbers), parts=parts, low=low, high=high)
-    change = Change(
+    change = TableChange(
         table=name, schema=delta_schema(schema), divided_by=DIVIDED_BY[kind], added=(file,)
     )
     table.commit(change, application="bench", version=table.version_of("bench") + 1)

@@ -27,13 +27,13 @@ from pyspark.sql import functions as F  # noqa: N812
 
 import skerry
 from benchmarks.rows import Row
-from skerry.spark.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
-from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.delta import Change, DataFile
 from skerry.spark.jobs.maintenance import make_snapshots
-from skerry.spark.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
-from skerry.spark.schema import typed_schema
-from skerry.spark.session import session
+from skerry.spark.lake.buckets import HOUR_NS, bucket_column, bucket_text, timestamp_column
+from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import DataFile, TableChange
+from skerry.spark.lake.lake import Lake, LakeConfig, Plan, TypeState, delta_schema
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.startup.session import session
 from skerry.spark.tables import Tables
 from skerry.spark.transforms.asof import is_live_at
 from skerry.spark.transforms.latest import with_part
@@ -240,8 +240,8 @@ def fill(lake: Lake) -> None:
     make_snapshots(lake, STATE)
 
 
-def change(kind: str, files: list[DataFile]) -> Change:
-    return Change(
+def change(kind: str, files: list[DataFile]) -> TableChange:
+    return TableChange(
         table=f"{kind}/{STATE.table}",
         schema=delta_schema(table_schema(kind, STATE.schema)),
         divided_by=DIVIDED_BY[kind],

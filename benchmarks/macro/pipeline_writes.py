@@ -31,8 +31,8 @@ from skerry.schema.fingerprint import fingerprint
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.loop import Progress
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake
-from skerry.spark.session import session
+from skerry.spark.lake.lake import Lake
+from skerry.spark.startup.session import session
 
 START_NS = 1_794_751_200_000_000_000
 ROW_COUNT = 5_000_000

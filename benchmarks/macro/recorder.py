@@ -16,13 +16,13 @@ from pathlib import Path
 
 from benchmarks.rows import Row
 from skerry import build_info
-from skerry.apps.recorder import Recorder
-from skerry.apps.recorder_config import RecorderConfig
-from skerry.apps.recorder_datagrams import DATAGRAM_SPAN, GroupIntake
-from skerry.apps.recorder_node import NodeSource, NodeWishes
-from skerry.apps.recorder_queue import RowQueue
-from skerry.apps.recorder_types import RecordedTypes
-from skerry.apps.recorder_writing import WritingThread
+from skerry.apps.recorder.config import RecorderConfig
+from skerry.apps.recorder.group_rows import DATAGRAM_SPAN, GroupRows
+from skerry.apps.recorder.node_source import NodeSource, NodeWishes
+from skerry.apps.recorder.program import Recorder
+from skerry.apps.recorder.recorded_types import RecordedTypes
+from skerry.apps.recorder.row_queue import RowQueue
+from skerry.apps.recorder.writing_thread import WritingThread
 from skerry.runtime.recordings.writer import RecordingWriter
 
 NODE_GOAL, GROUP_GOAL = 300_000, 1_000_000
@@ -36,7 +36,7 @@ DATAGRAM_COUNT = 20
 QUIET = ("--metrics", "off", "--storage", "none", "--log-level", "error")
 PUBLISHER = """
 import sys, time, skerry
-from skerry.apps.fleet import Vessel
+from skerry.apps.demo.fleet import Vessel
 place, count, burst = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 with skerry.connect(place, name="bench", types=[Vessel], send_bytes_max=1 << 28) as space:
     sys.stdin.readline()
@@ -116,7 +116,7 @@ def from_group() -> float:
         queue = RowQueue(space="local", row_count_max=config.batch_rows)
         writing = WritingThread(queue, RecordingWriter(Path(folder, "r"), config, space="local"))
         writing.start()
-        intake = GroupIntake(queue, RecordedTypes().known, space="local")
+        intake = GroupRows(queue, RecordedTypes().known, space="local")
         started = time.process_time()
         for start in range(0, COUNT, len(updates)):
             numbers = [

@@ -28,8 +28,8 @@ from skerry.recording.rows import Rows
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.decode import decode_payloads
-from skerry.spark.schema import typed_schema
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.source.decode import decode_payloads
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

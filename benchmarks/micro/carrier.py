@@ -13,8 +13,8 @@ import skerry
 from benchmarks.rows import Row, best_of
 from skerry.protocol.access.header import Header
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
-from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.connection import GroupConnection
+from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
 from skerry.testing.machines.carrier_host import CarrierHost
 
@@ -64,11 +64,11 @@ def run() -> list[Row]:
 
 
 def _host(number: int) -> CarrierHost:
-    identity = Identity(
+    identity = SenderIdentity(
         address=bytes((10, 0, 0, number)), sender_id=1, start_ms=number, application_id=0
     )
     config = DistributorConfig(cache_bytes_max=0)
-    connection = Connection(
+    connection = GroupConnection(
         group=GROUP, identity=identity, rng=Random(number), now_ns=1, config=config
     )
     return CarrierHost(connection, config, now_ns=1)

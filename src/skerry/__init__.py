@@ -20,13 +20,13 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     __version__: str
 
-    from skerry.client.claims import ClaimState
-    from skerry.client.events import Event
-    from skerry.client.holdings import Ownership, Service
-    from skerry.client.info import ObjectInfo
-    from skerry.client.picture import Picture, PictureNode
-    from skerry.client.states import Refusal, SpaceState, StateChanged
-    from skerry.client.sync import Container, Space, Subscription, connect
+    from skerry.client.api.picture import Picture, PictureNode
+    from skerry.client.api.service_handles import Ownership, Service
+    from skerry.client.api.sync import Container, Space, Subscription, connect
+    from skerry.client.core.claims import ClaimState
+    from skerry.client.core.events import Event
+    from skerry.client.core.object_info import ObjectInfo
+    from skerry.client.core.states import Refusal, SpaceState, StateChanged
     from skerry.codec.envelope import Update
     from skerry.codec.values import AnyObject, PropertySet, Ref
     from skerry.errors import (
@@ -170,30 +170,30 @@ __all__ = [
 _HOMES: Final = {
     "AccessError": ("skerry.errors", "AccessError"),
     "AnyObject": ("skerry.codec.values", "AnyObject"),
-    "ClaimState": ("skerry.client.claims", "ClaimState"),
+    "ClaimState": ("skerry.client.core.claims", "ClaimState"),
     "CodecError": ("skerry.errors", "CodecError"),
     "ConfigError": ("skerry.errors", "ConfigError"),
     "ConnectFailed": ("skerry.errors", "ConnectFailed"),
     "ConnectRefused": ("skerry.errors", "ConnectRefused"),
-    "Container": ("skerry.client.sync", "Container"),
+    "Container": ("skerry.client.api.sync", "Container"),
     "DecodeError": ("skerry.errors", "DecodeError"),
     "DeliveryError": ("skerry.errors", "DeliveryError"),
     "Disconnected": ("skerry.errors", "Disconnected"),
     "EncodeError": ("skerry.errors", "EncodeError"),
     "Enum": ("skerry.objects.enums", "EnumBase"),
-    "Event": ("skerry.client.events", "Event"),
+    "Event": ("skerry.client.core.events", "Event"),
     "FilterError": ("skerry.errors", "FilterError"),
     "LimitExceeded": ("skerry.errors", "LimitExceeded"),
     "LocalProtocolError": ("skerry.errors", "LocalProtocolError"),
     "NotRegistered": ("skerry.errors", "NotRegistered"),
-    "ObjectInfo": ("skerry.client.info", "ObjectInfo"),
-    "Ownership": ("skerry.client.holdings", "Ownership"),
-    "Picture": ("skerry.client.picture", "Picture"),
-    "PictureNode": ("skerry.client.picture", "PictureNode"),
+    "ObjectInfo": ("skerry.client.core.object_info", "ObjectInfo"),
+    "Ownership": ("skerry.client.api.service_handles", "Ownership"),
+    "Picture": ("skerry.client.api.picture", "Picture"),
+    "PictureNode": ("skerry.client.api.picture", "PictureNode"),
     "PropertySet": ("skerry.codec.values", "PropertySet"),
     "ProtocolError": ("skerry.errors", "ProtocolError"),
     "Ref": ("skerry.codec.values", "Ref"),
-    "Refusal": ("skerry.client.states", "Refusal"),
+    "Refusal": ("skerry.client.core.states", "Refusal"),
     "Refused": ("skerry.errors", "Refused"),
     "RemoteProtocolError": ("skerry.errors", "RemoteProtocolError"),
     "RequestError": ("skerry.errors", "RequestError"),
@@ -202,19 +202,19 @@ _HOMES: Final = {
     "SchemaError": ("skerry.errors", "SchemaError"),
     "SchemaMismatchError": ("skerry.errors", "SchemaMismatchError"),
     "SchemaSyntaxError": ("skerry.errors", "SchemaSyntaxError"),
-    "Service": ("skerry.client.holdings", "Service"),
+    "Service": ("skerry.client.api.service_handles", "Service"),
     "SkerryError": ("skerry.errors", "SkerryError"),
     "SlowConsumer": ("skerry.errors", "SlowConsumer"),
-    "Space": ("skerry.client.sync", "Space"),
-    "SpaceState": ("skerry.client.states", "SpaceState"),
-    "StateChanged": ("skerry.client.states", "StateChanged"),
+    "Space": ("skerry.client.api.sync", "Space"),
+    "SpaceState": ("skerry.client.core.states", "SpaceState"),
+    "StateChanged": ("skerry.client.core.states", "StateChanged"),
     "Struct": ("skerry.objects.base", "Struct"),
-    "Subscription": ("skerry.client.sync", "Subscription"),
+    "Subscription": ("skerry.client.api.sync", "Subscription"),
     "TypeSet": ("skerry.objects.typeset", "TypeSet"),
     "Update": ("skerry.codec.envelope", "Update"),
     "WouldBlock": ("skerry.errors", "WouldBlock"),
     "any_object": ("skerry.objects.annotations", "any_object"),
-    "connect": ("skerry.client.sync", "connect"),
+    "connect": ("skerry.client.api.sync", "connect"),
     "define_types": ("skerry.objects.typeset", "define_types"),
     "duration": ("skerry.objects.annotations", "duration"),
     "element": ("skerry.objects.enums", "element"),

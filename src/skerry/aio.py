@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from skerry.client.aio import Container, Picture, Space, Subscription, connect
+from skerry.client.api.aio import AsyncPicture as Picture
+from skerry.client.api.aio import AsyncSpace as Space
+from skerry.client.api.aio import AsyncSubscription as Subscription
+from skerry.client.api.aio import Container, connect
 from skerry.client.distributor import aio as distributor
 from skerry.runtime.loops import run_loop
 

@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from skerry import limits
 from skerry.errors import ConfigError
-from skerry.spelling import nearest
+from skerry.suggestions import nearest
 
 __all__ = [
     "DEFAULT_ORIGIN",

@@ -15,7 +15,8 @@ from __future__ import annotations
 from skerry.client.distributor.config import Config
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.client.distributor.report import ConnectionStatistics
-from skerry.client.distributor.sync import Connection, Publisher, Subscriber
+from skerry.client.distributor.sync import BlockingGroupConnection as Connection
+from skerry.client.distributor.sync import Publisher, Subscriber
 from skerry.client.distributor.sync import open_connection as open  # noqa: A004 - its public name
 from skerry.protocol.distributor.config import Dialect, LossPolicy
 from skerry.protocol.distributor.events import (
@@ -34,7 +35,7 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent as Event
 
 __all__ = [
     "CommunicationFailed",

@@ -386,8 +386,8 @@ many costs little for each update."""
 BATCH_COUNT: Final = 32
 """The same for queued updates."""
 BATCH_COUNT_MIN: Final = 8
-"""A client receives a stream of updates if the last write to it had so many. Fewer are sent at
-once, since a program that reacts to single updates must not wait."""
+"""A client receives a stream of updates if so many were sent to it within `BATCH_GAP_NS`. Fewer are
+sent at once, since a program that reacts to single updates must not wait."""
 BATCH_GAP_NS: Final = 10_000_000
 """A stream is over after such a pause: what follows is sent at once."""
 BATCH_UNDELAYED_COUNT: Final = 60

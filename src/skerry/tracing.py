@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from skerry.plain import plain
+from skerry.json_values import plain
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import SpaceState
+from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.states import SpaceState
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import NEVER, Header
-from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 from skerry.schema.internal import internal_types

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import (
     Delivered,
     LossReason,
@@ -21,17 +21,17 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.distributor.messages import (
     Configuration,
-    Header,
-    Heartbeat,
+    DatagramHeader,
+    HeartbeatMessage,
     Nak,
-    Request,
-    Update,
+    RepairRequest,
+    UpdateMessage,
 )
 from skerry.protocol.distributor.overview import Overview
-from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, Wire
+from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE, DatagramWire
 from skerry.protocol.machine import Address
 
 FOLDER = Path(__file__).resolve().parent / "distributor"
@@ -48,7 +48,7 @@ class Captured:
     fields: dict[str, Any]
 
     @property
-    def wire(self) -> Wire:
+    def wire(self) -> DatagramWire:
         return PYCAST_WIRE if self.file == "pycast-dialect" else JAVA_WIRE
 
 
@@ -149,10 +149,10 @@ def check_place(message: Any, fields: dict[str, Any]) -> None:
 
 
 CHECKS: dict[type[Any], Callable[[Any, dict[str, Any]], None]] = {
-    Update: check_update,
-    Heartbeat: check_heartbeat,
+    UpdateMessage: check_update,
+    HeartbeatMessage: check_heartbeat,
     Configuration: check_configuration,
-    Request: check_request,
+    RepairRequest: check_request,
     Nak: check_nak,
 }
 
@@ -172,10 +172,10 @@ def test_the_overview_is_read_and_written_again_as_it_was() -> None:
 # -- captured programs as peers of a connection
 
 
-def connection(dialect: Dialect = Dialect.JAVA, *, group: str = "224.10.10.44") -> Connection:
-    made = Connection(
+def connection(dialect: Dialect = Dialect.JAVA, *, group: str = "224.10.10.44") -> GroupConnection:
+    made = GroupConnection(
         group=Address(group, 5656),
-        identity=Identity(
+        identity=SenderIdentity(
             address=b"\x7f\0\0\1", sender_id=61_234, start_ms=1_794_726_400_000, application_id=1
         ),
         rng=Random(1),
@@ -186,7 +186,7 @@ def connection(dialect: Dialect = Dialect.JAVA, *, group: str = "224.10.10.44") 
     return made
 
 
-def feed(made: Connection, packets: list[Captured]) -> list[Any]:
+def feed(made: GroupConnection, packets: list[Captured]) -> list[Any]:
     for packet in packets:
         made.receive(packet.data, Address("127.0.0.1", 5656), 0)
     return list(made.take_events())
@@ -230,8 +230,8 @@ def test_a_loss_is_asked_for_as_the_java_program_does_and_its_answer_is_taken() 
     (transmit,) = made.take_transmits()
     ours = JAVA_WIRE.decode(transmit.data)
     theirs = JAVA_WIRE.decode(request.data)
-    assert isinstance(ours, Request)
-    assert isinstance(theirs, Request)
+    assert isinstance(ours, RepairRequest)
+    assert isinstance(theirs, RepairRequest)
     assert (ours.target_id, ours.target_start) == (theirs.target_id, theirs.target_start)
     assert (ours.first_seq, ours.last_seq) == (theirs.first_seq, theirs.last_seq) == (4, 4)
     (delivered,) = feed(made, [answer])
@@ -246,7 +246,7 @@ def seq_changed(packet: Captured, seq: int) -> Captured:
 def test_a_request_of_the_java_program_is_answered_with_the_same_bytes() -> None:
     original, request, answer = captured("retransmission")
     header = JAVA_WIRE.decode_header(original.data)
-    made = Connection(
+    made = GroupConnection(
         group=Address("224.10.10.44", 5656),
         identity=identity_of(header),
         rng=Random(1),
@@ -264,8 +264,8 @@ def test_a_request_of_the_java_program_is_answered_with_the_same_bytes() -> None
     assert again.data == answer.data
 
 
-def identity_of(header: Header) -> Identity:
-    return Identity(
+def identity_of(header: DatagramHeader) -> SenderIdentity:
+    return SenderIdentity(
         address=header.address,
         sender_id=header.sender_id,
         start_ms=header.start,
@@ -277,9 +277,9 @@ def test_what_we_send_is_what_the_java_program_sends() -> None:
     configuration = captured("configuration")[0]
     message = JAVA_WIRE.decode(configuration.data)
     assert isinstance(message, Configuration)
-    made = Connection(
+    made = GroupConnection(
         group=Address("224.10.10.44", 5656),
-        identity=Identity(
+        identity=SenderIdentity(
             address=message.header.address,
             sender_id=message.sender_id,
             start_ms=message.start,
@@ -311,7 +311,7 @@ def test_what_we_send_is_what_the_java_program_sends() -> None:
 def test_a_large_update_is_cut_as_the_java_program_cuts_it() -> None:
     packets = captured("update-segmented")
     whole = vector("update-segmented")["reassembled"]
-    made = Connection(
+    made = GroupConnection(
         group=Address("224.10.10.81", 5656),
         identity=identity_of(JAVA_WIRE.decode_header(packets[0].data)),
         rng=Random(1),
@@ -349,8 +349,8 @@ def test_a_nak_of_the_java_program_is_understood(file: str) -> None:
     header = JAVA_WIRE.decode_header(nak.data)
     made = connection()
     for seq in (4, 7):
-        update = Update(
-            header=Header(
+        update = UpdateMessage(
+            header=DatagramHeader(
                 kind=1,
                 address=header.address,
                 sender_id=header.sender_id,

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.engine.admission import Admission, AdmissionConfig, Origin, PermissionRule
+from skerry.engine.admission.admission import Admission, AdmissionConfig, Origin, PermissionRule
 from skerry.engine.node import NodeCore
 from skerry.objects.classes import class_of
 from skerry.objects.descriptors import from_description

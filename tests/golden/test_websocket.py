@@ -17,10 +17,10 @@ import skerry
 from skerry.engine.node import NodeCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
-from skerry.protocol.access.connection import Broken
+from skerry.protocol.access.connection import ConnectionBroken
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire, cut_messages
-from skerry.protocol.access.json_writing import JsonNodeWire
+from skerry.protocol.access.json.wire import JsonWire, cut_messages
+from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, Disconnect
 from skerry.schema.model import NamedType
@@ -130,7 +130,11 @@ def test_client_understands_what_the_host_said() -> None:
     wire = JsonWire(TYPES)
     client = ClientConnection(wire, name="ws-client", cnonce="")
     for text in SAID:
-        assert not [item for item in client.receive(text.encode(), 0.0) if isinstance(item, Broken)]
+        assert not [
+            item
+            for item in client.receive(text.encode(), 0.0)
+            if isinstance(item, ConnectionBroken)
+        ]
         if "DotsMsgConnectResponse" in text and '"accepted": true' in text:
             client.join("GoldenAll", 0.0)
             client.finish_joins(0.0)

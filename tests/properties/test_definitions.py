@@ -19,7 +19,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from skerry.schema.check import define
 from skerry.schema.model import NamedType, StructType, dependencies
 from skerry.schema.union import obstacle, unite_deep
-from tests.unit.engine.test_definitions import Node
+from tests.unit.engine.types.test_definitions import Node
 
 CLIENTS = (2, 3, 4)
 NAMES = ("Boat", "Port")

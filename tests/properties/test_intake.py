@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.client.events import Event, Shape
-from skerry.client.info import info_of
-from skerry.client.intake import Intake, Route, Target
+from skerry.client.core.events import Event, ReceivedType
+from skerry.client.core.object_info import info_of
+from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
 from skerry.codec.frame import FrameCutter
 from skerry.objects.base import codec_of
 from skerry.objects.typeset import define_types
@@ -75,20 +75,20 @@ class Receiver:
     """A space that notes every event, and what it stores."""
 
     def __init__(self, patterns: list[str], is_joined: bool) -> None:
-        self.intake = Intake()
+        self.intake = UpdateIntake()
         self.intake.epoch = 4
         self.told: list[Any] = []
         self._cutter = FrameCutter()
         for name in ("Vessel", "Buoy", "Call"):
             cls = getattr(TYPES, name)
-            shape = Shape(cls, codec_of(cls).plan, cls.descriptor.flags.cached)
-            route = Route(shape, is_service=False)
+            shape = ReceivedType(cls, codec_of(cls).plan, cls.descriptor.flags.cached)
+            route = TypeRoute(shape, is_service=False)
             route.is_joined = is_joined or name == "Buoy"
             route.has_patterns = any(name in pattern for pattern in patterns)
             if route.is_joined:
                 route.targets = [Target(self._hear(name), None)]
             self.intake.routes[name] = route
-        condition = Route(self.intake.routes["Vessel"].shape, is_service=False)
+        condition = TypeRoute(self.intake.routes["Vessel"].shape, is_service=False)
         condition.is_condition = condition.is_joined = True
         condition.targets = [Target(self._hear("condition"), None)]
         self.intake.conditions[7] = condition

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 import skerry
-from skerry.engine.cache import Entry
+from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import (
     POSITION,
-    Batch,
     Journal,
     StoredType,
+    WriteBatch,
     store_type,
     stored_type,
 )
@@ -37,7 +37,7 @@ class Disk:
         self.objects: State = {}
         self.meta: dict[str, int] = {}
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         self.types.update({type_.name: type_ for type_ in batch.types})
         self.objects.update({(obj.type_name, obj.key): obj.payload for obj in batch.puts})
         for place in batch.drops:
@@ -58,7 +58,7 @@ class JournalMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.journal = Journal(rng=Random(1), meta=self.disk.meta)
         self.history: dict[int, State] = {0: dict(self.live)}
-        self.batch: Batch | None = None
+        self.batch: WriteBatch | None = None
         self.now_ns = 0
 
     def note_state(self) -> None:

@@ -18,14 +18,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry.engine.query import compile_filter
+from skerry.engine.delivery.query import compile_filter
 from skerry.errors import FilterError
 from skerry.objects.base import Struct, build
 from skerry.objects.classes import class_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import to_datetime, to_timepoint
-from skerry.protocol.access.filters import make_filter, uses_like
-from skerry.protocol.access.like import LikePattern
+from skerry.protocol.access.where.filters import make_filter, uses_like
+from skerry.protocol.access.where.like_pattern import LikePattern
 from skerry.schema.check import define
 from skerry.schema.model import (
     INTEGER_RANGES,

@@ -16,7 +16,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.protocol.distributor.config import DistributorConfig, LossPolicy
-from skerry.protocol.distributor.deliveries import Deliveries
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
 from skerry.protocol.distributor.messages import (
     END,
@@ -25,10 +24,11 @@ from skerry.protocol.distributor.messages import (
     START,
     UPDATE,
     WHOLE,
-    Header,
-    Update,
+    DatagramHeader,
+    UpdateMessage,
 )
-from skerry.protocol.distributor.receiver import Receiver, WaitingRoom
+from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
@@ -65,10 +65,10 @@ def content(seq: int) -> tuple[int, bytes]:
 
 
 def datagram(seq: int, flags: int, body: bytes, kind: int = UPDATE) -> bytes:
-    header = Header(
+    header = DatagramHeader(
         kind=kind, flags=flags, address=b"\x0a\0\0\1", sender_id=1, start=2, application_id=3
     )
-    return JAVA_WIRE.encode(Update(header=header, seq=seq, count=1, body=body))
+    return JAVA_WIRE.encode(UpdateMessage(header=header, seq=seq, count=1, body=body))
 
 
 class Stream:
@@ -251,7 +251,7 @@ class World:
         self.subjects.add("/...", None)
         self.deliveries = Deliveries()
         self.deliveries.is_numbered = True
-        self.room = WaitingRoom(room_bytes)
+        self.room = ReorderBuffer(room_bytes)
         self.rng = Random(1)
         self.now_ns = 0
         self.streams = [Stream(self, base + n) for n in range(STREAM_COUNT)]

@@ -15,8 +15,8 @@ from skerry.objects.classes import class_of
 from skerry.recording.states import States
 from skerry.recording.unions import united_types
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.decode.payloads import decode_payloads
-from skerry.spark.schema import typed_schema
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.source.decode.payloads import decode_payloads
 from tests.properties.test_type_changes import (
     ELEMENTS,
     PLACE_NAMES,

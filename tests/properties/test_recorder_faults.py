@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skerry.apps.recorder_queue import RowQueue
-from skerry.apps.recorder_writing import WritingThread
+from skerry.apps.recorder.row_queue import RowQueue
+from skerry.apps.recorder.writing_thread import WritingThread
 from skerry.codec.envelope import GAP, UPDATE, Update
 from skerry.recording.gaps import gap_of
 from skerry.runtime.recordings.config import Durability, RecordingConfig

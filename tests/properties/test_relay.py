@@ -17,8 +17,8 @@ import skerry
 from skerry.engine.node import NodeCore
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.filters import make_filter
 from skerry.protocol.access.header import NEVER, Header
+from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, Transmit
 

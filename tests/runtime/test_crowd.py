@@ -12,13 +12,13 @@ import skerry
 from skerry.engine.node import NodeCore
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection
-from skerry.protocol.access.connection import Arrival
+from skerry.protocol.access.connection import ReceivedFrame
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
-from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.loops import LoopKind, run_loop
-from skerry.runtime.sockets import raise_descriptor_limit
-from skerry.runtime.streams import NodeServer
+from skerry.runtime.streams.endpoints import parse_endpoint
+from skerry.runtime.streams.node_server import NodeServer
+from skerry.runtime.streams.sockets import raise_descriptor_limit
 
 TYPES = skerry.define_types("struct Reading { 1: [key] uint32 id; 2: uint32 count; }")
 IDLE_COUNT = 1000
@@ -44,11 +44,11 @@ class Member(asyncio.Protocol):
         for item in self.connection.receive(data, 0.0):
             if isinstance(item, Accepted):
                 self.is_in.set()
-            elif isinstance(item, Arrival) and item.header.type_name == "Reading":
+            elif isinstance(item, ReceivedFrame) and item.header.type_name == "Reading":
                 reading = TYPES.Reading.decode(item.payload)
                 assert reading.count == self.heard.get(reading.id, 0) + 1, "order per publisher"
                 self.heard[reading.id] = reading.count
-            elif isinstance(item, Arrival) and item.header.type_name == "DotsEcho":
+            elif isinstance(item, ReceivedFrame) and item.header.type_name == "DotsEcho":
                 self.is_settled.set()
         self.flush()
 

@@ -23,13 +23,13 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     WHOLE,
     Configuration,
-    Fault,
-    Header,
-    Heartbeat,
+    DatagramFault,
+    DatagramHeader,
+    HeartbeatMessage,
 )
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.protocol.machine import Address
-from skerry.runtime.multicast import MulticastSocket
+from skerry.runtime.udp.multicast import MulticastSocket
 
 HOST = "239.255.77.6"
 
@@ -50,7 +50,7 @@ def stranger(port: int) -> Iterator[MulticastSocket]:
 
 def header(kind: int, flags: int = WHOLE, sender_id: int = 7) -> bytes:
     return JAVA_WIRE.header(
-        Header(
+        DatagramHeader(
             kind=kind,
             flags=flags,
             address=b"\x0a\0\0\1",
@@ -69,19 +69,21 @@ def update(subject: bytes, content: bytes) -> bytes:
     return JAVA_WIRE.subject_head(subject) + len(content).to_bytes(4, "big") + content
 
 
-def malformed(port: int) -> dict[Fault, list[bytes]]:
+def malformed(port: int) -> dict[DatagramFault, list[bytes]]:
     """Datagrams by what is wrong with them, in an order in which all of it is seen."""
     group = socket.inet_aton(HOST)
     place = group + struct.pack(">II", port, 7)
-    value = Header(
+    value = DatagramHeader(
         kind=HEARTBEAT, flags=WHOLE, address=b"\x0a\0\0\1", sender_id=7, start=1234,
         application_id=5,
     )  # fmt: skip
     heartbeat = JAVA_WIRE.encode(
-        Heartbeat(header=value, group=group, port=port, sender_id=7, start_ms=1234, last_seq=0)
+        HeartbeatMessage(
+            header=value, group=group, port=port, sender_id=7, start_ms=1234, last_seq=0
+        )
     )
     reversed_group = Configuration(
-        header=Header(
+        header=DatagramHeader(
             kind=CONFIGURATION, address=b"\1\0\0\x0a", sender_id=9, start=1, application_id=5
         ),
         group=group[::-1],
@@ -95,10 +97,16 @@ def malformed(port: int) -> dict[Fault, list[bytes]]:
     )
     first = data(1, update(b"/a", b"from a stranger"))
     return {
-        Fault.SHORT: [b"", b"\1", header(UPDATE)[:-1], header(UPDATE), header(UPDATE) + bytes(7)],
-        Fault.VERSION: [b"\3\0" + header(UPDATE)[2:] + bytes(20), b"\xff" * 100],
-        Fault.KIND: [header(99) + bytes(50), header(0) + bytes(50)],
-        Fault.BODY: [
+        DatagramFault.SHORT: [
+            b"",
+            b"\1",
+            header(UPDATE)[:-1],
+            header(UPDATE),
+            header(UPDATE) + bytes(7),
+        ],
+        DatagramFault.VERSION: [b"\3\0" + header(UPDATE)[2:] + bytes(20), b"\xff" * 100],
+        DatagramFault.KIND: [header(99) + bytes(50), header(0) + bytes(50)],
+        DatagramFault.BODY: [
             heartbeat[:-1],
             heartbeat + b"\0",
             header(GOODBYE),
@@ -106,8 +114,8 @@ def malformed(port: int) -> dict[Fault, list[bytes]]:
             header(REQUEST) + b"\0" * 10,
             header(NAK) + place + struct.pack(">I", 0xFFFFFFFF),
         ],
-        Fault.DUPLICATE: [first, first],
-        Fault.UPDATES: [
+        DatagramFault.DUPLICATE: [first, first],
+        DatagramFault.UPDATES: [
             data(2, b""),
             data(2, update(b"/a", b"x"), count=2),
             data(2, update(b"/a", b"x"), count=0xFFFFFFFF),
@@ -115,15 +123,15 @@ def malformed(port: int) -> dict[Fault, list[bytes]]:
             data(2, b"\1\xff\xff\xff\xff/a"),
             data(2, b"\1\0\0\0\2/a\1\x7f\xff\xff\xffx"),
         ],
-        Fault.SUBJECT: [data(2, update(b"no slash", b"x") + update(b"", b"x"), count=2)],
-        Fault.PIECES: [
+        DatagramFault.SUBJECT: [data(2, update(b"no slash", b"x") + update(b"", b"x"), count=2)],
+        DatagramFault.PIECES: [
             data(3, update(b"/a", b"")[:-4] + struct.pack(">I", 3) + b"12", flags=START),
             data(4, b"345", flags=END),
             data(5, b"what", flags=START),
             data(6, update(b"/a", b"")[:-4] + struct.pack(">I", 0xFFFFFFFF), flags=START),
         ],
-        Fault.JUMP: [data(1_000_000_000, update(b"/a", b"x"))],
-        Fault.DIALECT: [JAVA_WIRE.encode(reversed_group)],
+        DatagramFault.JUMP: [data(1_000_000_000, update(b"/a", b"x"))],
+        DatagramFault.DIALECT: [JAVA_WIRE.encode(reversed_group)],
     }
 
 
@@ -154,7 +162,9 @@ def test_every_kind_of_fault_is_counted_and_nobody_is_harmed(
             pass
         faults = connection.statistics().counters.faults
         for fault, datagrams in kinds.items():
-            assert faults[fault.value] >= (1 if fault is Fault.DUPLICATE else len(datagrams) // 2)
+            assert faults[fault.value] >= (
+                1 if fault is DatagramFault.DUPLICATE else len(datagrams) // 2
+            )
         # Nothing of it was answered but by the usual requests, and the group still hears us.
         assert select.select([stranger], [], [], 10)[0]
 

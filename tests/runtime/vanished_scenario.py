@@ -19,9 +19,9 @@ import skerry.aio
 from skerry.engine.node import NodeCore
 from skerry.errors import RequestError
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.loops import run_loop
-from skerry.runtime.streams import NodeServer
+from skerry.runtime.streams.endpoints import parse_endpoint
+from skerry.runtime.streams.node_server import NodeServer
 
 _TYPES = skerry.define_types(
     "struct Question [cached=false] { 1: uint32 number; }"

@@ -18,7 +18,7 @@ from skerry.testing.machines.echo import (
     EchoMessage,
     EchoServer,
 )
-from skerry.testing.machines.heartbeat import Beat, Heartbeat, HeartbeatConfig
+from skerry.testing.machines.heartbeat import Beat, HeartbeatConfig, HeartbeatDetector
 from skerry.testing.machines.scenarios import (
     GROUP,
     SERVER,
@@ -126,7 +126,7 @@ def stream_client(kind: type[StreamEchoClient]) -> Factory[StreamEchoClient]:
     return lambda setting: kind(server=STREAM_SERVER, rng=setting.rng, now_ns=setting.now_ns)
 
 
-class Nervous(Heartbeat):
+class Nervous(HeartbeatDetector):
     """Has a timeout of its own, far too short."""
 
     def __init__(self, setting: Setting) -> None:
@@ -139,7 +139,7 @@ class Nervous(Heartbeat):
         )
 
 
-class Member(Heartbeat):
+class Member(HeartbeatDetector):
     """A sound member, for the broken ones to differ from."""
 
     def __init__(self, setting: Setting) -> None:
@@ -247,7 +247,7 @@ def test_a_client_that_trusts_a_silent_stream_is_caught(
         (ForgetsToSay, "SuspicionsAlternate"),
     ],
 )
-def test_a_broken_detector_is_caught(factory: Factory[Heartbeat], checker: str) -> None:
+def test_a_broken_detector_is_caught(factory: Factory[HeartbeatDetector], checker: str) -> None:
     caught: set[str] = set()
     for seed in range(SEED_COUNT):
         try:

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from skerry.codec.frame import FrameCutter, frame
-from skerry.engine.ledger import NodeStatistics
-from skerry.engine.meter import ClientLimits
+from skerry.engine.admission.quotas import ClientLimits
+from skerry.engine.dispatch.ledger import NodeStatistics
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason, Transmit
 from skerry.testing import Factory, Setting, World

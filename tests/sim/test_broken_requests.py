@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-import skerry.engine.requests
-from skerry.engine.requests import Requests
+import skerry.engine.services.requests
+from skerry.engine.services.requests import RequestTable
 from skerry.errors import SimulationError
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import Factory, Setting, World
@@ -32,7 +32,7 @@ class Broken(RequestHost):
 
     def __init__(self, setting: Setting) -> None:
         super().__init__(setting)
-        self.requests: Requests = self.core._services._requests
+        self.requests: RequestTable = self.core._services._requests
         self.ownership: Any = self.requests.ownership
         self.spoil(self.requests)
 
@@ -379,5 +379,5 @@ def test_a_broken_program_is_caught(program: Factory[RequestProgram], checker: s
 def test_a_node_that_gives_a_handler_too_much_at_a_time_is_caught(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(skerry.engine.requests, "REQUEST_WINDOW_COUNT", 15)
+    monkeypatch.setattr(skerry.engine.services.requests, "REQUEST_WINDOW_COUNT", 15)
     assert "OneHolder" in caught_by(play_requests, "OneHolder")

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carrier.door import Door
-from skerry.engine.carrier.incoming import Incoming
-from skerry.engine.carrier.outgoing import Outgoing
+from skerry.engine.carriage.distributor.incoming import GroupIncoming
+from skerry.engine.carriage.distributor.node_client import NodeClient
+from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
 from skerry.errors import SimulationError
 from skerry.testing import World, run_scenario
 from skerry.testing.machines import carrier
@@ -40,7 +40,7 @@ def test_a_seed_gives_the_same_run_again() -> None:
 # -- broken ones
 
 
-class TakesTwice(Incoming):
+class TakesTwice(GroupIncoming):
     """Brings each object again."""
 
     def take(self, *update: Any) -> None:
@@ -48,7 +48,7 @@ class TakesTwice(Incoming):
         super().take(*update)
 
 
-class ForgetsSome(Incoming):
+class ForgetsSome(GroupIncoming):
     """Does not bring all."""
 
     def take(self, sender: Any, subject: str, data: bytes, now_ns: int) -> None:
@@ -58,7 +58,7 @@ class ForgetsSome(Incoming):
             self.brought_count += 1
 
 
-class NeverDescribes(Outgoing):
+class NeverDescribes(GroupOutgoing):
     """Lets others guess what types are."""
 
     def _describe(self, *_arguments: Any) -> None:
@@ -91,7 +91,7 @@ def test_a_broken_carrier_is_caught(parts: Any) -> None:
     assert any(caught(with_part(**parts), seed) for seed in range(BROKEN_SEED_COUNT))
 
 
-class HasNoName(Door):
+class HasNoName(NodeClient):
     """Does not know what the carrier itself brought in."""
 
     @property

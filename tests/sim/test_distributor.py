@@ -8,10 +8,10 @@ import pytest
 
 from skerry.errors import SimulationError
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, UpdatesLost
 from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION
-from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.patterns import PatternHandle
 from skerry.testing import World, run_scenario
 from skerry.testing.machines import distributor
@@ -85,30 +85,30 @@ def test_where_only_the_start_of_a_stream_is_lost_all_of_it_is_delivered() -> No
 # -- broken ones
 
 
-class Delivering(Connection):
+class Delivering(GroupConnection):
     """Does something to the events on their way."""
 
-    def take_events(self) -> Sequence[Event]:
+    def take_events(self) -> Sequence[MachineEvent]:
         return [self.changed(event) for event in super().take_events() if self.is_told(event)]
 
-    def is_told(self, event: Event) -> bool:
+    def is_told(self, event: MachineEvent) -> bool:
         return True
 
-    def changed(self, event: Event) -> Event:
+    def changed(self, event: MachineEvent) -> MachineEvent:
         return event
 
 
 class HidesLosses(Delivering):
     """Passes over gaps without a word."""
 
-    def is_told(self, event: Event) -> bool:
+    def is_told(self, event: MachineEvent) -> bool:
         return not isinstance(event, UpdatesLost)
 
 
 class DeliversTwice(Delivering):
     """Delivers each update again."""
 
-    def changed(self, event: Event) -> Event:
+    def changed(self, event: MachineEvent) -> MachineEvent:
         if isinstance(event, Delivered):
             event.updates.append(event.updates[0])
         return event
@@ -117,7 +117,7 @@ class DeliversTwice(Delivering):
 class Swaps(Delivering):
     """Delivers in another order."""
 
-    def changed(self, event: Event) -> Event:
+    def changed(self, event: MachineEvent) -> MachineEvent:
         if isinstance(event, Delivered):
             event.updates.reverse()
         return event
@@ -126,13 +126,13 @@ class Swaps(Delivering):
 class Withholds(Delivering):
     """Does not deliver some updates."""
 
-    def changed(self, event: Event) -> Event:
+    def changed(self, event: MachineEvent) -> MachineEvent:
         if isinstance(event, Delivered) and len(event.updates) > 2:
             del event.updates[1]
         return event
 
 
-class Receiving(Connection):
+class Receiving(GroupConnection):
     """Does not hear some kinds of messages."""
 
     deaf_to: tuple[int, ...] = ()
@@ -154,15 +154,15 @@ class IgnoresAnswers(Receiving):
     deaf_to = (RETRANSMISSION,)
 
 
-class NeverAsks(Connection):
+class NeverAsks(GroupConnection):
     """Waits for what is missing instead."""
 
     def take_transmits(self) -> Sequence[Transmit]:
         return [one for one in super().take_transmits() if one.data[2] != REQUEST]
 
 
-def maker(kind: type[Connection]) -> MakeConnection:
-    def make(setting: Setting, config: DistributorConfig) -> Connection:
+def maker(kind: type[GroupConnection]) -> MakeConnection:
+    def make(setting: Setting, config: DistributorConfig) -> GroupConnection:
         sound = make_connection(setting, config)
         return kind(
             group=distributor.GROUP,
@@ -176,7 +176,7 @@ def maker(kind: type[Connection]) -> MakeConnection:
     return make
 
 
-class BeginsWhereItHears(Connection):
+class BeginsWhereItHears(GroupConnection):
     """Takes each stream from the first datagram that arrives."""
 
     def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
@@ -199,7 +199,7 @@ def test_a_connection_that_does_not_ask_where_it_joined_is_caught() -> None:
     assert error.value.checker == "starts"
 
 
-class AsksForAll(Connection):
+class AsksForAll(GroupConnection):
     """Takes all streams as begun after it joined."""
 
     def subscribe(self, pattern: str, value: object, now_ns: int | None = None) -> PatternHandle:
@@ -237,18 +237,18 @@ def caught(make: MakeConnection, seed: int) -> str | None:
         (NeverAsks, "AllDelivered"),
     ],
 )
-def test_a_broken_connection_is_caught(kind: type[Connection], checker: str) -> None:
+def test_a_broken_connection_is_caught(kind: type[GroupConnection], checker: str) -> None:
     assert any(caught(maker(kind), seed) == checker for seed in range(BROKEN_SEED_COUNT))
 
 
 @pytest.mark.slow
 def test_a_sound_connection_passes_the_same_seeds() -> None:
-    assert not any(caught(maker(Connection), seed) for seed in range(BROKEN_SEED_COUNT))
+    assert not any(caught(maker(GroupConnection), seed) for seed in range(BROKEN_SEED_COUNT))
 
 
 @pytest.mark.slow
 def test_connections_that_ask_as_soon_as_they_can_make_a_storm() -> None:
-    def hasty(setting: Setting, config: DistributorConfig) -> Connection:
+    def hasty(setting: Setting, config: DistributorConfig) -> GroupConnection:
         return make_connection(setting, DistributorConfig(request_delay_ms_max=0))
 
     with pytest.raises(SimulationError) as error:

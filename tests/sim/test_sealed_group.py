@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, UpdatesLost
-from skerry.protocol.distributor.group_keys import GroupKey, KeyRing
 from skerry.protocol.distributor.identity import draw_identity
-from skerry.protocol.distributor.sealed import GroupSeal
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.distributor.sealing.group_keys import GroupKey, KeyRing
+from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import World
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Duplication, Loss, Reordering
@@ -40,7 +40,7 @@ ROTATIONS = (1, 2, 3)
 """Seconds at which another key is sent with."""
 
 
-class Member(Connection):
+class Member(GroupConnection):
     """A connection whose seal knows the time: that of the last input."""
 
     def __init__(self, setting: Setting, first_byte: int) -> None:
@@ -100,7 +100,7 @@ class Heard(Checker):
         self.key_ids.add(packet.data[20])
         return None
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost):
             return f"{node.name} lost {event}"
         if isinstance(event, Delivered):

@@ -14,18 +14,18 @@ from random import Random
 from typing import Any
 
 from skerry import define_types
-from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import SpaceState
-from skerry.engine.admission import Admission, AdmissionConfig, Origin, PermissionRule
-from skerry.engine.meter import ClientLimits
+from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.states import SpaceState
+from skerry.engine.admission.admission import Admission, AdmissionConfig, Origin, PermissionRule
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.engine.node import NodeCore
-from skerry.protocol.access.json import JsonWire, cut_messages
-from skerry.protocol.access.json_text import parse_text
-from skerry.protocol.access.json_writing import JsonNodeWire
+from skerry.protocol.access.json.text import parse_text
+from skerry.protocol.access.json.wire import JsonWire, cut_messages
+from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.testing.our_sessions import our_sessions
-from skerry.testing.sessions import Session, mutated_session, read_sessions
+from skerry.testing.sessions import CapturedSession, mutated_session, read_sessions
 
 MINUTES = 2.0
 CASES_PER_SEED = 100
@@ -63,13 +63,13 @@ def run(minutes: float) -> dict[str, Any]:
     }
 
 
-def all_sessions() -> list[Session]:
+def all_sessions() -> list[CapturedSession]:
     """What is changed by chance."""
     return [*read_sessions(GOLDEN), *our_sessions()]
 
 
 def run_seed(
-    seed: int, sessions: list[Session], *, core_class: type[NodeCore] = NodeCore
+    seed: int, sessions: list[CapturedSession], *, core_class: type[NodeCore] = NodeCore
 ) -> str | None:
     """What went wrong with one seed, if anything did."""
     stage = Stage(Random(seed), sessions, core_class)
@@ -97,7 +97,9 @@ class Unreadable(Exception):
 class Stage:
     """A node, the honest, and the others."""
 
-    def __init__(self, rng: Random, sessions: list[Session], core_class: type[NodeCore]) -> None:
+    def __init__(
+        self, rng: Random, sessions: list[CapturedSession], core_class: type[NodeCore]
+    ) -> None:
         self._rng = rng
         self._sessions = sessions
         self._now_ns = 0
@@ -182,7 +184,7 @@ class Stage:
         report = REPORT(place=self._published % 5, number=self._published, text="all is well")
         self._publisher.publish(report, 0.0)
 
-    def _cut(self, session: Session, pieces: list[bytes]) -> list[bytes]:
+    def _cut(self, session: CapturedSession, pieces: list[bytes]) -> list[bytes]:
         """Frames as a stream brings them: several at once, or one in parts."""
         if session.framing == "json":
             return pieces
@@ -263,7 +265,7 @@ def _hear(ear: Wire, data: bytes) -> None:
             raise Unreadable(f"{message!r:.100} is no header and object")
 
 
-def _wire(session: Session, core: NodeCore) -> Wire:
+def _wire(session: CapturedSession, core: NodeCore) -> Wire:
     if session.framing == "json":
         return JsonNodeWire(core.registry)
     return OldWire() if session.framing == "v1" else Wire()

@@ -28,7 +28,7 @@ import trustme
 from skerry import aio, define_types
 from skerry.errors import SkerryError
 from skerry.testing.our_sessions import our_sessions
-from skerry.testing.sessions import Session, mutated_bytes, mutated_session, read_sessions
+from skerry.testing.sessions import CapturedSession, mutated_bytes, mutated_session, read_sessions
 
 MINUTES = 10.0
 RSS_BYTES_MAX = 400 * 1024 * 1024
@@ -328,7 +328,7 @@ async def _close(writer: asyncio.StreamWriter, rng: Random) -> None:
         await asyncio.wait_for(writer.wait_closed(), 1.0)
 
 
-def _session(sessions: list[Session], rng: Random) -> list[bytes]:
+def _session(sessions: list[CapturedSession], rng: Random) -> list[bytes]:
     if rng.random() < 0.1:
         return [rng.randbytes(rng.choice((1, 10, 1000, 100_000)))]
     pieces = mutated_session(rng.choice(sessions), sessions, rng)
@@ -344,7 +344,7 @@ def _http(rng: Random) -> list[bytes]:
     return [request] * rng.choice((1, 1, 3))
 
 
-def _web_session(sessions: list[Session], rng: Random) -> list[bytes]:
+def _web_session(sessions: list[CapturedSession], rng: Random) -> list[bytes]:
     upgrade = UPGRADE % base64.b64encode(rng.randbytes(16))
     if rng.random() < 0.2:
         upgrade = mutated_bytes(upgrade, rng)

@@ -1,9 +1,12 @@
 """Twenty million updates on two cores with default settings: the pipeline ends, within 3 GB.
 
-A fifth of all updates are of one object, the others of a million. The tables are checked by
-counting: each update is there once, each object has one latest state, and every other state has
-ended. Memory is that of all processes together, by what each has of its own and its share of the
-rest. `python tests/soak/pipeline_large.py ROWS [FOLDER]` does the same with another number of rows.
+A fifth of all updates are of one object, the others of a million. A second run has a tenth of the
+rows, of a type with sixty fields. The tables are checked by counting: each update is there once,
+each object has one latest state, and every other state has ended. Memory is that of all processes
+together, by what each has of its own and its share of the rest.
+
+`python tests/soak/pipeline_large.py ROWS [FOLDER]` does the first with another number of rows, and
+with `wide` at the end the second.
 """
 
 from __future__ import annotations
@@ -28,8 +31,8 @@ from skerry.runtime.recordings.writer import RecordingWriter  # noqa: E402
 from skerry.schema.fingerprint import fingerprint  # noqa: E402
 from skerry.spark.jobs.loop import Progress  # noqa: E402
 from skerry.spark.jobs.run import run_all  # noqa: E402
-from skerry.spark.lake import Lake  # noqa: E402
-from skerry.spark.session import session  # noqa: E402
+from skerry.spark.lake.lake import Lake  # noqa: E402
+from skerry.spark.startup.session import session  # noqa: E402
 from skerry.spark.tables import Tables  # noqa: E402
 from tests.spark.dying import below  # noqa: E402
 from tests.spark.lakes import START_NS  # noqa: E402
@@ -43,22 +46,39 @@ MEMORY_MB_MAX = 3 * 1024
 STEP_NS = 100_000
 """Between two updates: twenty million take half an hour."""
 
-Track: Any = skerry.define_types(
-    "struct Track { 1: [key] uint32 id; 2: float64 lat; 3: float64 lon; 4: uint32 number; }"
-).Track
+_SENSORS = " ".join(f"{tag}: float64 s{tag};" for tag in range(1, 31))
+_MORE = " ".join(f"{tag}: float64 m{tag};" for tag in range(5, 31))
+TYPES = skerry.define_types(
+    f"""
+    struct Track {{ 1: [key] uint32 id; 2: float64 lat; 3: float64 lon; 4: uint32 number; }}
+    struct Sensors {{ {_SENSORS} }}
+    struct Wide {{
+        1: [key] uint32 id; 2: float64 lat; 3: float64 lon; 4: uint32 number;
+        {_MORE} 31: Sensors sensors;
+    }}
+    """
+)
+Track: Any = TYPES.Track
+Wide: Any = TYPES.Wide
 
 
 def run(minutes: float) -> dict[str, Any]:
     """One run, however long it takes; fewer rows if there is little time."""
     rows = ROW_COUNT if minutes >= MINUTES else int(ROW_COUNT * minutes / MINUTES)
     with tempfile.TemporaryDirectory() as folder:
-        return measured(rows, Path(folder))
+        result = measured(rows, Path(folder))
+    with tempfile.TemporaryDirectory() as folder:
+        wide = measured(rows // 10, Path(folder), Wide)
+    result["inputs"] += wide["inputs"]
+    result["violations"] += [f"sixty fields: {text}" for text in wide["violations"]]
+    result["notes"]["sixty fields"] = wide["notes"]
+    return result
 
 
-def measured(rows: int, folder: Path) -> dict[str, Any]:
+def measured(rows: int, folder: Path, cls: Any = Track) -> dict[str, Any]:
     objects = min(OBJECT_COUNT, rows // 10)
     started_s = time.monotonic()
-    write(folder / "recordings", rows, objects)
+    write(folder / "recordings", rows, objects, cls)
     written_s = time.monotonic() - started_s
     spark = session("local[2]", app_name="soak")
     with MemoryWatch() as memory:
@@ -66,7 +86,7 @@ def measured(rows: int, folder: Path) -> dict[str, Any]:
             progress = run_all(Lake(spark, folder / "lake"), folder / "recordings", on_progress=say)
             made_s = time.monotonic() - started_s - written_s
             peak_mb = memory.peak_mb
-            violations = faults(Tables(spark, folder / "lake"), rows, objects)
+            violations = faults(Tables(spark, folder / "lake"), rows, objects, cls.__name__)
         finally:
             spark.stop()
     if peak_mb > MEMORY_MB_MAX:
@@ -123,17 +143,21 @@ def memory_mb(process: int) -> int:
     return next((int(line.split()[1]) // 1024 for line in lines if line.startswith("Pss:")), 0)
 
 
-def write(folder: Path, rows: int, objects: int) -> None:
+def write(folder: Path, rows: int, objects: int, cls: Any) -> None:
     config = RecordingConfig(durability=Durability.NONE)
-    number = fingerprint(Track.descriptor)
+    number, name = fingerprint(cls.descriptor), cls.__name__
+    others: dict[str, Any] = {}
+    if cls is Wide:
+        others = {f"m{tag}": tag / 3 for tag in range(5, 31)}
+        others["sensors"] = TYPES.Sensors(**{f"s{tag}": tag / 7 for tag in range(1, 31)})
     with RecordingWriter(folder, config, space="soak") as writer:
-        writer.describe(Track.descriptor)
+        writer.describe(cls.descriptor)
         for position in range(1, rows + 1):
             index = object_of(position, objects)
-            track = Track(id=index, lat=position / 7, lon=float(index), number=position)
+            track = cls(id=index, lat=position / 7, lon=float(index), number=position, **others)
             writer.rows.append(
-                "Track",
-                f"/Track/{index}",
+                name,
+                f"/{name}/{index}",
                 CREATE if position <= objects else UPDATE,
                 int(track.attributes),
                 bytes(key_of(track)),
@@ -159,9 +183,9 @@ def object_of(position: int, objects: int) -> int:
     return position % objects
 
 
-def faults(tables: Tables, rows: int, objects: int) -> list[str]:
+def faults(tables: Tables, rows: int, objects: int, name: str) -> list[str]:
     found = {
-        kind: tables.frame(f"{kind}/Track").count() for kind in ("updates", "history", "latest")
+        kind: tables.frame(f"{kind}/{name}").count() for kind in ("updates", "history", "latest")
     }
     right = {"updates": rows, "history": rows - objects, "latest": objects}
     wrong = [
@@ -169,7 +193,7 @@ def faults(tables: Tables, rows: int, objects: int) -> list[str]:
         for kind in right
         if found[kind] != right[kind]
     ]
-    row = tables.frame("latest/Track").selectExpr("max(number) last", "max(life) life").first()
+    row = tables.frame(f"latest/{name}").selectExpr("max(number) last", "max(life) life").first()
     if row is None or (row.last, row.life) != (rows, 1):
         wrong.append(f"latest states are {row}")
     sums = tables.frame("rates").selectExpr("sum(updates) n").first()
@@ -179,9 +203,8 @@ def faults(tables: Tables, rows: int, objects: int) -> list[str]:
 
 
 if __name__ == "__main__":
-    row_count = int(sys.argv[1])
-    if len(sys.argv) > 2:
-        print(measured(row_count, Path(sys.argv[2])))
-    else:
-        with tempfile.TemporaryDirectory() as made:
-            print(measured(row_count, Path(made)))
+    given = [word for word in sys.argv[1:] if word != "wide"]
+    which = Wide if "wide" in sys.argv else Track
+    with tempfile.TemporaryDirectory() as made:
+        place = Path(given[1]) if len(given) > 1 else Path(made)
+        print(measured(int(given[0]), place, which))

@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update  # noqa: E402
-from skerry.spark.session import session  # noqa: E402
+from skerry.spark.startup.session import session  # noqa: E402
 from tests.spark.dying import FAST  # noqa: E402
 from tests.spark.lakes import BARE, KEPT, MANY, Pipeline, record  # noqa: E402
 from tests.spark.model import Said, world_of  # noqa: E402

@@ -28,9 +28,14 @@ from typing import Any
 from skerry import define_types
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, Rejected
-from skerry.protocol.access.connection import Arrival, Broken, Ended, Stage
-from skerry.protocol.access.filters import make_filter
+from skerry.protocol.access.connection import (
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
+)
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import Wire
 from skerry.schema.check import define
 
@@ -113,7 +118,7 @@ class Peer:
         self.connection = ClientConnection(
             Wire(), name=name, cnonce="c", secret=secret, wants_preload=False, extensions=1
         )
-        while self.connection.stage is Stage.CONNECTING and not self.reason:
+        while self.connection.stage is ConnectionStage.CONNECTING and not self.reason:
             if not await self.hear():
                 self.reason = "closed"
         return not self.reason
@@ -124,11 +129,11 @@ class Peer:
         for item in self.connection.receive(data, 1.0):
             if isinstance(item, Rejected):
                 self.reason = item.reason or "rejected"
-            elif isinstance(item, Ended):
+            elif isinstance(item, ConnectionEnded):
                 self.reason = item.text
-            elif isinstance(item, Broken):
+            elif isinstance(item, ConnectionBroken):
                 self.reason = f"{item.message}: {item.detail}"
-            elif isinstance(item, Arrival):
+            elif isinstance(item, ReceivedFrame):
                 self.heard[item.header.type_name] += 1
                 if item.header.type_name == "SkerryRefusal":
                     refusal: Any = internal_class("SkerryRefusal").decode(item.payload)

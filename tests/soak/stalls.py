@@ -32,9 +32,9 @@ import skerry
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection, Connected
-from skerry.protocol.access.connection import Arrival, Broken, Ended
-from skerry.protocol.access.filters import make_filter
+from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import Wire
 
 MINUTES = 4.0
@@ -290,9 +290,9 @@ class Raw:
         for item in self.connection.receive(data, 0.0):
             if isinstance(item, Connected) or type(item).__name__ == "Accepted":
                 self._is_connected = True
-            if isinstance(item, (Ended, Broken)):
+            if isinstance(item, (ConnectionEnded, ConnectionBroken)):
                 self.end = str(item)
-            if isinstance(item, Arrival) and item.header.type_name == "DotsEcho":
+            if isinstance(item, ReceivedFrame) and item.header.type_name == "DotsEcho":
                 with self._changed:
                     self.last_echo = internal_class("DotsEcho").decode(item.payload).identifier
                     self._changed.notify_all()
@@ -836,7 +836,7 @@ class Web:
 
     async def describe(self, type_: Any) -> None:
         from skerry.objects.descriptors import describe
-        from skerry.protocol.access.json_objects import object_text
+        from skerry.protocol.access.json.objects import object_text
 
         obj = describe(type_)
         header = {"typeName": obj.descriptor.name, "attributes": int(obj.attributes)}

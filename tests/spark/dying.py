@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake, LakeConfig
-from skerry.spark.session import session
+from skerry.spark.lake.lake import Lake, LakeConfig
+from skerry.spark.startup.session import session
 from tests.spark.lakes import BARE, KEPT
 
 FAST = {

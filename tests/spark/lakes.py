@@ -16,10 +16,10 @@ from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
-from skerry.spark.catalog import ORDER
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.maintenance import maintain
-from skerry.spark.lake import Lake, LakeConfig, Plan
+from skerry.spark.lake.catalog import ORDER
+from skerry.spark.lake.lake import Lake, LakeConfig, Plan
 from skerry.spark.tables import Tables
 
 SECOND_NS = 1_000_000_000

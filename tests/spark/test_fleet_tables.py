@@ -31,7 +31,7 @@ from deltalake import DeltaTable
 
 import skerry
 import skerry.lake
-from skerry.apps.fleet import Fleet
+from skerry.apps.demo.fleet import Fleet
 from skerry.lake.rollups import rollup_schema
 from skerry.spark.tables import Tables
 from tests.spark.lakes import BothTables, Teller, record
@@ -290,7 +290,7 @@ def documented() -> dict[str, list[str]]:
 
 
 def test_guide_names_every_column_and_no_other(tables: Tables, voyage: Voyage) -> None:
-    from skerry.spark.catalog import table_schema
+    from skerry.spark.lake.catalog import table_schema
 
     fields = {"mmsi", "name", "kind", "lat", "lon", "course", "speed", "seen", "unknown"}
     guide = documented()

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import skerry
 import skerry.lake
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE, Update
-from skerry.spark.lake import LakeConfig
+from skerry.spark.lake.lake import LakeConfig
 from skerry.spark.tables import Tables
 from tests.spark.lakes import KEPT, MANY, SECOND_NS, Pipeline, Teller, record
 from tests.spark.model import Said, State, Values, World, world_of

@@ -13,20 +13,20 @@ import pytest
 from deltalake import DeltaTable
 
 import skerry
-from skerry.apps.recorder import Recorder
-from skerry.apps.recorder_group import GroupSource, GroupWishes
+from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+from skerry.apps.recorder.program import Recorder
 from skerry.client.distributor import aio
 from skerry.errors import PipelineError
 from skerry.objects.base import build
 from skerry.objects.classes import class_of
 from skerry.schema.model import Field, Kind, ScalarType, StructType
-from skerry.spark.delta import Table
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.loop import Progress
 from skerry.spark.jobs.run import run_all
 from skerry.spark.jobs.vacuum import vacuum
-from skerry.spark.lake import Lake
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import BARE, HOUR_NS, BothTables, Pipeline, Teller, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: string text; }").Buoy

@@ -14,7 +14,7 @@ import pytest
 
 import skerry
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import BARE, BothTables, Pipeline, Teller, record
 
 TYPES = skerry.define_types("struct Buoy { 1: [key] uint32 id; 2: float64 level; }")

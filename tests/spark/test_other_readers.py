@@ -25,7 +25,7 @@ from skerry.lake.retention import retain
 from skerry.spark.jobs.building import build_derived
 from skerry.spark.jobs.compact import compact
 from skerry.spark.jobs.vacuum import vacuum
-from skerry.spark.lake import Lake, LakeConfig
+from skerry.spark.lake.lake import Lake, LakeConfig
 from tests.spark.lakes import BothTables, Pipeline, Teller, record
 
 pytestmark = pytest.mark.slow

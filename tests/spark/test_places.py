@@ -13,15 +13,15 @@ import skerry
 from skerry.cli.main import main
 from skerry.errors import PipelineError, RecordingError
 from skerry.runtime.recordings.manifest import MANIFEST_NAME
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
+from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.loop import Progress
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake
-from skerry.spark.options import read_options
-from skerry.spark.planning import segments
+from skerry.spark.lake.lake import Lake
+from skerry.spark.source.options import read_options
+from skerry.spark.source.planning import segments
 from tests.object_store import ObjectStore
 from tests.spark.lakes import BARE, MANY, BothTables, Teller, record
 
@@ -54,7 +54,7 @@ def recordings(tmp_path: Path) -> Path:
 def test_tables_of_a_bucket_are_those_of_the_folder_it_was_copied_from(
     spark: Any, recordings: Path, bucket: str, tmp_path: Path
 ) -> None:
-    place = Place(bucket.replace("s3://", "s3a://")) / "recordings"
+    place = RemotePath(bucket.replace("s3://", "s3a://")) / "recordings"
     for folder in sorted(recordings.iterdir()):
         upload_recording(folder, place / folder.name)
     # One is read by the driver, the other by tasks.
@@ -74,7 +74,7 @@ def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    folder, place = recordings / "r1", Place(bucket) / "r1"
+    folder, place = recordings / "r1", RemotePath(bucket) / "r1"
     first = open_recordings(folder)[0].segments()[0]
     first.path.write_bytes(first.path.read_bytes()[: -first.batches[-1].size])
     assert len(upload_recording(folder, place).warnings) == 1
@@ -90,7 +90,7 @@ def test_what_was_lost_before_it_was_copied_is_the_same_gap_in_the_tables(
 def test_no_row_is_passed_over_where_an_older_manifest_came_last(
     recordings: Path, bucket: str
 ) -> None:
-    folder, place = recordings / "r1", Place(bucket) / "r1"
+    folder, place = recordings / "r1", RemotePath(bucket) / "r1"
     upload_recording(folder, place)
     recording = open_recordings(str(place))[0]
     ranges = json.dumps([(recording.id, 0, len(recording.segments()))])
@@ -103,7 +103,7 @@ def test_no_row_is_passed_over_where_an_older_manifest_came_last(
 
 
 def test_the_source_reads_a_bucket(spark: Any, recordings: Path, bucket: str) -> None:
-    upload_recording(recordings / "r1", Place(bucket) / "r1")
+    upload_recording(recordings / "r1", RemotePath(bucket) / "r1")
     rows = spark.read.format("skerry").option("type", "Buoy").load(f"{bucket}/r1")
     assert rows.count() == 7
     assert rows.where("id = 2").count() == 2
@@ -133,7 +133,7 @@ def test_follow_brings_in_what_is_copied_and_waits_for_what_is_not_there_yet(
             object_store.put(f"{place}/{second}", (folder / second).read_bytes())
         if progress.row_count == 8 and waiting:
             record(folder, waiting.pop(), Buoy)
-            upload_recording(folder, Place(place))
+            upload_recording(folder, RemotePath(place))
 
     lake = Lake(spark, tmp_path / "lake", BARE)
     done = follow(
@@ -201,6 +201,6 @@ def test_tables_on_a_store_need_the_jars_of_spark_and_that_is_said(
         with pytest.raises(PipelineError, match="it has nothing for s3a://") as caught:
             run_all(Lake(spark, f"{place}/lake", BARE), recordings)
         assert f"hadoop-aws:{version}" in str(caught.value.hint)
-    assert Place(bucket).sizes() == {}
+    assert RemotePath(bucket).sizes() == {}
     with pytest.raises(PipelineError, match="it has nothing for s3a://"):
         BothTables(spark, f"{bucket}/lake")

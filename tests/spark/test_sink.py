@@ -14,8 +14,8 @@ import skerry
 from skerry.codec.envelope import Update
 from skerry.engine.node import NodeCore
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.endpoints import parse_endpoint
-from skerry.runtime.streams import NodeServer
+from skerry.runtime.streams.endpoints import parse_endpoint
+from skerry.runtime.streams.node_server import NodeServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

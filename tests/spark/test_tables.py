@@ -16,7 +16,7 @@ from skerry.codec.envelope import DISTRIBUTOR, UPDATE
 from skerry.errors import PipelineError
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.spark.jobs.maintenance import make_snapshots
-from skerry.spark.lake import Lake, LakeConfig
+from skerry.spark.lake.lake import Lake, LakeConfig
 from skerry.spark.tables import Tables
 from tests.spark.lakes import (
     HOUR_NS,

@@ -6,14 +6,14 @@ import asyncio
 import importlib.util
 
 from skerry import aio
-from skerry.client.aio import Container, Space, Subscription, connect
+from skerry.client.api.aio import AsyncSpace, AsyncSubscription, Container, connect
 
 
 def test_the_twins_are_those_of_the_client() -> None:
     assert aio.connect is connect
-    assert aio.Space is Space
+    assert aio.Space is AsyncSpace
     assert aio.Container is Container
-    assert aio.Subscription is Subscription
+    assert aio.Subscription is AsyncSubscription
 
 
 def test_a_program_runs_on_the_fastest_loop_there_is() -> None:

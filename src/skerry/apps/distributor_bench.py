@@ -16,7 +16,7 @@ from multiprocessing.sharedctypes import SynchronizedArray
 from typing import Any, Final
 
 from skerry.client.distributor.config import Config
-from skerry.client.distributor.sync import Connection
+from skerry.client.distributor.sync import BlockingGroupConnection
 from skerry.errors import SkerryError
 
 __all__ = ["BenchPlan", "BenchResult", "run_bench"]
@@ -140,7 +140,7 @@ def _subscribe(
     cells = counts.get_obj()
     state = _Count(cells, index)
     try:
-        connection = Connection(plan.group, plan.config)
+        connection = BlockingGroupConnection(plan.group, plan.config)
     except SkerryError as error:
         pipe.send({"error": str(error)})
         return
@@ -226,7 +226,7 @@ def _publish(
     _ignore_interrupts()
     cells = counts.get_obj()
     try:
-        connection = Connection(plan.group, plan.config)
+        connection = BlockingGroupConnection(plan.group, plan.config)
     except SkerryError as error:
         pipe.send({"error": str(error)})
         return

@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skerry.client.events import Event
-from skerry.client.sync import Space
+from skerry.client.api.sync import Space
+from skerry.client.core.events import Event
 from skerry.closing import Closing
 from skerry.errors import RequestTimedOut
 
-__all__ = ["ClientLine", "Counts", "NodeSnapshot", "NodeWatch", "Rates", "TypeLine"]
+__all__ = ["ClientLine", "Counts", "NodeRates", "NodeSnapshot", "NodeWatch", "TypeLine"]
 
 _OLD_S: Final = 3.5
 """A ledger row that was not told for so long is of somebody who is gone: it is told each second."""
@@ -89,7 +89,7 @@ class NodeSnapshot:
     types: tuple[TypeLine, ...]
 
 
-class Rates:
+class NodeRates:
     """Changes per second of counters, from the last two times that each was told."""
 
     def __init__(self) -> None:
@@ -127,7 +127,7 @@ class NodeWatch(Closing):
 
     def __init__(self, space: Space) -> None:
         self._space = space
-        self._rates = Rates()
+        self._rates = NodeRates()
         self._lock = threading.Lock()
         self._ledger: dict[tuple[str, str], tuple[float, Any]] = {}
         self._has_ledger = threading.Event()

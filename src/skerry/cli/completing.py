@@ -32,7 +32,7 @@ def _names(given: Mapping[str, Any]) -> list[str]:
     if types:
         return _structs(types)
     from skerry.cli.nodes import chosen_secret
-    from skerry.client.sync import connect
+    from skerry.client.api.sync import connect
 
     with connect(
         given.get("endpoint"),

@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 SECTIONS: Final[Mapping[str, str]] = {
     "cli": "skerry.cli.output:CliConfig",
-    "node": "skerry.apps.node_config:NodeConfig",
+    "node": "skerry.apps.node.config:NodeConfig",
     "pipeline": "skerry.cli.pipeline.settings:PipelineConfig",
-    "recorder": "skerry.apps.recorder_config:RecorderConfig",
+    "recorder": "skerry.apps.recorder.config:RecorderConfig",
 }
 """Every section of the file and the dataclass it fills, imported only when somebody asks."""
 
@@ -92,7 +92,7 @@ def _read(path: Path | None, *, is_found: bool) -> Sources:
 
     def check(file: Path, found: os.stat_result) -> None:
         # Most commands find no file, and need not load the module.
-        from skerry.runtime.places import check_config
+        from skerry.runtime.system_folders import check_config
 
         check_config(file, found, os.environ)
 

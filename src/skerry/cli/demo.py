@@ -15,7 +15,7 @@ from skerry.cli.stopping import stop_on_signals
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skerry.apps.demo import Check, Tour
+    from skerry.apps.demo.tour import Check, Tour
 
 __all__ = ["demo"]
 
@@ -75,14 +75,14 @@ def demo(
       skerry demo --keep tour               with a recording and a report to look at afterwards
       skerry demo --json                    only the promises, one a line
     """
-    from skerry.apps.demo import Tour
-    from skerry.apps.demo_stage import Stage
+    from skerry.apps.demo.stage import DemoStage
+    from skerry.apps.demo.tour import Tour
 
     output = current_output()
     is_quiet = headless or as_json
     if not is_quiet:
         _introduce(output)
-    with stop_on_signals() as stop, Stage() as stage:
+    with stop_on_signals() as stop, DemoStage() as stage:
         tour = Tour(
             stage,
             tell=_ignore if as_json else lambda text: output.note(f"     {text}"),
@@ -99,14 +99,14 @@ def demo(
 
 def _introduce(output: Output) -> None:
     import skerry
-    from skerry.apps.fleet import Alarm, Radar, Vessel, Voyage
+    from skerry.apps.demo.fleet import Alarm, Radar, Vessel, Voyage
 
     output.note("These types, declared in Python, are all that the programs have in common:\n")
     output.note(skerry.to_dots(Vessel, Voyage, Alarm, Radar))
 
 
 def _play(tour: Tour, output: Output, *, is_quiet: bool, as_json: bool) -> None:
-    from skerry.apps.demo import ACT_COUNT
+    from skerry.apps.demo.tour import ACT_COUNT
 
     if is_quiet:
         _play_acts(tour, output, _ignore, as_json=as_json)

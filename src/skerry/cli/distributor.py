@@ -19,10 +19,10 @@ from skerry.cli.parameters import (
     check_subject,
 )
 from skerry.cli.stopping import Stop, stop_on_signals
-from skerry.plain import visible
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.protocol.machine import Event
+    from skerry.protocol.machine import MachineEvent
 
 __all__ = ["distributor"]
 
@@ -112,7 +112,7 @@ def pub(
     )
     output = current_output()
 
-    def on_event(event: Event) -> None:
+    def on_event(event: MachineEvent) -> None:
         if type(event).__name__ not in _QUIET:
             output.warning(visible(str(event)))
 
@@ -165,7 +165,7 @@ def sub(
     from skerry import distributor as api
 
     output = current_output()
-    arrived: queue.Queue[_Batch | Event] = queue.Queue(_BATCH_COUNT_MAX)
+    arrived: queue.Queue[_Batch | MachineEvent] = queue.Queue(_BATCH_COUNT_MAX)
     connection = api.open(
         group,
         interface=interface,
@@ -285,7 +285,7 @@ def bench(
 
 
 def _show_all(
-    arrived: queue.Queue[_Batch | Event],
+    arrived: queue.Queue[_Batch | MachineEvent],
     stop: Stop,
     output: Output,
     *,
@@ -321,7 +321,7 @@ def _show_update(subject: str, data: bytes, output: Output, *, as_json: bool) ->
         output.line(f"{visible(subject)} {visible(data.hex() if text is None else text)}")
 
 
-def _show_event(event: Event, output: Output, *, as_json: bool) -> None:
+def _show_event(event: MachineEvent, output: Output, *, as_json: bool) -> None:
     name = type(event).__name__
     if as_json:
         output.json_line({"_event": name, **asdict(event)})
@@ -331,7 +331,7 @@ def _show_event(event: Event, output: Output, *, as_json: bool) -> None:
         output.warning(visible(str(event)))
 
 
-def _empty(arrived: queue.Queue[_Batch | Event]) -> None:
+def _empty(arrived: queue.Queue[_Batch | MachineEvent]) -> None:
     try:
         while True:
             arrived.get_nowait()

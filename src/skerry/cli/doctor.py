@@ -10,10 +10,10 @@ import click
 
 from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
-from skerry.plain import visible
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
-    from skerry.apps.doctor import Finding
+    from skerry.apps.doctor.checks import CheckResult
 
 __all__ = ["doctor"]
 
@@ -39,11 +39,11 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
     import os
     from itertools import chain
 
-    from skerry.apps.doctor import Patient, examine
-    from skerry.apps.doctor_multicast import examine_multicast
+    from skerry.apps.doctor.checks import CheckedComputer, examine
+    from skerry.apps.doctor.multicast_checks import examine_multicast
 
     output = current_output()
-    patient = Patient(
+    patient = CheckedComputer(
         environ=os.environ,
         endpoint=choice.endpoint,
         connect=lambda: choice.connect("skerry-doctor", timeout_s=_CONNECT_S_MAX),
@@ -58,7 +58,7 @@ def doctor(*, choice: NodeChoice, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _show(output: Output, finding: Finding, *, as_json: bool) -> None:
+def _show(output: Output, finding: CheckResult, *, as_json: bool) -> None:
     if as_json:
         output.json_line(
             {

@@ -62,7 +62,7 @@ def get(
       skerry get Vessel --where "lat > 50" --json
     """
     from skerry.cli.rows import key_text, object_row
-    from skerry.plain import visible
+    from skerry.json_values import visible
 
     output = current_output()
     names = field_names(fields)

@@ -11,7 +11,7 @@ from skerry.cli.output import current_output
 from skerry.cli.parameters import CheckedText, check_endpoint, check_metrics, check_storage
 
 if TYPE_CHECKING:
-    from skerry.apps.node_config import NodeConfig
+    from skerry.apps.node.config import NodeConfig
 
 __all__ = ["node", "warn_of_readers"]
 
@@ -97,8 +97,8 @@ def run(*, file: Path | None, **given: Any) -> None:
     """
     import sys
 
-    from skerry.apps.node import run_node
-    from skerry.apps.node_config import NodeConfig
+    from skerry.apps.node.config import NodeConfig
+    from skerry.apps.node.program import run_node
     from skerry.cli.config import load_section, read_settings, reload_section, settings_file
     from skerry.observe.logs import written_to
     from skerry.runtime.collector import CalmCollector

@@ -23,11 +23,11 @@ from skerry.errors import (
     SchemaMismatchError,
     SkerryError,
 )
-from skerry.spelling import nearest
+from skerry.suggestions import nearest
 
 if TYPE_CHECKING:
-    from skerry.client.states import StateChanged
-    from skerry.client.sync import Space
+    from skerry.client.api.sync import Space
+    from skerry.client.core.states import StateChanged
     from skerry.objects.base import Struct
 
 __all__ = [
@@ -58,7 +58,7 @@ class NodeChoice:
         self, name: str, *, types: Mapping[str, Any] | None = None, timeout_s: float = 10.0
     ) -> Space:
         """A space of that node, for a program of this name."""
-        from skerry.client.sync import connect
+        from skerry.client.api.sync import connect
 
         return connect(
             self.endpoint,
@@ -120,7 +120,7 @@ class NodeChoice:
     @property
     def place(self) -> str:
         """The endpoint, or the default one."""
-        from skerry.client.opening import default_endpoint
+        from skerry.client.io.endpoint_opener import default_endpoint
 
         return self.endpoint or default_endpoint(os.environ)
 
@@ -303,7 +303,7 @@ def check_definition(space: Space, name: str) -> None:
 
 def check_filter(cls: type[Struct], where: str | None, fields: Sequence[str] | None) -> None:
     """See that `--where` and `--fields` fit a type; if not, the command line is wrong."""
-    from skerry.protocol.access.filters import make_filter
+    from skerry.protocol.access.where.filters import make_filter
 
     known = ", ".join(field.name for field in cls.descriptor.fields)
     with blamed_on("--where", FilterError):

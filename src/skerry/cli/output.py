@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TextIO, TypeVar
 
 import click
 
-from skerry.plain import plain, visible
+from skerry.json_values import plain, visible
 
 if TYPE_CHECKING:
     from rich.console import Console

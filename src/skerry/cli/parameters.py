@@ -81,28 +81,28 @@ def blamed_on(option: str, kind: type[SkerryError] = SkerryError) -> Iterator[No
 
 def check_endpoint(text: str) -> None:
     """See that it says where a node is; for whom a `*` stands is seen when that is needed."""
-    from skerry.runtime.endpoints import parse_endpoint
+    from skerry.runtime.streams.endpoints import parse_endpoint
 
     parse_endpoint(text.replace("*", "any"))
 
 
 def check_condition(text: str) -> None:
     """See that it is a condition, of whatever type."""
-    from skerry.protocol.access.where_parser import parse
+    from skerry.protocol.access.where.parser import parse
 
     parse(text)
 
 
 def check_group(text: str) -> None:
     """See that it is the address and port of a multicast group."""
-    from skerry.runtime.interfaces import parse_group
+    from skerry.runtime.udp.interfaces import parse_group
 
     parse_group(text)
 
 
 def check_metrics(text: str) -> None:
     """See that it is a place to serve metrics at, or `off`."""
-    from skerry.apps.node_config import split_place
+    from skerry.apps.node.config import split_place
 
     if text == "off":
         return

@@ -11,7 +11,7 @@ from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 
 if TYPE_CHECKING:
-    from skerry.client.picture import Picture
+    from skerry.client.api.picture import Picture
 
 __all__ = ["picture"]
 
@@ -50,8 +50,8 @@ def _row(seen: Picture) -> dict[str, object]:
 
 
 def _print(output: Output, seen: Picture) -> None:
+    from skerry.json_values import visible
     from skerry.objects.times import to_datetime
-    from skerry.plain import visible
 
     detached = ", detached" if seen.is_detached else ""
     output.line(visible(f"system {seen.system}, picture {seen.sequence}{detached}"))

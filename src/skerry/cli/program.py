@@ -23,7 +23,7 @@ from click.exceptions import NoArgsIsHelpError
 from skerry.cli.output import CliConfig, Output, current_output
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
-from skerry.spelling import nearest
+from skerry.suggestions import nearest
 
 __all__ = [
     "COMMANDS",

@@ -17,7 +17,7 @@ from skerry.cli.stopping import Stop, stop_on_signals
 from skerry.errors import DecodeError, RequestTimedOut, SkerryError, WouldBlock
 
 if TYPE_CHECKING:
-    from skerry.client.sync import Space
+    from skerry.client.api.sync import Space
     from skerry.objects.base import Struct
 
 __all__ = ["pub"]

@@ -30,9 +30,9 @@ from skerry.cli.record.options import (
 from skerry.cli.stopping import Stop, stop_on_signals
 
 if TYPE_CHECKING:
-    from skerry.apps.replayer import Replayer, ReplaySummary
-    from skerry.apps.replayer_pacing import Pacer
-    from skerry.apps.replayer_targets import ReplayTarget
+    from skerry.apps.replayer.pacing import Pacer
+    from skerry.apps.replayer.program import Replayer, ReplaySummary
+    from skerry.apps.replayer.targets import ReplayTarget
 
 __all__ = ["line_of", "obey", "replay"]
 
@@ -105,8 +105,8 @@ def replay(
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
-    from skerry.apps.replayer import Replayer
-    from skerry.apps.replayer_rows import ReplayWishes
+    from skerry.apps.replayer.program import Replayer
+    from skerry.apps.replayer.row_reader import ReplayWishes
 
     wishes = ReplayWishes(
         from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects, has_state=not bare
@@ -136,12 +136,12 @@ def _target(
     choice: NodeChoice, group: dict[str, Any], output: Output, *, is_looping: bool
 ) -> ReplayTarget:
     if choice.endpoint is None:
-        from skerry.apps.recorder_group import GroupWishes
-        from skerry.apps.replayer_group import GroupTarget
+        from skerry.apps.recorder.group_source import GroupWishes
+        from skerry.apps.replayer.group_target import GroupTarget
 
         name = group.pop("multicast")
         return GroupTarget(GroupWishes(group=name, **group), tell=output.warning)
-    from skerry.apps.replayer_node import NodeTarget
+    from skerry.apps.replayer.node_target import NodeTarget
 
     return NodeTarget(node_wishes(choice), tell=output.note, is_looping=is_looping)
 

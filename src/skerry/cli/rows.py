@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from skerry.client.events import BYTES_NAME, Event
-from skerry.client.info import ObjectInfo
+from skerry.client.core.events import BYTES_NAME, Event
+from skerry.client.core.object_info import ObjectInfo
+from skerry.json_values import visible
 from skerry.objects.base import Struct
 from skerry.objects.json import to_plain
-from skerry.plain import visible
 
 __all__ = ["event_row", "event_text", "key_text", "object_row"]
 

@@ -11,7 +11,7 @@ import click
 
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.pipeline.answers import lake_rows, limit_option, plain_value, shown_value, tell
-from skerry.cli.pipeline.sparks import tables_option, waiting
+from skerry.cli.pipeline.spark_session import tables_option, waiting
 
 __all__ = ["sql"]
 

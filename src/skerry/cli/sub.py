@@ -29,9 +29,9 @@ from skerry.errors import Disconnected, Refused
 from skerry.schema.internal import internal_types
 
 if TYPE_CHECKING:
-    from skerry.client.events import Event
-    from skerry.client.states import Refusal
-    from skerry.client.sync import Space, Subscription
+    from skerry.client.api.sync import Space, Subscription
+    from skerry.client.core.events import Event
+    from skerry.client.core.states import Refusal
 
 __all__ = ["sub"]
 
@@ -124,7 +124,7 @@ class _Printer:
     def show(self, event: Event[Any]) -> bool:
         """Whether this one was to be shown."""
         from skerry.cli.rows import event_row, event_text
-        from skerry.client.events import BYTES_NAME
+        from skerry.client.core.events import BYTES_NAME
 
         name = event.type_name
         if not self._has_internal and name in internal_types() and name != BYTES_NAME:
@@ -175,7 +175,7 @@ def _tell_states(space: Space, output: Output) -> list[Refusal]:
 
     What the node refuses is gathered in the list.
     """
-    from skerry.client.states import SpaceState, StateChanged
+    from skerry.client.core.states import SpaceState, StateChanged
 
     def tell(change: StateChanged) -> None:
         if change.state is SpaceState.DISCONNECTED:

@@ -15,7 +15,7 @@ from skerry.cli.nodes import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.stopping import Stop, stop_on_signals
-from skerry.plain import visible
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

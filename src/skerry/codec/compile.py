@@ -7,9 +7,9 @@ from operator import attrgetter
 from typing import Any, Protocol
 
 from skerry.codec.generated import GeneratedCodec
+from skerry.codec.hot_loops import StructLayout
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
-from skerry.codec.swift import Layout
 from skerry.codec.tables import TableCodec
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import INTEGER_RANGES, EnumType, FieldType, RefType, StructType, VectorType
@@ -34,7 +34,7 @@ class Codec(Protocol):
     @property
     def plan(self) -> StructPlan: ...
     @property
-    def layout(self) -> Layout: ...
+    def layout(self) -> StructLayout: ...
     @property
     def encode(self) -> Callable[[object], bytes]: ...
     @property

@@ -125,8 +125,8 @@ class StructPlan:
         self.values_of: Any = values_of
         """Gives the tuple of all field values of an object, in declaration order."""
         self.layout: Any = None
-        """What `codec.swift` makes of it for structs that have such a field: one for all of them,
-        or types that use each other many times over would take all memory."""
+        """The layout that `codec.hot_loops` makes of this plan. All structs with a field of this
+        type share it, so types that use each other many times over do not multiply it."""
         self.by_tag: list[FieldPlan | None] = [None] * TAG_COUNT
         self.keys: list[FieldPlan] = []
         self.mask: i64 = 0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from skerry.codec import decoder, encoder, pieces
+from skerry.codec.hot_loops import StructLayout
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import StructPlan
-from skerry.codec.swift import Layout
 
 __all__ = ["TableCodec"]
 
@@ -17,7 +17,7 @@ class TableCodec:
 
     def __init__(self, plan: StructPlan) -> None:
         self.plan: StructPlan = plan
-        self.layout: Layout = Layout(plan)
+        self.layout: StructLayout = StructLayout(plan)
         self.encode: Any = self.layout.encode
         """All set fields of an object, as bytes."""
         self.decode: Any = self.layout.decode

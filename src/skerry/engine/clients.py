@@ -11,13 +11,13 @@ from collections.abc import Callable
 from typing import Protocol
 
 from skerry.codec.pieces import project
-from skerry.engine.admission import Household, Origin, Rights
-from skerry.engine.lane import Lane
-from skerry.engine.meter import ClientLimits, Meter
-from skerry.engine.readings import Reading, reading
-from skerry.engine.shares import Holder
-from skerry.engine.slots import Late, Slots
-from skerry.engine.topics import Topic
+from skerry.engine.admission.admission import AddressUsage, Origin, Rights
+from skerry.engine.admission.quotas import ClientLimits, PublishMeter
+from skerry.engine.admission.shared_quotas import Holder
+from skerry.engine.delivery.conflation import ConflationSlots, Late
+from skerry.engine.dispatch.client_queue import ClientQueue
+from skerry.engine.dispatch.topics import Topic
+from skerry.engine.types.projections import Projection, reading
 from skerry.limits import (
     CLIENT_NAME_CHAR_COUNT_MAX,
     FRAME_HEADER_BYTES_MAX,
@@ -25,10 +25,10 @@ from skerry.limits import (
     READING_COUNT_MAX,
     SMALL_FRAME_BYTES_MAX,
 )
-from skerry.protocol.access.connection import Broken, Stage
+from skerry.protocol.access.connection import ConnectionBroken, ConnectionStage
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json_reading import JsonReading
-from skerry.protocol.access.json_writing import JsonWriting
+from skerry.protocol.access.json.reading import JsonReading
+from skerry.protocol.access.json.writing import JsonWriting
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.machine import Address
 from skerry.schema.fingerprint import fingerprint
@@ -61,7 +61,7 @@ class Input:
         """Messages that are left, for connections without frames."""
         self.reading: JsonReading | None = None
         """A large message that is being read."""
-        self.fault: Broken | None = None
+        self.fault: ConnectionBroken | None = None
         """A fault in the input after these."""
         self.data: deque[bytes] = deque()
         """Bytes after all of these."""
@@ -74,7 +74,7 @@ class Client:
         self,
         address: Address,
         connection: ServerConnection,
-        lane: Lane,
+        lane: ClientQueue,
         *,
         origin: Origin,
         limits: ClientLimits,
@@ -91,9 +91,9 @@ class Client:
         """Finds its rights after the permissions changed; None if they are found."""
         self.is_under_review = False
         """Whether its groups and claims are still to be checked after the permissions changed."""
-        self.meter: Meter | None = None
+        self.meter: PublishMeter | None = None
         """None where nothing is measured."""
-        self.household: Household | None = None
+        self.household: AddressUsage | None = None
         """All who come from the same address; None where there is no address."""
         self.holder = Holder("", is_trusted=True)
         """What it uses of the shared quotas."""
@@ -109,7 +109,7 @@ class Client:
         """Whether its transport has more than it likes already."""
         self.writing: JsonWriting | None = None
         """What becomes text for it, in steps; until then its lane is paused."""
-        self.slots = Slots(lane)
+        self.slots = ConflationSlots(lane)
         self.voice: Late | None = None
         """Tells it later of objects in the groups it joined; None before it joined one."""
         self.agenda: deque[Task] = deque()
@@ -171,7 +171,7 @@ class Client:
         self.described_bytes += size - self.described.get(type_name, 0)
         self.described[type_name] = size
 
-    def reading(self, topic: Topic) -> Reading | None:
+    def reading(self, topic: Topic) -> Projection | None:
         """How objects of a topic are projected for the client; None if they are sent unchanged."""
         own = self.connection.definition(topic.name)
         if own is None or own is topic.type:
@@ -182,7 +182,7 @@ class Client:
             if len(topic.readings) >= READING_COUNT_MAX:
                 topic.readings.clear()
             topic.readings[at] = reading(own, topic.type, can_skip=can_skip)
-        found: Reading | None = topic.readings[at]
+        found: Projection | None = topic.readings[at]
         return found
 
     def projected(self, topic: Topic, header: Header, payload: bytes) -> bytes | None:
@@ -244,7 +244,7 @@ class Client:
     @property
     def is_in(self) -> bool:
         """Whether it was let in and is still there."""
-        return self.connection.stage in (Stage.EARLY_SUBSCRIBE, Stage.CONNECTED)
+        return self.connection.stage in (ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED)
 
     @property
     def is_free(self) -> bool:

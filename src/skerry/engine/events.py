@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 
 __all__ = [
-    "ClientCame",
+    "ClientConnected",
+    "ClientDisconnected",
     "ClientRefused",
-    "ClientWent",
     "ConnectionTurnedAway",
+    "DefinitionRefused",
     "TypeChanged",
-    "TypeConflict",
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientCame(Event):
+class ClientConnected(MachineEvent):
     """A client was let in."""
 
     client_id: int
@@ -26,7 +26,7 @@ class ClientCame(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientWent(Event):
+class ClientDisconnected(MachineEvent):
     """A client is gone."""
 
     client_id: int
@@ -39,7 +39,7 @@ class ClientWent(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionTurnedAway(Event):
+class ConnectionTurnedAway(MachineEvent):
     """A connection was closed before its handshake, because there are too many."""
 
     host: str
@@ -48,7 +48,7 @@ class ConnectionTurnedAway(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClientRefused(Event):
+class ClientRefused(MachineEvent):
     """A client asked for something that it was not given."""
 
     client_id: int
@@ -60,7 +60,7 @@ class ClientRefused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeConflict(Event):
+class DefinitionRefused(MachineEvent):
     """A client sent a definition that is incompatible with those in use."""
 
     type_name: str
@@ -68,7 +68,7 @@ class TypeConflict(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeChanged(Event):
+class TypeChanged(MachineEvent):
     """The served definition of a type changed, because a client sent another one."""
 
     type_name: str

@@ -13,7 +13,7 @@ from typing import Any
 
 from skerry.codec.envelope import CREATE, OPERATION_NAMES, REMOVE, UPDATE, Update
 from skerry.codec.subjects import default_subject
-from skerry.engine.cache import Cache, Entry
+from skerry.engine.dispatch.cache import Cache, Entry
 from skerry.errors import LocalProtocolError
 from skerry.ids import NODE_CLIENT
 from skerry.objects.base import Struct, codec_of, selection

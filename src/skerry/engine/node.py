@@ -3,7 +3,7 @@
 A pure machine carried by streams. Each client has a connection (`protocol.access.server`), which
 keeps the rules of the talk, and a lane, on which waits what it is to hear. Objects go through the
 hub; here is everything that is not an object on its way: who comes and goes, and what clients ask
-of the node itself (`engine.services`).
+of the node itself (`engine.services.node_services`).
 
 A client whose transport is full is paused, and its lane fills until it is conflated or cut. A
 replay of many objects goes on piece by piece each time the node is advanced.
@@ -19,7 +19,7 @@ from typing import Any
 from mypy_extensions import mypyc_attr
 
 from skerry.codec.pieces import split
-from skerry.engine.admission import (
+from skerry.engine.admission.admission import (
     INSIDE,
     Admission,
     AdmissionConfig,
@@ -27,27 +27,32 @@ from skerry.engine.admission import (
     Origin,
     Rights,
 )
-from skerry.engine.arrivals import Arrivals
-from skerry.engine.attempts import Attempts
-from skerry.engine.backpressure import Backpressure
-from skerry.engine.cache import Cache
+from skerry.engine.admission.pending_connections import PendingConnections
+from skerry.engine.admission.permission_review import PermissionReviews
+from skerry.engine.admission.secret_delays import SecretDelays
+from skerry.engine.admission.shared_quotas import Excess, Holder, Resource, SharedQuotas
 from skerry.engine.clients import Client, Input
-from skerry.engine.departures import Departures
-from skerry.engine.events import ClientCame, ClientRefused, ClientWent, ConnectionTurnedAway
-from skerry.engine.hub import Hub
-from skerry.engine.lane import Lane
-from skerry.engine.ledger import NodeStatistics, client_row, ledger_object, type_rows
+from skerry.engine.delivery.backpressure import Backpressure
+from skerry.engine.delivery.bulk_removal import BulkRemovals
+from skerry.engine.dispatch.cache import Cache
+from skerry.engine.dispatch.client_queue import ClientQueue
+from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.frame_intake import FrameIntake
+from skerry.engine.dispatch.ledger import NodeStatistics, client_row, ledger_object, type_rows
+from skerry.engine.dispatch.routing import Routing
+from skerry.engine.dispatch.topics import Topic
+from skerry.engine.events import (
+    ClientConnected,
+    ClientDisconnected,
+    ClientRefused,
+    ConnectionTurnedAway,
+)
 from skerry.engine.persistence import Journal, StoredObject, StoredType
-from skerry.engine.picture import lone_picture
-from skerry.engine.reviews import Reviews
-from skerry.engine.roster import Roster
-from skerry.engine.routing import Routing
-from skerry.engine.services import Services
-from skerry.engine.shares import Excess, Holder, Resource, Shares
-from skerry.engine.sweeps import Sweeps
-from skerry.engine.topics import Topic
-from skerry.engine.types import Types
-from skerry.engine.waiting_room import WaitingRoom
+from skerry.engine.services.client_cleanup import ClientCleanup
+from skerry.engine.services.node_services import NodeServices
+from skerry.engine.services.picture import lone_picture
+from skerry.engine.services.status_objects import StatusObjects
+from skerry.engine.types.node_types import NodeTypes
 from skerry.errors import SchemaMismatchError
 from skerry.ids import NODE_CLIENT
 from skerry.limits import (
@@ -60,15 +65,15 @@ from skerry.limits import (
 from skerry.objects.base import Struct, codec_of
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
-from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json_writing import JsonNodeWire
+from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.deadlines import earliest
 from skerry.protocol.distributor.events import UpdatesLost
-from skerry.protocol.distributor.links import Link
-from skerry.protocol.machine import Address, CloseReason, Disconnect, Event, Transmit
+from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.machine import Address, CloseReason, Disconnect, MachineEvent, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.schema.internal import LINK_TYPE
 
@@ -87,7 +92,7 @@ class NodeCore(Outbox):
 
     Without `extensions` it is a plain DOTS host, which sends nothing that the real ones do not.
     Updates for a client that receives a stream of them are delayed by up to `batch_delay_ns`, so
-    that updates of several publishers are sent together (`Lane.is_delayed`).
+    that updates of several publishers are sent together (`ClientQueue.is_delayed`).
     """
 
     def __init__(
@@ -110,23 +115,23 @@ class NodeCore(Outbox):
         self.cache = cache or Cache()
         self.cache.spare(NODE_CLIENT)
         self._admission = admission or Admission()
-        self._shares = Shares(self._admission.limits)
+        self._shares = SharedQuotas(self._admission.limits)
         self._routing = Routing(self._shares)
-        self._hub = Hub(self.cache, self._routing, node=node_id)
+        self._hub = Dispatcher(self.cache, self._routing, node=node_id)
         self._routing.attach(self._hub)
-        self._types = Types(self._hub, self._routing, journal, self._has_published)
+        self._types = NodeTypes(self._hub, self._routing, journal, self._has_published)
         self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
         self._backpressure = Backpressure(self._admission.limits.backpressure_s_max)
-        self._sweeps = Sweeps(self._hub)
+        self._sweeps = BulkRemovals(self._hub)
         self._now_ns = 0
         self._started_ns: int | None = None
         self._clients: dict[Address, Client] = {}
         self._by_id: dict[int, Client] = {}
         self._waiting: dict[int, Client] = {}
         """Those who have not introduced themselves, in the order in which they came."""
-        self._silent: WaitingRoom[Client] = WaitingRoom()
+        self._silent: PendingConnections[Client] = PendingConnections()
         """Those of them that may be closed to make room for others."""
         self._busy: OrderedDict[int, Client] = OrderedDict()
         """Clients with queued input or tasks on their agenda, in the order of their turns."""
@@ -135,15 +140,15 @@ class NodeCore(Outbox):
         turn before the others."""
         self._released: list[Address] = []
         """Clients that have no queued input any more."""
-        self._attempts = Attempts()
+        self._attempts = SecretDelays()
         self._next_client = _FIRST_CLIENT
-        self._roster = Roster(self.cache, self.say, name=name, is_plain=not extensions)
-        self._services = Services(self, self._hub, self._routing, self._types, self._admission)
-        self._departures = Departures(
+        self._roster = StatusObjects(self.cache, self.say, name=name, is_plain=not extensions)
+        self._services = NodeServices(self, self._hub, self._routing, self._types, self._admission)
+        self._departures = ClientCleanup(
             self, self._routing, self._services, self._types, self._sweeps
         )
-        self._reviews = Reviews(self, self._services)
-        self._arrivals = Arrivals(self, self._hub, self._types, self._services)
+        self._reviews = PermissionReviews(self, self._services)
+        self._arrivals = FrameIntake(self, self._hub, self._types, self._services)
         self._received_bytes = 0
         self._sent = [0, 0]
         self._refusals: Counter[str] = Counter()
@@ -163,7 +168,7 @@ class NodeCore(Outbox):
         return self._admission.limits
 
     @property
-    def shares(self) -> Shares:
+    def shares(self) -> SharedQuotas:
         """What all clients use together."""
         return self._shares
 
@@ -196,7 +201,7 @@ class NodeCore(Outbox):
         if why is not None:
             self._turn_away(peer, wire, origin, why, has_extensions=has_extensions)
             return
-        lane = Lane(self._next_client, wire, self._hub.listed)
+        lane = ClientQueue(self._next_client, wire, self._hub.listed)
         self._next_client += 1
         connection = ServerConnection(wire, client_id=int(lane.client_id), outgoing=lane)
         limits = self._admission.limits
@@ -368,7 +373,8 @@ class NodeCore(Outbox):
         looks = ROUND_LOOK_COUNT
         # Cutting one client gives others something to hear.
         index = 0
-        delayed: list[Lane] = []
+        delayed: list[Client] = []
+        is_batch_sent = False
         while index < len(listed):
             lane = listed[index]
             index += 1
@@ -381,12 +387,19 @@ class NodeCore(Outbox):
             elif lane.is_paused:
                 self._check_waiting(client)
             elif lane.is_delayed(self._now_ns, self._batch_delay_ns):
-                delayed.append(lane)
+                delayed.append(client)
             elif lane.size:
+                is_batch_sent = is_batch_sent or lane.batch_due_ns != 0
                 looks -= self._hand_out(client, looks)
         listed.clear()
         self._batch_due_ns = None
-        for lane in delayed:
+        for client in delayed:
+            lane = client.lane
+            if is_batch_sent:
+                # The updates that ended one delay came with those for the others, as a rule. To
+                # wake up again for the others alone would cost more than it could gain.
+                looks -= self._hand_out(client, looks)
+                continue
             lane.list_again()
             due_ns = int(lane.batch_due_ns)
             if self._batch_due_ns is None or due_ns < self._batch_due_ns:
@@ -472,11 +485,11 @@ class NodeCore(Outbox):
         self._wall_offset_ns = wall_offset_ns
 
     def renew_admission(self, config: AdmissionConfig, now_ns: int) -> None:
-        """Take other rules of who may come in and do what.
+        """Replace the rules for authentication, permissions and limits.
 
-        Permissions hold at once. A client that joined or claimed what it may not any more is
-        disconnected when it is checked (`engine.reviews`), with the reason. Authentication and
-        limits are for clients that connect from then on; what an address may use holds at once.
+        Permissions and shares of addresses apply at once. A client that joined or claimed something
+        it may no longer use is disconnected with the reason when its turn of the review comes
+        (`engine.admission.permission_review`). Authentication and limits apply to new connections.
         """
         self._note_time(now_ns)
         self._admission.renew(config)
@@ -576,7 +589,7 @@ class NodeCore(Outbox):
         """The client with an id, if it is connected."""
         return self._by_id.get(client_id)
 
-    def report(self, event: Event) -> None:
+    def report(self, event: MachineEvent) -> None:
         """Report an event to the program that runs the node."""
         self._events.append(event)
 
@@ -713,7 +726,7 @@ class NodeCore(Outbox):
         client.connection.accept(asked, now_s, has_additions=bool(client.lane.has_subjects))
         self._roster.tell_state(client, now_ns)
         self._events.append(
-            ClientCame(client_id=client.client_id, name=client.name, origin=str(client.origin))
+            ClientConnected(client_id=client.client_id, name=client.name, origin=str(client.origin))
         )
 
     def _has_place(self, client: Client, asked: ConnectAsked, now_ns: int) -> bool:
@@ -781,7 +794,7 @@ class NodeCore(Outbox):
         """All that a client wanted early is on its way."""
         # The state is told before the client is, as its own DotsClient is among what it may have
         # joined early.
-        client.connection.stage = Stage.CONNECTED
+        client.connection.stage = ConnectionStage.CONNECTED
         self._roster.tell_state(client, self._now_ns)
         client.connection.finish_preload(self.wall_s(self._now_ns))
 
@@ -789,7 +802,7 @@ class NodeCore(Outbox):
 
     def goodbye(self, client: Client, now_ns: int) -> None:
         """A client ends its connection, and hears nothing more."""
-        client.connection.stage = Stage.CLOSED
+        client.connection.stage = ConnectionStage.CLOSED
         self._end(client, now_ns, code=0, text="", reason="goodbye")
 
     def _bound_addresses(self) -> None:
@@ -901,7 +914,7 @@ class NodeCore(Outbox):
         """A client is gone: tell the others, and clean up after it."""
         self._ends[reason] += 1
         self._events.append(
-            ClientWent(
+            ClientDisconnected(
                 client_id=client.client_id,
                 name=client.name,
                 reason=reason,
@@ -913,7 +926,7 @@ class NodeCore(Outbox):
         client.input = Input()
         client.writing = None
         self._backpressure.forget(client)
-        client.connection.stage = Stage.CLOSED
+        client.connection.stage = ConnectionStage.CLOSED
         self._roster.tell_state(client, now_ns)
         # Updates that are still delivered to it expire at once.
         client.lane.is_paused = False

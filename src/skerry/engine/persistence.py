@@ -17,7 +17,7 @@ from random import Random
 from typing import Final, NamedTuple
 
 from skerry import cbor
-from skerry.engine.cache import Entry
+from skerry.engine.dispatch.cache import Entry
 from skerry.errors import CodecError, LimitExceeded, SchemaError, StorageError
 from skerry.limits import JOURNAL_BYTES_MAX, JOURNAL_CHANGE_COUNT_MAX
 from skerry.objects.descriptors import describe, from_description
@@ -29,11 +29,11 @@ from skerry.schema.model import NamedType, StructType, dependencies
 __all__ = [
     "CLIENT",
     "POSITION",
-    "Batch",
     "Journal",
     "JournalStatistics",
     "StoredObject",
     "StoredType",
+    "WriteBatch",
     "store_type",
     "stored_type",
 ]
@@ -75,7 +75,7 @@ class StoredObject(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class WriteBatch:
     """Changes to be written as one transaction: all of them or none. A second time does no harm."""
 
     number: int
@@ -257,7 +257,7 @@ class Journal:
 
     # -- for the runtime
 
-    def take_batch(self, now_ns: int, *, is_urgent: bool = False) -> Batch | None:
+    def take_batch(self, now_ns: int, *, is_urgent: bool = False) -> WriteBatch | None:
         """All that waits, once it is due, or at once if urgent. One batch is under way at a time.
 
         It is kept here until `written` or `failed` tells what became of it.
@@ -270,7 +270,7 @@ class Journal:
         self._under_way = taken
         self._under_way_number = self.number
         self._not_before_ns = now_ns + self._interval_ns
-        return Batch(
+        return WriteBatch(
             number=self.number,
             types=tuple(taken.types.values()),
             puts=tuple(obj for obj in taken.objects.values() if obj is not None),

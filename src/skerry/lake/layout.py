@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from skerry.errors import PipelineError, SkerryError
-from skerry.spark.catalog import DIVIDED_BY
-from skerry.spark.delta import Contents, Table
-from skerry.spark.schema import TypedSchema
-from skerry.spark.schema_text import schema_from_text
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import DIVIDED_BY
+from skerry.spark.lake.delta import Contents, Table
+from skerry.spark.lake.schema import TypedSchema
+from skerry.spark.lake.schema_json import schema_from_text
+from skerry.spark.lake.store import TableStore
 
-__all__ = ["OF_TYPES", "Layout", "TableInfo", "TypeTables"]
+__all__ = ["OF_TYPES", "LakeLayout", "TableInfo", "TypeTables"]
 
 OF_TYPES = (*(kind for kind in DIVIDED_BY if kind != "raw"), "rollups")
 """Kinds of tables of which each type has its own."""
@@ -40,10 +40,10 @@ class TableInfo:
     byte_count: int
 
 
-class Layout:
+class LakeLayout:
     """A folder of tables, as it is when it is asked."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: TableStore) -> None:
         self.store = store
 
     def types(self) -> Mapping[str, TypeTables]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.lake.layout import TableInfo, TypeTables
-    from skerry.spark.delta import Contents
+    from skerry.spark.lake.delta import Contents
 
 __all__ = ["OpenLake", "Range", "instant_text", "open_lake"]
 
@@ -51,15 +51,15 @@ class OpenLake:
     """
 
     def __init__(self, path: str | PathLike[str]) -> None:
-        from skerry.lake.layout import Layout
-        from skerry.spark.store import Store
+        from skerry.lake.layout import LakeLayout
+        from skerry.spark.lake.store import TableStore
 
-        self.store = Store(path)
+        self.store = TableStore(path)
         if not self.store.require():
             error = PipelineError(f"there is no folder {path}")
             error.hint = "`skerry pipeline run` makes tables of recordings"
             raise error
-        self._layout = Layout(self.store)
+        self._layout = LakeLayout(self.store)
 
     # -- what there is
 
@@ -85,7 +85,7 @@ class OpenLake:
 
     def type_tables(self, type_name: str) -> TypeTables:
         """What is known of a type; PipelineError if there is no such type."""
-        from skerry.spark.questions import known_type
+        from skerry.spark.lake.questions import known_type
 
         return known_type(self.known_types(), type_name)
 
@@ -110,7 +110,7 @@ class OpenLake:
         """All rows of a table: `history/Vessel`, `links` and so on."""
         from skerry.lake.answer import Answer
         from skerry.lake.scanning import arrow_schema, dataset_of, scan
-        from skerry.spark.questions import unknown_name
+        from skerry.spark.lake.questions import unknown_name
 
         contents = self.contents(name)
         if contents is None:
@@ -127,7 +127,7 @@ class OpenLake:
         Without a type, of all types: the fields are then one column of JSON, `object`.
         """
         from skerry.lake.states import live_at
-        from skerry.spark.kept import require_kept
+        from skerry.spark.lake.kept import require_kept
 
         at_ns = instant_ns(instant)
         if type_name is None:
@@ -188,7 +188,7 @@ class OpenLake:
     def diff(self, type_name: str, first: Instant, second: Instant) -> Answer:
         """The objects of a type that are not the same at two instants."""
         from skerry.lake.states import differences
-        from skerry.spark.catalog import field_columns
+        from skerry.spark.lake.catalog import field_columns
 
         fields = [column.name for column in field_columns(self._cached(type_name).schema)]
         before, after = self.asof(type_name, first), self.asof(type_name, second)
@@ -239,7 +239,7 @@ class OpenLake:
 
         from skerry.lake.answer import Answer
         from skerry.lake.states import live_at
-        from skerry.spark.kept import require_kept
+        from skerry.spark.lake.kept import require_kept
 
         types = self.known_types()
         cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
@@ -275,7 +275,7 @@ class OpenLake:
     # -- what is known of types and of time
 
     def _cached(self, type_name: str) -> TypeTables:
-        from skerry.spark.questions import cached_type
+        from skerry.spark.lake.questions import cached_type
 
         return cached_type(self.known_types(), type_name)
 

@@ -1,11 +1,14 @@
 """Dropping rows by their age, with figures by the minute kept.
 
-For each type there is an instant, a full hour, before which its rows go. First the figures of these
-updates are added to `rollups/T`; then the instant is written down (`skerry.spark.kept`), and from
-then on questions about earlier times are refused; then rows are dropped in a commit for each table.
-A run that is killed leaves all or nothing of each step, and the next one does the rest. Of
-`history` the states that held at that instant stay, so every later question has the same answer as
-before. `latest`, `gone`, `raw` and the derived tables are left alone. Files go with `vacuum`.
+Each type has a cutoff, a full hour, before which its rows are deleted in three steps:
+
+1. The per-minute figures of these updates are added to `rollups/T`.
+2. The cutoff is stored (`skerry.spark.lake.kept`). Queries about earlier times are refused then.
+3. The rows are deleted, one commit per table.
+
+A killed run leaves each step done or not done, and the next run does the rest. `history` keeps the
+states that were valid at the cutoff, so every later query has the same answer as before. `latest`,
+`gone`, `raw` and the derived tables do not change. `vacuum` deletes the files.
 """
 
 from __future__ import annotations
@@ -20,16 +23,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from skerry.lake.layout import Layout, TypeTables
+from skerry.lake.layout import LakeLayout, TypeTables
 from skerry.lake.rollups import rolled_up, rollup_schema
 from skerry.lake.scanning import dataset_of, scan
-from skerry.spark.buckets import HOUR_NS, bucket_start_ns
-from skerry.spark.delta import Change, Contents, DataFile, Table, measures
-from skerry.spark.kept import kept_from, write_kept
-from skerry.spark.store import Store
+from skerry.spark.lake.buckets import HOUR_NS, bucket_start_ns
+from skerry.spark.lake.delta import Contents, DataFile, Table, TableChange, measures
+from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.store import TableStore
 
 if TYPE_CHECKING:
-    from skerry.spark.lake import Lake
+    from skerry.spark.lake.lake import Lake
 
 __all__ = ["Dropped", "retain"]
 
@@ -59,10 +62,10 @@ def retain(
 
     With `dry_run` only says what would be dropped. PipelineError if another job is writing.
     """
-    from skerry.spark.lake import Lake
+    from skerry.spark.lake.lake import Lake
 
     lake = Lake(cast("Any", None), path)
-    layout = Layout(lake.store)
+    layout = LakeLayout(lake.store)
     types = layout.types()
     found = []
     with lake.writing():
@@ -77,8 +80,8 @@ def retain(
 class _Retention:
     """One type and the instant before which its rows go."""
 
-    def __init__(self, lake: Lake, layout: Layout, state: TypeTables, before_ns: int) -> None:
-        self._store: Store = lake.store
+    def __init__(self, lake: Lake, layout: LakeLayout, state: TypeTables, before_ns: int) -> None:
+        self._store: TableStore = lake.store
         self._layout = layout
         self._state = state
         # What is gone stays gone, however long rows are to be kept now.
@@ -167,9 +170,9 @@ class _Retention:
         added: list[DataFile],
         removed: tuple[DataFile, ...],
     ) -> None:
-        from skerry.spark.lake import delta_schema
+        from skerry.spark.lake.lake import delta_schema
 
-        change = Change(
+        change = TableChange(
             table=name,
             schema=delta_schema(schema),
             divided_by=divided_by,

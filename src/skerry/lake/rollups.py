@@ -12,10 +12,10 @@ from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.lake.layout import TypeTables
 from skerry.lake.series import key_columns, with_numbers
 from skerry.lake.updates import MOMENT, in_slices, moments
-from skerry.spark.buckets import MINUTE_NS
-from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.delta import Contents
-from skerry.spark.store import Store
+from skerry.spark.lake.buckets import MINUTE_NS
+from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.store import TableStore
 
 __all__ = ["rolled_up", "rollup_schema"]
 
@@ -44,7 +44,7 @@ def rollup_schema(state: TypeTables) -> pa.Schema:
     )
 
 
-def rolled_up(store: Store, state: TypeTables, contents: Contents) -> Iterator[pa.Table]:
+def rolled_up(store: TableStore, state: TypeTables, contents: Contents) -> Iterator[pa.Table]:
     """Figures of some files of updates, in tables of whole minutes in their order."""
     columns = list(dict.fromkeys((*ORDER, *OBJECT, *key_columns(state), *_fields(state))))
     # What was found when a recorder began was said before.

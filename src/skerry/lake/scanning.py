@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from skerry.errors import PipelineError
-from skerry.runtime.recordings.places import first_line
-from skerry.spark.delta import Contents, DataFile
-from skerry.spark.store import Store
+from skerry.runtime.recordings.remote_paths import first_line
+from skerry.spark.lake.delta import Contents, DataFile
+from skerry.spark.lake.store import TableStore
 
 __all__ = ["BATCH_ROWS", "arrow_schema", "conformed", "dataset_of", "scan"]
 
@@ -25,7 +25,7 @@ _BATCHES_AHEAD: Final = 2
 _FILES_AHEAD: Final = 2
 
 
-def dataset_of(store: Store, table: str, contents: Contents) -> ds.Dataset:
+def dataset_of(store: TableStore, table: str, contents: Contents) -> ds.Dataset:
     """The rows of some files of a table, with the columns that its log names."""
     schema = arrow_schema(contents.schema)
     # One request for many columns saves time where each takes long, and memory where it does not.

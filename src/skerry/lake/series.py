@@ -14,10 +14,10 @@ from skerry.errors import PipelineError
 from skerry.lake.answer import Answer
 from skerry.lake.layout import TypeTables
 from skerry.lake.updates import MOMENT, in_slices, moments
-from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.delta import Contents
-from skerry.spark.questions import unknown_name
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.questions import unknown_name
+from skerry.spark.lake.store import TableStore
 
 __all__ = ["duration_ns", "key_columns", "series_of", "with_numbers"]
 
@@ -35,7 +35,7 @@ _NUMBERS: Final = ("mean", "min", "max")
 
 
 def series_of(
-    store: Store,
+    store: TableStore,
     state: TypeTables,
     contents: Contents | None,
     field: str,

@@ -13,10 +13,10 @@ from skerry.lake.answer import Answer
 from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import conformed, dataset_of, scan
 from skerry.lake.updates import in_order
-from skerry.spark.catalog import OBJECT, field_columns, table_schema
-from skerry.spark.delta import Contents
-from skerry.spark.questions import StatePlace, states_around
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import OBJECT, field_columns, table_schema
+from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.questions import StatePlace, states_around
+from skerry.spark.lake.store import TableStore
 
 __all__ = ["differences", "live_at", "states_between"]
 
@@ -29,7 +29,7 @@ _ContentsOf = Callable[[str], Contents | None]
 
 
 def live_at(
-    store: Store,
+    store: TableStore,
     state: TypeTables,
     contents_of: _ContentsOf,
     at_ns: int,
@@ -63,7 +63,7 @@ def live_at(
 
 
 def states_between(
-    store: Store,
+    store: TableStore,
     state: TypeTables,
     contents_of: _ContentsOf,
     first_ns: int | None,

@@ -13,9 +13,9 @@ from skerry.lake.answer import Answer
 from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import BATCH_ROWS, conformed, dataset_of, scan
 from skerry.lake.slices import slices
-from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.delta import Contents
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.store import TableStore
 
 __all__ = ["MOMENT", "changed_between", "in_order", "in_slices", "moments"]
 
@@ -30,7 +30,7 @@ _FACTS: Final = ("subject", "present", "sender", "node", "position", "sequence")
 
 
 def changed_between(
-    store: Store,
+    store: TableStore,
     state: TypeTables,
     contents: Contents | None,
     from_ns: int | None,
@@ -62,7 +62,7 @@ def changed_between(
 
 
 def in_slices(
-    store: Store,
+    store: TableStore,
     state: TypeTables,
     contents: Contents | None,
     columns: list[str],

@@ -12,8 +12,8 @@ from typing import Any
 
 from skerry.errors import SchemaCheckError, SchemaMismatchError
 from skerry.objects.source.layout import Brackets, lay_out, text_literal
+from skerry.objects.source.literals import Spelling
 from skerry.objects.source.module import class_lines
-from skerry.objects.source.spelling import Spelling
 from skerry.objects.source.stub import stub_lines
 from skerry.schema.check import define
 from skerry.schema.model import NamedType, dependencies

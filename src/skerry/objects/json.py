@@ -22,7 +22,7 @@ from skerry.errors import DecodeError, EncodeError
 from skerry.limits import TYPE_COUNT_MAX
 from skerry.objects.times import to_timepoint
 from skerry.schema.model import Kind
-from skerry.spelling import nearest
+from skerry.suggestions import nearest
 
 __all__ = ["dump", "from_plain", "load", "to_plain", "value_from_plain", "value_to_plain"]
 

@@ -7,14 +7,14 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from skerry.engine.carrier.events import DefinitionConflict, MessagesGivenUp
+from skerry.engine.carriage.distributor.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.events import (
-    ClientCame,
+    ClientConnected,
+    ClientDisconnected,
     ClientRefused,
-    ClientWent,
     ConnectionTurnedAway,
+    DefinitionRefused,
     TypeChanged,
-    TypeConflict,
 )
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
@@ -28,7 +28,7 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 
 __all__ = ["note_events"]
 
@@ -38,7 +38,7 @@ _QUIET_ENDS: Final = ("goodbye", "lost")
 log = logging.getLogger("skerry.node")
 
 
-def note_events(events: Iterable[Event]) -> None:
+def note_events(events: Iterable[MachineEvent]) -> None:
     """Write a line for each; the facts of an event are the fields of its line."""
     for event in events:
         level, message = _line(event)
@@ -51,20 +51,20 @@ def note_events(events: Iterable[Event]) -> None:
             log.log(level, message, extra=facts)
 
 
-def _line(event: Event) -> tuple[int, str]:
+def _line(event: MachineEvent) -> tuple[int, str]:
     match event:
-        case ClientCame():
+        case ClientConnected():
             return logging.DEBUG, "client came"
-        case ClientWent(reason="rejected"):
+        case ClientDisconnected(reason="rejected"):
             return logging.WARNING, "client rejected"
-        case ClientWent(reason=reason):
+        case ClientDisconnected(reason=reason):
             is_quiet = reason in _QUIET_ENDS
             return (logging.DEBUG, "client went") if is_quiet else (logging.WARNING, "client cut")
         case ConnectionTurnedAway():
             return logging.WARNING, "connection turned away"
         case ClientRefused():
             return logging.WARNING, "client refused"
-        case TypeConflict():
+        case DefinitionRefused():
             return logging.WARNING, "incompatible definition of a type refused"
         case TypeChanged():
             return logging.INFO, "definition of a type changed"

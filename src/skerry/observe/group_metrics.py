@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from skerry.engine.carrier.events import GroupStatistics
+from skerry.engine.carriage.distributor.events import GroupStatistics
 
 __all__ = ["GROUP_METRICS", "GroupCollector"]
 

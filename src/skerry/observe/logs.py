@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, TextIO
 
+from skerry.json_values import plain, visible
 from skerry.limits import (
     LOG_LINES_PER_HOST_MAX,
     LOG_LINES_PER_MESSAGE_MAX,
     LOG_REPEAT_COUNT_MAX,
 )
-from skerry.plain import plain, visible
 
 __all__ = [
     "LEVELS",

@@ -14,8 +14,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from skerry import build_info
-from skerry.engine.carrier.events import GroupStatistics
-from skerry.engine.ledger import NodeStatistics, TypeRow
+from skerry.engine.carriage.distributor.events import GroupStatistics
+from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.limits import METRIC_TYPE_COUNT_MAX
 from skerry.observe.group_metrics import GroupCollector
 

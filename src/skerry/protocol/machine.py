@@ -26,6 +26,7 @@ __all__ = [
     "Durable",
     "Event",
     "Machine",
+    "MachineEvent",
     "Paced",
     "Statistics",
     "StreamMachine",
@@ -72,8 +73,12 @@ class Disconnect(Transmit):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Event:
+class MachineEvent:
     """Something the layer above should know."""
+
+
+Event = MachineEvent
+"""The name under which the guide to the simulator and `skerry.distributor` document it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,7 +95,7 @@ class Machine(Protocol):
     def advance(self, now_ns: int) -> None:
         """Do what is due. Called too early it does nothing; it may be called late."""
 
-    def take_events(self) -> Sequence[Event]:
+    def take_events(self) -> Sequence[MachineEvent]:
         """The events since the last call, oldest first."""
 
     def take_transmits(self) -> Sequence[Transmit]:

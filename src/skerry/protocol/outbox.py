@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import mypyc_attr
 
-from skerry.protocol.machine import Event, Transmit
+from skerry.protocol.machine import MachineEvent, Transmit
 
 __all__ = ["Outbox"]
 
@@ -14,10 +14,10 @@ class Outbox:
     """Base of machines, which append to `_events` and `_transmits`; whoever drives them takes."""
 
     def __init__(self) -> None:
-        self._events: list[Event] = []
+        self._events: list[MachineEvent] = []
         self._transmits: list[Transmit] = []
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """The events since the last call, oldest first."""
         events, self._events = self._events, []
         return events

@@ -22,9 +22,9 @@ from skerry.recording.rows import Columns
 
 __all__ = [
     "NO_CRC",
-    "Batch",
-    "Content",
+    "RecordedBatch",
     "Segment",
+    "SegmentContent",
     "batch_of_columns",
     "batch_of_rows",
     "damaged_content",
@@ -36,7 +36,7 @@ NO_CRC: Final = -1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Batch:
+class RecordedBatch:
     """One batch of a segment."""
 
     offset: int
@@ -76,7 +76,7 @@ class Segment:
     """Rows by type, descriptions and gaps (as `""`) among them."""
     fingerprints: Mapping[str, tuple[int, ...]]
     """Definitions by type; descriptions are left out, since theirs are of what they describe."""
-    batches: tuple[Batch, ...]
+    batches: tuple[RecordedBatch, ...]
 
     @property
     def path(self) -> Path:
@@ -91,18 +91,18 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class SegmentContent:
     """A batch, and what only the whole segment is asked for."""
 
-    batch: Batch
+    batch: RecordedBatch
     types: Mapping[str, int]
     definitions: frozenset[tuple[str, int]]
 
 
-def batch_of_columns(columns: Columns, *, offset: int, size: int, crc: int) -> Content:
+def batch_of_columns(columns: Columns, *, offset: int, size: int, crc: int) -> SegmentContent:
     """The batch that was made of columns and written at `offset`."""
     counts = np.bincount(np.frombuffer(columns.type, np.int32), minlength=len(columns.types))
-    batch = Batch(
+    batch = RecordedBatch(
         offset=offset,
         size=size,
         rows=columns.count,
@@ -114,14 +114,14 @@ def batch_of_columns(columns: Columns, *, offset: int, size: int, crc: int) -> C
         types=tuple(sorted(columns.types)),
         has_descriptors=_has_descriptors(columns.types),
     )
-    return Content(
+    return SegmentContent(
         batch=batch,
         types=dict(zip(columns.types, counts.tolist(), strict=True)),
         definitions=_definitions(columns.definitions),
     )
 
 
-def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> Content:
+def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> SegmentContent:
     """The same for a batch that was read."""
     types = rows.column("type")
     counts = {
@@ -133,7 +133,7 @@ def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> 
     placed = pc.min_max(positions.filter(pc.greater(positions, 0))).as_py()
     pairs = pa.table([types.cast(pa.string()), rows.column("fingerprint")], ["type", "number"])
     distinct = pairs.group_by(["type", "number"]).aggregate([]).to_pylist()
-    batch = Batch(
+    batch = RecordedBatch(
         offset=offset,
         size=size,
         rows=rows.num_rows,
@@ -145,16 +145,16 @@ def batch_of_rows(rows: pa.RecordBatch, *, offset: int, size: int, crc: int) -> 
         types=tuple(sorted(counts)),
         has_descriptors=_has_descriptors(counts),
     )
-    return Content(
+    return SegmentContent(
         batch=batch,
         types=counts,
         definitions=_definitions((item["type"], item["number"]) for item in distinct),
     )
 
 
-def damaged_content(offset: int, stop: int) -> Content:
+def damaged_content(offset: int, stop: int) -> SegmentContent:
     """What lies where a batch was, or several."""
-    batch = Batch(
+    batch = RecordedBatch(
         offset=offset,
         size=stop - offset,
         rows=0,
@@ -164,11 +164,11 @@ def damaged_content(offset: int, stop: int) -> Content:
         types=(),
         has_descriptors=False,
     )
-    return Content(batch=batch, types={}, definitions=frozenset())
+    return SegmentContent(batch=batch, types={}, definitions=frozenset())
 
 
 def segment_of(
-    contents: Sequence[Content], *, folder: Path | str, name: str, line: int, byte_count: int
+    contents: Sequence[SegmentContent], *, folder: Path | str, name: str, line: int, byte_count: int
 ) -> Segment:
     """The segment that has these batches."""
     types: Counter[str] = Counter()

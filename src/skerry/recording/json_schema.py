@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from skerry.recording.plain_rows import FACT_NAMES
+from skerry.recording.json_rows import FACT_NAMES
 from skerry.schema.model import (
     INTEGER_RANGES,
     EnumType,

@@ -14,7 +14,7 @@ import numpy as np
 
 from skerry.errors import RecordingError
 from skerry.recording.format import Block, block_at, decode_block, head_at
-from skerry.recording.index import Content, batch_of_rows, damaged_content
+from skerry.recording.index import SegmentContent, batch_of_rows, damaged_content
 from skerry.recording.messages import END_OF_STREAM, MARK
 
 __all__ = ["Scan", "scan"]
@@ -27,7 +27,7 @@ class Scan:
     recording: str
     """Empty if nothing in it says whose it is."""
     number: int
-    contents: tuple[Content, ...]
+    contents: tuple[SegmentContent, ...]
     """In their order, damaged ones among them."""
     stop: int
     """Where the last whole batch ends."""
@@ -46,7 +46,7 @@ def scan(data: memoryview) -> Scan:
     stop = 0 if head is None else head.stop
     has_end = len(data) % 8 == 0 and bytes(data[-len(END_OF_STREAM) :]) == END_OF_STREAM
     end = len(data) - len(END_OF_STREAM) if has_end else len(data)
-    found: list[Content] = []
+    found: list[SegmentContent] = []
     number = 0
     while (block := _next_block(data[:end], stop, owner)) is not None:
         if block.batch > number:
@@ -105,7 +105,7 @@ def _belongs(block: Block, owner: tuple[str, int] | None) -> bool:
     return owner is None or (block.recording, block.segment) == owner
 
 
-def _content(data: memoryview, block: Block) -> Content:
+def _content(data: memoryview, block: Block) -> SegmentContent:
     try:
         rows = decode_block(data[block.start : block.stop], is_checked=False)
     except RecordingError:

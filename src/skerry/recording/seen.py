@@ -12,12 +12,12 @@ from typing import TypeAlias
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
 from skerry.limits import RECORDING_SEEN_RANGE_COUNT_MAX
 
-__all__ = ["Seen"]
+__all__ = ["SeenUpdates"]
 
 _Origin: TypeAlias = tuple[int, int, bool]
 
 
-class Seen:
+class SeenUpdates:
     """The updates that were given to `is_new` so far."""
 
     def __init__(self, *, range_count_max: int = RECORDING_SEEN_RANGE_COUNT_MAX) -> None:

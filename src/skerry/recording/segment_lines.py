@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from skerry.errors import RecordingError
-from skerry.recording.index import Batch, Segment
+from skerry.recording.index import RecordedBatch, Segment
 
 __all__ = ["segment_from_plain", "segment_to_plain"]
 
@@ -61,7 +61,7 @@ def _segment_from_plain(plain: Any, *, folder: Path | str, line: int) -> Segment
     described = set(columns["has_descriptors"])
     rows = zip(*(columns[name] for name in _BATCH_NUMBERS), columns["types"], strict=True)
     batches = tuple(
-        Batch(
+        RecordedBatch(
             **dict(zip(_BATCH_NUMBERS, map(_number, facts), strict=True)),
             types=tuple(names[number] for number in types),
             has_descriptors=index in described,

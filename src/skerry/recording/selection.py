@@ -10,13 +10,13 @@ import pyarrow.compute as pc
 
 from skerry.codec.envelope import GAP
 from skerry.protocol.patterns import PatternTree
-from skerry.recording.index import NO_CRC, Batch
+from skerry.recording.index import NO_CRC, RecordedBatch
 
-__all__ = ["Selection", "selection_of"]
+__all__ = ["RowSelection", "selection_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Selection:
+class RowSelection:
     """What is asked for. Gaps in the time asked for always are, since they concern everything."""
 
     from_ns: int | None = None
@@ -27,7 +27,7 @@ class Selection:
     """Patterns."""
     _tree: PatternTree | None = field(default=None, repr=False, compare=False)
 
-    def may_have(self, batch: Batch) -> bool:
+    def may_have(self, batch: RecordedBatch) -> bool:
         """Whether a batch may have such a row; a damaged one may."""
         if batch.crc == NO_CRC:
             return True
@@ -71,7 +71,7 @@ def selection_of(
     to_ns: int | None = None,
     types: Iterable[str] | None = None,
     subjects: Iterable[str] | None = None,
-) -> Selection:
+) -> RowSelection:
     """A selection; LocalProtocolError for what is no pattern."""
     patterns = None if subjects is None else tuple(subjects)
     tree = None
@@ -79,7 +79,7 @@ def selection_of(
         tree = PatternTree()
         for pattern in patterns:
             tree.add(pattern, pattern)
-    return Selection(
+    return RowSelection(
         from_ns=_within(from_ns),
         to_ns=_within(to_ns),
         types=None if types is None else frozenset(types),

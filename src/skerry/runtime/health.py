@@ -14,9 +14,9 @@ from typing import Final, cast
 
 from skerry.errors import ConnectFailed
 from skerry.limits import HTTP_CONNECTION_COUNT_MAX, HTTP_REQUEST_BYTES_MAX
-from skerry.runtime.last_words import LastWords
-from skerry.runtime.sockets import bind_tcp
-from skerry.runtime.web_origins import host_fault, own_names
+from skerry.runtime.streams.orderly_close import OrderlyClose
+from skerry.runtime.streams.sockets import bind_tcp
+from skerry.runtime.streams.web_origins import host_fault, own_names
 
 __all__ = ["HealthServer", "Page"]
 
@@ -182,7 +182,7 @@ class _Visit(asyncio.Protocol):
         self._request = b""
         self._transport.write(answer)
         # Data after a request, such as the body of a POST, is not read.
-        LastWords(self._transport, self, memoryview(bytearray(_DROPPED_BYTES)))
+        OrderlyClose(self._transport, self, memoryview(bytearray(_DROPPED_BYTES)))
 
 
 def _headers(request: bytes) -> list[tuple[str, str]]:

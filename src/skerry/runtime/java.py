@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import PipelineError
-from skerry.runtime.places import make_folder
+from skerry.runtime.system_folders import make_folder
 
 __all__ = [
     "JAVA_VERSION_MIN",

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from skerry.errors import ConfigError, LimitExceeded
 from skerry.limits import CONFIG_BYTES_MAX
-from skerry.protocol.distributor.group_keys import KeyRing, parse_keys
-from skerry.protocol.distributor.sealed import GroupSeal
+from skerry.protocol.distributor.sealing.group_keys import KeyRing, parse_keys
+from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.secret_files import warn_of_readers
 from skerry.runtime.whole_files import read_whole

@@ -8,8 +8,8 @@ from typing import Final, Protocol
 
 from skerry import limits
 from skerry.errors import Problem, Severity
-from skerry.plain import visible
-from skerry.spelling import nearest
+from skerry.json_values import visible
+from skerry.suggestions import nearest
 
 __all__ = ["ProblemList", "Spot", "render"]
 

@@ -16,14 +16,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from skerry.spark.session import register, session
+    from skerry.spark.startup.session import register, session
     from skerry.spark.tables import Tables as tables  # noqa: N813
 
 __all__ = ["register", "session", "tables"]
 
 _PLACES: Final = {
-    "register": ("skerry.spark.session", "register"),
-    "session": ("skerry.spark.session", "session"),
+    "register": ("skerry.spark.startup.session", "register"),
+    "session": ("skerry.spark.startup.session", "session"),
     "tables": ("skerry.spark.tables", "Tables"),
 }
 

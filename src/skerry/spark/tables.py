@@ -11,13 +11,13 @@ from os import PathLike
 from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
-from skerry.spark.catalog import field_columns
-from skerry.spark.file_systems import require_file_system
 from skerry.spark.instants import Instant, instant_ns
-from skerry.spark.kept import require_kept
-from skerry.spark.lake import Lake, LakeConfig, TypeState
-from skerry.spark.questions import cached_type, known_type, states_around, unknown_name
-from skerry.spark.schema import quoted
+from skerry.spark.lake.catalog import field_columns
+from skerry.spark.lake.file_systems import require_file_system
+from skerry.spark.lake.kept import require_kept
+from skerry.spark.lake.lake import Lake, LakeConfig, TypeState
+from skerry.spark.lake.questions import cached_type, known_type, states_around, unknown_name
+from skerry.spark.lake.schema import quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 
 if TYPE_CHECKING:
     from skerry.testing.node import Node
@@ -27,7 +27,7 @@ class Checker:
         """How a failure names this checker."""
         return type(self).__name__
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         """Safety, event by event: a machine told this to the layer above just now."""
 
     def arrived(self, packet: Packet) -> str | None:
@@ -70,7 +70,7 @@ class Eventually(Checker):
         return self._awaited(world)
 
 
-Key = Callable[["Node[Any]", Event], Hashable | None]
+Key = Callable[["Node[Any]", MachineEvent], Hashable | None]
 """Picks what a checker is about out of an event; None for events it has nothing to do with."""
 
 
@@ -86,7 +86,7 @@ class EachOnce(Checker):
     def name(self) -> str:
         return self._name
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         key = self._key(node, event)
         if key is None:
             return None
@@ -112,7 +112,7 @@ class NoInvention(Checker):
         """From now on an event with this key is genuine."""
         self._known.add(key)
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         key = self._key(node, event)
         if key is None or key in self._known:
             return None
@@ -127,7 +127,7 @@ class InOrder(Checker):
     """
 
     def __init__(
-        self, name: str, place: Callable[[Node[Any], Event], tuple[Hashable, int] | None]
+        self, name: str, place: Callable[[Node[Any], MachineEvent], tuple[Hashable, int] | None]
     ) -> None:
         self._name = name
         self._place = place
@@ -137,7 +137,7 @@ class InOrder(Checker):
     def name(self) -> str:
         return self._name
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         place = self._place(node, event)
         if place is None:
             return None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from skerry.errors import LocalProtocolError
 from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
-from skerry.protocol.machine import Address, Event, Machine
+from skerry.protocol.machine import Address, Machine, MachineEvent
 from skerry.testing.clock import NodeClock
 from skerry.tracing import Tracer
 
@@ -91,7 +91,7 @@ class Node(Generic[MachineT]):
         self.listens = listens
         self.life = 0
         self.disk: bytes | None = None
-        self.events: deque[Event] = deque(maxlen=SIM_EVENT_KEPT_COUNT_MAX)
+        self.events: deque[MachineEvent] = deque(maxlen=SIM_EVENT_KEPT_COUNT_MAX)
         """What the machine told the layer above, over all its lives, oldest first."""
         self.streams: dict[Address, StreamEnd] = {}
         """Streams the machine knows of, by the address of the far end."""

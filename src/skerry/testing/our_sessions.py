@@ -9,12 +9,12 @@ from typing import Any
 
 from skerry.objects.classes import class_of
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import Connection
-from skerry.protocol.access.json import JsonWire, cut_messages
+from skerry.protocol.access.connection import AccessConnection
+from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.wire import Wire
 from skerry.schema.check import define
 from skerry.schema.internal import internal_types
-from skerry.testing.sessions import Framing, Session
+from skerry.testing.sessions import CapturedSession, Framing
 
 __all__ = ["our_sessions"]
 
@@ -31,13 +31,13 @@ _TYPES = {
 _NAMES = ("", "router", "router 2")
 
 
-def our_sessions() -> list[Session]:
+def our_sessions() -> list[CapturedSession]:
     """One session of each framing."""
     return [_session("v2", Wire()), _session("json", JsonWire(internal_types() | _TYPES))]
 
 
-def _session(framing: Framing, wire: Wire) -> Session:
-    connection = Connection(wire)
+def _session(framing: Framing, wire: Wire) -> CapturedSession:
+    connection = AccessConnection(wire)
     pieces: list[bytes] = []
 
     def say(name: str, **fields: Any) -> None:
@@ -52,7 +52,7 @@ def _session(framing: Framing, wire: Wire) -> Session:
         pieces.extend([data] if framing == "v2" else cut_messages(data))
     _say_claims(say)
     _say_requests(say)
-    return Session(name=f"claims-{framing}", framing=framing, pieces=tuple(pieces))
+    return CapturedSession(name=f"claims-{framing}", framing=framing, pieces=tuple(pieces))
 
 
 def _say_claims(say: Any) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 
 from skerry.codec.frame import frame
 
-__all__ = ["Framing", "Session", "mutated_bytes", "mutated_session", "read_sessions"]
+__all__ = ["CapturedSession", "Framing", "mutated_bytes", "mutated_session", "read_sessions"]
 
 Framing = Literal["v1", "v2", "json"]
 
@@ -25,7 +25,7 @@ _MARKS: Final = (b"\x1a", b"\xa1", b"\xbf", b"\x9f", b"\xff", b"\xfb", b"\xf6", 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Session:
+class CapturedSession:
     """What one client said: a frame, or a message of text, each."""
 
     name: str
@@ -33,13 +33,15 @@ class Session:
     pieces: tuple[bytes, ...]
 
 
-def read_sessions(folder: Path) -> list[Session]:
+def read_sessions(folder: Path) -> list[CapturedSession]:
     """The sessions in a folder of captures, in the order of their names."""
     found = [_read(json.loads(path.read_text("utf-8"))) for path in sorted(folder.glob("*.json"))]
     return [session for session in found if session is not None and session.pieces]
 
 
-def mutated_session(session: Session, others: Sequence[Session], rng: Random) -> list[bytes]:
+def mutated_session(
+    session: CapturedSession, others: Sequence[CapturedSession], rng: Random
+) -> list[bytes]:
     """What somebody may say who means no good: a few changes, or none at all."""
     pieces = list(session.pieces)
     for _ in range(rng.choice((0, 1, 1, 2, 3, 8))):
@@ -72,20 +74,22 @@ def mutated_bytes(data: bytes, rng: Random) -> bytes:
     return bytes(changed)
 
 
-def _read(capture: dict[str, Any]) -> Session | None:
+def _read(capture: dict[str, Any]) -> CapturedSession | None:
     if "frames" in capture:
         frames = [row for row in capture["frames"] if row.get("dir") == "client->server"]
         pieces = [bytes.fromhex(row["hex"]) for row in frames if "hex" in row]
         framing: Framing = "v1" if capture["framing"] == "v1" else "v2"
-        return Session(name=capture["name"], framing=framing, pieces=tuple(pieces))
+        return CapturedSession(name=capture["name"], framing=framing, pieces=tuple(pieces))
     if "messages" in capture:
         messages = [row for row in capture["messages"] if row.get("dir") == "client->server"]
         texts = [row["text"].encode() for row in messages if "text" in row]
-        return Session(name=capture["name"], framing="json", pieces=tuple(texts))
+        return CapturedSession(name=capture["name"], framing="json", pieces=tuple(texts))
     return None
 
 
-def _mutate(pieces: list[bytes], framing: Framing, others: Sequence[Session], rng: Random) -> None:
+def _mutate(
+    pieces: list[bytes], framing: Framing, others: Sequence[CapturedSession], rng: Random
+) -> None:
     way = rng.randrange(10)
     at = rng.randrange(len(pieces)) if pieces else 0
     if way == 0 or not pieces:

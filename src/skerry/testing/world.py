@@ -23,7 +23,7 @@ from skerry.limits import (
     SIM_SPIN_COUNT_MAX,
     SIM_TIME_NS_MAX,
 )
-from skerry.protocol.machine import Address, Durable, Event, Machine, WallClocked
+from skerry.protocol.machine import Address, Durable, Machine, MachineEvent, WallClocked
 from skerry.testing.checkers import Checker
 from skerry.testing.clock import NodeClock
 from skerry.testing.network import Network
@@ -393,7 +393,7 @@ class World:
         if detail is not None:
             raise self.failure(checker.name, detail)
 
-    def _observe(self, node: Node[Any], event: Event) -> None:
+    def _observe(self, node: Node[Any], event: MachineEvent) -> None:
         node.events.append(event)
         self.trace.lines.append(trace_line(event, _at_ns=self.now_ns, _node=node.name))
         for checker in self._observers:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.persistence import Batch, StoredObject
+from skerry.engine.persistence import StoredObject, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import Storage
@@ -22,7 +22,7 @@ def schema(postgres: Any) -> str:
     return str(postgres.new_schema())
 
 
-def batch(number: int) -> Batch:
+def batch(number: int) -> WriteBatch:
     obj = StoredObject(
         type_name="Boat",
         key=b"%d" % number,
@@ -35,7 +35,7 @@ def batch(number: int) -> Batch:
         sent_ns=0,
         position=number,
     )
-    return Batch(number=number, puts=(obj,), meta={"position": number})
+    return WriteBatch(number=number, puts=(obj,), meta={"position": number})
 
 
 def keys(storage: Storage) -> list[bytes]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.persistence import Batch, StoredObject, StoredType
+from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import Storage
@@ -50,7 +50,7 @@ def test_new_storage_is_empty(url: str, opened: Opener) -> None:
 @pytest.mark.parametrize("sync", SyncPolicy)
 def test_batch_is_there_after_opening_again(url: str, opened: Opener, sync: SyncPolicy) -> None:
     storage = opened(url, sync=sync)
-    batch = Batch(number=1, types=(BOAT,), puts=(obj(b"a"), obj(b"b")), meta={"position": 6})
+    batch = WriteBatch(number=1, types=(BOAT,), puts=(obj(b"a"), obj(b"b")), meta={"position": 6})
     storage.write(batch)
     storage = reopened(storage, opened, url)
     assert list(storage.load()) == [BOAT, obj(b"a"), obj(b"b")]
@@ -59,7 +59,7 @@ def test_batch_is_there_after_opening_again(url: str, opened: Opener, sync: Sync
 
 def test_later_batches_replace_and_drop(url: str, opened: Opener) -> None:
     storage = opened(url)
-    storage.write(Batch(number=1, types=(BOAT,), puts=(obj(b"a"), obj(b"b")), meta={"x": 1}))
+    storage.write(WriteBatch(number=1, types=(BOAT,), puts=(obj(b"a"), obj(b"b")), meta={"x": 1}))
     newer = StoredType(name="Boat", definition=b"new")
     changed = obj(
         b"a",
@@ -73,7 +73,7 @@ def test_later_batches_replace_and_drop(url: str, opened: Opener) -> None:
         position=16,
     )
     drops = (("Boat", b"b"), ("Boat", b"never there"))
-    storage.write(Batch(number=2, types=(newer,), puts=(changed,), drops=drops, meta={"x": 2}))
+    storage.write(WriteBatch(number=2, types=(newer,), puts=(changed,), drops=drops, meta={"x": 2}))
     storage = reopened(storage, opened, url)
     assert list(storage.load()) == [newer, changed]
     assert storage.meta() == {"x": 2}
@@ -81,7 +81,7 @@ def test_later_batches_replace_and_drop(url: str, opened: Opener) -> None:
 
 def test_batch_written_twice_is_as_if_written_once(url: str, opened: Opener) -> None:
     storage = opened(url)
-    batch = Batch(number=1, types=(BOAT,), puts=(obj(b"a"),), drops=(("Boat", b"b"),))
+    batch = WriteBatch(number=1, types=(BOAT,), puts=(obj(b"a"),), drops=(("Boat", b"b"),))
     storage.write(batch)
     storage.write(batch)
     assert list(storage.load()) == [BOAT, obj(b"a")]
@@ -91,10 +91,10 @@ def test_type_whose_last_object_is_gone_binds_nobody(url: str, opened: Opener) -
     storage = opened(url)
     pier = StoredType(name="Pier", definition=b"of piers")
     puts = (obj(b"a"), obj(b"a", type_name="Pier"))
-    storage.write(Batch(number=1, types=(BOAT, pier), puts=puts))
-    storage.write(Batch(number=2, drops=(("Boat", b"a"),)))
+    storage.write(WriteBatch(number=1, types=(BOAT, pier), puts=puts))
+    storage.write(WriteBatch(number=2, drops=(("Boat", b"a"),)))
     assert list(storage.load()) == [pier, puts[1]]
-    storage.write(Batch(number=3, puts=(puts[0],)))
+    storage.write(WriteBatch(number=3, puts=(puts[0],)))
     assert {item for item in storage.load() if isinstance(item, StoredType)} == {BOAT, pier}
 
 
@@ -108,7 +108,7 @@ def test_extreme_values_come_back_as_they_were(url: str, opened: Opener) -> None
         obj(b"", type_name="Ærø"),
     ]
     storage = opened(url)
-    storage.write(Batch(number=1, puts=tuple(odd), meta={"a": low, "b": high}))
+    storage.write(WriteBatch(number=1, puts=tuple(odd), meta={"a": low, "b": high}))
     storage = reopened(storage, opened, url)
     assert set(storage.load()) == set(odd)
     assert storage.meta() == {"a": low, "b": high}
@@ -116,13 +116,13 @@ def test_extreme_values_come_back_as_they_were(url: str, opened: Opener) -> None
 
 def test_batch_that_fails_leaves_nothing_and_the_storage_goes_on(url: str, opened: Opener) -> None:
     storage = opened(url)
-    storage.write(Batch(number=1, puts=(obj(b"a"),)))
-    bad = Batch(number=2, puts=(obj(b"b"), obj(b"c", sent_ns=2**63)), drops=(("Boat", b"a"),))
+    storage.write(WriteBatch(number=1, puts=(obj(b"a"),)))
+    bad = WriteBatch(number=2, puts=(obj(b"b"), obj(b"c", sent_ns=2**63)), drops=(("Boat", b"a"),))
     with pytest.raises(StorageError):
         storage.write(bad)
     storage = reopened(storage, opened, url)
     assert keys(storage) == [b"a"]
-    storage.write(Batch(number=3, puts=(obj(b"d"),)))
+    storage.write(WriteBatch(number=3, puts=(obj(b"d"),)))
     assert keys(storage) == [b"a", b"d"]
 
 
@@ -132,12 +132,12 @@ def keys(storage: Storage) -> list[bytes]:
 
 def test_second_node_is_told_who_has_it(url: str, opened: Opener) -> None:
     storage = opened(url)
-    storage.write(Batch(number=1, puts=(obj(),)))
+    storage.write(WriteBatch(number=1, puts=(obj(),)))
     with pytest.raises(StorageError, match="is in use by another node") as told:
         opened(url)
     assert storage.place in str(told.value)
     assert told.value.hint is not None
-    storage.write(Batch(number=2, puts=(obj(b"still works"),)))
+    storage.write(WriteBatch(number=2, puts=(obj(b"still works"),)))
     storage = reopened(storage, opened, url)
     assert len(list(storage.load())) == 2
 
@@ -146,10 +146,10 @@ def test_load_reads_as_it_goes(url: str, opened: Opener) -> None:
     storage = opened(url)
     count = 20_000
     puts = tuple(obj(number.to_bytes(4, "big")) for number in range(count))
-    storage.write(Batch(number=1, types=(BOAT,), puts=puts))
+    storage.write(WriteBatch(number=1, types=(BOAT,), puts=puts))
     items = storage.load()
     assert next(items) == BOAT
     assert [next(items) for _ in range(2)] == list(puts[:2])
     assert sum(1 for _ in items) == count - 2
-    storage.write(Batch(number=2, drops=(("Boat", puts[0].key),)))
+    storage.write(WriteBatch(number=2, drops=(("Boat", puts[0].key),)))
     assert sum(1 for _ in storage.load()) == count

@@ -15,14 +15,14 @@ pytestmark = pytest.mark.slow
 WRITER = """
 import os, sys
 from pathlib import Path
-from skerry.engine.persistence import Batch
+from skerry.engine.persistence import WriteBatch
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.sqlite import SqliteStorage
 
 storage = SqliteStorage(Path(sys.argv[1]), sync=SyncPolicy(sys.argv[2]))
 for number in range(3):
     os.write(1, b"begin")
-    storage.write(Batch(number=number, meta={"number": number}))
+    storage.write(WriteBatch(number=number, meta={"number": number}))
     os.write(1, b"confirmed")
 """
 

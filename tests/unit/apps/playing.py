@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 import skerry
-from skerry.apps.replayer_targets import ReplayTarget
+from skerry.apps.replayer.targets import ReplayTarget
 from skerry.codec.envelope import CREATE, Update
 from skerry.objects.base import codec_of
 from skerry.objects.internal import internal_class

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.top import Counts, NodeWatch, Rates, _current
+from skerry.apps.top import Counts, NodeRates, NodeWatch, _current
 from skerry.objects.internal import internal_class
 
 TYPES = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; }")
@@ -30,7 +30,7 @@ def ledger(kind: str, name: str, **counts: int) -> Any:
 
 
 def test_rates_are_changes_by_the_time_of_who_counted() -> None:
-    rates = Rates()
+    rates = NodeRates()
     assert rates.at("a", 0.0) == (0.0, 0.0)
     rates.note("a", sent_s=100.0, heard_s=0.0, counts=(10, 20))
     assert rates.at("a", 0.0) == (0.0, 0.0)
@@ -39,7 +39,7 @@ def test_rates_are_changes_by_the_time_of_who_counted() -> None:
 
 
 def test_what_is_not_told_any_more_stands_still() -> None:
-    rates = Rates()
+    rates = NodeRates()
     rates.note("a", sent_s=1.0, heard_s=1.0, counts=(0, 0))
     rates.note("a", sent_s=2.0, heard_s=2.0, counts=(5, 5))
     assert rates.at("a", 3.0) == (5.0, 5.0)
@@ -49,7 +49,7 @@ def test_what_is_not_told_any_more_stands_still() -> None:
 
 
 def test_counters_that_begin_anew_give_no_negative_rate() -> None:
-    rates = Rates()
+    rates = NodeRates()
     rates.note("a", sent_s=1.0, heard_s=1.0, counts=(100, 100))
     rates.note("a", sent_s=2.0, heard_s=2.0, counts=(1, 2))
     assert rates.at("a", 2.0) == (0.0, 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.demo import Check
+from skerry.apps.demo.tour import Check
 from skerry.cli import demo as module
 from skerry.cli.output import Output
 

@@ -16,13 +16,13 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.node_config import NodeConfig
+from skerry.apps.node.config import NodeConfig
 from skerry.cli.node import warn_of_readers
-from skerry.engine.admission import AdmissionConfig, AuthenticationRule
+from skerry.engine.admission.admission import AdmissionConfig, AuthenticationRule
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
-from skerry.runtime.endpoints import parse_endpoint
 from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.streams.endpoints import parse_endpoint
 
 Run = Callable[..., Any]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.replayer_pacing import Pacer
+from skerry.apps.replayer.pacing import Pacer
 from skerry.cli.replay import line_of, obey
 from skerry.cli.stopping import Stop
 from skerry.codec.envelope import CREATE, Update

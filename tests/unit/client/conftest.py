@@ -11,8 +11,8 @@ import pytest
 
 from skerry.engine.node import NodeCore
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.endpoints import parse_endpoint
-from skerry.runtime.streams import NodeServer
+from skerry.runtime.streams.endpoints import parse_endpoint
+from skerry.runtime.streams.node_server import NodeServer
 
 
 class RunningNode:

@@ -6,12 +6,12 @@ from random import Random
 from typing import Any
 
 import skerry
-from skerry.client.events import Event
-from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.client.states import SpaceState, StateChanged
+from skerry.client.core.events import Event
+from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.client.core.states import SpaceState, StateChanged
 from skerry.engine.node import NodeCore
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import Connection
+from skerry.protocol.access.connection import AccessConnection
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect
 
@@ -180,7 +180,7 @@ def states(core: SpaceCore) -> list[str]:
 
 def greeted(core: SpaceCore, *, wire: Wire | None = None, **answer: Any) -> None:
     """A host answers the first words of a space."""
-    peer = Connection(wire or Wire())
+    peer = AccessConnection(wire or Wire())
     hello = {"authChallenge": 0, **answer.pop("hello", {})}
     peer.send_message(internal_class("DotsMsgHello")(serverName="h", **hello), 1.0)
     peer.send_message(internal_class("DotsMsgConnectResponse")(**{"clientId": 7, **answer}), 1.0)
@@ -237,7 +237,7 @@ def said(core: SpaceCore, name: str = "") -> list[Any]:
 
 def hears(core: SpaceCore, name: str, **fields: Any) -> None:
     """A space is told a message of an internal type by the node that is played by hand."""
-    peer = Connection(Wire())
+    peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), 1.0)
     core.receive(peer.take_output(), NODE, SECOND)
 

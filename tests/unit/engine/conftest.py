@@ -8,17 +8,17 @@ from typing import Any
 import pytest
 
 import skerry
+from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.node import NodeCore
-from skerry.engine.origins import INSIDE, Origin
 from skerry.objects.base import codec_of, key_of, selection
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import ClientConnection
-from skerry.protocol.access.connection import Arrival, Ended
-from skerry.protocol.access.filters import make_filter
+from skerry.protocol.access.connection import ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
+from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import Wire
-from skerry.protocol.machine import Address, CloseReason, Disconnect, Event
+from skerry.protocol.machine import Address, CloseReason, Disconnect, MachineEvent
 
 WALL_NS = 1_700_000_000_000_000_000
 
@@ -97,7 +97,7 @@ class Harbour:
         self.node.advance(self.now_ns)
         self.pump()
 
-    def events(self, kind: type[Event]) -> list[Any]:
+    def events(self, kind: type[MachineEvent]) -> list[Any]:
         return [event for event in self.node.take_events() if isinstance(event, kind)]
 
     def cached(self, cls: type[skerry.Struct]) -> list[Any]:
@@ -125,7 +125,7 @@ class Guest:
         self.connection = connection
         self.address = address
         self.inputs: list[Any] = []
-        self.heard: list[Arrival] = []
+        self.heard: list[ReceivedFrame] = []
         self.fault = ""
         self.is_mute = False
         """Whether what it would say does not reach the node."""
@@ -139,9 +139,9 @@ class Guest:
     def hear(self, data: bytes) -> None:
         for item in self.connection.receive(data, 0.0):
             self.inputs.append(item)
-            if isinstance(item, Arrival):
+            if isinstance(item, ReceivedFrame):
                 self.heard.append(item)
-            elif isinstance(item, Ended):
+            elif isinstance(item, ConnectionEnded):
                 self.fault = item.text
 
     # -- what it does
@@ -239,7 +239,7 @@ class Guest:
 
     # -- what it heard
 
-    def items(self, type_name: str, number: int | None = None) -> list[Arrival]:
+    def items(self, type_name: str, number: int | None = None) -> list[ReceivedFrame]:
         """Objects of a type; with a number those of a filtered subscription."""
         return [
             item

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import skerry
-from skerry.engine.lane import Lane, Tally
+from skerry.engine.dispatch.client_queue import ClientQueue, Tally
 from skerry.limits import (
     BATCH_BYTES,
     BATCH_COUNT,
@@ -17,25 +17,30 @@ from skerry.protocol.access.wire import Wire
 from tests.unit.engine.conftest import Guest, Harbour
 
 MS = 1_000_000
-TYPES = skerry.define_types("struct Price { 1: [key] uint32 id; 2: float64 bid; }")
-Price = TYPES.Price
+TYPES = skerry.define_types(
+    """
+    struct Price { 1: [key] uint32 id; 2: float64 bid; }
+    struct Trade { 1: [key] uint32 id; }
+    """
+)
+Price, Trade = TYPES.Price, TYPES.Trade
 
 
-def streaming(count: int = BATCH_COUNT_MIN) -> Lane:
+def streaming(count: int = BATCH_COUNT_MIN) -> ClientQueue:
     """A lane that has just sent so many updates at once."""
-    lane = Lane(2, Wire(), [])
+    lane = ClientQueue(2, Wire(), [])
     put(lane, count)
     assert not lane.is_delayed(0, MS)
     hand_out(lane, 0)
     return lane
 
 
-def hand_out(lane: Lane, now_ns: int) -> bytes:
+def hand_out(lane: ClientQueue, now_ns: int) -> bytes:
     lane.note_batch(now_ns)
     return lane.take()
 
 
-def put(lane: Lane, count: int, size: int = 10) -> None:
+def put(lane: ClientQueue, count: int, size: int = 10) -> None:
     for _ in range(count):
         lane.deliver(bytes(size), Tally())
 
@@ -87,6 +92,34 @@ def test_enough_updates_or_bytes_end_a_delay(size: int) -> None:
     assert not lane.is_delayed(1, MS)
 
 
+def test_single_updates_in_quick_succession_are_a_stream() -> None:
+    lane = ClientQueue(2, Wire(), [])
+    for number in range(BATCH_COUNT_MIN):
+        put(lane, 1)
+        assert not lane.is_delayed(number * MS, MS)
+        hand_out(lane, number * MS)
+    put(lane, 1)
+    assert lane.is_delayed(BATCH_COUNT_MIN * MS, MS)
+
+
+def test_slow_single_updates_are_not_a_stream() -> None:
+    lane = ClientQueue(2, Wire(), [])
+    for number in range(10 * BATCH_COUNT_MIN):
+        put(lane, 1)
+        assert not lane.is_delayed(number * BATCH_GAP_NS // 2, MS)
+        hand_out(lane, number * BATCH_GAP_NS // 2)
+
+
+def test_a_client_that_publishes_meanwhile_is_not_delayed() -> None:
+    lane = streaming()
+    lane.sequence += 1
+    put(lane, 1)
+    assert not lane.is_delayed(1, MS)
+    hand_out(lane, 1)
+    put(lane, 1)
+    assert lane.is_delayed(2, MS)
+
+
 def test_a_delay_that_gained_nothing_is_not_repeated_soon() -> None:
     lane = streaming()
     put(lane, BATCH_COUNT_MIN)
@@ -134,6 +167,27 @@ def test_delayed_updates_are_sent_when_they_are_due() -> None:
     assert market.received() == BATCH_COUNT_MIN + 5
     assert node.batch_due_ns() is None
     market.harbour.check()
+
+
+def test_a_full_batch_for_one_reader_ends_the_delays_of_all() -> None:
+    market = Market()
+    narrow = market.harbour.guest("narrow")
+    narrow.join("Trade")
+    market.harbour.pump()
+    writer, node = market.writers[0], market.harbour.node
+    writer.publish(*[Trade(id=number) for number in range(BATCH_COUNT_MIN)])
+    writer.publish(Trade(id=0))
+    assert node.batch_due_ns() is not None
+    assert len(trades(narrow)) == BATCH_COUNT_MIN
+    market.publish(writer, 1)
+    market.publish(writer, BATCH_COUNT)
+    assert node.batch_due_ns() is None
+    assert len(trades(narrow)) == BATCH_COUNT_MIN + 1
+    market.harbour.check()
+
+
+def trades(reader: Guest) -> list[object]:
+    return [a for a in reader.heard if a.header.type_name == "Trade"]
 
 
 def test_a_reader_that_asks_gets_everything_before_the_answer() -> None:

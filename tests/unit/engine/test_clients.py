@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 import skerry
-from skerry.engine.admission import (
+from skerry.engine.admission.admission import (
     INSIDE,
     Admission,
     AdmissionConfig,
@@ -15,10 +15,10 @@ from skerry.engine.admission import (
     PermissionRule,
 )
 from skerry.engine.clients import Client, Later, do_at_once
-from skerry.engine.lane import Lane
+from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.limits import OWED_COUNT_MAX
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import Stage
+from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.server import ServerConnection
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
@@ -30,7 +30,7 @@ Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }"
 
 
 def make() -> Client:
-    lane = Lane(7, Wire(), [])
+    lane = ClientQueue(7, Wire(), [])
     connection = ServerConnection(Wire(), client_id=7, outgoing=lane)
     address = Address("somewhere", 1, is_stream=True)
     return Client(address, connection, lane, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
@@ -56,7 +56,12 @@ def test_a_client_has_the_number_of_its_lane_and_the_name_it_gave() -> None:
 
 def test_a_client_is_in_once_it_was_let_in_until_it_goes() -> None:
     client = make()
-    stages = [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CONNECTED, Stage.CLOSED]
+    stages = [
+        ConnectionStage.CONNECTING,
+        ConnectionStage.EARLY_SUBSCRIBE,
+        ConnectionStage.CONNECTED,
+        ConnectionStage.CLOSED,
+    ]
     found = []
     for stage in stages:
         client.connection.stage = stage

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import skerry
-from skerry.engine.events import ClientCame, ClientRefused, ClientWent
-from skerry.engine.origins import INSIDE
+from skerry.engine.admission.origins import INSIDE
+from skerry.engine.events import ClientConnected, ClientDisconnected, ClientRefused
 from skerry.limits import CLIENT_NAME_CHAR_COUNT_MAX
 from skerry.objects.internal import internal_class
 
@@ -20,15 +20,15 @@ def test_a_client_that_comes_and_goes_is_told(harbour: Harbour) -> None:
     guest = harbour.guest("pilot")
     guest.goodbye()
     came, went = harbour.node.take_events()
-    assert came == ClientCame(client_id=2, name="pilot", origin=str(INSIDE))
-    assert went == ClientWent(client_id=2, name="pilot", reason="goodbye")
+    assert came == ClientConnected(client_id=2, name="pilot", origin=str(INSIDE))
+    assert went == ClientDisconnected(client_id=2, name="pilot", reason="goodbye")
 
 
 def test_a_client_that_is_lost_or_cut_is_told_with_its_reason(harbour: Harbour) -> None:
     lost, cut = harbour.guest("lost"), harbour.guest("cut")
     lost.vanish()
     cut.send("DotsMember", groupName="Boat")
-    first, second = harbour.events(ClientWent)
+    first, second = harbour.events(ClientDisconnected)
     assert (first.name, first.reason, first.detail) == ("lost", "lost", "")
     assert (second.name, second.reason) == ("cut", "fault")
     assert second.detail == "DotsMember: without groupName or event"
@@ -50,5 +50,5 @@ def test_what_a_client_is_not_given_is_told(harbour: Harbour) -> None:
 
 def test_a_name_that_is_too_long_is_told_in_part(harbour: Harbour) -> None:
     harbour.guest("x" * 50_000)
-    (went,) = harbour.events(ClientWent)
+    (went,) = harbour.events(ClientDisconnected)
     assert (went.name, went.reason) == ("x" * CLIENT_NAME_CHAR_COUNT_MAX, "rejected")

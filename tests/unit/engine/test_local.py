@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import skerry
-from skerry.engine.cache import Cache
+from skerry.engine.dispatch.cache import Cache
 from skerry.engine.local import LocalEvent, LocalSpace
 from skerry.errors import LimitExceeded, LocalProtocolError, SchemaMismatchError
 from skerry.objects.base import key_of

@@ -11,7 +11,7 @@ import cbor2
 import pytest
 
 import skerry
-from skerry.engine.admission import (
+from skerry.engine.admission.admission import (
     Admission,
     AdmissionConfig,
     AuthenticationRule,
@@ -19,14 +19,14 @@ from skerry.engine.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.engine.cache import Cache
-from skerry.engine.events import ClientWent, ConnectionTurnedAway
+from skerry.engine.dispatch.cache import Cache
+from skerry.engine.events import ClientDisconnected, ConnectionTurnedAway
 from skerry.limits import STREAM_WAITING_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, Connected, Rejected, SecretMissing
-from skerry.protocol.access.connection import Connection
-from skerry.protocol.access.filters import make_filter
+from skerry.protocol.access.connection import AccessConnection
 from skerry.protocol.access.header import ABSENT, NEVER, Header
+from skerry.protocol.access.where.filters import make_filter
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, CloseReason
 
@@ -85,7 +85,7 @@ def test_all_in_one_burst_without_waiting_for_an_answer_works(
     maker = harbour.guest("maker")
     maker.publish(Boat(id=1), Boat(id=2))
     eager = harbour.stranger("eager", wire=wire, wants_preload=True)
-    mouth = Connection(wire())
+    mouth = AccessConnection(wire())
     connect = internal_class("DotsMsgConnect")
     join = internal_class("DotsMemberEvent")["join"]
     mouth.send_message(connect(clientName="eager", preloadCache=True), 0.0)
@@ -469,7 +469,10 @@ def test_a_node_that_ends_tells_all_its_clients(harbour: Harbour) -> None:
     harbour.node.farewell(harbour.now_ns)
     harbour.pump()
     assert all(guest.is_cut for guest in (first, second, silent))
-    assert [type(g.inputs[-1]).__name__ for g in (first, second)] == ["Ended", "Ended"]
+    assert [type(g.inputs[-1]).__name__ for g in (first, second)] == [
+        "ConnectionEnded",
+        "ConnectionEnded",
+    ]
     assert harbour.node.statistics().client_count == 0
 
 
@@ -512,7 +515,7 @@ def test_a_client_that_reads_too_slowly_is_cut_and_no_other(
     assert ids(other) == [0, 1, 2, 3, 4]
     assert harbour.cached(Guard) == []
     assert harbour.node.statistics().ends == {"slow": 1}
-    (went,) = harbour.events(ClientWent)
+    (went,) = harbour.events(ClientDisconnected)
     assert (went.name, went.reason) == ("slow", "slow")
     assert went.detail.endswith("bytes and 0 objects waited for it")
     assert watcher.objects(internal_class("DotsClient"))[-1].connectionState.label == "closed"
@@ -533,7 +536,7 @@ def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbo
     maker.publish(Boat(id=2, name="x" * 3000))
     assert [guest.is_cut_abruptly for guest in slow].count(True) == 2
     assert not other.is_cut
-    details = [went.detail for went in harbour.events(ClientWent)]
+    details = [went.detail for went in harbour.events(ClientDisconnected)]
     words = "bytes that wait to be sent of address 127.0.0.1 (waiting_bytes_per_address_max)"
     assert all(words in detail for detail in details)
     (left,) = [guest for guest in slow if not guest.is_cut]
@@ -795,7 +798,7 @@ def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
     make_harbour: Callable[..., Harbour],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("skerry.engine.joining.REPLAY_SORTED_COUNT_MAX", listed_count_max)
+    monkeypatch.setattr("skerry.engine.services.joining.REPLAY_SORTED_COUNT_MAX", listed_count_max)
     harbour = make_harbour()
     seer, maker = harbour.guest("seer"), harbour.guest("maker")
     for number in range(6):

@@ -7,8 +7,8 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 import skerry
-from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, Origin
-from skerry.engine.events import ClientWent
+from skerry.engine.admission.admission import Admission, AdmissionConfig, ClientLimits, Origin
+from skerry.engine.events import ClientDisconnected
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Harbour
@@ -38,7 +38,7 @@ def test_who_lets_most_wait_at_an_address_is_cut(make_harbour: Callable[..., Har
     maker.publish(Boat(id=1, name="x" * 9000))
     maker.publish(Buoy(id=1, name="x" * 1500))
     assert [guest.is_cut_abruptly for guest in (first, hog, other)] == [False, True, False]
-    (went,) = harbour.events(ClientWent)
+    (went,) = harbour.events(ClientDisconnected)
     assert (went.name, went.reason) == ("hog", "slow")
     for guest in (first, other):
         guest.resume()

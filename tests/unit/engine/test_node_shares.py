@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission import (
+from skerry.engine.admission.admission import (
     Admission,
     AdmissionConfig,
     AuthenticationRule,
@@ -17,10 +17,10 @@ from skerry.engine.admission import (
     Origin,
     PermissionRule,
 )
-from skerry.engine.cache import Cache
-from skerry.engine.events import ClientWent, ConnectionTurnedAway
-from skerry.engine.routing import Routing
-from skerry.engine.shares import Resource
+from skerry.engine.admission.shared_quotas import Resource
+from skerry.engine.dispatch.cache import Cache
+from skerry.engine.dispatch.routing import Routing
+from skerry.engine.events import ClientDisconnected, ConnectionTurnedAway
 from skerry.limits import CONFLATE_BYTES, GROUP_COUNT_MAX, ROUTE_MEMO_SIZE_MAX, TYPE_COUNT_MAX
 from skerry.protocol.access.client import Rejected
 from skerry.protocol.access.wire import OldWire, Wire
@@ -300,7 +300,7 @@ def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[...,
     maker.publish(Boat(id=1, name="x" * CONFLATE_BYTES))
     maker.publish(*(Boat(id=n) for n in range(100)))
     assert [reader.is_cut for reader in readers] == [True, False]
-    detail = harbour.events(ClientWent)[-1].detail
+    detail = harbour.events(ClientDisconnected)[-1].detail
     assert "conflated objects that wait to be sent of address 10.0.0.1" in detail
 
 
@@ -326,7 +326,7 @@ def test_routes_of_all_types_are_remembered_up_to_a_bound(
     make_harbour: Callable[..., Harbour], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ROUTE_MEMO_SIZE_MAX > 65_536
-    monkeypatch.setattr("skerry.engine.routing.ROUTE_MEMO_SIZE_MAX", 100)
+    monkeypatch.setattr("skerry.engine.dispatch.routing.ROUTE_MEMO_SIZE_MAX", 100)
     harbour = make_harbour()
     guest, reader = harbour.guest(), harbour.guest("reader")
     reader.join("/...")

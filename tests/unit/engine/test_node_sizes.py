@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, Origin, PermissionRule
+from skerry.engine.admission.admission import (
+    Admission,
+    AdmissionConfig,
+    ClientLimits,
+    Origin,
+    PermissionRule,
+)
 from skerry.limits import SMALL_FRAME_BYTES_MAX
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire

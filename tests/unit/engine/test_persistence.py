@@ -8,14 +8,14 @@ import pytest
 
 import skerry
 from skerry import cbor
-from skerry.engine.cache import Entry
+from skerry.engine.dispatch.cache import Entry
 from skerry.engine.persistence import (
     CLIENT,
     POSITION,
-    Batch,
     Journal,
     StoredObject,
     StoredType,
+    WriteBatch,
     store_type,
     stored_type,
 )
@@ -58,7 +58,7 @@ def entry(payload: bytes = b"\xa0", *, position: int = 1, sender: int = 2) -> En
     )
 
 
-def taken(journal: Journal, now_ns: int = 0) -> Batch:
+def taken(journal: Journal, now_ns: int = 0) -> WriteBatch:
     batch = journal.take_batch(now_ns)
     assert batch is not None
     return batch

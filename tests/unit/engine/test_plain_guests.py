@@ -15,13 +15,18 @@ import cbor2
 import pytest
 
 import skerry
-from skerry.engine.admission import Admission, AdmissionConfig, ClientLimits, PermissionRule
+from skerry.engine.admission.admission import (
+    Admission,
+    AdmissionConfig,
+    ClientLimits,
+    PermissionRule,
+)
 from skerry.limits import FRAME_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire, cut_messages
-from skerry.protocol.access.json_text import parse_text
-from skerry.protocol.access.json_writing import JsonNodeWire
+from skerry.protocol.access.json.text import parse_text
+from skerry.protocol.access.json.wire import JsonWire, cut_messages
+from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
 from skerry.schema.model import NamedType, StructType

@@ -10,8 +10,8 @@ import pytest
 import skerry
 from skerry.limits import ROUND_LOOK_COUNT
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.json import cut_messages
-from skerry.protocol.access.json_writing import JsonNodeWire, JsonWriting
+from skerry.protocol.access.json.wire import cut_messages
+from skerry.protocol.access.json.writing import JsonNodeWire, JsonWriting
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import skerry
-from skerry.spark.catalog import DIVIDED_BY, table_schema
-from skerry.spark.delta import Change, DataFile, Table
-from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
-from skerry.spark.schema import typed_schema
-from skerry.spark.store import Store
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
+from skerry.spark.lake.delta import DataFile, Table, TableChange
+from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.lake.store import TableStore
 
 S = 1_000_000_000
 START_NS = 1_794_751_200 * S
@@ -46,7 +46,7 @@ def put(
     parts: Mapping[str, str] | None = None,
 ) -> DataFile:
     """Add a file with these rows to a table; columns that a row does not have are null."""
-    table = Table(Store(root), f"{kind}/{state.table}")
+    table = Table(TableStore(root), f"{kind}/{state.table}")
     schema = table_schema(kind, state.schema)
     divided = DIVIDED_BY[kind]
     inside = pa.schema([field for field in schema if field.name not in divided])
@@ -68,7 +68,7 @@ def put(
         low={name: min(values) for name, values in extremes.items()},
         high={name: max(values) for name, values in extremes.items()},
     )
-    change = Change(
+    change = TableChange(
         table=f"{kind}/{state.table}",
         schema=delta_schema(schema),
         divided_by=divided,

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.lake.layout import Layout
-from skerry.spark.lake import Lake, Plan
-from skerry.spark.store import Store
+from skerry.lake.layout import LakeLayout
+from skerry.spark.lake.lake import Lake, Plan
+from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import HAIL, NO_SPARK, VESSEL, fleet, write_plan
 
 
 def test_types_are_those_of_the_last_plan(tmp_path: Path) -> None:
-    layout = Layout(Store(tmp_path))
+    layout = LakeLayout(TableStore(tmp_path))
     assert layout.types() == {}
     write_plan(tmp_path, VESSEL)
     assert list(layout.types()) == ["Vessel"]
@@ -31,12 +31,12 @@ def test_a_damaged_plan_is_named(tmp_path: Path, text: str) -> None:
     place.parent.mkdir(parents=True)
     place.write_text(text)
     with pytest.raises(PipelineError, match=r"0000000003\.json is damaged"):
-        Layout(Store(tmp_path)).types()
+        LakeLayout(TableStore(tmp_path)).types()
 
 
 @pytest.mark.slow
 def test_folders_that_are_no_tables_are_not_listed(tmp_path: Path) -> None:
-    layout = Layout(Store(fleet(tmp_path)))
+    layout = LakeLayout(TableStore(fleet(tmp_path)))
     (tmp_path / "latest" / "Stray").mkdir()
     assert "latest/Stray" in layout.folders()
     assert "latest/Stray" not in [info.name for info in layout.infos()]

@@ -14,7 +14,7 @@ import pytest
 import skerry.lake
 from skerry.errors import PipelineError
 from skerry.lake.reader import Range, instant_text
-from skerry.spark.store import Store
+from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, held, put, write_plan
 
 pytestmark = pytest.mark.slow
@@ -200,7 +200,7 @@ def test_tables_on_an_object_store_are_asked_as_well(tmp_path: Path, bucket: str
 
     here = skerry.lake.open(fleet(tmp_path))
     place = f"{bucket.replace('s3:', 's3a:')}/my lake"
-    store = Store(place)
+    store = TableStore(place)
     copy_files(str(tmp_path), store.arrow_path(""), LocalFileSystem(), store.files)
     there = skerry.lake.open(place)
     assert there.types() == here.types()

@@ -10,9 +10,9 @@ import skerry.lake
 from skerry.errors import PipelineError
 from skerry.lake import retention
 from skerry.lake.retention import Dropped, retain
-from skerry.spark.delta import Table
-from skerry.spark.kept import kept_from, write_kept
-from skerry.spark.store import Store
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, held, put, update, write_plan
 
 pytestmark = pytest.mark.slow
@@ -52,7 +52,7 @@ def test_later_questions_have_the_same_answers(tmp_path: Path) -> None:
     before = answers(root)
     (planned,) = retain(root, AGES, now_ns=NOW_NS, dry_run=True)
     assert (planned.updates, planned.states, planned.rollups) == (3, 3, 0)
-    assert kept_from(Store(root)) == {}
+    assert kept_from(TableStore(root)) == {}
     assert retain(root, AGES, now_ns=NOW_NS) == [
         Dropped(type_name="Vessel", before_ns=CUT_NS, updates=3, states=3, rollups=3)
     ]
@@ -83,7 +83,7 @@ def test_nothing_is_dropped_twice_and_an_age_that_grows_brings_nothing_back(
     retain(root, AGES, now_ns=NOW_NS)
     assert retain(root, AGES, now_ns=NOW_NS) == []
     assert retain(root, {"Vessel": 99 * HOUR_S * S}, now_ns=NOW_NS) == []
-    assert kept_from(Store(root)) == {"Vessel": CUT_NS}
+    assert kept_from(TableStore(root)) == {"Vessel": CUT_NS}
     (more,) = retain(root, {"Vessel": HOUR_S * S}, now_ns=NOW_NS)
     assert (more.updates, more.rollups) == (3, 3)
     assert skerry.lake.open(root).table("rollups/Vessel").to_arrow().num_rows == 6
@@ -128,4 +128,4 @@ def test_a_run_that_is_killed_is_brought_to_its_end_by_the_next(
 def test_types_without_old_rows_are_left_alone(tmp_path: Path) -> None:
     root = fleet(tmp_path)
     assert retain(root, {"Vessel": HOUR_S * S, "Hail": HOUR_S * S}, now_ns=START_NS) == []
-    assert kept_from(Store(root)) == {}
+    assert kept_from(TableStore(root)) == {}

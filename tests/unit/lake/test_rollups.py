@@ -7,10 +7,10 @@ import pytest
 
 import skerry
 from skerry.lake.rollups import rolled_up, rollup_schema
-from skerry.spark.delta import Table
-from skerry.spark.lake import TypeState
-from skerry.spark.schema import typed_schema
-from skerry.spark.store import Store
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.lake import TypeState
+from skerry.spark.lake.schema import typed_schema
+from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import VESSEL, put, update
 
 
@@ -26,9 +26,9 @@ def test_each_object_has_its_figures_by_the_minute(tmp_path: Path) -> None:
         update(10, 2, 1, marks=[1]),
     ]
     put(tmp_path, "updates", VESSEL, said)
-    contents = Table(Store(tmp_path), "updates/Vessel").contents()
+    contents = Table(TableStore(tmp_path), "updates/Vessel").contents()
     assert contents is not None
-    tables = list(rolled_up(Store(tmp_path), VESSEL, contents))  # type: ignore[arg-type]
+    tables = list(rolled_up(TableStore(tmp_path), VESSEL, contents))  # type: ignore[arg-type]
     rows = pa.concat_tables(tables).to_pylist()
     assert [(row["minute"].minute, row["mmsi"], row["update_count"]) for row in rows] == [
         (0, 1, 3),

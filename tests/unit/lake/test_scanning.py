@@ -8,19 +8,19 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.lake.scanning import arrow_schema, conformed, dataset_of, scan
-from skerry.spark.delta import Table
-from skerry.spark.store import Store
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import START_NS, VESSEL, S, put, update
 
 
 @pytest.mark.slow
 def test_files_that_the_log_rules_out_are_not_opened(tmp_path: Path) -> None:
     files = [put(tmp_path, "updates", VESSEL, [update(n, 1)]) for n in (1, 2, 3)]
-    contents = Table(Store(tmp_path), "updates/Vessel").contents()
+    contents = Table(TableStore(tmp_path), "updates/Vessel").contents()
     assert contents is not None
     # Nobody can read this one.
     (tmp_path / "updates" / "Vessel" / files[0].path).write_bytes(b"damaged")
-    dataset = dataset_of(Store(tmp_path), "updates/Vessel", contents)
+    dataset = dataset_of(TableStore(tmp_path), "updates/Vessel", contents)
     later = pc.field("order_ns") >= START_NS + 2 * S
     found = list(scan(dataset, ["position", "nothing", "hour"], later))
     table = pa.Table.from_batches(found)

@@ -6,14 +6,14 @@ import logging
 
 import pytest
 
-from skerry.engine.carrier.events import DefinitionConflict, MessagesGivenUp
+from skerry.engine.carriage.distributor.events import DefinitionConflict, MessagesGivenUp
 from skerry.engine.events import (
-    ClientCame,
+    ClientConnected,
+    ClientDisconnected,
     ClientRefused,
-    ClientWent,
     ConnectionTurnedAway,
+    DefinitionRefused,
     TypeChanged,
-    TypeConflict,
 )
 from skerry.observe.events import note_events
 from skerry.protocol.distributor.events import (
@@ -27,7 +27,7 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     UpdatesLost,
 )
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id=2)
 
@@ -35,23 +35,27 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
 @pytest.mark.parametrize(
     ("event", "level", "message"),
     [
-        (ClientCame(client_id=2, name="ann", origin="unix"), "DEBUG", "client came"),
-        (ClientWent(client_id=2, name="ann", reason="goodbye"), "DEBUG", "client went"),
+        (ClientConnected(client_id=2, name="ann", origin="unix"), "DEBUG", "client came"),
+        (ClientDisconnected(client_id=2, name="ann", reason="goodbye"), "DEBUG", "client went"),
         (
             ConnectionTurnedAway(host="10.0.0.1", reason="too many"),
             "WARNING",
             "connection turned away",
         ),
-        (ClientWent(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
-        (ClientWent(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
-        (ClientWent(client_id=2, name="ann", reason="rejected"), "WARNING", "client rejected"),
+        (ClientDisconnected(client_id=2, name="ann", reason="lost"), "DEBUG", "client went"),
+        (ClientDisconnected(client_id=2, name="ann", reason="slow"), "WARNING", "client cut"),
+        (
+            ClientDisconnected(client_id=2, name="ann", reason="rejected"),
+            "WARNING",
+            "client rejected",
+        ),
         (
             ClientRefused(client_id=2, name="ann", what="publish", detail="no"),
             "WARNING",
             "client refused",
         ),
         (
-            TypeConflict(type_name="Boat", detail="id"),
+            DefinitionRefused(type_name="Boat", detail="id"),
             "WARNING",
             "incompatible definition of a type refused",
         ),
@@ -95,11 +99,11 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
             "WARNING",
             "trouble in a multicast group",
         ),
-        (Event(), "DEBUG", "Event"),
+        (MachineEvent(), "DEBUG", "MachineEvent"),
     ],
 )
 def test_event_becomes_a_line_of_its_weight(
-    event: Event, level: str, message: str, caplog: pytest.LogCaptureFixture
+    event: MachineEvent, level: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "skerry"):
         note_events([event])
@@ -108,7 +112,9 @@ def test_event_becomes_a_line_of_its_weight(
 
 
 def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixture) -> None:
-    note_events([ClientWent(client_id=7, name="ann", reason="slow", detail="9 bytes waited")])
+    note_events(
+        [ClientDisconnected(client_id=7, name="ann", reason="slow", detail="9 bytes waited")]
+    )
     facts = vars(caplog.records[0])
     assert facts["name"] == "skerry.node"
     assert (facts["client_id"], facts["client_name"]) == (7, "ann")
@@ -117,5 +123,5 @@ def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixtu
 
 def test_lines_that_nobody_wants_are_not_made(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "skerry"):
-        note_events([ClientWent(client_id=7, name="ann", reason="slow")])
+        note_events([ClientDisconnected(client_id=7, name="ann", reason="slow")])
     assert caplog.records == []

@@ -8,15 +8,15 @@ from random import Random
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from skerry.engine.carrier.carrier import Carrier
-from skerry.engine.carrier.events import GroupStatistics
+from skerry.engine.carriage.distributor.carriage import GroupCarriage
+from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.node import NodeCore
 from skerry.observe.group_metrics import GROUP_METRICS, GroupCollector
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
-from skerry.protocol.distributor.group_keys import GroupKey, KeyRing
-from skerry.protocol.distributor.identity import Identity
-from skerry.protocol.distributor.sealed import GroupSeal
+from skerry.protocol.distributor.connection import GroupConnection
+from skerry.protocol.distributor.identity import SenderIdentity
+from skerry.protocol.distributor.sealing.group_keys import GroupKey, KeyRing
+from skerry.protocol.distributor.sealing.sealed_datagrams import GroupSeal
 from skerry.protocol.machine import Address
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -24,10 +24,12 @@ GROUP = Address("239.192.7.1", 4711)
 
 
 def statistics(kernel_drop_count: int | None = 3) -> GroupStatistics:
-    identity = Identity(address=b"\x0a\x00\x00\x01", sender_id=1, start_ms=1, application_id=0)
+    identity = SenderIdentity(
+        address=b"\x0a\x00\x00\x01", sender_id=1, start_ms=1, application_id=0
+    )
     seal = GroupSeal(KeyRing([GroupKey(key_id=1, secret=bytes(32))]), wall_ns=lambda: 1)
-    connection = Connection(group=GROUP, identity=identity, rng=Random(1), now_ns=1, seal=seal)
-    carrier = Carrier(NodeCore(), connection, config=DistributorConfig(), now_ns=1)
+    connection = GroupConnection(group=GROUP, identity=identity, rng=Random(1), now_ns=1, seal=seal)
+    carrier = GroupCarriage(NodeCore(), connection, config=DistributorConfig(), now_ns=1)
     carrier.receive(b"\x01\x00 a stranger", GROUP, 2)
     return GroupStatistics(
         carrier=carrier.statistics(), seal=seal.statistics(), kernel_drop_count=kernel_drop_count

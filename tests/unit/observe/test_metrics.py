@@ -8,7 +8,13 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from skerry.engine.ledger import ClientRow, LedgerRow, NodeStatistics, RequestCounts, TypeRow
+from skerry.engine.dispatch.ledger import (
+    ClientRow,
+    LedgerRow,
+    NodeStatistics,
+    RequestCounts,
+    TypeRow,
+)
 from skerry.engine.node import NodeCore
 from skerry.limits import METRIC_TYPE_COUNT_MAX
 from skerry.observe.group_metrics import GROUP_METRICS

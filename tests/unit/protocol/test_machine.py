@@ -19,7 +19,7 @@ from skerry.protocol.machine import (
 )
 from skerry.testing import Setting, World
 from skerry.testing.machines.echo import EchoClient, EchoServer
-from skerry.testing.machines.heartbeat import Heartbeat
+from skerry.testing.machines.heartbeat import HeartbeatDetector
 from skerry.testing.machines.probe import Probe
 from skerry.testing.machines.stream_echo import StreamEchoClient, StreamEchoServer
 
@@ -67,7 +67,9 @@ def test_the_machines_that_are_shipped_keep_the_contract_for_the_type_checker_to
         ]
         machines.extend(stream_machines)
         machines.append(EchoClient(server=address, rng=setting.rng, now_ns=0))
-        machines.append(Heartbeat(address=address, group=address, rng=setting.rng, now_ns=0))
+        machines.append(
+            HeartbeatDetector(address=address, group=address, rng=setting.rng, now_ns=0)
+        )
         return Probe(setting)
 
     world.add("a", build)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.outbox import Outbox
 
 
 class Talker(Outbox):
     def talk(self, data: bytes) -> None:
-        self._events.append(Event())
+        self._events.append(MachineEvent())
         self._transmits.append(Transmit(destination=Address("b"), data=data))
 
 

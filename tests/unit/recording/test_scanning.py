@@ -10,7 +10,7 @@ import pytest
 
 from skerry.codec.envelope import Update
 from skerry.recording.format import encode_block, encode_head
-from skerry.recording.index import NO_CRC, Content
+from skerry.recording.index import NO_CRC, SegmentContent
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
 
@@ -40,7 +40,7 @@ def batches(batch_of: BatchOf, update_of: UpdateOf) -> list[pa.RecordBatch]:
     ]
 
 
-def rows_of(contents: Sequence[Content]) -> list[int]:
+def rows_of(contents: Sequence[SegmentContent]) -> list[int]:
     return [content.batch.rows for content in contents]
 
 

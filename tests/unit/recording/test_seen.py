@@ -9,37 +9,37 @@ import pytest
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT, Update
 from skerry.limits import RECORDING_SEEN_RANGE_COUNT_MAX
-from skerry.recording.seen import Seen
+from skerry.recording.seen import SeenUpdates
 
 UpdateOf = Callable[..., Update]
 
 
 def test_the_same_update_is_new_once(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     assert seen.is_new(update_of(1))
     assert not seen.is_new(update_of(1, time_ns=5))
     assert seen.duplicate_count == 1
 
 
 def test_other_nodes_and_senders_count_for_themselves(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     found = [update_of(1), update_of(1, node=4), update_of(1, sender=8), update_of(2)]
     assert all(map(seen.is_new, found))
 
 
 def test_multicast_is_the_same_wherever_it_was_heard(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     assert seen.is_new(update_of(1, source=DISTRIBUTOR, node=4))
     assert not seen.is_new(update_of(1, source=DISTRIBUTOR, node=5))
 
 
 def test_updates_without_a_number_are_always_new(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     assert all(seen.is_new(update_of(1, sequence=0)) for _ in range(3))
 
 
 def test_snapshot_is_not_the_update_that_it_tells_the_outcome_of(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     assert seen.is_new(update_of(1))
     assert seen.is_new(update_of(1, operation=SNAPSHOT))
     assert not seen.is_new(update_of(1, operation=SNAPSHOT))
@@ -47,7 +47,7 @@ def test_snapshot_is_not_the_update_that_it_tells_the_outcome_of(update_of: Upda
 
 def test_any_order_gives_the_answers_of_a_set(update_of: UpdateOf) -> None:
     chance = random.Random(1)
-    seen, model = Seen(), set[int]()
+    seen, model = SeenUpdates(), set[int]()
     for _ in range(3000):
         number = chance.randrange(1, 500)
         assert seen.is_new(update_of(number)) == (number not in model)
@@ -55,7 +55,7 @@ def test_any_order_gives_the_answers_of_a_set(update_of: UpdateOf) -> None:
 
 
 def test_memory_is_bounded(update_of: UpdateOf) -> None:
-    seen = Seen(range_count_max=10)
+    seen = SeenUpdates(range_count_max=10)
     assert all(seen.is_new(update_of(2 * number)) for number in range(1, 100))
     assert not seen.is_new(update_of(198)), "the last ones are remembered"
     assert seen.is_new(update_of(2)), "the first ones are forgotten"
@@ -64,14 +64,14 @@ def test_memory_is_bounded(update_of: UpdateOf) -> None:
 
 
 def test_dense_numbers_take_no_room(update_of: UpdateOf) -> None:
-    seen = Seen(range_count_max=1)
+    seen = SeenUpdates(range_count_max=1)
     assert all(seen.is_new(update_of(number)) for number in range(1, 1000))
     assert not seen.is_new(update_of(1))
 
 
 @pytest.mark.slow
 def test_bound_is_reached_and_not_passed(update_of: UpdateOf) -> None:
-    seen = Seen()
+    seen = SeenUpdates()
     update = update_of(1)
     for number in range(1, RECORDING_SEEN_RANGE_COUNT_MAX + 1000):
         update.sequence = 2 * number

@@ -9,7 +9,7 @@ import pytest
 
 from skerry import limits
 from skerry.errors import Problem, SchemaCheckError, SchemaSyntaxError, Severity
-from skerry.plain import visible
+from skerry.json_values import visible
 from skerry.schema.check import check, define
 from skerry.schema.lexer import decode
 from skerry.schema.parser import parse

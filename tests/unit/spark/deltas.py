@@ -7,9 +7,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.spark.delta import Change, DataFile, Table
-from skerry.spark.lake import delta_schema
-from skerry.spark.store import Store
+from skerry.spark.lake.delta import DataFile, Table, TableChange
+from skerry.spark.lake.lake import delta_schema
+from skerry.spark.lake.store import TableStore
 
 SCHEMA = pa.schema([pa.field("order_ns", pa.int64()), pa.field("hour", pa.string())])
 
@@ -17,10 +17,10 @@ SCHEMA = pa.schema([pa.field("order_ns", pa.int64()), pa.field("hour", pa.string
 def data_file(root: Path, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
     """A file with these times, which is in no log yet."""
     (root / table / name).parent.mkdir(parents=True, exist_ok=True)
-    return stored_file(Store(root), table, name, *times, hour=hour)
+    return stored_file(TableStore(root), table, name, *times, hour=hour)
 
 
-def stored_file(store: Store, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
+def stored_file(store: TableStore, table: str, name: str, *times: int, hour: str = "h") -> DataFile:
     """The same wherever the tables are."""
     rows = pa.table({"order_ns": pa.array(times, pa.int64())})
     pq.write_table(rows, store.arrow_path(f"{table}/{name}"), filesystem=store.files)
@@ -34,8 +34,8 @@ def stored_file(store: Store, table: str, name: str, *times: int, hour: str = "h
     )
 
 
-def change(table: str, *added: DataFile, removed: tuple[str, ...] = ()) -> Change:
-    return Change(
+def change(table: str, *added: DataFile, removed: tuple[str, ...] = ()) -> TableChange:
+    return TableChange(
         table=table,
         schema=delta_schema(SCHEMA),
         divided_by=("hour",),
@@ -45,4 +45,4 @@ def change(table: str, *added: DataFile, removed: tuple[str, ...] = ()) -> Chang
 
 
 def table_of(root: Path, name: str) -> Table:
-    return Table(Store(root), name)
+    return Table(TableStore(root), name)

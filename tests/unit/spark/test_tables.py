@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake import Lake, Plan
+from skerry.spark.lake.lake import Lake, Plan
 from skerry.spark.tables import Tables
 from tests.unit.spark.deltas import change, data_file
-from tests.unit.spark.test_lake import STATE
+from tests.unit.spark.lake.test_lake import STATE
 
 NO_SPARK: Any = None
 

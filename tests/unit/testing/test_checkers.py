@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from skerry.errors import SimulationError
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import (
     MS,
     SECOND,
@@ -25,11 +25,11 @@ from skerry.testing import (
 from skerry.testing.machines.probe import Heard, Probe
 
 
-def number(_: Node[Any], event: Event) -> int | None:
+def number(_: Node[Any], event: MachineEvent) -> int | None:
     return int(event.data) if isinstance(event, Heard) else None
 
 
-def place(node: Node[Any], event: Event) -> tuple[str, int] | None:
+def place(node: Node[Any], event: MachineEvent) -> tuple[str, int] | None:
     return (node.name, int(event.data)) if isinstance(event, Heard) else None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from skerry.engine.node import NodeCore
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, Disconnect
 from skerry.testing.our_sessions import our_sessions
-from skerry.testing.sessions import Session
+from skerry.testing.sessions import CapturedSession
 
 PEER = Address("peer", 1, is_stream=True)
 
@@ -19,7 +19,7 @@ def test_there_is_one_of_each_framing_that_has_the_additions() -> None:
 
 
 @pytest.mark.parametrize("session", our_sessions(), ids=lambda session: session.name)
-def test_a_node_serves_it_as_it_is(session: Session) -> None:
+def test_a_node_serves_it_as_it_is(session: CapturedSession) -> None:
     node = NodeCore()
     wire = Wire() if session.framing == "v2" else JsonWire(node.registry)
     node.open(PEER, wire, 0)

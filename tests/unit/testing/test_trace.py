@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing.machines.probe import Heard
 from skerry.testing.trace import Trace
 from skerry.tracing import trace_line
@@ -49,7 +49,7 @@ def test_a_sink_gets_every_line_once() -> None:
 
 def test_events_with_sets_and_values_inside_have_one_form_only() -> None:
     @dataclass(frozen=True, slots=True, kw_only=True)
-    class Members(Event):
+    class Members(MachineEvent):
         names: frozenset[str]
         peers: tuple[Heard, ...]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.schema.model import FieldType
-    from skerry.spark.questions import KnownType
+    from skerry.spark.lake.questions import TableType
 
 __all__ = [
     "Fields",
@@ -88,10 +88,10 @@ class Fields:
         return values[0] if len(values) == 1 else values
 
 
-def fields_of(types: Mapping[str, KnownType], type_name: str) -> Fields:
+def fields_of(types: Mapping[str, TableType], type_name: str) -> Fields:
     """The fields of a type that the tables know; of others none."""
-    from skerry.spark.catalog import field_columns
-    from skerry.spark.questions import known_type
+    from skerry.spark.lake.catalog import field_columns
+    from skerry.spark.lake.questions import known_type
 
     try:
         state = known_type(types, type_name)

@@ -17,7 +17,7 @@ from skerry.cli.pipeline.answers import (
     tell,
 )
 from skerry.cli.pipeline.engines import asked, engine_options
-from skerry.cli.pipeline.sparks import SparkChoice, tables_option, waiting
+from skerry.cli.pipeline.spark_session import SparkChoice, tables_option, waiting
 
 __all__ = ["asof"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.sparks import (
+from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     require_tables,
     spark_options,
@@ -35,7 +35,7 @@ def compact(*, tables: str, choice: SparkChoice, as_json: bool) -> None:
     output = current_output()
     with choice.session(output, "skerry pipeline compact") as spark:
         from skerry.spark.jobs.compact import compact as compact_tables
-        from skerry.spark.lake import Lake
+        from skerry.spark.lake.lake import Lake
 
         with waiting(output, "compacting"):
             made = compact_tables(Lake(spark, tables))

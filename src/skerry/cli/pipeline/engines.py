@@ -16,7 +16,7 @@ from click.core import ParameterSource
 
 from skerry.cli.output import Output
 from skerry.cli.pipeline.answers import Rows, lake_rows, spark_rows
-from skerry.cli.pipeline.sparks import (
+from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     is_little,
     require_tables,
@@ -26,7 +26,7 @@ from skerry.cli.pipeline.sparks import (
 
 if TYPE_CHECKING:
     from skerry.lake.reader import OpenLake
-    from skerry.spark.questions import KnownType
+    from skerry.spark.lake.questions import TableType
     from skerry.spark.tables import Tables
 
 __all__ = ["Questions", "asked", "engine_options"]
@@ -40,7 +40,7 @@ _OF_SPARK: Final = ("master", "memory", "conf")
 class Questions(Protocol):
     """What a command asks; rows are sorted by space, type and key, updates by their order."""
 
-    def types(self) -> Mapping[str, KnownType]:
+    def types(self) -> Mapping[str, TableType]:
         """What is known of the types, by the names of their tables."""
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
@@ -112,7 +112,7 @@ class _LakeQuestions:
     def __init__(self, lake: OpenLake) -> None:
         self._lake = lake
 
-    def types(self) -> Mapping[str, KnownType]:
+    def types(self) -> Mapping[str, TableType]:
         return self._lake.known_types()
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:
@@ -132,7 +132,7 @@ class _SparkQuestions:
         self._lake = lake
         self._source = source
 
-    def types(self) -> Mapping[str, KnownType]:
+    def types(self) -> Mapping[str, TableType]:
         return self._lake.known_types()
 
     def asof(self, type_name: str | None, at_ns: int, where: str | None) -> Rows:

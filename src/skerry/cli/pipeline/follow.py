@@ -7,7 +7,7 @@ import click
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.pipeline.settings import configured_derived
-from skerry.cli.pipeline.sparks import (
+from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     batch_option,
     recordings_option,
@@ -89,7 +89,7 @@ def follow(
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.follow import follow as follow_recordings
-        from skerry.spark.lake import Lake, LakeConfig
+        from skerry.spark.lake.lake import Lake, LakeConfig
 
         output.note(f"following {', '.join(recordings)}; Ctrl-C ends it")
         config = LakeConfig(

@@ -14,7 +14,7 @@ from skerry.cli.config import load_section
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
 from skerry.cli.pipeline.settings import PipelineConfig
-from skerry.cli.pipeline.sparks import (
+from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     is_little,
     require_tables,
@@ -22,7 +22,7 @@ from skerry.cli.pipeline.sparks import (
     tables_option,
     waiting,
 )
-from skerry.plain import visible
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
     from skerry.spark.report.findings import Findings

@@ -10,7 +10,7 @@ import click
 from skerry.cli.config import load_section
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.settings import PipelineConfig
-from skerry.cli.pipeline.sparks import require_tables, tables_option
+from skerry.cli.pipeline.spark_session import require_tables, tables_option
 from skerry.errors import PipelineError
 
 __all__ = ["ages_of", "retain"]
@@ -86,7 +86,7 @@ def retain(
 def ages_of(names: Iterable[str], keep: str, *lists: Iterable[str]) -> Mapping[str, int]:
     """How old rows of each type may become, in ns; types that are kept whole are left out."""
     from skerry.lake.series import duration_ns
-    from skerry.spark.questions import unknown_name
+    from skerry.spark.lake.questions import unknown_name
 
     known = list(names)
     ages = dict.fromkeys(known, duration_ns(keep)) if keep else {}

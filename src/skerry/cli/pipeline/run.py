@@ -6,7 +6,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.pipeline.settings import configured_derived
-from skerry.cli.pipeline.sparks import (
+from skerry.cli.pipeline.spark_session import (
     SparkChoice,
     batch_option,
     is_little,
@@ -76,7 +76,7 @@ def run(
         shown_progress(output, watch) as show,
     ):
         from skerry.spark.jobs.run import run_all
-        from skerry.spark.lake import Lake, LakeConfig
+        from skerry.spark.lake.lake import Lake, LakeConfig
 
         config = LakeConfig(
             vacuum_hours=vacuum_hours, batch_bytes=batch_bytes, derived=configured_derived()

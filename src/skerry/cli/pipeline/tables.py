@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from skerry.cli.output import current_output, json_option
-from skerry.cli.pipeline.sparks import tables_option
+from skerry.cli.pipeline.spark_session import tables_option
 
 __all__ = ["tables"]
 

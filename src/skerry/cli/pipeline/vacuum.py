@@ -9,7 +9,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.parameters import FiniteFloat
-from skerry.cli.pipeline.sparks import require_tables, tables_option
+from skerry.cli.pipeline.spark_session import require_tables, tables_option
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -44,7 +44,7 @@ def vacuum(*, tables: str, keep_hours: float, dry_run: bool, as_json: bool) -> N
     """
     require_tables(tables)
     from skerry.spark.jobs.vacuum import vacuum as vacuum_tables
-    from skerry.spark.lake import Lake
+    from skerry.spark.lake.lake import Lake
     from skerry.spark.report.words import bytes_text, count
 
     output = current_output()

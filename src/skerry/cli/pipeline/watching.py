@@ -75,7 +75,7 @@ def metrics_option(command: Command) -> Command:
 def _checked_place(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
-    from skerry.apps.node_config import split_place
+    from skerry.apps.node.config import split_place
 
     if text is not None:
         try:
@@ -91,8 +91,8 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     if place is None:
         yield
         return
-    from skerry.apps.node_config import split_place
-    from skerry.client.loop_thread import LoopThread
+    from skerry.apps.node.config import split_place
+    from skerry.client.io.loop_thread import LoopThread
     from skerry.observe.metrics import CONTENT_TYPE, written
     from skerry.observe.pipeline_metrics import pipeline_registry
     from skerry.runtime.health import HealthServer, Page

@@ -13,7 +13,7 @@ from skerry.cli.record.options import found_folders, row_progress, shown_size
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.runtime.recordings.places import Place
+    from skerry.runtime.recordings.remote_paths import RemotePath
 
 __all__ = ["copy"]
 
@@ -22,9 +22,9 @@ class _Folder(click.Path):
     """A folder of this computer."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from skerry.runtime.recordings.places import Place, place_of
+        from skerry.runtime.recordings.remote_paths import RemotePath, place_of
 
-        if isinstance(place_of(value), Place):
+        if isinstance(place_of(value), RemotePath):
             self.fail(
                 f"{value} is elsewhere, and DIR is a folder of this computer; copy it from there"
                 " with the store's own tools, or with `skerry record cut`",
@@ -54,10 +54,10 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     output = current_output()
     folders = found_folders(folder)
     from skerry.runtime.recordings.folders import refuse_recording
-    from skerry.runtime.recordings.places import Place, place_of
+    from skerry.runtime.recordings.remote_paths import RemotePath, place_of
 
     place = place_of(target)
-    if not isinstance(place, Place):
+    if not isinstance(place, RemotePath):
         raise click.UsageError(
             f"{target} is a folder of this computer; name a place such as"
             f" s3a://bucket/{place.name or 'recordings'}, or copy the folder with any tool"
@@ -78,7 +78,7 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
         click.get_current_context().exit(1)
 
 
-def _copy(output: Output, folder: Path, goal: Place, *, as_json: bool) -> None:
+def _copy(output: Output, folder: Path, goal: RemotePath, *, as_json: bool) -> None:
     from skerry.runtime.recordings.uploads import upload_recording
 
     with row_progress(output, f"copying {folder.name}") as tell:

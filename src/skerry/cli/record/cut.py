@@ -49,7 +49,7 @@ def cut(
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.copying import cut_recording
-    from skerry.runtime.recordings.places import place_of
+    from skerry.runtime.recordings.remote_paths import place_of
 
     with row_progress(output, "cutting") as tell:
         done = cut_recording(

@@ -19,7 +19,7 @@ from skerry.cli.stopping import stop_on_signals
 from skerry.errors import RecordingError, SkerryError
 
 if TYPE_CHECKING:
-    from skerry.apps.recorder_node import NodeWishes
+    from skerry.apps.recorder.node_source import NodeWishes
     from skerry.cli.nodes import NodeChoice
     from skerry.runtime.recordings.reader import Recording
 
@@ -160,7 +160,7 @@ def node_wishes(
     choice: NodeChoice, *, types: tuple[str, ...] = (), subjects: tuple[str, ...] = ()
 ) -> NodeWishes:
     """The node that was chosen, and what of it."""
-    from skerry.apps.recorder_node import NodeWishes
+    from skerry.apps.recorder.node_source import NodeWishes
 
     return NodeWishes(
         endpoint=choice.endpoint,
@@ -227,7 +227,7 @@ def row_progress(output: Output, what: str) -> Iterator[Callable[[int, int], Non
 
 def shown_time(time_ns: int) -> str:
     """A moment for people; empty for none."""
-    from skerry.recording.plain_rows import time_text
+    from skerry.recording.json_rows import time_text
 
     return re.sub(r"\.?0*Z$", "Z", time_text(time_ns)) if time_ns else ""
 

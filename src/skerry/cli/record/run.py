@@ -28,7 +28,7 @@ from skerry.cli.record.options import (
 from skerry.cli.stopping import stop_on_signals
 
 if TYPE_CHECKING:
-    from skerry.apps.recorder import Recorder, Summary
+    from skerry.apps.recorder.program import Recorder, RecorderSummary
     from skerry.observe.recorder_metrics import RecorderStatistics
 
 __all__ = ["line_of", "record"]
@@ -143,8 +143,8 @@ def _check_extra() -> None:
 
 
 def _recorder(folder: Path, output: Output, given: dict[str, Any]) -> Recorder:
-    from skerry.apps.recorder import Recorder
-    from skerry.apps.recorder_config import RecorderConfig
+    from skerry.apps.recorder.config import RecorderConfig
+    from skerry.apps.recorder.program import Recorder
     from skerry.cli.config import load_section
 
     flags = {
@@ -175,8 +175,8 @@ def _add_sources(
     output: Output,
     given: dict[str, Any],
 ) -> None:
-    from skerry.apps.recorder_group import GroupSource, GroupWishes
-    from skerry.apps.recorder_node import NodeSource
+    from skerry.apps.recorder.group_source import GroupSource, GroupWishes
+    from skerry.apps.recorder.node_source import NodeSource
 
     queue, space, tell = recorder.queue, recorder.space, output.note
     if given["multicast"]:
@@ -229,7 +229,7 @@ def line_of(now: RecorderStatistics, rate: float) -> str:
     return ", ".join(parts)
 
 
-def _summary_text(summary: Summary) -> str:
+def _summary_text(summary: RecorderSummary) -> str:
     return (
         f"{summary.folder}: {summary.updates:,} updates in {summary.seconds:.1f} s,"
         f" {summary.rows:,} rows, {shown_size(summary.bytes)}, {summary.gaps} gaps,"

@@ -13,7 +13,7 @@ from skerry.cli.nodes import NodeChoice, node_options, types_option
 from skerry.cli.output import current_output, json_option
 
 if TYPE_CHECKING:
-    from skerry.client.sync import Space
+    from skerry.client.api.sync import Space
 
 __all__ = ["list_types"]
 

@@ -11,7 +11,7 @@ import click
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.types.sources import files_argument, load_files
 from skerry.errors import SchemaError
-from skerry.plain import visible
+from skerry.json_values import visible
 
 if TYPE_CHECKING:
     from skerry.schema.model import EnumType, Field, NamedType, StructType
@@ -51,7 +51,7 @@ def show(*, files: Sequence[str], names: Sequence[str], as_json: bool) -> None:
 
 
 def _chosen(types: Sequence[NamedType], names: Sequence[str]) -> list[NamedType]:
-    from skerry.spelling import nearest
+    from skerry.suggestions import nearest
 
     known = {type_.name: type_ for type_ in types}
     for name in names:

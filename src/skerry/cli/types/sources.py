@@ -182,7 +182,7 @@ def _refusal(error: OSError) -> str:
 
 
 def _missing_hint(path: Path) -> str | None:
-    from skerry.spelling import nearest
+    from skerry.suggestions import nearest
 
     try:
         beside = {file.name for file in path.parent.iterdir() if file.is_file()}

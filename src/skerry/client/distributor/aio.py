@@ -12,22 +12,25 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from skerry.client.distributor.config import Config, with_fields
+from skerry.client.distributor.delivery_queue import OnBatch, OnEvent
 from skerry.client.distributor.dispatch import OnUpdate
-from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
+from skerry.client.distributor.endpoints import PublisherEnd, SubscriberEnd
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
-from skerry.client.distributor.junction import Junction
+from skerry.client.distributor.group_driver import GroupDriver
 from skerry.client.distributor.management import Management
-from skerry.client.distributor.outlet import OnBatch, OnEvent
 from skerry.client.distributor.plain_outgoing import publish_for_this_build
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
 from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
 from skerry.protocol.distributor.events import SenderInfo
-from skerry.protocol.distributor.links import Link
-from skerry.protocol.distributor.sealing import Seal
+from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
 
 __all__ = [
+    "AsyncGroupConnection",
+    "AsyncPublisher",
+    "AsyncSubscriber",
     "Config",
     "Connection",
     "ConnectionStatistics",
@@ -43,18 +46,18 @@ _SLEEP_S_MAX: Final = 1.0
 
 async def open(  # noqa: A001 - its public name
     group: str, *, config: Config | None = None, seal: Seal | None = None, **fields: Any
-) -> Connection:
+) -> AsyncGroupConnection:
     """Join a group, `239.192.7.1:4711` or `[ff15::7:1]:4711`; use it with `async with`.
 
     Parameters are those of `config`, or its defaults, replaced by what is given by name.
     """
-    return Connection(group, with_fields(config, fields), seal=seal)
+    return AsyncGroupConnection(group, with_fields(config, fields), seal=seal)
 
 
-class Publisher(PublisherEnd):
+class AsyncPublisher(PublisherEnd):
     """Publishes updates to the group."""
 
-    def __init__(self, junction: Junction, on_event: OnEvent | None) -> None:
+    def __init__(self, junction: GroupDriver, on_event: OnEvent | None) -> None:
         super().__init__(junction, on_event, "inline")
         self._publish = publish_for_this_build(junction)
 
@@ -84,17 +87,17 @@ class Publisher(PublisherEnd):
         self._junction.flush()
 
 
-class Subscriber(SubscriberEnd):
+class AsyncSubscriber(SubscriberEnd):
     """Is told of updates that its patterns select, by its callbacks."""
 
 
-class Connection:
+class AsyncGroupConnection:
     """A group that was joined, on the loop that is running."""
 
     def __init__(self, group: str, config: Config, *, seal: Seal | None = None) -> None:
         """See `open`."""
         self._loop = asyncio.get_running_loop()
-        self._junction = junction = Junction(group, config, seal=seal, may_wait=False)
+        self._junction = junction = GroupDriver(group, config, seal=seal, may_wait=False)
         try:
             self._management = Management(junction)
         except BaseException:
@@ -127,9 +130,9 @@ class Connection:
         """The port of the page with statistics; 0 if there is none."""
         return self._management.page_port
 
-    def publisher(self, on_event: OnEvent | None = None) -> Publisher:
+    def publisher(self, on_event: OnEvent | None = None) -> AsyncPublisher:
         """One who publishes; the group is told of it."""
-        return Publisher(self._junction, on_event)
+        return AsyncPublisher(self._junction, on_event)
 
     def subscriber(
         self,
@@ -137,13 +140,13 @@ class Connection:
         on_event: OnEvent | None = None,
         *,
         on_batch: OnBatch | None = None,
-    ) -> Subscriber:
+    ) -> AsyncSubscriber:
         """One who is told of updates, once it has added a subscription.
 
         `on_update(subject, data, tag, queue_length)` is called for each update, or `on_batch` with
         a list of (subject, data).
         """
-        return Subscriber(
+        return AsyncSubscriber(
             self._junction,
             on_update=on_update,
             on_event=on_event,
@@ -237,3 +240,9 @@ class Connection:
         self._junction.end()
         self._management.close()
         self._closed.set_result(None)
+
+
+# The names under which `skerry.aio.distributor` exports them, as `skerry.distributor` does.
+Connection = AsyncGroupConnection
+Publisher = AsyncPublisher
+Subscriber = AsyncSubscriber

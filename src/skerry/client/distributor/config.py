@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 from skerry.errors import ConfigError
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.spelling import nearest
+from skerry.suggestions import nearest
 
 __all__ = ["Config", "Delivery", "OnSlow", "with_fields"]
 

@@ -7,7 +7,7 @@ from operator import length_hint
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.protocol.distributor.updates import Alike, Packed, Updates
+from skerry.protocol.distributor.receiving.updates import AlikeUpdates, Packed, Updates
 
 __all__ = ["OnUpdate", "Routes", "call_each"]
 
@@ -53,7 +53,7 @@ def call_each(updates: Updates, callback: OnUpdate, routes: Routes, behind: int)
                 _call_single(part, callback, routes.tag, waiting)
             else:
                 _call_packed(part, callback, routes, waiting)
-        elif isinstance(part, Alike):
+        elif isinstance(part, AlikeUpdates):
             waiting -= len(part)
             _call_alike(part, callback, routes, waiting)
         else:
@@ -81,7 +81,7 @@ def _call_pairs(
             callback(subject, data, tag, waiting)
 
 
-def _call_alike(alike: Alike, callback: OnUpdate, routes: Routes, behind: int) -> None:
+def _call_alike(alike: AlikeUpdates, callback: OnUpdate, routes: Routes, behind: int) -> None:
     subject = alike.subject
     waiting = len(alike) + behind
     tags: list[object] | None

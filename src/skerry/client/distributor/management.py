@@ -13,15 +13,15 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any, Final
 
-from skerry.client.distributor.junction import Junction
+from skerry.client.distributor.group_driver import GroupDriver
 from skerry.client.distributor.report import Reporter
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.protocol.distributor.overview import Overview, shortened
 from skerry.protocol.machine import Address
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.interfaces import parse_group
-from skerry.runtime.multicast import MulticastSocket
-from skerry.runtime.web_origins import host_fault, own_names
+from skerry.runtime.streams.web_origins import host_fault, own_names
+from skerry.runtime.udp.interfaces import parse_group
+from skerry.runtime.udp.multicast import MulticastSocket
 
 __all__ = ["Management", "StatisticsPage"]
 
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 class Management:
     """What is due now and then besides the protocol; driven by whoever drives the junction."""
 
-    def __init__(self, junction: Junction) -> None:
+    def __init__(self, junction: GroupDriver) -> None:
         """ConfigError or ConnectFailed if something that is configured cannot be done."""
         config = junction.config
         now_ns = monotonic_ns()

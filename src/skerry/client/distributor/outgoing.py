@@ -20,9 +20,9 @@ from librt.strings import write_i32_be
 from mypy_extensions import i32, i64, mypyc_attr
 
 from skerry.limits import DISTRIBUTOR_BATCH_BYTES
-from skerry.protocol.distributor.packing import LENGTH_COUNT, LENGTHS, Packer
+from skerry.protocol.distributor.sending.packing import LENGTH_COUNT, LENGTHS, Packer
 
-__all__ = ["BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "NO_RUN", "Outgoing", "Run"]
+__all__ = ["BATCH_COUNT_MAX", "BATCH_COUNT_MIN", "NO_RUN", "PublishBuffer", "Run"]
 
 Run = tuple[str | None, int, bytes]
 """A subject, a length, and the piece that stands before data of this length under it."""
@@ -37,7 +37,7 @@ _IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Outgoing:
+class PublishBuffer:
     """Updates that were published and not yet handed over."""
 
     def __init__(self, packer: Packer, checked: dict[str, bytes], small_bytes_max: int) -> None:

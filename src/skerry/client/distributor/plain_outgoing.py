@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from skerry.client.distributor.outgoing import Outgoing
+from skerry.client.distributor.outgoing import PublishBuffer
 
 __all__ = ["Publish", "plain_publish", "publish_for_this_build"]
 
 Publish = Callable[[str, bytes], None]
 
-_IS_COMPILED: Final = not hasattr(Outgoing.publish, "__code__")
+_IS_COMPILED: Final = not hasattr(PublishBuffer.publish, "__code__")
 
 
-def plain_publish(outgoing: Outgoing) -> Publish:
+def plain_publish(outgoing: PublishBuffer) -> Publish:
     """Publishes like `outgoing.publish`, in less time where updates are as the one before."""
     pending = outgoing.pending
     publish_other = outgoing.publish
@@ -33,6 +33,6 @@ def plain_publish(outgoing: Outgoing) -> Publish:
     return publish
 
 
-def publish_for_this_build(outgoing: Outgoing) -> Publish:
+def publish_for_this_build(outgoing: PublishBuffer) -> Publish:
     """The quicker one of the two."""
     return outgoing.publish if _IS_COMPILED else plain_publish(outgoing)

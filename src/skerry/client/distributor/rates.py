@@ -6,7 +6,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-__all__ = ["INTERVAL_NS", "WINDOWS_S", "RateMeter", "Rates"]
+__all__ = ["INTERVAL_NS", "WINDOWS_S", "RateMeter", "TrafficRates"]
 
 T = TypeVar("T", int, float)
 
@@ -16,7 +16,7 @@ WINDOWS_S: Final = (1, 60, 300)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Rates:
+class TrafficRates:
     """One thing that is counted."""
 
     total: int
@@ -54,9 +54,9 @@ class RateMeter:
                 self._peak_per_s[index] = per_s
                 self._peak_wall_ns[index] = wall_ns
 
-    def rates(self, total: int) -> Rates:
+    def rates(self, total: int) -> TrafficRates:
         """What is known by now."""
-        return Rates(
+        return TrafficRates(
             total=total,
             per_s=_three(self._per_s),
             peak_per_s=_three(self._peak_per_s),

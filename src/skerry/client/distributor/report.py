@@ -7,9 +7,9 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from skerry.client.distributor.junction import Junction
-from skerry.client.distributor.rates import INTERVAL_NS, RateMeter, Rates
-from skerry.plain import plain
+from skerry.client.distributor.group_driver import GroupDriver
+from skerry.client.distributor.rates import INTERVAL_NS, RateMeter, TrafficRates
+from skerry.json_values import plain
 from skerry.protocol.distributor.events import DistributorStatistics, SenderInfo
 
 __all__ = ["ConnectionStatistics", "QueueStatistics", "Reporter", "Traffic"]
@@ -25,9 +25,9 @@ _COUNTED: Final = tuple(
 class Traffic:
     """One direction: data only, neither control messages nor what was sent again."""
 
-    updates: Rates
-    datagrams: Rates
-    bytes: Rates
+    updates: TrafficRates
+    datagrams: TrafficRates
+    bytes: TrafficRates
     updates_per_datagram: float
     fill_ratio: float
     """How full datagrams are on average, of the largest there may be."""
@@ -80,7 +80,7 @@ class ConnectionStatistics:
 class Reporter:
     """Notes the totals of a connection once a second, and tells about it."""
 
-    def __init__(self, junction: Junction, now_ns: int) -> None:
+    def __init__(self, junction: GroupDriver, now_ns: int) -> None:
         self._junction = junction
         self._meters = {key: RateMeter(now_ns) for key in _COUNTED}
         self.due_ns = now_ns + INTERVAL_NS

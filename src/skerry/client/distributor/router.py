@@ -10,12 +10,11 @@ import threading
 from time import monotonic_ns
 from typing import Final
 
+from skerry.client.distributor.delivery_queue import DeliveryQueue, OnEvent
 from skerry.client.distributor.dispatch import Routes
-from skerry.client.distributor.outlet import OnEvent, Outlet
 from skerry.errors import LocalProtocolError
 from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
-from skerry.protocol.distributor.connection import Connection as Machine
-from skerry.protocol.distributor.deliveries import Parcel
+from skerry.protocol.distributor.connection import GroupConnection as Machine
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
@@ -26,11 +25,12 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.distributor.updates import Pairs, Updates
-from skerry.protocol.machine import Event
+from skerry.protocol.distributor.receiving.deliveries import Parcel
+from skerry.protocol.distributor.receiving.updates import Pairs, Updates
+from skerry.protocol.machine import MachineEvent
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = ["Router", "SubscriberRoutes", "Subscription"]
+__all__ = ["GroupSubscription", "SubscriberRouter", "SubscriberRoutes"]
 
 _NOTABLE: Final = (
     CommunicationFailed,
@@ -46,7 +46,7 @@ _NOTABLE: Final = (
 log = logging.getLogger(__name__)
 
 
-class Subscription:
+class GroupSubscription:
     """A pattern of one subscriber, with the tag its updates are delivered with."""
 
     def __init__(self, routes: SubscriberRoutes, tag: object) -> None:
@@ -57,11 +57,11 @@ class Subscription:
 class SubscriberRoutes(Routes):
     """The subscriptions of one subscriber."""
 
-    def __init__(self, router: Router) -> None:
+    def __init__(self, router: SubscriberRouter) -> None:
         super().__init__()
         self._router = router
         self.handles: dict[int, PatternHandle] = {}
-        self.outlet: Outlet | None = None
+        self.outlet: DeliveryQueue | None = None
         self._added_count = 0
 
     def add(self, handle: PatternHandle) -> None:
@@ -84,18 +84,18 @@ class SubscriberRoutes(Routes):
         self.is_single = len(self.handles) == self._added_count == 1
         if self.is_single:
             (only,) = self.handles.values()
-            assert isinstance(only.value, Subscription)
+            assert isinstance(only.value, GroupSubscription)
             self.tag = only.value.tag
 
 
-class Router:
+class SubscriberRouter:
     """The publishers and subscribers of a connection."""
 
     def __init__(self, machine: Machine, lock: threading.Lock) -> None:
         self._machine = machine
         self.lock = lock
         """That of the connection, for those who do not hold it."""
-        self.outlets: list[Outlet] = []
+        self.outlets: list[DeliveryQueue] = []
         self._subscribers: list[SubscriberRoutes] = []
         self._split: dict[str, list[SubscriberRoutes]] = {}
         self.route_count_max = DISTRIBUTOR_ROUTE_COUNT_MAX
@@ -131,14 +131,14 @@ class Router:
         self._machine.subscribe("/...", None, monotonic_ns())
         self._tap = taker
 
-    def enter(self, outlet: Outlet) -> None:
+    def enter(self, outlet: DeliveryQueue) -> None:
         """Somebody comes, and hears of the senders that are known."""
         self.route()
         self.outlets.append(outlet)
         for found in self._machine.known_senders():
             outlet.put_event(found)
 
-    def enter_subscriber(self, routes: SubscriberRoutes, outlet: Outlet) -> None:
+    def enter_subscriber(self, routes: SubscriberRoutes, outlet: DeliveryQueue) -> None:
         """A subscriber comes."""
         routes.outlet = outlet
         self._subscribers.append(routes)
@@ -156,7 +156,7 @@ class Router:
         """A subscription more; gives its handle."""
         if routes not in self._subscribers or (routes.outlet and routes.outlet.is_cut):
             raise LocalProtocolError("the subscriber is closed")
-        handle = self._machine.subscribe(pattern, Subscription(routes, tag), monotonic_ns())
+        handle = self._machine.subscribe(pattern, GroupSubscription(routes, tag), monotonic_ns())
         routes.add(handle)
         self._changed(routes)
         return handle.number
@@ -170,9 +170,9 @@ class Router:
             self._machine.unsubscribe(handle)
         self._changed(routes)
 
-    def subscriptions(self, subject: str) -> list[Subscription]:
+    def subscriptions(self, subject: str) -> list[GroupSubscription]:
         """Those that select a subject."""
-        return [s for s in self._machine.match(subject) if isinstance(s, Subscription)]
+        return [s for s in self._machine.match(subject) if isinstance(s, GroupSubscription)]
 
     # -- what comes
 
@@ -194,7 +194,7 @@ class Router:
 
     # -- inside
 
-    def _route_event(self, event: Event) -> None:
+    def _route_event(self, event: MachineEvent) -> None:
         is_heard = self._tap is not None
         for outlet in self.outlets:
             outlet.put_event(event)

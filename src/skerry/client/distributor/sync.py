@@ -17,18 +17,18 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from skerry.client.distributor.config import Config, Delivery, OnSlow, with_fields
+from skerry.client.distributor.delivery_queue import OnBatch, OnEvent
 from skerry.client.distributor.dispatch import OnUpdate
-from skerry.client.distributor.ends import PublisherEnd, SubscriberEnd
-from skerry.client.distributor.junction import Junction
+from skerry.client.distributor.endpoints import PublisherEnd, SubscriberEnd
+from skerry.client.distributor.group_driver import GroupDriver
 from skerry.client.distributor.management import Management
-from skerry.client.distributor.outlet import OnBatch, OnEvent
 from skerry.client.distributor.plain_outgoing import Publish, publish_for_this_build
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError
 from skerry.protocol.distributor.events import SenderInfo
-from skerry.protocol.distributor.sealing import Seal
+from skerry.protocol.distributor.sealing.seal import Seal
 
-__all__ = ["Connection", "Publisher", "Subscriber", "open_connection"]
+__all__ = ["BlockingGroupConnection", "Publisher", "Subscriber", "open_connection"]
 
 _SLEEP_MS_MAX: Final = 1000.0
 
@@ -42,19 +42,21 @@ def open_connection(
     seal: Seal | None = None,
     is_polled: bool = False,
     **fields: Any,
-) -> Connection:
+) -> BlockingGroupConnection:
     """Join a group, `239.192.7.1:4711` or `[ff15::7:1]:4711`. Close it, or use it with `with`.
 
     Parameters are those of `config`, or its defaults, replaced by what is given by name. One that
     is polled has no threads; it does nothing but in `poll`, which has to be called all the time.
     """
-    return Connection(group, with_fields(config, fields), seal=seal, is_polled=is_polled)
+    return BlockingGroupConnection(
+        group, with_fields(config, fields), seal=seal, is_polled=is_polled
+    )
 
 
 class Publisher(PublisherEnd):
     """Publishes updates to the group; any thread may do so."""
 
-    def __init__(self, junction: Junction, on_event: OnEvent | None, delivery: Delivery) -> None:
+    def __init__(self, junction: GroupDriver, on_event: OnEvent | None, delivery: Delivery) -> None:
         super().__init__(junction, on_event, delivery)
         self.publish: Publish = publish_for_this_build(junction)
         """`publish(subject, data)`: send an update, at once or with others in one datagram.
@@ -77,14 +79,14 @@ class Subscriber(SubscriberEnd):
     """Is told of updates that its patterns select, by its callbacks."""
 
 
-class Connection:
+class BlockingGroupConnection:
     """A group that was joined."""
 
     def __init__(
         self, group: str, config: Config, *, seal: Seal | None = None, is_polled: bool = False
     ) -> None:
         """See `open_connection`."""
-        self._junction = junction = Junction(group, config, seal=seal)
+        self._junction = junction = GroupDriver(group, config, seal=seal)
         try:
             self._management = Management(junction)
         except BaseException:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.source.layout import Brackets, Piece, text_literal
-from skerry.objects.source.spelling import Spelling
+from skerry.objects.source.literals import Spelling
 from skerry.schema.model import EnumType, FieldType, Kind, StructType, VectorType
 
 __all__ = ["default_argument"]

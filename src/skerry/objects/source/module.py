@@ -15,7 +15,7 @@ from skerry.objects.source.layout import (
     lay_out,
     text_literal,
 )
-from skerry.objects.source.spelling import Spelling
+from skerry.objects.source.literals import Spelling
 from skerry.schema.model import (
     EnumElement,
     EnumType,

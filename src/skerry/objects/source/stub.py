@@ -7,7 +7,7 @@ from typing import Final
 
 from skerry.objects.classes import attribute_names, member_names
 from skerry.objects.source.layout import INDENT, Brackets, docstring, lay_out, text_literal
-from skerry.objects.source.spelling import Spelling
+from skerry.objects.source.literals import Spelling
 from skerry.schema.model import EnumType, Field, FieldType, Kind, NamedType, StructType, VectorType
 
 __all__ = ["stub_lines"]

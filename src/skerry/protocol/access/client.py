@@ -8,14 +8,14 @@ from typing import Any, Final, TypeAlias
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import (
-    Arrival,
-    Broken,
-    Connection,
-    Ended,
-    Stage,
+    AccessConnection,
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
 )
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import Wire
 from skerry.schema.model import NamedType
@@ -63,13 +63,21 @@ class SecretMissing:
     """The node wants a proof, and we have no secret to give one."""
 
 
-ClientInput: TypeAlias = Arrival | Accepted | Connected | Rejected | SecretMissing | Ended | Broken
+ClientInput: TypeAlias = (
+    ReceivedFrame
+    | Accepted
+    | Connected
+    | Rejected
+    | SecretMissing
+    | ConnectionEnded
+    | ConnectionBroken
+)
 _NO_ROOM: Final = "it has no room for another connection now; its log has the limit"
-_LAST: Final = (Ended, Broken, Rejected, SecretMissing)
+_LAST: Final = (ConnectionEnded, ConnectionBroken, Rejected, SecretMissing)
 """Nothing follows these."""
 
 
-class ClientConnection(Connection):
+class ClientConnection(AccessConnection):
     """One node, as its client sees it. `cnonce` is to be new for each connection.
 
     `extensions` is a mask of what we understand beyond DOTS; it is said to nodes that do, too.
@@ -109,7 +117,7 @@ class ClientConnection(Connection):
 
     def receive(self, data: bytes, now_s: float) -> list[ClientInput]:
         """What the bytes mean, in order. Nothing follows one that ends the connection."""
-        if self._is_over or self.stage is Stage.CLOSED:
+        if self._is_over or self.stage is ConnectionStage.CLOSED:
             return []
         inputs: list[ClientInput] = []
         arrived, fault = self._feed(data)
@@ -125,12 +133,12 @@ class ClientConnection(Connection):
             inputs.append(fault)
         return inputs
 
-    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
         """The half of `receive` that cuts: what is whole now, and the fault behind it, if any.
 
         For who deals with objects faster than one by one; `understand` is the other half.
         """
-        if self._is_over or self.stage is Stage.CLOSED:
+        if self._is_over or self.stage is ConnectionStage.CLOSED:
             return [], None
         return self._feed(data)
 
@@ -176,19 +184,19 @@ class ClientConnection(Connection):
 
     def _understand(self, header: Header, payload: bytes, now_s: float) -> ClientInput | None:
         message: Any = self._opened(header, payload)
-        if isinstance(message, (Arrival, Broken)):
+        if isinstance(message, (ReceivedFrame, ConnectionBroken)):
             return message
         if header.type_name == "DotsMsgError":
-            return Ended(code=message.errorCode or 0, text=message.errorText or "")
+            return ConnectionEnded(code=message.errorCode or 0, text=message.errorText or "")
         if header.type_name == "DotsMsgHello":
             return self._introduce(message, now_s)
         if header.type_name == "DotsMsgConnectResponse" and self.server_name:
             return self._answered(message)
-        return Broken(message=header.type_name, detail="not expected now")
+        return ConnectionBroken(message=header.type_name, detail="not expected now")
 
     def _introduce(self, hello: Any, now_s: float) -> ClientInput | None:
-        if self.stage is not Stage.CONNECTING or self.server_name:
-            return Broken(message="DotsMsgHello", detail="it came twice")
+        if self.stage is not ConnectionStage.CONNECTING or self.server_name:
+            return ConnectionBroken(message="DotsMsgHello", detail="it came twice")
         self.server_name = hello.serverName or "<unnamed>"
         connect = internal_class("DotsMsgConnect")(
             clientName=self.name, preloadCache=self._wants_preload
@@ -213,20 +221,22 @@ class ClientConnection(Connection):
         return None
 
     def _answered(self, response: Any) -> ClientInput:
-        if self.stage is Stage.CONNECTING and response.accepted is False:
-            self.stage = Stage.CLOSED
+        if self.stage is ConnectionStage.CONNECTING and response.accepted is False:
+            self.stage = ConnectionStage.CLOSED
             # A node that had no room before the handshake gives no reason, and the client id 0.
             is_no_room = response.clientId == 0
             return Rejected(reason=response.reason or (_NO_ROOM if is_no_room else ""))
-        if self.stage is Stage.CONNECTING and response.clientId is not None:
+        if self.stage is ConnectionStage.CONNECTING and response.clientId is not None:
             self.client_id = response.clientId
             has_preload = bool(response.preload)
-            self.stage = Stage.EARLY_SUBSCRIBE if has_preload else Stage.CONNECTED
+            self.stage = (
+                ConnectionStage.EARLY_SUBSCRIBE if has_preload else ConnectionStage.CONNECTED
+            )
             return Accepted(client_id=self.client_id, has_preload=has_preload)
-        if self.stage is Stage.EARLY_SUBSCRIBE and response.preloadFinished:
-            self.stage = Stage.CONNECTED
+        if self.stage is ConnectionStage.EARLY_SUBSCRIBE and response.preloadFinished:
+            self.stage = ConnectionStage.CONNECTED
             return Connected()
-        return Broken(message="DotsMsgConnectResponse", detail="not expected now")
+        return ConnectionBroken(message="DotsMsgConnectResponse", detail="not expected now")
 
 
 def _member(group: str, event: str) -> Any:

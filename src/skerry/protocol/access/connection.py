@@ -27,18 +27,18 @@ from skerry.schema.model import NamedType, dependencies
 __all__ = [
     "ALIVE_MARK",
     "HANDSHAKE",
-    "Arrival",
-    "Broken",
-    "Connection",
-    "Ended",
-    "Stage",
+    "AccessConnection",
+    "ConnectionBroken",
+    "ConnectionEnded",
+    "ConnectionStage",
+    "ReceivedFrame",
     "broken_by",
     "decode_message",
     "header_fault",
 ]
 
 
-class Stage(enum.Enum):
+class ConnectionStage(enum.Enum):
     """How far a connection has come; the numbers are the tags of DotsConnectionState."""
 
     CONNECTING = 1
@@ -47,7 +47,7 @@ class Stage(enum.Enum):
     CLOSED = 5
 
 
-class Arrival:
+class ReceivedFrame:
     """An object that the peer sent, still encoded."""
 
     __slots__ = ("header", "payload")
@@ -58,7 +58,7 @@ class Arrival:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
+class ConnectionEnded:
     """The peer ends the connection: orderly when the code is 0."""
 
     code: int
@@ -66,20 +66,20 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Broken:
+class ConnectionBroken:
     """The peer broke the protocol; nothing more of it is looked at."""
 
     message: str
     detail: str
 
 
-class Connection:
+class AccessConnection:
     """One end of a connection. What it wants to send waits in `outgoing`."""
 
     def __init__(self, wire: Wire, outgoing: Outgoing | None = None) -> None:
         self.wire = wire
         self.outgoing = Outgoing() if outgoing is None else outgoing
-        self.stage = Stage.CONNECTING
+        self.stage = ConnectionStage.CONNECTING
         self.renews = False
         """Whether the peer takes a further description of a type that was described before."""
         self._sent: dict[str, NamedType] = {}
@@ -92,7 +92,7 @@ class Connection:
     @property
     def is_over(self) -> bool:
         """Whether nothing more of the peer is looked at."""
-        return self._is_over or self.stage is Stage.CLOSED
+        return self._is_over or self.stage is ConnectionStage.CLOSED
 
     @property
     def out_bytes(self) -> int:
@@ -157,12 +157,12 @@ class Connection:
 
     def end(self, now_s: float, *, code: int = 0, text: str = "") -> None:
         """Close the connection; a peer that is connected receives the reason first."""
-        if self.stage is Stage.CONNECTED:
+        if self.stage is ConnectionStage.CONNECTED:
             error = internal_class("DotsMsgError")(errorCode=code)
             if text:
                 error.errorText = text
             self.send_message(error, now_s)
-        self.stage = Stage.CLOSED
+        self.stage = ConnectionStage.CLOSED
 
     def _frame(self, header: Header, payload: bytes, now_s: float) -> None:
         if self._is_old:
@@ -183,7 +183,7 @@ class Connection:
         finally:
             header.sent_time, header.sender = sent_time, sender
 
-    def _feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+    def _feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
         """What is whole now; and what is wrong with the bytes behind it, if anything is."""
         arrived: list[tuple[Header, bytes]] = []
         try:
@@ -194,15 +194,17 @@ class Connection:
             return arrived, broken_by(error)
         return arrived, None
 
-    def _opened(self, header: Header, payload: bytes) -> Arrival | Broken | Struct:
+    def _opened(self, header: Header, payload: bytes) -> ReceivedFrame | ConnectionBroken | Struct:
         """What a transmission is: an object, a fault, or a message of the handshake."""
         fault = header_fault(header)
         if fault is not None:
-            return Broken(message=header.type_name or "header", detail=fault)
+            return ConnectionBroken(message=header.type_name or "header", detail=fault)
         if header.type_name not in HANDSHAKE:
-            if self.stage is Stage.CONNECTING:
-                return Broken(message=header.type_name, detail="an object before the handshake")
-            return Arrival(header, payload)
+            if self.stage is ConnectionStage.CONNECTING:
+                return ConnectionBroken(
+                    message=header.type_name, detail="an object before the handshake"
+                )
+            return ReceivedFrame(header, payload)
         try:
             return decode_message(header, payload)  # type: ignore[no-any-return]
         except DecodeError as error:
@@ -216,10 +218,10 @@ ALIVE_MARK = "skerry-alive"
 """In an echo that only asks for a sign of life: our node does not wait for its storage with it."""
 
 
-def broken_by(error: DecodeError) -> Broken:
+def broken_by(error: DecodeError) -> ConnectionBroken:
     """That bytes are no object of their type, without naming it twice."""
     what, _, detail = str(error).partition(": ")
-    return Broken(message=what, detail=detail)
+    return ConnectionBroken(message=what, detail=detail)
 
 
 def decode_message(header: Header, payload: bytes) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from mypy_extensions import i64
 
-from skerry.codec.swift import Frames
+from skerry.codec.hot_loops import Frames
 
 __all__ = ["Outgoing"]
 

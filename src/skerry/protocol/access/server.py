@@ -11,16 +11,16 @@ from typing import Any, Final, TypeAlias
 from skerry.errors import DecodeError
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import (
-    Arrival,
-    Broken,
-    Connection,
-    Ended,
-    Stage,
+    AccessConnection,
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
     broken_by,
 )
 from skerry.protocol.access.header import Header
-from skerry.protocol.access.json import JsonWire
-from skerry.protocol.access.json_reading import JsonReading
+from skerry.protocol.access.json.reading import JsonReading
+from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.wire import Wire
 
@@ -47,10 +47,12 @@ class JoinsFinished:
 _NO_CLIENT: Final = 0
 """The client id of a connection that never became a client's."""
 
-ServerInput: TypeAlias = Arrival | ConnectAsked | JoinsFinished | Ended | Broken
+ServerInput: TypeAlias = (
+    ReceivedFrame | ConnectAsked | JoinsFinished | ConnectionEnded | ConnectionBroken
+)
 
 
-class ServerConnection(Connection):
+class ServerConnection(AccessConnection):
     """One client, as its node sees it."""
 
     def __init__(self, wire: Wire, *, client_id: int, outgoing: Outgoing | None = None) -> None:
@@ -83,7 +85,7 @@ class ServerConnection(Connection):
             )
         self.send_message(hello, now_s)
 
-    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], Broken | None]:
+    def feed(self, data: bytes) -> tuple[list[tuple[Header, bytes]], ConnectionBroken | None]:
         """What is whole now; and what is wrong with the bytes behind it, if anything is.
 
         Of version 2 there is a shorter way, by the cutter of the wire.
@@ -98,7 +100,7 @@ class ServerConnection(Connection):
         wire = self.wire
         return wire.reading(data) if isinstance(wire, JsonWire) else None
 
-    def broke(self, error: DecodeError) -> Broken:
+    def broke(self, error: DecodeError) -> ConnectionBroken:
         """Report a fault in a message that was read in steps; no more input is read."""
         self._is_over = True
         return broken_by(error)
@@ -106,20 +108,24 @@ class ServerConnection(Connection):
     def understand(self, header: Header, payload: bytes) -> ServerInput:
         """What a transmission means at this point of the talk."""
         message: Any = self._opened(header, payload)
-        if isinstance(message, (Arrival, Broken)):
+        if isinstance(message, (ReceivedFrame, ConnectionBroken)):
             return message
-        if header.type_name == "DotsMsgError" and self.stage is not Stage.CONNECTING:
-            return Ended(code=message.errorCode or 0, text=message.errorText or "")
-        if header.type_name == "DotsMsgConnect" and self.stage is Stage.CONNECTING:
+        if header.type_name == "DotsMsgError" and self.stage is not ConnectionStage.CONNECTING:
+            return ConnectionEnded(code=message.errorCode or 0, text=message.errorText or "")
+        if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.CONNECTING:
             return self._introduction(message)
-        if header.type_name == "DotsMsgConnect" and self.stage is Stage.EARLY_SUBSCRIBE:
+        if header.type_name == "DotsMsgConnect" and self.stage is ConnectionStage.EARLY_SUBSCRIBE:
             if message.preloadClientFinished is not True:
-                return Broken(message="DotsMsgConnect", detail="expected preloadClientFinished")
+                return ConnectionBroken(
+                    message="DotsMsgConnect", detail="expected preloadClientFinished"
+                )
             if self._has_joined:
-                return Broken(message="DotsMsgConnect", detail="it came twice")
+                return ConnectionBroken(message="DotsMsgConnect", detail="it came twice")
             self._has_joined = True
             return JoinsFinished()
-        return Broken(message=header.type_name, detail=f"not expected while {self._situation()}")
+        return ConnectionBroken(
+            message=header.type_name, detail=f"not expected while {self._situation()}"
+        )
 
     def accept(self, asked: ConnectAsked, now_s: float, *, has_additions: bool = False) -> None:
         """Accept the client; `has_additions`: it knows our additions and may use them."""
@@ -128,13 +134,15 @@ class ServerConnection(Connection):
         if isinstance(self.wire, JsonWire):
             self.wire.has_additions = has_additions
         self._answer(asked, now_s, is_accepted=True)
-        self.stage = Stage.EARLY_SUBSCRIBE if asked.wants_preload else Stage.CONNECTED
+        self.stage = (
+            ConnectionStage.EARLY_SUBSCRIBE if asked.wants_preload else ConnectionStage.CONNECTED
+        )
 
     def reject(self, asked: ConnectAsked, now_s: float) -> None:
         """Tell the client that it may not come in; the stream is to be closed then."""
         self.name = asked.name
         self._answer(asked, now_s, is_accepted=False)
-        self.stage = Stage.CLOSED
+        self.stage = ConnectionStage.CLOSED
 
     def turn_away(self, now_s: float, *, reason: str = "") -> None:
         """Reject a client for which there is no room now.
@@ -150,12 +158,12 @@ class ServerConnection(Connection):
             reason=reason or None,
         )
         self.send_message(response, now_s)
-        self.stage = Stage.CLOSED
+        self.stage = ConnectionStage.CLOSED
 
     def finish_preload(self, now_s: float) -> None:
         """All that the client joined early is on its way; from now on it is connected."""
         self.send_message(internal_class("DotsMsgConnectResponse")(preloadFinished=True), now_s)
-        self.stage = Stage.CONNECTED
+        self.stage = ConnectionStage.CONNECTED
 
     def _answer(self, asked: ConnectAsked, now_s: float, *, is_accepted: bool) -> None:
         response = internal_class("DotsMsgConnectResponse")(
@@ -167,7 +175,9 @@ class ServerConnection(Connection):
         name = getattr(message, "clientName", None)
         preload = getattr(message, "preloadCache", None)
         if name is None or preload is None:
-            return Broken(message="DotsMsgConnect", detail="without clientName or preloadCache")
+            return ConnectionBroken(
+                message="DotsMsgConnect", detail="without clientName or preloadCache"
+            )
         return ConnectAsked(
             name=name,
             wants_preload=preload,

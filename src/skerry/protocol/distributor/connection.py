@@ -16,7 +16,6 @@ from mypy_extensions import mypyc_attr
 
 from skerry.errors import ConfigError, DecodeError
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.deliveries import Deliveries, Parcel
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
@@ -28,13 +27,12 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
 )
 from skerry.protocol.distributor.identity import (
-    Identity,
+    SenderIdentity,
     address_bytes,
     draw_start_ms,
     is_marked,
     java_sum,
 )
-from skerry.protocol.distributor.links import Link
 from skerry.protocol.distributor.messages import (
     GOODBYE,
     HEADER_BYTES,
@@ -47,48 +45,55 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     UPDATE_HEADER_BYTES,
     Configuration,
-    Fault,
-    Header,
-    Heartbeat,
+    DatagramFault,
+    DatagramHeader,
+    HeartbeatMessage,
     Nak,
     Position,
     PositionRequest,
-    Request,
-    Update,
+    RepairRequest,
+    UpdateMessage,
 )
-from skerry.protocol.distributor.nagging import NaggingMonitor
-from skerry.protocol.distributor.packing import Packer
-from skerry.protocol.distributor.roster import Asked, Roster, dotted, sender_info
-from skerry.protocol.distributor.sealing import Seal
-from skerry.protocol.distributor.sender import Sender, sooner
-from skerry.protocol.distributor.senders import RemoteSender
+from skerry.protocol.distributor.receiving.deliveries import Deliveries, Parcel
+from skerry.protocol.distributor.receiving.link_quality import Link
+from skerry.protocol.distributor.receiving.nagging import NaggingMonitor
+from skerry.protocol.distributor.receiving.remote_senders import RemoteSender
+from skerry.protocol.distributor.receiving.sender_table import (
+    Asked,
+    SenderTable,
+    dotted,
+    sender_info,
+)
+from skerry.protocol.distributor.sealing.seal import Seal
+from skerry.protocol.distributor.sending.packing import Packer
+from skerry.protocol.distributor.sending.sender import Sender, sooner
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import MAJOR_VERSION, wire_of
-from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.protocol.patterns import PatternHandle
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
-__all__ = ["Connection"]
+__all__ = ["GroupConnection"]
 
 _MS: Final = 1_000_000
 _DEFAULTS: Final = DistributorConfig()
 _WITHOUT_GROUP: Final = (REQUEST, POSITION_REQUEST, POSITION)
 _DROP_REASONS: Final = {
-    Fault.DUPLICATE: DropReason.DUPLICATE,
-    Fault.SENDERS: DropReason.STRANGER,
-    Fault.SEAL: DropReason.STRANGER,
+    DatagramFault.DUPLICATE: DropReason.DUPLICATE,
+    DatagramFault.SENDERS: DropReason.STRANGER,
+    DatagramFault.SEAL: DropReason.STRANGER,
 }
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class Connection:
+class GroupConnection:
     """One multicast group and port: all that is published to it and heard from it."""
 
     def __init__(
         self,
         *,
         group: Address,
-        identity: Identity,
+        identity: SenderIdentity,
         rng: Random,
         now_ns: int,
         config: DistributorConfig | None = None,
@@ -140,7 +145,7 @@ class Connection:
             deliveries=self._deliveries,
         )
         self._subjects = Subjects(is_java=config.java_matching)
-        self._roster = Roster(
+        self._roster = SenderTable(
             group=group,
             config=config,
             wire=self._wire,
@@ -163,7 +168,7 @@ class Connection:
         self._source = group
         """Source address of the datagram that is being received."""
         self._requests: list[bytes] = []
-        self._faults = dict.fromkeys(Fault, 0)
+        self._faults = dict.fromkeys(DatagramFault, 0)
         self._received_update_count = 0
         self._received_datagram_count = 0
         self._received_byte_count = 0
@@ -182,7 +187,7 @@ class Connection:
     # -- for the application
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> SenderIdentity:
         """Who this connection is to the group."""
         return self._sender.identity
 
@@ -306,13 +311,13 @@ class Connection:
         if self._seal is not None:
             opened = self._seal.open(data)
             if opened is None:
-                self._drop(Fault.SEAL, source, now_ns)
+                self._drop(DatagramFault.SEAL, source, now_ns)
                 return
             data = opened
         if len(data) < HEADER_BYTES:
-            fault: Fault | None = Fault.SHORT
+            fault: DatagramFault | None = DatagramFault.SHORT
         elif data[0] != MAJOR_VERSION:
-            fault = Fault.VERSION
+            fault = DatagramFault.VERSION
         elif data[2] == UPDATE or data[2] == RETRANSMISSION:
             fault = self._receive_data(data, now_ns)
         else:
@@ -353,11 +358,11 @@ class Connection:
             self._closed_ns = None
             self._deliveries.add(ConnectionClosed(group=self._group.host, port=self._group.port))
 
-    def take_events(self) -> Sequence[Event]:
+    def take_events(self) -> Sequence[MachineEvent]:
         """The events since the last call, oldest first."""
         return self._deliveries.take()
 
-    def take_parcels(self) -> list[Event | Parcel]:
+    def take_parcels(self) -> list[MachineEvent | Parcel]:
         """The same for who needs updates more than events."""
         return self._deliveries.take_parcels()
 
@@ -389,9 +394,9 @@ class Connection:
         sender, roster = self._sender, self._roster
         receivers = list(roster.receivers())
         faults = self._faults | {
-            Fault.FAKE: self._faults[Fault.FAKE] + sender.fake_loss_count,
-            Fault.SUBJECT: self._subjects.refused_count,
-            Fault.PIECES: roster.pieces_fault_count,
+            DatagramFault.FAKE: self._faults[DatagramFault.FAKE] + sender.fake_loss_count,
+            DatagramFault.SUBJECT: self._subjects.refused_count,
+            DatagramFault.PIECES: roster.pieces_fault_count,
         }
         return DistributorStatistics(
             sent_update_count=sender.sent_update_count,
@@ -452,12 +457,12 @@ class Connection:
             self._received_update_count += receiver.run_update_count
         return stop
 
-    def _receive_data(self, data: bytes, now_ns: int) -> Fault | None:
+    def _receive_data(self, data: bytes, now_ns: int) -> DatagramFault | None:
         if len(data) < UPDATE_HEADER_BYTES:
-            return Fault.SHORT
+            return DatagramFault.SHORT
         permille = self._config.fake_receive_loss_permille
         if permille and self._rng.randrange(1000) < permille:
-            return Fault.FAKE
+            return DatagramFault.FAKE
         self._received_datagram_count += 1
         self._received_byte_count += len(data)
         if data[2] == UPDATE and data[3] & START:
@@ -470,7 +475,7 @@ class Connection:
         remote = self._roster.remotes.get(key)
         if remote is None:
             found = self._meet(key, data, now_ns)
-            if isinstance(found, Fault):
+            if isinstance(found, DatagramFault):
                 return found
             remote = found
         remote.heard_ns = now_ns
@@ -488,20 +493,20 @@ class Connection:
 
     # -- control messages
 
-    def _receive_control(self, data: bytes, now_ns: int) -> Fault | None:
+    def _receive_control(self, data: bytes, now_ns: int) -> DatagramFault | None:
         key = data[4:16]
         if data[2] not in _WITHOUT_GROUP and self._is_other_dialect(data[20:24]):
             self._roster.add_foreign(key)
         if self._roster.is_foreign(key):
-            return Fault.DIALECT
+            return DatagramFault.DIALECT
         try:
             message = self._wire.decode(data)
         except DecodeError:
-            return Fault.BODY if HEARTBEAT <= data[2] <= POSITION else Fault.KIND
-        assert not isinstance(message, Update)
+            return DatagramFault.BODY if HEARTBEAT <= data[2] <= POSITION else DatagramFault.KIND
+        assert not isinstance(message, UpdateMessage)
         if self._may_have_java:
             self._mind_java(message.header)
-        if isinstance(message, Request):
+        if isinstance(message, RepairRequest):
             return self._receive_request(key, message, now_ns)
         if isinstance(message, Nak):
             return self._receive_nak(key, message)
@@ -513,7 +518,9 @@ class Connection:
             return self._receive_configuration(data, message, now_ns)
         return self._receive_heartbeat(data, message, now_ns)
 
-    def _receive_heartbeat(self, data: bytes, message: Heartbeat, now_ns: int) -> Fault | None:
+    def _receive_heartbeat(
+        self, data: bytes, message: HeartbeatMessage, now_ns: int
+    ) -> DatagramFault | None:
         if self._is_muted(message.header):
             return None
         is_goodbye = message.header.kind == GOODBYE
@@ -522,8 +529,8 @@ class Connection:
             # A sender that is leaving is added only if some of its updates may be missing.
             is_missed = message.last_seq and self._roster.may_miss(data[4:16])
             is_late = is_goodbye and not is_missed
-            found = Fault.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
-            if isinstance(found, Fault):
+            found = DatagramFault.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
+            if isinstance(found, DatagramFault):
                 return found
             remote = found
         remote.heard_ns = now_ns
@@ -536,13 +543,13 @@ class Connection:
 
     def _receive_configuration(
         self, data: bytes, message: Configuration, now_ns: int
-    ) -> Fault | None:
+    ) -> DatagramFault | None:
         if self._is_muted(message.header):
             return None
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
             found = self._meet(data[4:16], data, now_ns)
-            if isinstance(found, Fault):
+            if isinstance(found, DatagramFault):
                 return found
             remote = found
         is_new = not remote.is_announced
@@ -562,7 +569,9 @@ class Connection:
             self._roster.introduce(data[4:16], remote, info)
         return None
 
-    def _receive_request(self, key: bytes, message: Request, now_ns: int) -> Fault | None:
+    def _receive_request(
+        self, key: bytes, message: RepairRequest, now_ns: int
+    ) -> DatagramFault | None:
         if self._is_for_me(message.target_id, message.target_start):
             self._requests_received_count += 1
             self._sender.request(message.first_seq, message.last_seq, now_ns, key)
@@ -576,19 +585,21 @@ class Connection:
                 remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
         return None
 
-    def _receive_nak(self, key: bytes, message: Nak) -> Fault | None:
+    def _receive_nak(self, key: bytes, message: Nak) -> DatagramFault | None:
         self._naks_received_count += 1
         remote = self._roster.remotes.get(key)
         if remote is not None:
             remote.receiver.nak_received(message.seqs)
         return None
 
-    def _receive_position_request(self, message: PositionRequest, now_ns: int) -> Fault | None:
+    def _receive_position_request(
+        self, message: PositionRequest, now_ns: int
+    ) -> DatagramFault | None:
         if self._is_for_me(message.target_id, message.target_start):
             self._sender.position(message.seq, message.span_us, now_ns)
         return None
 
-    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> Fault | None:
+    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> DatagramFault | None:
         remote = self._roster.remotes.get(key)
         if remote is not None:
             remote.heard_ns = now_ns
@@ -596,15 +607,15 @@ class Connection:
             self._roster.due_at(remote.due_ns())
         return None
 
-    def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | Fault:
+    def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | DatagramFault:
         if self._roster.is_foreign(key):
-            return Fault.DIALECT
+            return DatagramFault.DIALECT
         header = self._wire.decode_header(data)
         # Four bytes cannot hold an IPv6 address; the source address is reported instead.
         address = self._source.host if self._is_v6 else ""
         remote = self._roster.meet(key, header, now_ns, address)
         if remote is None:
-            return Fault.SENDERS
+            return DatagramFault.SENDERS
         if self._is_own(header):
             self._own_host = address
         else:
@@ -627,7 +638,7 @@ class Connection:
         mine = self._sender.identity
         return (target_id, target_start) == (mine.sender_id, mine.start(self._config.dialect))
 
-    def _is_own(self, header: Header) -> bool:
+    def _is_own(self, header: DatagramHeader) -> bool:
         mine = self._sender.identity
         return (header.address, header.sender_id, header.start) == (
             mine.address,
@@ -635,7 +646,7 @@ class Connection:
             mine.start(self._config.dialect),
         )
 
-    def _is_muted(self, header: Header) -> bool:
+    def _is_muted(self, header: DatagramHeader) -> bool:
         """Whether this is a message of our own, and our own data is not received."""
         if self._hears_own or not self._is_own(header):
             return False
@@ -643,7 +654,7 @@ class Connection:
             self._own_host = self._source.host
         return True
 
-    def _mind_java(self, header: Header) -> None:
+    def _mind_java(self, header: DatagramHeader) -> None:
         """A sender of control messages without our mark may be a Java program."""
         if not is_marked(header.address, header.application_id):
             self._may_have_java = False
@@ -683,8 +694,8 @@ class Connection:
         mine = self._wire.address(self._group_bytes)
         return group != mine and group == mine[::-1]
 
-    def _drop(self, fault: Fault, source: Address, now_ns: int) -> None:
+    def _drop(self, fault: DatagramFault, source: Address, now_ns: int) -> None:
         self._faults[fault] += 1
-        if fault is not Fault.FAKE:
+        if fault is not DatagramFault.FAKE:
             reason = _DROP_REASONS.get(fault, DropReason.MALFORMED)
             self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))

@@ -6,8 +6,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from skerry.protocol.distributor.updates import Updates
-from skerry.protocol.machine import Event, Statistics
+from skerry.protocol.distributor.receiving.updates import Updates
+from skerry.protocol.machine import MachineEvent, Statistics
 
 __all__ = [
     "CommunicationFailed",
@@ -79,7 +79,7 @@ class SenderInfo:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Delivered(Event):
+class Delivered(MachineEvent):
     """Updates of one sender in the order in which it published them."""
 
     sender: SenderInfo
@@ -97,7 +97,7 @@ class Delivered(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UpdatesLost(Event):
+class UpdatesLost(MachineEvent):
     """Datagrams of a sender that never will be delivered: between the updates before and after."""
 
     sender: SenderInfo
@@ -110,7 +110,7 @@ class UpdatesLost(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StartUnknown(Event):
+class StartUnknown(MachineEvent):
     """The stream of a sender is delivered from `stop_seq` on. Whether the datagrams before were
     sent before the subscription, or are lost, cannot be determined: the sender is a Java program,
     or did not answer."""
@@ -123,7 +123,7 @@ class StartUnknown(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SenderFound(Event):
+class SenderFound(MachineEvent):
     """A sender announced itself."""
 
     group: str
@@ -132,7 +132,7 @@ class SenderFound(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SenderRemoved(Event):
+class SenderRemoved(MachineEvent):
     """A sender that had announced itself is gone."""
 
     group: str
@@ -142,7 +142,7 @@ class SenderRemoved(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SendersRefused(Event):
+class SendersRefused(MachineEvent):
     """There are more senders than a connection listens to; told once until one leaves."""
 
     group: str
@@ -151,7 +151,7 @@ class SendersRefused(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TooLargeForJava(Event):
+class TooLargeForJava(MachineEvent):
     """An update was published that Java programs of the group cannot read: it needs more than two
     datagrams, and they reassemble at most two. Other programs receive it."""
 
@@ -163,7 +163,7 @@ class TooLargeForJava(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class IdentityTaken(Event):
+class IdentityTaken(MachineEvent):
     """Java programs cannot tell this other sender from us: open the connection anew."""
 
     group: str
@@ -172,7 +172,7 @@ class IdentityTaken(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class OtherDialect(Event):
+class OtherDialect(MachineEvent):
     """A sender of the group speaks the other dialect and is not listened to; told once."""
 
     group: str
@@ -181,7 +181,7 @@ class OtherDialect(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nagging(Event):
+class Nagging(MachineEvent):
     """So much was asked for, for so long, that the connection asks and delivers no more."""
 
     group: str
@@ -191,7 +191,7 @@ class Nagging(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommunicationFailed(Event):
+class CommunicationFailed(MachineEvent):
     """The socket refused; what was to be sent is kept and can be asked for."""
 
     group: str
@@ -201,7 +201,7 @@ class CommunicationFailed(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ConnectionClosed(Event):
+class ConnectionClosed(MachineEvent):
     """The connection has served the last requests; its socket may be closed."""
 
     group: str

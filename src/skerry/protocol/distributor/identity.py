@@ -21,7 +21,7 @@ from typing import Final
 from skerry.protocol.distributor.config import Dialect
 
 __all__ = [
-    "Identity",
+    "SenderIdentity",
     "address_bytes",
     "draw_identity",
     "draw_start_ms",
@@ -39,7 +39,7 @@ _DRAW_COUNT_MAX: Final = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class SenderIdentity:
     """What a sender's datagrams say about it."""
 
     address: bytes
@@ -62,11 +62,11 @@ def draw_identity(
     wall_ms: int,
     rng: Random,
     taken_sums: Container[int] = (),
-) -> Identity:
+) -> SenderIdentity:
     """An identity for a sender that starts now; `taken_sums` are those heard in the group."""
     assert len(address) == 4
     start_ms = draw_start_ms(sender_id=sender_id, wall_ms=wall_ms, rng=rng, taken_sums=taken_sums)
-    return Identity(
+    return SenderIdentity(
         address=address,
         sender_id=sender_id,
         start_ms=start_ms,

@@ -24,15 +24,15 @@ __all__ = [
     "UPDATE_HEADER_BYTES",
     "WHOLE",
     "Configuration",
-    "Fault",
-    "Header",
-    "Heartbeat",
+    "DatagramFault",
+    "DatagramHeader",
+    "HeartbeatMessage",
     "Message",
     "Nak",
     "Position",
     "PositionRequest",
-    "Request",
-    "Update",
+    "RepairRequest",
+    "UpdateMessage",
 ]
 
 UPDATE: Final = 1
@@ -61,7 +61,7 @@ UPDATE_HEADER_BYTES: Final = 28
 """With sequence number and count of updates."""
 
 
-class Fault(enum.Enum):
+class DatagramFault(enum.Enum):
     """What is wrong with a datagram, or why it is of no use; each is counted."""
 
     SHORT = "short"
@@ -95,7 +95,7 @@ class Fault(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Header:
+class DatagramHeader:
     """The beginning of every datagram."""
 
     kind: int
@@ -109,20 +109,20 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Update:
+class UpdateMessage:
     """A data datagram: updates, or a piece of one."""
 
-    header: Header
+    header: DatagramHeader
     seq: int
     count: int
     body: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heartbeat:
+class HeartbeatMessage:
     """The sender is there, and this is what it sent last. A goodbye has the same fields."""
 
-    header: Header
+    header: DatagramHeader
     group: bytes
     port: int
     sender_id: int
@@ -135,7 +135,7 @@ class Heartbeat:
 class Configuration:
     """A sender introduces itself."""
 
-    header: Header
+    header: DatagramHeader
     group: bytes
     port: int
     sender_id: int
@@ -148,10 +148,10 @@ class Configuration:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class RepairRequest:
     """A receiver asks a sender for datagrams, first and last included."""
 
-    header: Header
+    header: DatagramHeader
     address: bytes
     target_id: int
     target_start: int
@@ -165,7 +165,7 @@ class Request:
 class Nak:
     """A sender does not have these any more."""
 
-    header: Header
+    header: DatagramHeader
     group: bytes
     port: int
     sender_id: int
@@ -176,7 +176,7 @@ class Nak:
 class PositionRequest:
     """A receiver asks a sender which datagrams were published shortly before another one."""
 
-    header: Header
+    header: DatagramHeader
     target_id: int
     target_start: int
     seq: int
@@ -189,7 +189,7 @@ class PositionRequest:
 class Position:
     """The answer to a `PositionRequest`, with its number and span."""
 
-    header: Header
+    header: DatagramHeader
     seq: int
     span_us: int
     first_seq: int
@@ -198,4 +198,12 @@ class Position:
     """Microseconds since datagram `seq` was published."""
 
 
-Message = Update | Heartbeat | Configuration | Request | Nak | PositionRequest | Position
+Message = (
+    UpdateMessage
+    | HeartbeatMessage
+    | Configuration
+    | RepairRequest
+    | Nak
+    | PositionRequest
+    | Position
+)

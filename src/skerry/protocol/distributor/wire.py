@@ -25,17 +25,25 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     UPDATE_HEADER_BYTES,
     Configuration,
-    Header,
-    Heartbeat,
+    DatagramHeader,
+    HeartbeatMessage,
     Message,
     Nak,
     Position,
     PositionRequest,
-    Request,
-    Update,
+    RepairRequest,
+    UpdateMessage,
 )
 
-__all__ = ["JAVA_WIRE", "MAJOR_VERSION", "PYCAST_WIRE", "Reader", "Wire", "text_of", "wire_of"]
+__all__ = [
+    "JAVA_WIRE",
+    "MAJOR_VERSION",
+    "PYCAST_WIRE",
+    "DatagramWire",
+    "Reader",
+    "text_of",
+    "wire_of",
+]
 
 MAJOR_VERSION: Final = 1
 _VERSION: Final = b"\x01\x00"
@@ -48,7 +56,7 @@ _POSITION_REQUEST: Final = struct.Struct(">IIIQ")
 _POSITION: Final = struct.Struct(">IQIQ")
 
 
-class Wire:
+class DatagramWire:
     """How one dialect writes and reads messages."""
 
     def __init__(self, dialect: Dialect) -> None:
@@ -59,7 +67,7 @@ class Wire:
 
     # -- writing
 
-    def header(self, header: Header) -> bytes:
+    def header(self, header: DatagramHeader) -> bytes:
         """The first 20 bytes of a datagram."""
         return _HEADER.pack(
             _VERSION,
@@ -74,13 +82,13 @@ class Wire:
     def encode(self, message: Message) -> bytes:
         """The whole datagram."""
         head = self.header(message.header)
-        if isinstance(message, Update):
+        if isinstance(message, UpdateMessage):
             return head + _PAIR.pack(message.seq & _U32, message.count) + message.body
-        if isinstance(message, Heartbeat):
+        if isinstance(message, HeartbeatMessage):
             return head + self._heartbeat(message)
         if isinstance(message, Configuration):
             return head + self._configuration(message)
-        if isinstance(message, Request):
+        if isinstance(message, RepairRequest):
             return head + self._request(message)
         if isinstance(message, PositionRequest):
             target = message.target_id & _U32, message.target_start & _U32
@@ -112,12 +120,12 @@ class Wire:
 
     # -- reading
 
-    def decode_header(self, data: bytes) -> Header:
+    def decode_header(self, data: bytes) -> DatagramHeader:
         """The header, whatever follows it. DecodeError when it is not whole."""
         if len(data) < HEADER_BYTES:
             raise DecodeError(type_name="datagram", detail=f"{len(data)} bytes are no header")
         _, kind, flags, address, sender_id, start, application_id = _HEADER.unpack_from(data)
-        return Header(
+        return DatagramHeader(
             kind=kind,
             flags=flags,
             address=self.address(address),
@@ -169,7 +177,7 @@ class Wire:
     def _place(self, group: bytes, port: int, sender_id: int) -> bytes:
         return _PLACE.pack(self.address(group), port & _U32, sender_id & _U32)
 
-    def _heartbeat(self, message: Heartbeat) -> bytes:
+    def _heartbeat(self, message: HeartbeatMessage) -> bytes:
         start = b"" if message.start_ms is None else message.start_ms.to_bytes(8, "big")
         place = self._place(message.group, message.port, message.sender_id)
         return place + start + (message.last_seq & _U32).to_bytes(4, "big")
@@ -182,7 +190,7 @@ class Wire:
         name = self.text(message.application)
         return place + start + intervals + self.address(message.host) + again + name
 
-    def _request(self, message: Request) -> bytes:
+    def _request(self, message: RepairRequest) -> bytes:
         start_bytes = 4 if self._is_java else 8
         return b"".join(
             (
@@ -195,14 +203,14 @@ class Wire:
             )
         )
 
-    def _read_update(self, header: Header, data: bytes) -> Update:
+    def _read_update(self, header: DatagramHeader, data: bytes) -> UpdateMessage:
         if len(data) < UPDATE_HEADER_BYTES:
             raise DecodeError(type_name="update", detail="it ends before its count")
         seq, count = _PAIR.unpack_from(data, HEADER_BYTES)
-        return Update(header=header, seq=seq, count=count, body=data[UPDATE_HEADER_BYTES:])
+        return UpdateMessage(header=header, seq=seq, count=count, body=data[UPDATE_HEADER_BYTES:])
 
-    def _read_heartbeat(self, header: Header, reader: Reader) -> Heartbeat:
-        return Heartbeat(
+    def _read_heartbeat(self, header: DatagramHeader, reader: Reader) -> HeartbeatMessage:
+        return HeartbeatMessage(
             header=header,
             group=self.address(reader.take(4)),
             port=reader.number(4),
@@ -212,7 +220,7 @@ class Wire:
             last_seq=reader.number(4),
         )
 
-    def _read_configuration(self, header: Header, reader: Reader) -> Configuration:
+    def _read_configuration(self, header: DatagramHeader, reader: Reader) -> Configuration:
         group, port, sender_id = self.address(reader.take(4)), reader.number(4), reader.number(4)
         start = reader.number(8 if self._is_java else 4)
         heartbeat_ms, configuration_ms = reader.number(4), reader.number(4)
@@ -231,8 +239,8 @@ class Wire:
             application=reader.text(),
         )
 
-    def _read_request(self, header: Header, reader: Reader) -> Request:
-        return Request(
+    def _read_request(self, header: DatagramHeader, reader: Reader) -> RepairRequest:
+        return RepairRequest(
             header=header,
             address=self.address(reader.take(4)),
             target_id=reader.number(4),
@@ -243,7 +251,7 @@ class Wire:
             application=reader.text(),
         )
 
-    def _read_nak(self, header: Header, reader: Reader) -> Nak:
+    def _read_nak(self, header: DatagramHeader, reader: Reader) -> Nak:
         group, port, sender_id = self.address(reader.take(4)), reader.number(4), reader.number(4)
         count = reader.number(4)
         numbers = reader.take(4 * count)
@@ -301,10 +309,10 @@ def text_of(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-JAVA_WIRE: Final = Wire(Dialect.JAVA)
-PYCAST_WIRE: Final = Wire(Dialect.PYCAST)
+JAVA_WIRE: Final = DatagramWire(Dialect.JAVA)
+PYCAST_WIRE: Final = DatagramWire(Dialect.PYCAST)
 
 
-def wire_of(dialect: Dialect) -> Wire:
+def wire_of(dialect: Dialect) -> DatagramWire:
     """The wire of a dialect."""
     return JAVA_WIRE if dialect is Dialect.JAVA else PYCAST_WIRE

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import RecordingError
-from skerry.recording.index import Batch, Segment
-from skerry.runtime.recordings.places import Place, told
+from skerry.recording.index import RecordedBatch, Segment
+from skerry.runtime.recordings.remote_paths import RemotePath, told
 from skerry.runtime.recordings.segment_files import map_file
 
 __all__ = ["cut_blocks", "fetch_blocks", "read_blocks"]
@@ -24,7 +24,9 @@ _BRIDGED_BYTES_MAX: Final = 256 * 1024
 """Between two batches so much is fetched for nothing rather than asked for anew."""
 
 
-def read_blocks(segment: Segment, batches: Iterable[Batch]) -> Iterator[tuple[Batch, memoryview]]:
+def read_blocks(
+    segment: Segment, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
     """The bytes of each of these batches, fewer where the file ends before.
 
     RecordingError if there is no such file, or it cannot be read.
@@ -38,15 +40,19 @@ def read_blocks(segment: Segment, batches: Iterable[Batch]) -> Iterator[tuple[Ba
         raise _missing(segment) from error
 
 
-def cut_blocks(data: memoryview, batches: Iterable[Batch]) -> Iterator[tuple[Batch, memoryview]]:
+def cut_blocks(
+    data: memoryview, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
     """The same where the bytes of the segment are known."""
     for batch in batches:
         yield batch, data[batch.offset : batch.stop]
 
 
-def fetch_blocks(segment: Segment, batches: Iterable[Batch]) -> Iterator[tuple[Batch, memoryview]]:
+def fetch_blocks(
+    segment: Segment, batches: Iterable[RecordedBatch]
+) -> Iterator[tuple[RecordedBatch, memoryview]]:
     """The same of a segment that is elsewhere; FileNotFoundError if it is not there."""
-    place = Place(segment.place)
+    place = RemotePath(segment.place)
     for group in _groups(batches):
         first = group[0].offset
         with told("cannot read", place, RecordingError):
@@ -55,9 +61,9 @@ def fetch_blocks(segment: Segment, batches: Iterable[Batch]) -> Iterator[tuple[B
             yield batch, data[batch.offset - first : batch.stop - first]
 
 
-def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
+def _groups(batches: Iterable[RecordedBatch]) -> Iterator[list[RecordedBatch]]:
     """Batches that are fetched at once."""
-    group: list[Batch] = []
+    group: list[RecordedBatch] = []
     for batch in batches:
         if group and not _is_near(group, batch):
             yield group
@@ -67,7 +73,7 @@ def _groups(batches: Iterable[Batch]) -> Iterator[list[Batch]]:
         yield group
 
 
-def _is_near(group: list[Batch], batch: Batch) -> bool:
+def _is_near(group: list[RecordedBatch], batch: RecordedBatch) -> bool:
     is_next = 0 <= batch.offset - group[-1].stop <= _BRIDGED_BYTES_MAX
     return is_next and batch.stop - group[0].offset <= _FETCH_BYTES_MAX
 

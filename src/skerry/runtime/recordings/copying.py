@@ -18,13 +18,12 @@ from pathlib import Path
 
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
-from skerry.recording.seen import Seen
-from skerry.recording.selection import Selection, selection_of
+from skerry.recording.seen import SeenUpdates
+from skerry.recording.selection import RowSelection, selection_of
 from skerry.recording.unions import united_types
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.filling import filled_gaps, range_of
 from skerry.runtime.recordings.folders import (
     IDENTITY_NAME,
     is_recording,
@@ -32,9 +31,10 @@ from skerry.runtime.recordings.folders import (
     refuse_holder,
     sync_folder,
 )
-from skerry.runtime.recordings.places import Place, told
+from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.spans import span_updates
+from skerry.runtime.recordings.remote_paths import RemotePath, told
+from skerry.runtime.recordings.time_range import span_updates
 from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -58,7 +58,7 @@ class Copied:
 
 def cut_recording(
     recordings: Sequence[Recording],
-    target: Path | Place,
+    target: Path | RemotePath,
     *,
     from_ns: int | None = None,
     to_ns: int | None = None,
@@ -75,7 +75,7 @@ def cut_recording(
     """
     selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
     known = read_all_types(recordings)
-    seen = Seen()
+    seen = SeenUpdates()
     if has_state:
         united = united_types(known)
         # Objects that were updated by several definitions are described by their union.
@@ -88,7 +88,7 @@ def cut_recording(
 
 def merge_recordings(
     recordings: Sequence[Recording],
-    target: Path | Place,
+    target: Path | RemotePath,
     *,
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
@@ -96,10 +96,10 @@ def merge_recordings(
     """Make one recording of several; what more than one of them has is in it once."""
     space = _space(recordings)
     known = read_all_types(recordings)
-    seen = Seen()
+    seen = SeenUpdates()
     filled = filled_gaps(recordings)
     filled_count = 0
-    updates = selected_updates(recordings, Selection(), seen=seen, on_progress=on_progress)
+    updates = selected_updates(recordings, RowSelection(), seen=seen, on_progress=on_progress)
 
     def unfilled() -> Iterator[Update]:
         nonlocal filled_count
@@ -116,14 +116,14 @@ def merge_recordings(
 def _copy(
     updates: Iterable[Update],
     known: dict[int, StructType],
-    seen: Seen,
+    seen: SeenUpdates,
     space: str,
-    target: Path | Place,
+    target: Path | RemotePath,
     config: RecordingConfig | None,
 ) -> Copied:
     rows = 0
     with (
-        _going_to(target) if isinstance(target, Place) else _taking_place(target) as folder,
+        _going_to(target) if isinstance(target, RemotePath) else _taking_place(target) as folder,
         closing(RecordingWriter(folder, config, space=space)) as writer,
     ):
         for type_ in known.values():
@@ -162,7 +162,7 @@ def _taking_place(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def _going_to(target: Place) -> Iterator[Path]:
+def _going_to(target: RemotePath) -> Iterator[Path]:
     """A folder of this computer, which is copied to the target at the end."""
     with told("cannot make", target, RecordingError):
         _refuse_taken(target, "is a recording already" if _has_identity(target) else "")
@@ -173,7 +173,7 @@ def _going_to(target: Place) -> Iterator[Path]:
         upload_recording(part, target)
 
 
-def _has_identity(target: Place) -> bool:
+def _has_identity(target: RemotePath) -> bool:
     return (target / IDENTITY_NAME).exists()
 
 
@@ -188,7 +188,7 @@ def _check_free(target: Path) -> None:
     _refuse_taken(target, what)
 
 
-def _refuse_taken(target: Path | Place, what: str) -> None:
+def _refuse_taken(target: Path | RemotePath, what: str) -> None:
     if what:
         error = RecordingError(f"{target} {what}")
         error.hint = "name a folder that is not there yet"

@@ -14,8 +14,8 @@ from typing import IO, Any, Literal
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
 from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
+from skerry.recording.json_rows import plain_row
 from skerry.recording.json_schema import json_schema
-from skerry.recording.plain_rows import plain_row
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.folders import open_private
 from skerry.runtime.recordings.reader import Recording

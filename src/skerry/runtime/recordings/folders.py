@@ -30,7 +30,7 @@ from skerry.errors import LimitExceeded, RecordingError
 from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.recording.format import FORMAT_VERSION
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.recordings.places import Place, told
+from skerry.runtime.recordings.remote_paths import RemotePath, told
 from skerry.runtime.whole_files import read_whole, replace_files
 
 __all__ = [
@@ -38,7 +38,7 @@ __all__ = [
     "OPEN_SUFFIX",
     "PRIVATE_FILE",
     "SEALED_SUFFIX",
-    "Identity",
+    "RecordingIdentity",
     "create_identity",
     "find_recordings",
     "hold_reserve",
@@ -80,7 +80,7 @@ _OUR_NAMES: Final = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Identity:
+class RecordingIdentity:
     """What never changes about a recording."""
 
     id: str
@@ -99,9 +99,9 @@ def is_recording(folder: Path) -> bool:
         raise error from None
 
 
-def find_recordings(path: Path | Place) -> list[Path] | list[Place]:
+def find_recordings(path: Path | RemotePath) -> list[Path] | list[RemotePath]:
     """The folder itself, or those directly in it that are recordings, by name."""
-    found = _found_at(path) if isinstance(path, Place) else _found_in(path)
+    found = _found_at(path) if isinstance(path, RemotePath) else _found_in(path)
     if found is None:
         error = RecordingError(f"there is no folder {path}")
         is_here = isinstance(path, Path)
@@ -123,7 +123,7 @@ def _found_in(path: Path) -> list[Path] | None:
     return sorted(folder for folder in path.iterdir() if is_recording(folder))
 
 
-def _found_at(place: Place) -> list[Place] | None:
+def _found_at(place: RemotePath) -> list[RemotePath] | None:
     with told("cannot look for recordings at", place, RecordingError):
         if (place / IDENTITY_NAME).exists():
             return [place]
@@ -134,7 +134,7 @@ def _found_at(place: Place) -> list[Place] | None:
         return [folder for folder in folders if (folder / IDENTITY_NAME).exists()]
 
 
-def refuse_holder(place: Place, name: str) -> None:
+def refuse_holder(place: RemotePath, name: str) -> None:
     """RecordingError for a place that has recordings in it: one of its own would hide them.
 
     `name` is what the new recording could be called among them.
@@ -146,7 +146,7 @@ def refuse_holder(place: Place, name: str) -> None:
         raise error
 
 
-def refuse_recording(place: Place) -> None:
+def refuse_recording(place: RemotePath) -> None:
     """RecordingError for a place that is a recording: those in it would not be found."""
     if _found_at(place) == [place]:
         error = RecordingError(f"{place} is a recording itself, which would hide those in it")
@@ -154,7 +154,7 @@ def refuse_recording(place: Place) -> None:
         raise error
 
 
-def create_identity(folder: Path, *, space: str) -> Identity:
+def create_identity(folder: Path, *, space: str) -> RecordingIdentity:
     """Make a folder the one of a new recording, or go on with the one that it is already."""
     make_folder(folder)
     if is_recording(folder):
@@ -165,7 +165,7 @@ def create_identity(folder: Path, *, space: str) -> Identity:
             raise error
         return known
     refuse_strange(folder)
-    identity = Identity(id=secrets.token_hex(8), space=space, created_ns=wall_ns())
+    identity = RecordingIdentity(id=secrets.token_hex(8), space=space, created_ns=wall_ns())
     plain = {
         "format": FORMAT_VERSION,
         "id": identity.id,
@@ -195,7 +195,7 @@ def open_private(path: str | os.PathLike[str], flags: int) -> int:
     return os.open(path, flags, PRIVATE_FILE)
 
 
-def read_identity(folder: Path | Place) -> Identity:
+def read_identity(folder: Path | RemotePath) -> RecordingIdentity:
     """Whose recording a folder is; RecordingError if that cannot be told."""
     path = folder / IDENTITY_NAME
     try:
@@ -214,7 +214,7 @@ def read_identity(folder: Path | Place) -> Identity:
         raise _unidentified(path, f"{name!r} is no id")
     if not isinstance(space, str) or type(created_ns) is not int:
         raise _unidentified(path, "its space and its beginning are missing")
-    return Identity(id=name, space=space, created_ns=created_ns)
+    return RecordingIdentity(id=name, space=space, created_ns=created_ns)
 
 
 def segment_name(recording: str, number: int) -> str:
@@ -297,14 +297,14 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _identity_text(path: Path | Place) -> bytes:
+def _identity_text(path: Path | RemotePath) -> bytes:
     if isinstance(path, Path):
         return read_whole(path, bytes_max=_IDENTITY_BYTES_MAX)
     with told("cannot read", path, RecordingError):
         return path.read(0, _IDENTITY_BYTES_MAX)
 
 
-def _unidentified(path: Path | Place, detail: str) -> RecordingError:
+def _unidentified(path: Path | RemotePath, detail: str) -> RecordingError:
     error = RecordingError(f"{path} does not tell what recording this is: {detail}")
     error.hint = (
         "put a copy of the file in its place; or copy the segments into the folder of another"

@@ -17,11 +17,11 @@ from skerry.runtime.recordings.manifest import Repair
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress
 
-__all__ = ["RecordingInfo", "SenderInfo", "inspect_recording"]
+__all__ = ["RecordedSender", "RecordingInfo", "inspect_recording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SenderInfo:
+class RecordedSender:
     """Who sent rows, and how many."""
 
     node: int
@@ -56,7 +56,7 @@ class RecordingInfo:
     gaps: tuple[Gap, ...]
     """What is missing; only the first ones. Damaged batches are gaps."""
     gap_count: int
-    senders: tuple[SenderInfo, ...]
+    senders: tuple[RecordedSender, ...]
     """Those with most rows first; only so many."""
     sender_count: int
 
@@ -118,10 +118,10 @@ class _Found:
         for payload in gaps.slice(0, RECORDING_FINDING_COUNT_MAX - len(self.gaps)).to_pylist():
             self.gaps.append(readable_gap(payload))
 
-    def senders(self) -> tuple[SenderInfo, ...]:
+    def senders(self) -> tuple[RecordedSender, ...]:
         most = self.row_counts.most_common(RECORDING_FINDING_COUNT_MAX)
         return tuple(
-            SenderInfo(node=node, sender=sender, source=source, rows=rows)
+            RecordedSender(node=node, sender=sender, source=source, rows=rows)
             for (node, sender, source), rows in most
         )
 

@@ -9,7 +9,7 @@ from typing import Final
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.manifest_lines import Forgotten, Lines, Repair
-from skerry.runtime.recordings.places import Place
+from skerry.runtime.recordings.remote_paths import RemotePath
 
 __all__ = ["MANIFEST_NAME", "ManifestFacts"]
 
@@ -66,7 +66,7 @@ class ManifestFacts(ABC):
         """The one of the last line about one that is there, with its batches in any case."""
         return self._lines.last
 
-    def _go_on_with(self, lines: Lines, path: Path | Place) -> None:
+    def _go_on_with(self, lines: Lines, path: Path | RemotePath) -> None:
         """Take these lines for those that are known; RecordingError if they are fewer."""
         if lines.count < self._lines.count:
             error = RecordingError(f"{path} became shorter; it was changed by hand")

@@ -18,7 +18,7 @@ from skerry.errors import RecordingError
 from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, to_record_batch
 from skerry.recording.gaps import Gap, gap_update
-from skerry.recording.index import Batch, Segment, segment_of
+from skerry.recording.index import RecordedBatch, Segment, segment_of
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
@@ -33,14 +33,14 @@ from skerry.runtime.recordings.folders import (
 from skerry.runtime.recordings.followers import touch_follower
 from skerry.runtime.recordings.manifest import Forgotten, Manifest, Repair
 from skerry.runtime.recordings.manifest_facts import ManifestFacts
-from skerry.runtime.recordings.place_manifest import PlaceManifest
-from skerry.runtime.recordings.places import Place, place_of, told
+from skerry.runtime.recordings.remote_manifest import RemoteManifest
+from skerry.runtime.recordings.remote_paths import RemotePath, place_of, told
 from skerry.runtime.recordings.segment_files import map_file, read_open
-from skerry.runtime.recordings.strays import Strays
+from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
 __all__ = [
-    "Batch",
+    "RecordedBatch",
     "Recording",
     "Segment",
     "is_whole",
@@ -64,18 +64,18 @@ class Recording:
     there says with the manifest what is whole.
     """
 
-    def __init__(self, place: Path | Place | str) -> None:
+    def __init__(self, place: Path | RemotePath | str) -> None:
         place = place_of(place) if isinstance(place, str) else place
         self.place = place
         """The folder of this computer that it is, or where else it is."""
         self.identity = read_identity(place)
         self._manifest: ManifestFacts
-        self._strays: Strays | None = None
+        self._strays: UnlistedSegments | None = None
         if isinstance(place, Path):
             self._manifest = manifest = Manifest(place)
-            self._strays = Strays(place, manifest)
+            self._strays = UnlistedSegments(place, manifest)
         else:
-            self._manifest = PlaceManifest(place)
+            self._manifest = RemoteManifest(place)
 
     @property
     def folder(self) -> Path:
@@ -91,7 +91,7 @@ class Recording:
     @property
     def has_manifest(self) -> bool:
         """Whether a place had one at the last look; in a folder one is made of what is there."""
-        return not isinstance(self._manifest, PlaceManifest) or self._manifest.is_there
+        return not isinstance(self._manifest, RemoteManifest) or self._manifest.is_there
 
     @property
     def open_names(self) -> list[str]:
@@ -189,11 +189,11 @@ class Recording:
     def absent(self) -> list[Segment]:
         """Segments that the manifest of a place named at the last look, and that are not there."""
         manifest = self._manifest
-        return manifest.absent() if isinstance(manifest, PlaceManifest) else []
+        return manifest.absent() if isinstance(manifest, RemoteManifest) else []
 
     def batches(
-        self, segment: Segment, is_wanted: Callable[[Batch], bool] = lambda _batch: True
-    ) -> Iterator[tuple[Batch, pa.RecordBatch]]:
+        self, segment: Segment, is_wanted: Callable[[RecordedBatch], bool] = lambda _batch: True
+    ) -> Iterator[tuple[RecordedBatch, pa.RecordBatch]]:
         """The batches of a segment that are wanted, with their rows.
 
         Of a segment that is gone all batches are damaged; one that was dropped since it was listed
@@ -217,8 +217,8 @@ class Recording:
         return _types_in(self._blocks(segment, _describing(segment)))
 
     def _blocks(
-        self, segment: Segment, batches: Sequence[Batch]
-    ) -> Iterator[tuple[Batch, memoryview]]:
+        self, segment: Segment, batches: Sequence[RecordedBatch]
+    ) -> Iterator[tuple[RecordedBatch, memoryview]]:
         """The bytes of batches: none of a segment that is gone, and nothing of a dropped one."""
         if isinstance(self.place, Path):
             data = self.data(segment)
@@ -270,19 +270,19 @@ class Recording:
         return found
 
 
-def read_batch(data: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
+def read_batch(data: memoryview, batch: RecordedBatch, *, space: str = "") -> pa.RecordBatch:
     """The rows of a batch of a segment, or a gap row if it is damaged."""
     return read_block(data[batch.offset : batch.stop], batch, space=space)
 
 
-def read_block(block: memoryview, batch: Batch, *, space: str = "") -> pa.RecordBatch:
+def read_block(block: memoryview, batch: RecordedBatch, *, space: str = "") -> pa.RecordBatch:
     """The same where the bytes of the batch alone are known."""
     if not is_whole(block, batch):
         return _gap_batch(batch, space)
     return decode_block(block)
 
 
-def is_whole(block: memoryview, batch: Batch) -> bool:
+def is_whole(block: memoryview, batch: RecordedBatch) -> bool:
     """Whether these are the bytes of the batch that were written."""
     found = block_at(block, 0) if len(block) == batch.size else None
     return found is not None and found.crc == batch.crc and found.stop == batch.size
@@ -293,18 +293,18 @@ def read_types(segment: Segment) -> dict[int, StructType]:
     return _types_in(read_blocks(segment, _describing(segment)))
 
 
-def _describing(segment: Segment) -> list[Batch]:
+def _describing(segment: Segment) -> list[RecordedBatch]:
     return [batch for batch in segment.batches if batch.has_descriptors]
 
 
-def _types_in(blocks: Iterable[tuple[Batch, memoryview]]) -> dict[int, StructType]:
+def _types_in(blocks: Iterable[tuple[RecordedBatch, memoryview]]) -> dict[int, StructType]:
     rows = (row for batch, block in blocks for row in description_rows(read_block(block, batch)))
     found = described_types(rows)
     return {number: type_ for number, type_ in found.items() if isinstance(type_, StructType)}
 
 
 def _fetched(segment: Segment) -> memoryview | None:
-    place = Place(segment.place)
+    place = RemotePath(segment.place)
     try:
         with told("cannot read", place, RecordingError):
             return memoryview(place.read())
@@ -317,7 +317,7 @@ def _sealed_name(name: str) -> str:
     return name.removesuffix(OPEN_SUFFIX).removesuffix(SEALED_SUFFIX) + SEALED_SUFFIX
 
 
-def _gap_batch(batch: Batch, space: str) -> pa.RecordBatch:
+def _gap_batch(batch: RecordedBatch, space: str) -> pa.RecordBatch:
     gap = Gap(
         count=batch.rows,
         first=batch.position_min,

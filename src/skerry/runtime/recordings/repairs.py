@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from skerry.errors import RecordingError
-from skerry.recording.index import NO_CRC, Content, Segment, damaged_content, segment_of
+from skerry.recording.index import NO_CRC, Segment, SegmentContent, damaged_content, segment_of
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import Scan, scan
 from skerry.runtime.clock import wall_ns
@@ -119,7 +119,7 @@ def _repair_of(name: str, found: Scan) -> Repair:
     )
 
 
-def _lost(content: Content) -> int:
+def _lost(content: SegmentContent) -> int:
     return content.batch.size if content.batch.crc == NO_CRC else 0
 
 

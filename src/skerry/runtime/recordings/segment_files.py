@@ -11,7 +11,13 @@ import pyarrow as pa
 
 from skerry.errors import RecordingError
 from skerry.recording.format import encode_block, encode_head, to_record_batch
-from skerry.recording.index import Content, Segment, batch_of_columns, batch_of_rows, segment_of
+from skerry.recording.index import (
+    Segment,
+    SegmentContent,
+    batch_of_columns,
+    batch_of_rows,
+    segment_of,
+)
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Columns
 from skerry.runtime.recordings.folders import (
@@ -28,7 +34,7 @@ class SegmentFile:
     """A new segment. Whatever fails, the file ends with a whole batch, and one can go on."""
 
     def __init__(self, folder: Path, *, recording: str, number: int) -> None:
-        self.contents: list[Content] = []
+        self.contents: list[SegmentContent] = []
         self.number = number
         self._folder = folder
         self._recording = recording
@@ -44,12 +50,12 @@ class SegmentFile:
             self.discard()
             raise
 
-    def write(self, columns: Columns) -> Content:
+    def write(self, columns: Columns) -> SegmentContent:
         """A batch of rows more."""
         offset, size, crc = self._write(to_record_batch(columns))
         return self._note(batch_of_columns(columns, offset=offset, size=size, crc=crc))
 
-    def write_batch(self, rows: pa.RecordBatch) -> Content:
+    def write_batch(self, rows: pa.RecordBatch) -> SegmentContent:
         """The same for rows that are a batch already."""
         offset, size, crc = self._write(rows)
         return self._note(batch_of_rows(rows, offset=offset, size=size, crc=crc))
@@ -103,7 +109,7 @@ class SegmentFile:
             raise
         self.size += len(data)
 
-    def _note(self, content: Content) -> Content:
+    def _note(self, content: SegmentContent) -> SegmentContent:
         self.contents.append(content)
         return content
 

@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import Segment
-from skerry.recording.seen import Seen
-from skerry.recording.selection import Selection, selection_of
+from skerry.recording.seen import SeenUpdates
+from skerry.recording.selection import RowSelection, selection_of
 from skerry.recording.unions import united_types
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
@@ -48,9 +48,9 @@ def read_updates(
 
 def selected_updates(
     recordings: Sequence[Recording],
-    selection: Selection,
+    selection: RowSelection,
     *,
-    seen: Seen | None = None,
+    seen: SeenUpdates | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
     """The same for a selection; `seen` counts what was left out because it was there before."""
@@ -62,7 +62,7 @@ def selected_updates(
     )
     if len(streams) == 1:
         return merged
-    seen = Seen() if seen is None else seen
+    seen = SeenUpdates() if seen is None else seen
     return filter(seen.is_new, merged)
 
 
@@ -91,7 +91,7 @@ def _streams(recording: Recording) -> list[list[Segment]]:
 
 
 def _updates(
-    recording: Recording, segments: list[Segment], selection: Selection, count: _Count
+    recording: Recording, segments: list[Segment], selection: RowSelection, count: _Count
 ) -> Iterator[Update]:
     for segment in segments:
         done = 0

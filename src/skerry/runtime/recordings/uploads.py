@@ -29,8 +29,8 @@ from skerry.runtime.recordings.manifest_copies import (
     sealed_line,
     whole_lines,
 )
-from skerry.runtime.recordings.places import Place, told
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.remote_paths import RemotePath, told
 
 __all__ = ["Uploaded", "upload_recording"]
 
@@ -54,7 +54,7 @@ class Uploaded:
 
 
 def upload_recording(
-    folder: Path, place: Place, *, on_progress: Callable[[int, int], None] | None = None
+    folder: Path, place: RemotePath, *, on_progress: Callable[[int, int], None] | None = None
 ) -> Uploaded:
     """Copy what is sealed of a recording to a place, as far as it is not there.
 
@@ -66,7 +66,7 @@ def upload_recording(
 
 class _Upload:
     def __init__(
-        self, folder: Path, place: Place, on_progress: Callable[[int, int], None] | None
+        self, folder: Path, place: RemotePath, on_progress: Callable[[int, int], None] | None
     ) -> None:
         self._folder = folder
         self._place = place

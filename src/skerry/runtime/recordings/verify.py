@@ -20,19 +20,19 @@ from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.descriptions import described_types, description_rows
 from skerry.recording.format import block_at, decode_block, head_at
 from skerry.recording.gaps import readable_gap
-from skerry.recording.index import NO_CRC, Batch, Segment, batch_of_rows
+from skerry.recording.index import NO_CRC, RecordedBatch, Segment, batch_of_rows
+from skerry.recording.json_rows import time_text
 from skerry.recording.messages import END_OF_STREAM
-from skerry.recording.plain_rows import time_text
 from skerry.recording.scanning import scan
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.segment_files import read_open
 from skerry.runtime.recordings.updates import Progress
 
-__all__ = ["Finding", "VerifyReport", "verify_recording"]
+__all__ = ["VerifyFinding", "VerifyReport", "verify_recording"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class VerifyFinding:
     """One thing that is not as it should be."""
 
     is_fault: bool
@@ -61,7 +61,7 @@ class VerifyReport:
     """Batches and rows that can be read."""
     byte_count: int
     lost_row_count: int
-    findings: tuple[Finding, ...]
+    findings: tuple[VerifyFinding, ...]
     """The first ones of them."""
     finding_count: int
     fault_count: int
@@ -114,7 +114,7 @@ def verify_recording(recording: Recording, *, on_progress: Progress | None = Non
 
 class _Findings:
     def __init__(self) -> None:
-        self.items: list[Finding] = []
+        self.items: list[VerifyFinding] = []
         self.count = 0
         self.fault_count = 0
         self.batch_count = 0
@@ -124,12 +124,16 @@ class _Findings:
     def fault(self, detail: str, *, segment: str = "", batch: int = -1, rows: int = 0) -> None:
         self.fault_count += 1
         self.lost_row_count += rows
-        self._add(Finding(is_fault=True, segment=segment, batch=batch, rows=rows, detail=detail))
+        self._add(
+            VerifyFinding(is_fault=True, segment=segment, batch=batch, rows=rows, detail=detail)
+        )
 
     def note(self, detail: str, *, segment: str = "", batch: int = -1) -> None:
-        self._add(Finding(is_fault=False, segment=segment, batch=batch, rows=0, detail=detail))
+        self._add(
+            VerifyFinding(is_fault=False, segment=segment, batch=batch, rows=0, detail=detail)
+        )
 
-    def _add(self, finding: Finding) -> None:
+    def _add(self, finding: VerifyFinding) -> None:
         self.count += 1
         if len(self.items) < RECORDING_FINDING_COUNT_MAX:
             self.items.append(finding)
@@ -215,7 +219,7 @@ class _Check:
         if stop is not None and bytes(data[stop:]) != END_OF_STREAM:
             self._found.fault("its end is not the one of a segment", segment=segment.name)
 
-    def _check_batch(self, data: memoryview, index: int, batch: Batch) -> None:
+    def _check_batch(self, data: memoryview, index: int, batch: RecordedBatch) -> None:
         name = self._segment.name
         block = block_at(data[: batch.stop], batch.offset)
         if batch.crc == NO_CRC or block is None or block.crc != batch.crc:

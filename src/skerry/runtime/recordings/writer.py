@@ -15,11 +15,10 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, RECORDING_BATCH_COUNT_MAX, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
 from skerry.recording.gaps import Gap, Missing, gap_update
-from skerry.recording.index import Content, batch_of_rows
+from skerry.recording.index import SegmentContent, batch_of_rows
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.endings import Ending, ending_of
 from skerry.runtime.recordings.folders import (
     create_identity,
     hold_reserve,
@@ -35,6 +34,7 @@ from skerry.runtime.recordings.folders import (
 from skerry.runtime.recordings.followers import forget_gone, is_followed
 from skerry.runtime.recordings.manifest import Manifest, Repair
 from skerry.runtime.recordings.repairs import adopt_strays, repair_open
+from skerry.runtime.recordings.resume_point import ResumePoint, ending_of
 from skerry.runtime.recordings.retention import drop_segments, remove_dropped
 from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.schema.fingerprint import fingerprint
@@ -92,7 +92,9 @@ class RecordingWriter(Closing):
                 self._manifest.remove_left_over()
                 self.repairs: tuple[Repair, ...] = tuple(repair_open(folder, self._manifest))
                 """Segments that a crash had left, and what was lost with it."""
-                self.ending: Ending | None = ending_of(folder, self._manifest, self.identity.id)
+                self.ending: ResumePoint | None = ending_of(
+                    folder, self._manifest, self.identity.id
+                )
                 """How far recorders before this one had come; None if there was none."""
                 adopt_strays(folder, self._manifest)
                 remove_dropped(folder, self._manifest)
@@ -253,7 +255,7 @@ class RecordingWriter(Closing):
     def _is_durable(self) -> bool:
         return self.config.durability != Durability.NONE
 
-    def _write(self, rows: Columns | Any, noted: Content | None = None) -> None:
+    def _write(self, rows: Columns | Any, noted: SegmentContent | None = None) -> None:
         """Write a batch, and before it what its reader has to know.
 
         One that is a batch of Arrow already comes with what is in it.
@@ -307,7 +309,7 @@ class RecordingWriter(Closing):
         self._missing.clear()
         self._described.update(due)
 
-    def _count(self, content: Content) -> None:
+    def _count(self, content: SegmentContent) -> None:
         self.row_count += content.batch.rows
         self.byte_count += content.batch.size
         self._is_unsynced = True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, Protocol
 
-from skerry.engine.persistence import Batch, StoredObject, StoredType
+from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
 
 __all__ = ["FORMAT_VERSION", "Storage", "failure", "text_of_subject", "wrong_version"]
@@ -30,7 +30,7 @@ class Storage(Protocol):
         A type that has no objects any more binds nobody, so it is left out.
         """
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """Write all of the batch, as durable as the sync policy says, or nothing of it."""
 
     def close(self) -> None:

@@ -13,12 +13,12 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-from skerry.engine.persistence import Batch, Journal
+from skerry.engine.persistence import Journal, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.storage.contract import Storage, failure
 
-__all__ = ["Keeper"]
+__all__ = ["StorageKeeper"]
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ _CLOSE_PATIENCE_S: Final = 10.0
 """How long the end of a node is put off by a storage that fails."""
 
 
-class Keeper:
+class StorageKeeper:
     """Writes what is in the journal. `on_stored` is called whenever more of it is stored."""
 
     def __init__(self, journal: Journal, storage: Storage, on_stored: Callable[[], None]) -> None:
@@ -115,7 +115,7 @@ class Keeper:
         self._writing = self._loop.run_in_executor(self._thread, self._storage.write, batch)
         self._writing.add_done_callback(lambda done: self._end(batch, done))
 
-    def _end(self, batch: Batch, done: asyncio.Future[None]) -> None:
+    def _end(self, batch: WriteBatch, done: asyncio.Future[None]) -> None:
         self._writing = None
         fault = done.exception()
         try:
@@ -134,19 +134,19 @@ class Keeper:
     def _is_busy(self) -> bool:
         return self._writing is not None or self._timer is not None
 
-    def _written(self, batch: Batch) -> None:
+    def _written(self, batch: WriteBatch) -> None:
         if self._journal.trouble:
             log.info("objects are stored again", extra={"place": self._storage.place})
         self._journal.written(batch.number)
         self._on_stored()
 
-    def _failed(self, batch: Batch, fault: StorageError) -> None:
+    def _failed(self, batch: WriteBatch, fault: StorageError) -> None:
         # Said once: the statistics tell how often it was tried since.
         if not self._journal.trouble:
             log.error("objects cannot be stored", extra={"reason": str(fault), "hint": fault.hint})
         self._journal.failed(batch.number, str(fault), monotonic_ns())
 
-    def _break(self, batch: Batch, fault: BaseException) -> None:
+    def _break(self, batch: WriteBatch, fault: BaseException) -> None:
         """A mistake of ours: publishers will be refused once the journal is full, and we say so."""
         self._fault = fault
         self._journal.failed(batch.number, repr(fault), monotonic_ns())

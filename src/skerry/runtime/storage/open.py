@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, unquote
 
-from skerry.runtime.places import state_folder
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import Storage, failure
 from skerry.runtime.storage.sqlite import SqliteStorage
+from skerry.runtime.system_folders import state_folder
 
 __all__ = ["default_url", "open_storage"]
 

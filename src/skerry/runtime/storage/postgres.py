@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final
 
-from skerry.engine.persistence import Batch, StoredObject, StoredType
+from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import (
@@ -118,7 +118,7 @@ class PostgresStorage:
         except psycopg.Error as error:
             raise self._failure(error) from error
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """One transaction."""
         if self._connection.closed:
             self._connection = self._connect()
@@ -238,7 +238,7 @@ def _setting(connection: psycopg.Connection[Any], name: str) -> str:
     return str(row[0])
 
 
-def _execute(cursor: psycopg.Cursor[Any], batch: Batch) -> None:
+def _execute(cursor: psycopg.Cursor[Any], batch: WriteBatch) -> None:
     if batch.types:
         cursor.executemany(_PUT_TYPE, [(type_.name, type_.definition) for type_ in batch.types])
     if batch.puts:

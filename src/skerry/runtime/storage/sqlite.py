@@ -14,7 +14,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from skerry.engine.persistence import Batch, StoredObject, StoredType
+from skerry.engine.persistence import StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.storage.config import SyncPolicy
 from skerry.runtime.storage.contract import (
@@ -94,7 +94,7 @@ class SqliteStorage:
         except sqlite3.Error as error:
             raise self._failure(error) from error
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         """One transaction."""
         connection = self._connection
         try:
@@ -217,7 +217,7 @@ def _create(path: Path) -> None:
         os.close(folder)
 
 
-def _execute(connection: sqlite3.Connection, batch: Batch) -> None:
+def _execute(connection: sqlite3.Connection, batch: WriteBatch) -> None:
     connection.executemany(
         "INSERT OR REPLACE INTO types VALUES (?, ?)",
         ((type_.name, type_.definition) for type_ in batch.types),

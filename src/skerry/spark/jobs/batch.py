@@ -17,19 +17,19 @@ from uuid import uuid4
 
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.reader import Recording
-from skerry.spark.buckets import HOUR_NS
-from skerry.spark.catalog import DIVIDED_BY, table_schema
-from skerry.spark.delta import Change, DataFile
-from skerry.spark.jobs.definitions import Content, content_of_segments
+from skerry.spark.jobs.definitions import TypeContent, content_of_segments
 from skerry.spark.jobs.late_type import is_widened, stage_type, typed_rows
 from skerry.spark.jobs.lateness import stale_snapshots
-from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.buckets import HOUR_NS
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
+from skerry.spark.lake.delta import DataFile, TableChange
+from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.merging.files import hour_text
 from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER
 from skerry.spark.merging.judging import (
     SKEW_NS,
     Judgement,
-    Known,
+    KnownRows,
     advanced_clocks,
     advanced_marks,
     judged,
@@ -38,9 +38,9 @@ from skerry.spark.merging.judging import (
 from skerry.spark.merging.running import Here, OnSpark, Runner
 from skerry.spark.merging.survey import RAW, Counted, Placing, Survey
 from skerry.spark.merging.work import SLOT_BYTES, SlotResult, TableWork, Work, slot_counts
-from skerry.spark.options import ReadOptions, read_options
-from skerry.spark.planning import Run, Wanted, dropped, pack, runs, segments
-from skerry.spark.session import is_in_this_process
+from skerry.spark.source.options import ReadOptions, read_options
+from skerry.spark.source.planning import Run, Wanted, dropped, pack, runs, segments
+from skerry.spark.startup.session import is_in_this_process
 
 __all__ = ["Range", "process_batch"]
 
@@ -99,7 +99,7 @@ class _Part:
     state: TypeState | None
     """None of `raw`."""
     counted: Counted
-    known: Known
+    known: KnownRows
 
     @property
     def updates(self) -> str:
@@ -118,7 +118,7 @@ class _Batch:
         self.tasks: list[tuple[Run, ...]] = pack(runs(self.segments, Wanted()), _TASK_BYTES)
         self.placing = _placing(self.content, self.tables)
         self.runner = self._runner()
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, TableChange] = {}
         self.states = dict(self.content.states)
 
     def _runner(self) -> Runner:
@@ -281,7 +281,7 @@ class _Batch:
         schema = None if part.state is None else part.state.schema
         for kind in dict.fromkeys((*added, *removed)):
             table = f"{kind}/{name}" if name else kind
-            self.changes[table] = Change(
+            self.changes[table] = TableChange(
                 table=table,
                 schema=delta_schema(table_schema(kind, schema)),
                 divided_by=DIVIDED_BY[kind],
@@ -310,7 +310,7 @@ class _Batch:
         stale = stale_snapshots(self.lake, state, since_ns)
         if stale:
             name = f"snapshots/{state.table}"
-            self.changes[name] = Change(
+            self.changes[name] = TableChange(
                 table=name,
                 schema=delta_schema(table_schema("snapshots", state.schema)),
                 divided_by=DIVIDED_BY["snapshots"],
@@ -380,7 +380,7 @@ def _is_gone(is_replacing: bool, paths: set[str]) -> Callable[[DataFile], bool]:
     return lambda file: is_replacing or file.path in paths
 
 
-def _placing(content: Content, tables: Mapping[str, int]) -> Placing:
+def _placing(content: TypeContent, tables: Mapping[str, int]) -> Placing:
     return Placing(
         numbers={
             (content.states[table].schema.type_name, fingerprint): tables[table]
@@ -390,10 +390,10 @@ def _placing(content: Content, tables: Mapping[str, int]) -> Placing:
     )
 
 
-def _known(state: TypeState | None, last: Plan) -> Known:
+def _known(state: TypeState | None, last: Plan) -> KnownRows:
     if state is None:
-        return Known(clocks={}, marks=last.raw_marks, is_by_mark=True)
-    return Known(clocks=state.clocks, marks=state.marks)
+        return KnownRows(clocks={}, marks=last.raw_marks, is_by_mark=True)
+    return KnownRows(clocks=state.clocks, marks=state.marks)
 
 
 def _rows_at(files: Sequence[DataFile]) -> Callable[[int, int], bool]:

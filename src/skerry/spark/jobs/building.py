@@ -17,13 +17,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
-from skerry.spark.buckets import day_column, hour_column
-from skerry.spark.catalog import DIVIDED_BY, table_schema
-from skerry.spark.conform import conformed
-from skerry.spark.delta import Change, DataFile, read_files
-from skerry.spark.few import FEW_ROWS, few_rows
-from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
-from skerry.spark.schema import no_rows, spark_schema
+from skerry.spark.lake.buckets import day_column, hour_column
+from skerry.spark.lake.catalog import DIVIDED_BY, table_schema
+from skerry.spark.lake.conform import conformed
+from skerry.spark.lake.delta import DataFile, TableChange, read_files
+from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.schema import no_rows, spark_schema
+from skerry.spark.startup.small_batches import FEW_ROWS, few_rows
 from skerry.spark.transforms.derived import Derived
 from skerry.spark.transforms.events import EVENTS, events
 
@@ -65,8 +65,8 @@ def build_derived(lake: Lake) -> Plan | None:
 
 def _staged_all(
     lake: Lake, states: Mapping[str, TypeState], hours: frozenset[str], label: str
-) -> dict[str, Change]:
-    made: dict[str, Change] = {}
+) -> dict[str, TableChange]:
+    made: dict[str, TableChange] = {}
     for derived in lake.config.derived:
         parts = hours if derived.partition_by == "hour" else frozenset(h[:10] for h in hours)
         inputs = BuildInputs(lake, states, made, derived, parts)
@@ -83,7 +83,7 @@ class BuildInputs:
         self,
         lake: Lake,
         states: Mapping[str, TypeState],
-        changes: Mapping[str, Change],
+        changes: Mapping[str, TableChange],
         derived: Derived,
         parts: frozenset[str],
     ) -> None:
@@ -171,7 +171,7 @@ def _hour(file: DataFile, parts: frozenset[str]) -> str:
     return (file.parts["hour"] or "")[: len(next(iter(parts), ""))]
 
 
-def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> Change | None:
+def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> TableChange | None:
     rows = conformed(derived.build(inputs), derived.schema)
     table = lake.table(derived.name)
     lake.trace(f"stage {derived.name}")
@@ -179,7 +179,7 @@ def _staged(lake: Lake, inputs: BuildInputs, derived: Derived, label: str) -> Ch
     removed = table.files(_is_in(derived.partition_by, inputs.parts))
     if not added and not removed and table.exists():
         return None
-    return Change(
+    return TableChange(
         table=derived.name,
         schema=delta_schema(_arrow(derived)),
         divided_by=(derived.partition_by,),

@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pyarrow as pa
 
-from skerry.spark.delta import Change, Contents, DataFile
-from skerry.spark.lake import Lake, delta_schema
+from skerry.spark.lake.delta import Contents, DataFile, TableChange
+from skerry.spark.lake.lake import Lake, delta_schema
 from skerry.spark.merging.files import read_rows, write_file
 
 __all__ = ["Compacted", "compact", "compact_table", "crowded_parts"]
@@ -112,7 +112,7 @@ def _compact_files(
     added = write_file(lake.store, name, f"c-{uuid4().hex[:12]}", rows, values)
     lake.trace(f"commit {name}")
     lake.table(name).rewrite(
-        Change(
+        TableChange(
             table=name,
             schema=delta_schema(contents.schema),
             divided_by=contents.divided_by,

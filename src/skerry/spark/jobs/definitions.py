@@ -17,10 +17,10 @@ from skerry.recording.columns import DESCRIPTOR_TYPES
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.reader import read_types
 from skerry.schema.model import StructType
-from skerry.spark.lake import TypeState
-from skerry.spark.schema import typed_schema
+from skerry.spark.lake.lake import TypeState
+from skerry.spark.lake.schema import typed_schema
 
-__all__ = ["Content", "Definition", "content_of_segments", "with_definition"]
+__all__ = ["Definition", "TypeContent", "content_of_segments", "with_definition"]
 
 _PLAIN: Final = frozenset(ascii_letters + digits + "_-")
 _FOLDER_CHARS_MAX: Final = 120
@@ -31,7 +31,7 @@ Definition = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
+class TypeContent:
     """What segments have rows of."""
 
     states: Mapping[str, TypeState]
@@ -42,7 +42,7 @@ class Content:
     notices: tuple[str, ...]
 
 
-def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeState]) -> Content:
+def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeState]) -> TypeContent:
     """What the segments have rows of; they are opened only for definitions that are new."""
     states = dict(known)
     used: dict[str, list[int]] = {}
@@ -63,7 +63,7 @@ def content_of_segments(segments: Iterable[Segment], known: Mapping[str, TypeSta
                 notices += notice
                 table = state.table
             used.setdefault(table, []).append(number)
-    return Content(
+    return TypeContent(
         states=states,
         used={table: tuple(dict.fromkeys(numbers)) for table, numbers in used.items()},
         # What one segment does not describe, another may.

@@ -7,7 +7,7 @@ from os import PathLike
 from typing import Final
 
 from skerry.spark.jobs.loop import Loop, Progress
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 
 __all__ = ["DERIVED_INTERVAL_S", "INTERVAL_S", "follow"]
 

@@ -18,9 +18,6 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.spark.buckets import MINUTE_NS, bucket_column, hour_column
-from skerry.spark.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.delta import Change, DataFile, read_files
 from skerry.spark.jobs.lateness import (
     Moved,
     Rebuilding,
@@ -28,10 +25,13 @@ from skerry.spark.jobs.lateness import (
     reordered,
     stale_snapshots,
 )
-from skerry.spark.lake import Lake, TypeState, delta_schema
-from skerry.spark.options import ReadOptions
-from skerry.spark.schema import quoted, spark_schema
-from skerry.spark.schema_text import schema_to_text
+from skerry.spark.lake.buckets import MINUTE_NS, bucket_column, hour_column
+from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import DataFile, TableChange, read_files
+from skerry.spark.lake.lake import Lake, TypeState, delta_schema
+from skerry.spark.lake.schema import quoted, spark_schema
+from skerry.spark.lake.schema_json import schema_to_text
+from skerry.spark.source.options import ReadOptions
 from skerry.spark.transforms.dedupe import IDENTITY, distinct_rows, unseen_rows, with_identity
 from skerry.spark.transforms.latest import gone_rows, open_rows, replaced, with_part
 from skerry.spark.transforms.merge import (
@@ -42,7 +42,14 @@ from skerry.spark.transforms.merge import (
     steps_of_states,
     steps_of_updates,
 )
-from skerry.spark.transforms.order import Survey, advanced, blocks, priors, with_order, with_priors
+from skerry.spark.transforms.order import (
+    OrderSurvey,
+    advanced,
+    blocks,
+    priors,
+    with_order,
+    with_priors,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -63,7 +70,7 @@ class Staged:
     """What a batch does to the tables of one type."""
 
     state: TypeState
-    changes: tuple[Change, ...]
+    changes: tuple[TableChange, ...]
     row_count: int
 
 
@@ -109,7 +116,7 @@ class _TypeBatch:
         self.state = state
         self.label = label
         self.fields = field_columns(state.schema)
-        self.changes: dict[str, Change] = {}
+        self.changes: dict[str, TableChange] = {}
         self._at_end = at_end
         self._update_count = 0
 
@@ -175,8 +182,8 @@ class _TypeBatch:
         )
 
     def _in_order(
-        self, files: list[DataFile], survey: Survey
-    ) -> tuple[list[DataFile], Moved | None, Survey]:
+        self, files: list[DataFile], survey: OrderSurvey
+    ) -> tuple[list[DataFile], Moved | None, OrderSurvey]:
         """The files with `order_ns` as it is with all that came before."""
         clocks = self.state.clocks
         late = {
@@ -193,8 +200,8 @@ class _TypeBatch:
         return self._restaged(files, corrected), None, survey
 
     def _reordered(
-        self, files: list[DataFile], survey: Survey, late: dict[int, int]
-    ) -> tuple[list[DataFile], Moved | None, Survey]:
+        self, files: list[DataFile], survey: OrderSurvey, late: dict[int, int]
+    ) -> tuple[list[DataFile], Moved | None, OrderSurvey]:
         result = reordered(self.lake, self.state, self._staged(files), late)
         rows = self._keep(result.rows)
         moved = result.moved(rows)
@@ -214,7 +221,7 @@ class _TypeBatch:
 
     # -- states
 
-    def _stage_states(self, updates: DataFrame, survey: Survey, moved: Moved | None) -> None:
+    def _stage_states(self, updates: DataFrame, survey: OrderSurvey, moved: Moved | None) -> None:
         touched = updates.groupBy(*OBJECT).agg(F.min(F.struct(*ORDER)).alias("first"))
         if moved is not None or self._is_late(touched):
             late = rebuilding(self.lake, self.state, self.fields, updates, moved)
@@ -330,7 +337,7 @@ class _TypeBatch:
         if was is not None:
             added, removed = [*was.added, *added], (*was.removed, *removed)
         if added or removed:
-            self.changes[kind] = Change(
+            self.changes[kind] = TableChange(
                 table=f"{kind}/{self.state.table}",
                 schema=delta_schema(table_schema(kind, self.state.schema)),
                 divided_by=DIVIDED_BY[kind],

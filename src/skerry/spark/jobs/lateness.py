@@ -18,13 +18,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import SNAPSHOT
-from skerry.spark.catalog import OBJECT, FieldColumn
-from skerry.spark.delta import DataFile
+from skerry.spark.lake.catalog import OBJECT, FieldColumn
+from skerry.spark.lake.delta import DataFile
 from skerry.spark.transforms.dedupe import IDENTITY, has_place, with_identity
 from skerry.spark.transforms.merge import merged, steps_of_gone, steps_of_states, steps_of_updates
 from skerry.spark.transforms.order import (
-    Block,
     Clock,
+    ClockBlock,
     blocks,
     priors,
     with_order,
@@ -32,7 +32,7 @@ from skerry.spark.transforms.order import (
 )
 
 if TYPE_CHECKING:
-    from skerry.spark.lake import Lake, TypeState
+    from skerry.spark.lake.lake import Lake, TypeState
 
 __all__ = ["Moved", "Rebuilding", "Reordered", "rebuilding", "reordered", "stale_snapshots"]
 
@@ -69,7 +69,7 @@ class Reordered:
     state: TypeState
     rows: DataFrame
     """`order_before_ns` is null where a row is new."""
-    blocks: tuple[Block, ...]
+    blocks: tuple[ClockBlock, ...]
 
     def new_rows(self, rows: DataFrame) -> DataFrame:
         """Those that are not in the table yet."""

@@ -19,16 +19,16 @@ from typing import Final
 from skerry.errors import PipelineError, RecordingError, SkerryError
 from skerry.recording.index import Segment
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.recordings.places import first_line
 from skerry.runtime.recordings.reader import Recording, open_recordings
-from skerry.spark.file_systems import require_file_system
+from skerry.runtime.recordings.remote_paths import first_line
 from skerry.spark.jobs.batch import Range, process_batch
 from skerry.spark.jobs.building import build_derived
 from skerry.spark.jobs.maintenance import clean_up, maintain
-from skerry.spark.lake import Lake, Plan
-from skerry.spark.planning import Recordings
-from skerry.spark.session import batch_bytes_of
-from skerry.spark.stream import Offset, Presence, next_offset
+from skerry.spark.lake.file_systems import require_file_system
+from skerry.spark.lake.lake import Lake, Plan
+from skerry.spark.source.planning import Recordings
+from skerry.spark.source.stream_source import FollowerPresence, Offset, next_offset
+from skerry.spark.startup.session import batch_bytes_of
 
 __all__ = ["Loop", "Progress", "backlog"]
 
@@ -127,7 +127,7 @@ class Loop:
                 self._target = _ends(self._recordings)
             else:
                 self._recordings.all()
-                presence = Presence(self._recordings, self._follower or "pipeline")
+                presence = FollowerPresence(self._recordings, self._follower or "pipeline")
             try:
                 self._go_on(on_progress, is_stopping)
             finally:

@@ -11,12 +11,12 @@ from typing import Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.spark.buckets import bucket_start_ns
-from skerry.spark.catalog import DIVIDED_BY, OBJECT, table_schema
-from skerry.spark.delta import Change
 from skerry.spark.jobs.compact import compact_table, crowded_parts
 from skerry.spark.jobs.vacuum import vacuum
-from skerry.spark.lake import Lake, Plan, TypeState, delta_schema
+from skerry.spark.lake.buckets import bucket_start_ns
+from skerry.spark.lake.catalog import DIVIDED_BY, OBJECT, table_schema
+from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.lake import Lake, Plan, TypeState, delta_schema
 from skerry.spark.transforms.snapshots import edges, snapshot_at
 
 __all__ = ["clean_up", "maintain", "make_snapshots"]
@@ -119,7 +119,7 @@ def _make_snapshot(
     name = f"snapshots/{state.table}"
     files = lake.stage("snapshots", state, rows, label=f"s{edge_ns}")
     lake.table(name).rewrite(
-        Change(
+        TableChange(
             table=name,
             schema=delta_schema(table_schema("snapshots", state.schema)),
             divided_by=DIVIDED_BY["snapshots"],

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 
 from skerry.spark.jobs.loop import Loop, Progress
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 
 __all__ = ["run_all"]
 

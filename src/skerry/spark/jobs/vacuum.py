@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.spark.lake import KEEP_HOURS, SAFE_HOURS, Lake
+from skerry.spark.lake.lake import KEEP_HOURS, SAFE_HOURS, Lake
 
 __all__ = ["KEEP_HOURS", "Vacuumed", "vacuum"]
 

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from skerry.spark.delta import NULL_PART, DataFile, measures
+from skerry.spark.lake.delta import NULL_PART, DataFile, measures
+from skerry.spark.lake.store import TableStore, disk_error, is_no_room
 from skerry.spark.merging.identity import Numbers
-from skerry.spark.store import Store, disk_error, is_no_room
 
 __all__ = [
     "bucket_text",
@@ -43,7 +43,7 @@ _HOUR_NS: Final = 3_600_000_000_000
 
 
 def write_parts(
-    store: Store,
+    store: TableStore,
     table: str,
     folder: str,
     rows: pa.Table,
@@ -57,7 +57,7 @@ def write_parts(
 
 
 def write_file(
-    store: Store, table: str, folder: str, rows: pa.Table, parts: dict[str, str | None]
+    store: TableStore, table: str, folder: str, rows: pa.Table, parts: dict[str, str | None]
 ) -> DataFile:
     """Write rows as a file of a table that is not in its log yet.
 
@@ -105,7 +105,7 @@ def _part_name(value: str | None) -> str:
 
 
 def read_rows(
-    store: Store,
+    store: TableStore,
     table: str,
     file: DataFile,
     schema: pa.Schema,

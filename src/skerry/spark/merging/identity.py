@@ -20,9 +20,9 @@ __all__ = [
     "BY_MULTICAST",
     "BY_POSITION",
     "BY_SENDER",
-    "Group",
-    "Identity",
+    "CounterGroup",
     "Numbers",
+    "RowIdentity",
     "identity_of",
     "numbers_of",
 ]
@@ -34,7 +34,7 @@ BY_POSITION, BY_MULTICAST, BY_SENDER, BY_CONTENT = 1, 2, 3, 4
 _ZERO: Final = np.int64(0)
 
 
-class Group(NamedTuple):
+class CounterGroup(NamedTuple):
     """One counter of updates."""
 
     kind: int
@@ -42,7 +42,7 @@ class Group(NamedTuple):
     sender: int
 
 
-class Identity(NamedTuple):
+class RowIdentity(NamedTuple):
     """The identity of each row: its group, and its number there."""
 
     kind: Numbers
@@ -51,7 +51,7 @@ class Identity(NamedTuple):
     number: Numbers
 
 
-def identity_of(rows: pa.RecordBatch | pa.Table) -> Identity:
+def identity_of(rows: pa.RecordBatch | pa.Table) -> RowIdentity:
     """The identities of recorded rows or of rows of `updates` and `raw`."""
     node, sender, sequence, position = (
         numbers_of(rows.column(name)) for name in ("node", "sender", "sequence", "position")
@@ -60,12 +60,12 @@ def identity_of(rows: pa.RecordBatch | pa.Table) -> Identity:
     has_place = (position > 0) & (node != 0) & ~is_multicast
     if has_place.all():
         kind = np.full(len(node), BY_POSITION, np.int8)
-        return Identity(kind, node, np.zeros(len(node), np.int64), position)
+        return RowIdentity(kind, node, np.zeros(len(node), np.int64), position)
     kind = np.where(sequence > 0, BY_SENDER, BY_CONTENT).astype(np.int8)
     kind[is_multicast] = BY_MULTICAST
     kind[has_place] = BY_POSITION
     number = np.where(kind == BY_CONTENT, numbers_of(rows.column("time_ns")), sequence)
-    return Identity(
+    return RowIdentity(
         kind,
         np.where(is_multicast, _ZERO, node),
         np.where(has_place, _ZERO, sender),

@@ -14,25 +14,25 @@ from typing import Final
 import numpy as np
 
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
-from skerry.spark.catalog import table_schema
-from skerry.spark.delta import DataFile
+from skerry.spark.lake.catalog import table_schema
+from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import read_rows
 from skerry.spark.merging.identity import (
     BY_CONTENT,
     BY_MULTICAST,
     BY_POSITION,
-    Group,
+    CounterGroup,
     Numbers,
     identity_of,
 )
-from skerry.spark.merging.survey import EARLIEST, Counted, Detail, Tally
-from skerry.spark.store import Store
+from skerry.spark.merging.survey import EARLIEST, Counted, CounterTally, Detail
 from skerry.spark.transforms.order import Clock
 
 __all__ = [
     "SKEW_NS",
     "Judgement",
-    "Known",
+    "KnownRows",
     "advanced_clocks",
     "advanced_marks",
     "judged",
@@ -43,21 +43,21 @@ SKEW_NS: Final = 300_000_000_000
 """How far apart receivers of one multicast may stamp it, and it is still known to be one."""
 _IDENTITY: Final = ("time_ns", "sender", "node", "sequence", "position", "source")
 
-_Details = Mapping[Group, Detail]
+_Details = Mapping[CounterGroup, Detail]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownRows:
     """How far each counter of a table has come."""
 
     clocks: Mapping[int, Clock]
     """By node, of rows that have a position."""
-    marks: Mapping[Group, int] | None
+    marks: Mapping[CounterGroup, int] | None
     """Highest numbers of all other counters; None where it was never noted."""
     is_by_mark: bool = False
     """Whether rows with a position have marks, too, and no clocks."""
 
-    def highest(self, group: Group) -> int | None:
+    def highest(self, group: CounterGroup) -> int | None:
         """The highest number of a counter, or None if nothing is known of it."""
         if group.kind == BY_POSITION and not self.is_by_mark:
             clock = self.clocks.get(group.node)
@@ -77,12 +77,14 @@ class Judgement:
     """What is to be done with the rows of one table."""
 
     orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
-    drops: Mapping[Group, Numbers] = field(default_factory=dict)
+    drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
     has_doubles: bool = False
     is_late: bool = False
 
 
-def unclear(counted: Counted, known: Known, has_rows_at: Callable[[int, int], bool]) -> list[Group]:
+def unclear(
+    counted: Counted, known: KnownRows, has_rows_at: Callable[[int, int], bool]
+) -> list[CounterGroup]:
     """The groups that have to be looked at row by row.
 
     `has_rows_at` says whether the table may have rows from one time to another.
@@ -95,7 +97,10 @@ def unclear(counted: Counted, known: Known, has_rows_at: Callable[[int, int], bo
 
 
 def _is_doubtful(
-    group: Group, tally: Tally, known: Known, has_rows_at: Callable[[int, int], bool]
+    group: CounterGroup,
+    tally: CounterTally,
+    known: KnownRows,
+    has_rows_at: Callable[[int, int], bool],
 ) -> bool:
     """Whether the table may have some of the rows, or later ones."""
     highest = known.highest(group)
@@ -107,7 +112,7 @@ def _is_doubtful(
     )
 
 
-def _is_tangled(group: Group, tally: Tally, known: Known) -> bool:
+def _is_tangled(group: CounterGroup, tally: CounterTally, known: KnownRows) -> bool:
     """Whether `order_ns` may be other than the time."""
     if group.kind != BY_POSITION:
         return False
@@ -117,15 +122,15 @@ def _is_tangled(group: Group, tally: Tally, known: Known) -> bool:
 
 def judged(
     counted: Counted,
-    known: Known,
+    known: KnownRows,
     found: _Details,
     files: Iterable[DataFile],
-    store: Store,
+    store: TableStore,
     table: str,
 ) -> Judgement:
     """What the details of the unclear groups of a table say; `files` are those of `updates`."""
     orders: dict[int, tuple[Numbers, Numbers]] = {}
-    drops: dict[Group, Numbers] = {}
+    drops: dict[CounterGroup, Numbers] = {}
     has_doubles = any(not tally.is_straight for tally in counted.groups.values())
     all_files = list(files)
     for group, detail in found.items():
@@ -163,7 +168,7 @@ def _ordered(detail: Detail, clock: Clock | None) -> tuple[Numbers, Numbers]:
 
 
 def _seen(
-    group: Group, suspects: Detail, files: Iterable[DataFile], store: Store, table: str
+    group: CounterGroup, suspects: Detail, files: Iterable[DataFile], store: TableStore, table: str
 ) -> Numbers:
     """The numbers of a counter that the table has, of some that it may have."""
     low, high = int(suspects.numbers.min()), int(suspects.numbers.max())
@@ -213,12 +218,12 @@ def advanced_clocks(
 
 
 def advanced_marks(
-    marks: Mapping[Group, int] | None,
+    marks: Mapping[CounterGroup, int] | None,
     counted: Counted,
     *,
     kinds: Iterable[int],
     count_max: int = PIPELINE_CLOCK_COUNT_MAX,
-) -> dict[Group, int] | None:
+) -> dict[CounterGroup, int] | None:
     """The highest numbers after a batch; of too many, those that came last."""
     if marks is None:
         return None

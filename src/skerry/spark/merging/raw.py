@@ -9,12 +9,12 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from skerry.spark.catalog import table_schema
-from skerry.spark.delta import DataFile
+from skerry.spark.lake.catalog import table_schema
+from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import day_text, read_rows, write_file
 from skerry.spark.merging.identity import BY_CONTENT, Numbers, identity_of, numbers_of
 from skerry.spark.merging.work import TableWork
-from skerry.spark.store import Store
 
 __all__ = ["folder_type", "write_raw"]
 
@@ -25,7 +25,7 @@ _DAY_NS: Final = 86_400_000_000_000
 _CONTENT: Final = ("key", "operation", "present", "subject", "type", "sent_ns", "payload")
 
 
-def write_raw(store: Store, folder: str, rows: pa.Table, table: TableWork) -> list[DataFile]:
+def write_raw(store: TableStore, folder: str, rows: pa.Table, table: TableWork) -> list[DataFile]:
     """Write rows of `raw`, a file for each day and type; rows that the table has are left out."""
     types = rows.column("type").combine_chunks()
     if isinstance(types, pa.ChunkedArray):
@@ -72,7 +72,7 @@ def _parts(rows: pa.Table) -> Iterator[tuple[str, str | None, pa.Table]]:
         yield day, encoded.dictionary[int(keys[1, start])].as_py(), part
 
 
-def _unseen(store: Store, rows: pa.Table, table: TableWork) -> pa.Table:
+def _unseen(store: TableStore, rows: pa.Table, table: TableWork) -> pa.Table:
     """Rows that are not in the table; few as a rule, so they are compared one by one."""
     known: set[tuple[Any, ...]] = set()
     schema = table_schema("raw")

@@ -17,12 +17,12 @@ import pyarrow as pa
 from skerry.recording.index import NO_CRC
 from skerry.runtime.recordings.blocks import read_blocks
 from skerry.runtime.recordings.reader import is_whole, read_block
-from skerry.spark.merging.identity import Group
+from skerry.spark.merging.identity import CounterGroup
 from skerry.spark.merging.slots import merge_slot
 from skerry.spark.merging.splitting import packed, split, unpacked
 from skerry.spark.merging.survey import Detail, Placing, Survey, details, survey
 from skerry.spark.merging.work import SlotResult, Work
-from skerry.spark.planning import Run
+from skerry.spark.source.planning import Run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Here", "OnSpark", "Runner"]
 
 _Tasks = Sequence[tuple[Run, ...]]
-_Wanted = Mapping[int, frozenset[Group]]
-_Found = dict[tuple[int, Group], Detail]
+_Wanted = Mapping[int, frozenset[CounterGroup]]
+_Found = dict[tuple[int, CounterGroup], Detail]
 
 _THREADS = 2
 """Numpy and Arrow do most of the work without the lock of the interpreter."""

@@ -13,9 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skerry.codec.envelope import SNAPSHOT
-from skerry.spark.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.decode import decode_payloads
-from skerry.spark.delta import DataFile
+from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
+from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import (
     bucket_text,
     hour_text,
@@ -27,16 +27,16 @@ from skerry.spark.merging.hashing import object_hashes, part_of
 from skerry.spark.merging.identity import (
     BY_CONTENT,
     BY_POSITION,
-    Identity,
     Numbers,
+    RowIdentity,
     identity_of,
     numbers_of,
 )
 from skerry.spark.merging.raw import write_raw
-from skerry.spark.merging.states import Merged, Steps, steps_of_gone, steps_of_states
+from skerry.spark.merging.states import Merged, StateSteps, steps_of_gone, steps_of_states
 from skerry.spark.merging.work import SlotResult, TableWork, Work
-from skerry.spark.reading import pieces_of
-from skerry.spark.store import Store
+from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.reading import pieces_of
 
 __all__ = ["merge_slot"]
 
@@ -49,7 +49,7 @@ def merge_slot(work: Work, slot: int, batches: Sequence[pa.RecordBatch]) -> Slot
     """Merge the rows of a slot and write the files that come of it."""
     number = work.table_of(slot)
     table = work.tables[number]
-    store = Store(work.root)
+    store = TableStore(work.root)
     rows = None
     if batches:
         rows = _distinct(pa.Table.from_batches(batches).unify_dictionaries(), table)
@@ -76,7 +76,7 @@ def _distinct(rows: pa.Table, table: TableWork) -> pa.Table:
     return rows.filter(pa.array(is_kept)).combine_chunks()
 
 
-def _is_first(rows: pa.Table, identity: Identity) -> Numbers:
+def _is_first(rows: pa.Table, identity: RowIdentity) -> Numbers:
     """Which rows stand for their update, of all that are the same."""
     is_found = numbers_of(rows.column("operation")) == SNAPSHOT
     content = _contents(rows, identity)
@@ -93,7 +93,7 @@ def _is_first(rows: pa.Table, identity: Identity) -> Numbers:
     return found
 
 
-def _contents(rows: pa.Table, identity: Identity) -> Numbers:
+def _contents(rows: pa.Table, identity: RowIdentity) -> Numbers:
     """Equal numbers for equal contents, of the rows that nothing counts; 0 of the others."""
     contents = np.zeros(rows.num_rows, np.int64)
     uncounted = np.flatnonzero(identity.kind == BY_CONTENT)
@@ -106,7 +106,7 @@ def _contents(rows: pa.Table, identity: Identity) -> Numbers:
 
 
 class _Slot:
-    def __init__(self, work: Work, number: int, slot: int, store: Store) -> None:
+    def __init__(self, work: Work, number: int, slot: int, store: TableStore) -> None:
         self.work = work
         self.number = number
         self.slot = slot
@@ -195,7 +195,7 @@ class _Slot:
         touched = None
         if objects is not None and not is_divided_anew:
             touched = set(part_of(objects.hashes(), table.part_count).tolist())
-        seeds: list[Steps] = []
+        seeds: list[StateSteps] = []
         kept: dict[str, pa.Table] = {}
         files = {kind: self._files(kind, touched) for kind in _PARTED}
         for kind in _PARTED:
@@ -209,7 +209,7 @@ class _Slot:
             seeds.append(steps_of(numbers[is_touched], rows.filter(pa.array(is_touched))))
         new: dict[str, pa.Table] = {}
         if updates is not None and objects is not None:
-            found = Merged([*seeds, Steps.of_updates(objects.numbers, updates)], self.fields)
+            found = Merged([*seeds, StateSteps.of_updates(objects.numbers, updates)], self.fields)
             if found.has_seed_after_new(sum(len(steps.objects) for steps in seeds)):
                 return False
             self._write_history(found)

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
-from skerry.spark.catalog import OBJECT, ORDER, FieldColumn
+from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
 from skerry.spark.merging.files import moments
 from skerry.spark.merging.identity import Numbers, numbers_of
 
-__all__ = ["ALL_TAGS", "Merged", "Steps", "merged", "steps_of_gone", "steps_of_states"]
+__all__ = ["ALL_TAGS", "Merged", "StateSteps", "merged", "steps_of_gone", "steps_of_states"]
 
 ALL_TAGS = 0xFFFF_FFFF
 """Property set of every field."""
@@ -29,7 +29,7 @@ _TOLD = ("node", "position", "sender", "sequence")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class StateSteps:
     """Rows that change objects, in any order."""
 
     objects: Numbers
@@ -41,7 +41,7 @@ class Steps:
     lives: Numbers
 
     @classmethod
-    def of_updates(cls, objects: Numbers, updates: pa.Table) -> Steps:
+    def of_updates(cls, objects: Numbers, updates: pa.Table) -> StateSteps:
         operation = numbers_of(updates.column("operation"))
         return cls(
             objects=objects,
@@ -52,10 +52,10 @@ class Steps:
         )
 
 
-def steps_of_states(objects: Numbers, states: pa.Table) -> Steps:
+def steps_of_states(objects: Numbers, states: pa.Table) -> StateSteps:
     """States of objects, one of each, as what later steps build on."""
     count = len(objects)
-    return Steps(
+    return StateSteps(
         objects=objects,
         rows=states.append_column("order_ns", states.column("valid_from_ns")),
         operation=np.full(count, SNAPSHOT, np.int8),
@@ -64,10 +64,10 @@ def steps_of_states(objects: Numbers, states: pa.Table) -> Steps:
     )
 
 
-def steps_of_gone(objects: Numbers, gone: pa.Table) -> Steps:
+def steps_of_gone(objects: Numbers, gone: pa.Table) -> StateSteps:
     """Objects that are gone, as what later steps build on."""
     count = len(objects)
-    return Steps(
+    return StateSteps(
         objects=objects,
         rows=gone.append_column("order_ns", gone.column("removed_ns")),
         operation=np.full(count, REMOVE, np.int8),
@@ -79,7 +79,7 @@ def steps_of_gone(objects: Numbers, gone: pa.Table) -> Steps:
 class Merged:
     """The states that steps lead through."""
 
-    def __init__(self, several: Sequence[Steps], fields: Sequence[FieldColumn]) -> None:
+    def __init__(self, several: Sequence[StateSteps], fields: Sequence[FieldColumn]) -> None:
         self._fields = fields
         self._rows = [steps.rows for steps in several]
         self._columns: dict[str, pa.Array | pa.ChunkedArray] = {}
@@ -191,7 +191,7 @@ class Merged:
         return np.concatenate([numbers_of(rows.column(name)) for rows in self._rows])
 
 
-def merged(several: Sequence[Steps], fields: Sequence[FieldColumn]) -> Merged:
+def merged(several: Sequence[StateSteps], fields: Sequence[FieldColumn]) -> Merged:
     """Merge steps of any number of objects."""
     return Merged(several, fields)
 

@@ -17,17 +17,23 @@ import pyarrow.compute as pc
 
 from skerry.codec.envelope import GAP, SNAPSHOT
 from skerry.recording.columns import DESCRIPTOR_TYPES
-from skerry.spark.merging.identity import Group, Identity, Numbers, identity_of, numbers_of
+from skerry.spark.merging.identity import (
+    CounterGroup,
+    Numbers,
+    RowIdentity,
+    identity_of,
+    numbers_of,
+)
 
 __all__ = [
     "EARLIEST",
     "RAW",
     "SKIPPED",
     "Counted",
+    "CounterTally",
     "Detail",
     "Placing",
     "Survey",
-    "Tally",
     "details",
     "survey",
 ]
@@ -67,7 +73,7 @@ class Placing:
         return tables
 
 
-class Tally(NamedTuple):
+class CounterTally(NamedTuple):
     """What is known of some rows of one group."""
 
     number_min: int
@@ -79,10 +85,10 @@ class Tally(NamedTuple):
     is_straight: bool
     """Whether numbers ascend without repetition, and times never go back."""
 
-    def and_then(self, later: Tally) -> Tally:
+    def and_then(self, later: CounterTally) -> CounterTally:
         """Both together, where the other rows come after these."""
         is_next = later.number_min > self.number_max and later.time_min_ns >= self.time_max_ns
-        return Tally(
+        return CounterTally(
             min(self.number_min, later.number_min),
             max(self.number_max, later.number_max),
             min(self.time_min_ns, later.time_min_ns),
@@ -98,7 +104,7 @@ class Counted:
 
     rows: int = 0
     bytes: int = 0
-    groups: dict[Group, Tally] = field(default_factory=dict)
+    groups: dict[CounterGroup, CounterTally] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -137,7 +143,7 @@ class Survey:
         for table, kind, node, sender, *tally in facts:
             if table != SKIPPED:
                 groups = self.tables[table].groups
-                group, found = Group(kind, node, sender), Tally(*tally)
+                group, found = CounterGroup(kind, node, sender), CounterTally(*tally)
                 before = groups.get(group)
                 groups[group] = found if before is None else before.and_then(found)
 
@@ -159,7 +165,7 @@ class Survey:
     def of_all(cls, surveys: Iterable[Survey]) -> Survey:
         """One survey of what several tasks have read, in whatever order."""
         whole = cls()
-        tallies: dict[tuple[int, Group], list[Tally]] = {}
+        tallies: dict[tuple[int, CounterGroup], list[CounterTally]] = {}
         for each in surveys:
             whole.damaged |= each.damaged
             for number, counted in each.tables.items():
@@ -199,10 +205,12 @@ class Detail(NamedTuple):
 
 
 def details(
-    batches: Iterable[pa.RecordBatch], placing: Placing, wanted: Mapping[int, frozenset[Group]]
-) -> dict[tuple[int, Group], Detail]:
+    batches: Iterable[pa.RecordBatch],
+    placing: Placing,
+    wanted: Mapping[int, frozenset[CounterGroup]],
+) -> dict[tuple[int, CounterGroup], Detail]:
     """The rows of some groups of some tables."""
-    found: dict[tuple[int, Group], list[Detail]] = {}
+    found: dict[tuple[int, CounterGroup], list[Detail]] = {}
     for rows in batches:
         tables = placing.of(rows)
         if not np.isin(tables, list(wanted)).any():
@@ -220,8 +228,8 @@ def details(
 
 
 def _places(
-    tables: Numbers, identity: Identity, wanted: Mapping[int, frozenset[Group]]
-) -> Iterator[tuple[int, Group, Numbers]]:
+    tables: Numbers, identity: RowIdentity, wanted: Mapping[int, frozenset[CounterGroup]]
+) -> Iterator[tuple[int, CounterGroup, Numbers]]:
     order = np.lexsort((identity.sender, identity.node, identity.kind, tables))
     keys = [tables[order], *(column[order] for column in identity[:3])]
     starts = _starts(keys)
@@ -230,7 +238,7 @@ def _places(
     for table, kind, node, sender, start, stop in zip(
         *facts, starts.tolist(), stops.tolist(), strict=True
     ):
-        group = Group(kind, node, sender)
+        group = CounterGroup(kind, node, sender)
         if group in wanted.get(table, ()):
             yield table, group, order[start:stop]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from skerry.spark.delta import DataFile
-from skerry.spark.merging.identity import Group, Numbers
+from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.schema import TypedSchema
+from skerry.spark.merging.identity import CounterGroup, Numbers
 from skerry.spark.merging.survey import Placing
-from skerry.spark.planning import Run
-from skerry.spark.schema import TypedSchema
+from skerry.spark.source.planning import Run
 
 __all__ = ["SLOT_BYTES", "SlotResult", "TableWork", "Work", "slot_counts"]
 
@@ -41,7 +41,7 @@ class TableWork:
     """Of `raw`: files that may have rows that come again."""
     orders: Mapping[int, tuple[Numbers, Numbers]] = field(default_factory=dict)
     """By node, ascending positions with their `order_ns`; of other nodes it is the time."""
-    drops: Mapping[Group, Numbers] = field(default_factory=dict)
+    drops: Mapping[CounterGroup, Numbers] = field(default_factory=dict)
     """Numbers of rows that are in the table already, in ascending order."""
     has_doubles: bool = False
     """Whether the batch may have a row twice."""

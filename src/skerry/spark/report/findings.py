@@ -15,7 +15,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.schema.internal import internal_types
-from skerry.spark.report.series import Latency, Line, Steps, lines_of, steps_for
+from skerry.spark.report.series import Latency, Line, TimeSteps, lines_of, steps_for
 from skerry.spark.transforms.alarms import AlarmConfig
 from skerry.spark.transforms.events import GAP, SNAPSHOT, events, instant, latency_ms
 from skerry.spark.transforms.sessions import whole_lives
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 __all__ = [
     "OWN_TOOLS",
     "SLOW_MS",
-    "Alarm",
+    "AlarmRow",
     "Delay",
     "Findings",
-    "Life",
+    "ReportSummary",
+    "SessionRow",
     "Source",
     "Subject",
-    "Summary",
     "TableSize",
     "gather",
 ]
@@ -70,7 +70,7 @@ class TableSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
+class ReportSummary:
     """The main figures."""
 
     spaces: tuple[str, ...]
@@ -97,7 +97,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Life:
+class SessionRow:
     """A node, a client, or a program of a multicast group."""
 
     kind: str
@@ -113,7 +113,7 @@ class Life:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alarm:
+class AlarmRow:
     """A row of `alarms`."""
 
     kind: str
@@ -152,16 +152,16 @@ class Subject:
 class Findings:
     """All that a report shows."""
 
-    summary: Summary | None
+    summary: ReportSummary | None
     """None where nothing was recorded."""
-    steps: Steps | None = None
+    steps: TimeSteps | None = None
     rates: tuple[Line, ...] = ()
     """Updates in each step, by type; the largest first."""
     latency: Latency | None = None
     lost: tuple[int, ...] = ()
-    lives: tuple[Life, ...] = ()
+    lives: tuple[SessionRow, ...] = ()
     lives_left_out: int = 0
-    alarms: tuple[Alarm, ...] = ()
+    alarms: tuple[AlarmRow, ...] = ()
     delays: tuple[Delay, ...] = ()
     """Of the senders that say when they sent; the slowest first."""
     slow_ms: float = SLOW_MS
@@ -253,7 +253,7 @@ def _said(lake: Source, names: set[str]) -> DataFrame:
     return events(updates, raw).where(~F.col("operation").isin(GAP, SNAPSHOT))
 
 
-def _summary(lake: Source, names: set[str]) -> Summary | None:
+def _summary(lake: Source, names: set[str]) -> ReportSummary | None:
     links = lake.frame("links")
     row = _one(
         links.agg(
@@ -281,7 +281,7 @@ def _summary(lake: Source, names: set[str]) -> Summary | None:
     lives = {found["kind"]: found["count"] for found in _rows(kinds)}
     is_own = F.col("type").isin(*internal_types())
     types = _one(lake.frame("rates").where(~is_own).agg(F.count_distinct("type").alias("types")))
-    return Summary(
+    return ReportSummary(
         spaces=tuple(row["spaces"]),
         since=_utc(row["since"]),
         until=_utc(row["until"]),
@@ -317,24 +317,24 @@ def _objects(lake: Source, names: set[str]) -> int:
 # -- along the time
 
 
-def _step_of(moment: Column, steps: Steps) -> Column:
+def _step_of(moment: Column, steps: TimeSteps) -> Column:
     return F.floor(F.unix_timestamp(moment) / steps.seconds)
 
 
-def _rates_of_updates(said: DataFrame, steps: Steps) -> list[tuple[int, str, int]]:
+def _rates_of_updates(said: DataFrame, steps: TimeSteps) -> list[tuple[int, str, int]]:
     step = _step_of(instant(F.col("order_ns")), steps)
     rows = said.groupBy(step.alias("step"), "type").agg(F.count("*").alias("updates"))
     return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
 
 
-def _rates_of_minutes(lake: Source, steps: Steps) -> list[tuple[int, str, int]]:
+def _rates_of_minutes(lake: Source, steps: TimeSteps) -> list[tuple[int, str, int]]:
     step = _step_of(F.col("minute"), steps)
     rates = lake.frame("rates")
     rows = rates.groupBy(step.alias("step"), "type").agg(F.sum("updates").alias("updates"))
     return [(row["step"], row["type"], row["updates"]) for row in _rows(rows)]
 
 
-def _latency(lake: Source, said: DataFrame, steps: Steps) -> Latency | None:
+def _latency(lake: Source, said: DataFrame, steps: TimeSteps) -> Latency | None:
     is_exact = steps.seconds < 60
     if is_exact:
         measured = said.where(latency_ms().isNotNull()).select(
@@ -365,7 +365,7 @@ def _latency(lake: Source, said: DataFrame, steps: Steps) -> Latency | None:
     return Latency(**found, is_exact=is_exact)
 
 
-def _placed(rows: list[dict[str, Any]], name: str, steps: Steps) -> tuple[float | None, ...]:
+def _placed(rows: list[dict[str, Any]], name: str, steps: TimeSteps) -> tuple[float | None, ...]:
     values: list[float | None] = [None] * steps.count
     for row in rows:
         index = steps.index(row["step"])
@@ -374,7 +374,7 @@ def _placed(rows: list[dict[str, Any]], name: str, steps: Steps) -> tuple[float 
     return tuple(values)
 
 
-def _lost(lake: Source, steps: Steps) -> tuple[int, ...]:
+def _lost(lake: Source, steps: TimeSteps) -> tuple[int, ...]:
     step = _step_of(F.col("first"), steps)
     lossy = lake.frame("links").where(F.col("gaps") > 0)
     rows = _rows(lossy.groupBy(step.alias("step")).agg(F.sum("lost").alias("lost")))
@@ -384,7 +384,7 @@ def _lost(lake: Source, steps: Steps) -> tuple[int, ...]:
 # -- who, and what
 
 
-def _lives(lake: Source) -> list[Life]:
+def _lives(lake: Source) -> list[SessionRow]:
     """Nodes first, then whoever said most."""
     order = F.array_position(F.array(F.lit("node"), F.lit("client")), F.col("kind"))
     rows = whole_lives(lake.frame("sessions")).orderBy(
@@ -393,7 +393,7 @@ def _lives(lake: Source) -> list[Life]:
     found = _rows(rows)
     node_ends = {(r["space"], r["node"]): r["last"] for r in found if _is_node(r)}
     return [
-        Life(
+        SessionRow(
             kind=row["kind"],
             name=row["name"] or f"{row['kind']} {row['node' if _is_node(row) else 'sender']}",
             first=_utc(row["first"]),
@@ -452,10 +452,10 @@ def _delays(lake: Source, slow_ms: float) -> tuple[Delay, ...]:
     )
 
 
-def _alarms(lake: Source) -> tuple[Alarm, ...]:
+def _alarms(lake: Source) -> tuple[AlarmRow, ...]:
     rows = lake.frame("alarms").orderBy(F.desc("score"), "since").limit(_ALARMS_MAX)
     return tuple(
-        Alarm(
+        AlarmRow(
             kind=row["kind"],
             who=_who(row),
             since=_utc(row["since"]),

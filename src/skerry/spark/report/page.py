@@ -13,8 +13,16 @@ from datetime import datetime, timedelta
 from html import escape
 from typing import Final
 
-from skerry.plain import visible
-from skerry.spark.report.findings import Alarm, Delay, Findings, Life, Subject, Summary, TableSize
+from skerry.json_values import visible
+from skerry.spark.report.findings import (
+    AlarmRow,
+    Delay,
+    Findings,
+    ReportSummary,
+    SessionRow,
+    Subject,
+    TableSize,
+)
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
 from skerry.spark.report.series import Line
 from skerry.spark.report.style import STYLE
@@ -67,12 +75,12 @@ def page(findings: Findings, *, made: datetime) -> str:
 # -- sections
 
 
-def _title(summary: Summary | None) -> str:
+def _title(summary: ReportSummary | None) -> str:
     spaces = ", ".join(summary.spaces) if summary else ""
     return _text(f"What happened in {spaces}" if spaces else "What happened")
 
 
-def _header(summary: Summary | None, made: datetime) -> str:
+def _header(summary: ReportSummary | None, made: datetime) -> str:
     if summary is None:
         when = ""
     else:
@@ -82,7 +90,7 @@ def _header(summary: Summary | None, made: datetime) -> str:
     return f"<header><h1>{_title(summary)}</h1><p>{line}</p></header>"
 
 
-def _tiles(summary: Summary, alarms: Sequence[Alarm]) -> str:
+def _tiles(summary: ReportSummary, alarms: Sequence[AlarmRow]) -> str:
     seconds = max((summary.until - summary.since).total_seconds(), 1.0)
     tiles = [
         ("", count(summary.updates), "updates"),
@@ -169,7 +177,7 @@ def _loss(findings: Findings) -> str:
     return _section("Loss", " ".join([note, *_repair(summary)]), plot)
 
 
-def _repair(summary: Summary) -> list[str]:
+def _repair(summary: ReportSummary) -> list[str]:
     """What was sent again in multicast groups, if any was recorded."""
     if not summary.datagrams:
         return []
@@ -202,7 +210,7 @@ def _lives(findings: Findings) -> str:
     return _section("Who was there", note, f'<div class="lives">{rows}{axis}</div>')
 
 
-def _life(life: Life, since: datetime, until: datetime) -> str:
+def _life(life: SessionRow, since: datetime, until: datetime) -> str:
     whole = max((until - since).total_seconds(), 1e-6)
     left = 100 * (life.first - since).total_seconds() / whole
     width = 100 * (life.last - life.first).total_seconds() / whole
@@ -229,7 +237,7 @@ def _life(life: Life, since: datetime, until: datetime) -> str:
     )
 
 
-def _alarms(alarms: Sequence[Alarm]) -> str:
+def _alarms(alarms: Sequence[AlarmRow]) -> str:
     if not alarms:
         return _section("Alarms", "Nothing stands out.")
     rows = [

@@ -14,8 +14,8 @@ from datetime import UTC
 from html import escape
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.plain import visible
-from skerry.spark.report.series import Latency, Line, Steps
+from skerry.json_values import visible
+from skerry.spark.report.series import Latency, Line, TimeSteps
 from skerry.spark.report.words import amount, count, moment
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _SETTINGS: Final[dict[Any, Any]] = {
 }
 
 
-def rates_plot(lines: Sequence[Line], steps: Steps) -> str:
+def rates_plot(lines: Sequence[Line], steps: TimeSteps) -> str:
     """Updates per second by type, on top of each other."""
     # The last value twice: it holds up to the end of its step.
     values = [
@@ -81,7 +81,7 @@ def rates_plot(lines: Sequence[Line], steps: Steps) -> str:
     return _drawn(draw, steps, told, height_inch=3.2, label="Updates per second, by type")
 
 
-def latency_plot(latency: Latency, steps: Steps) -> str:
+def latency_plot(latency: Latency, steps: TimeSteps) -> str:
     """Bands from the median to the slowest hundredth."""
 
     def draw(axes: Axes) -> None:
@@ -108,7 +108,7 @@ def latency_plot(latency: Latency, steps: Steps) -> str:
     return _drawn(draw, steps, told, height_inch=2.6, label="Latency: median, p90 and p99")
 
 
-def loss_plot(lost: Sequence[int], steps: Steps) -> str:
+def loss_plot(lost: Sequence[int], steps: TimeSteps) -> str:
     """Updates that are missing."""
 
     def draw(axes: Axes) -> None:
@@ -124,7 +124,7 @@ def loss_plot(lost: Sequence[int], steps: Steps) -> str:
 
 
 def _drawn(
-    draw: Any, steps: Steps, told: Sequence[Sequence[str]], *, height_inch: float, label: str
+    draw: Any, steps: TimeSteps, told: Sequence[Sequence[str]], *, height_inch: float, label: str
 ) -> str:
     """The plot; `told` has the lines that are shown where the mouse stands, for each step."""
     import matplotlib as mpl
@@ -142,7 +142,7 @@ def _drawn(
     return svg.replace("</svg>", f"{_hover(steps, told, height_inch)}</svg>")
 
 
-def _hover(steps: Steps, told: Sequence[Sequence[str]], height_inch: float) -> str:
+def _hover(steps: TimeSteps, told: Sequence[Sequence[str]], height_inch: float) -> str:
     """A strip over each step that nobody sees, with a title: browsers show it under the mouse."""
     left, right = _LEFT * _WIDTH_INCH * _POINTS, _RIGHT * _WIDTH_INCH * _POINTS
     top = (1 - _TOP) * height_inch * _POINTS
@@ -161,7 +161,7 @@ def _title(lines: Sequence[str]) -> str:
     return "\n".join(escape(visible(line)[:_LINE_CHARS_MAX]) for line in lines)
 
 
-def _lay_out(axes: Axes, steps: Steps) -> None:
+def _lay_out(axes: Axes, steps: TimeSteps) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
     from matplotlib.ticker import FuncFormatter
 
@@ -183,7 +183,7 @@ def _tick(value: float, _position: int | None = None) -> str:
     return f"{value / 1000:g}k" if abs(value) >= 1000 else f"{value:g}"
 
 
-def _edges(steps: Steps) -> Any:
+def _edges(steps: TimeSteps) -> Any:
     """When each step begins, and the last one ends."""
     import numpy as np
 
@@ -202,7 +202,7 @@ def _spans_decades(latency: Latency) -> bool:
     return quick > 0 and slow[-1] > _DECADES * slow[len(slow) // 2]
 
 
-def _marker(steps: Steps) -> str:
+def _marker(steps: TimeSteps) -> str:
     return "o" if steps.count <= 60 else ""
 
 

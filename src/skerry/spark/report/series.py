@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-__all__ = ["Latency", "Line", "Steps", "lines_of", "steps_for"]
+__all__ = ["Latency", "Line", "TimeSteps", "lines_of", "steps_for"]
 
 _STEP_S: Final = (1, 2, 5, 10, 30, 60, 300, 900, 3600, 6 * 3600, 86_400, 7 * 86_400)
 _STEPS_MAX: Final = 300
@@ -19,7 +19,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steps:
+class TimeSteps:
     """Equal pieces of time, counted from 1970."""
 
     first: int
@@ -62,17 +62,17 @@ class Latency:
     """Whether they are of all updates; else they are of the typical sender."""
 
 
-def steps_for(since: datetime, until: datetime) -> Steps:
+def steps_for(since: datetime, until: datetime) -> TimeSteps:
     """The smallest steps that are few enough."""
     for seconds in _STEP_S:
         first = int((since - _EPOCH).total_seconds() // seconds)
         stop = int((until - _EPOCH).total_seconds() // seconds) + 1
         if stop - first <= _STEPS_MAX:
             break
-    return Steps(first=first, count=stop - first, seconds=seconds)
+    return TimeSteps(first=first, count=stop - first, seconds=seconds)
 
 
-def lines_of(rows: Iterable[tuple[int, str, int]], steps: Steps) -> tuple[Line, ...]:
+def lines_of(rows: Iterable[tuple[int, str, int]], steps: TimeSteps) -> tuple[Line, ...]:
     """Lines of (number of the step, name, value), the largest first; small ones are one line."""
     values: dict[str, list[float]] = defaultdict(lambda: [0.0] * steps.count)
     for number, name, value in rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from os import PathLike
 from typing import TYPE_CHECKING, cast
 
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 from skerry.spark.report.findings import TableSize
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from pyspark.sql import types as T  # noqa: N812
 
 from skerry.ids import NODE_CLIENT
 from skerry.spark.transforms.events import GAP, day_of, minute_of, with_columns
-from skerry.spark.transforms.usual import with_usual
+from skerry.spark.transforms.robust_baseline import with_usual
 
 __all__ = ["LEDGER", "NAME", "PARTITION", "SCHEMA", "STATISTICS", "AlarmConfig", "build"]
 

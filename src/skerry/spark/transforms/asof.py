@@ -9,9 +9,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT, UPDATE
-from skerry.spark.buckets import timestamp_column
-from skerry.spark.catalog import OBJECT, FieldColumn
-from skerry.spark.schema import quoted
+from skerry.spark.lake.buckets import timestamp_column
+from skerry.spark.lake.catalog import OBJECT, FieldColumn
+from skerry.spark.lake.schema import quoted
 
 __all__ = ["changed_between", "differences", "is_live_at", "live_at"]
 

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql import types as T  # noqa: N812
 
 from skerry.ids import NODE_CLIENT
-from skerry.spark.buckets import floor_column
+from skerry.spark.lake.buckets import floor_column
 
 __all__ = [
     "CREATE",

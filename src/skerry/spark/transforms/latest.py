@@ -5,8 +5,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 
-from skerry.spark.buckets import timestamp_column
-from skerry.spark.catalog import OBJECT
+from skerry.spark.lake.buckets import timestamp_column
+from skerry.spark.lake.catalog import OBJECT
 from skerry.spark.transforms.merge import GONE, OPEN
 
 __all__ = ["gone_rows", "open_rows", "replaced", "with_part"]

@@ -15,7 +15,7 @@ from pyspark.sql import types as T  # noqa: N812
 from skerry.codec.envelope import DISTRIBUTOR
 from skerry.ids import NODE_CLIENT
 from skerry.schema.internal import LINK_TYPE
-from skerry.spark.schema import no_rows
+from skerry.spark.lake.schema import no_rows
 from skerry.spark.transforms.events import (
     GAP,
     SNAPSHOT,
@@ -25,7 +25,7 @@ from skerry.spark.transforms.events import (
     minute_of,
     with_columns,
 )
-from skerry.spark.transforms.losses import missing
+from skerry.spark.transforms.gap_columns import missing
 
 __all__ = ["NAME", "PARTITION", "SCHEMA", "TOLD", "build"]
 

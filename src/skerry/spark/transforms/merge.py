@@ -16,9 +16,9 @@ from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.window import WindowSpec
 
 from skerry.codec.envelope import CREATE, REMOVE, SNAPSHOT
-from skerry.spark.buckets import timestamp_column
-from skerry.spark.catalog import OBJECT, ORDER, FieldColumn
-from skerry.spark.schema import quoted
+from skerry.spark.lake.buckets import timestamp_column
+from skerry.spark.lake.catalog import OBJECT, ORDER, FieldColumn
+from skerry.spark.lake.schema import quoted
 
 __all__ = [
     "ALL_TAGS",

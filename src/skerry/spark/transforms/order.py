@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
 
 __all__ = [
-    "Block",
     "Clock",
-    "Survey",
+    "ClockBlock",
+    "OrderSurvey",
     "advanced",
     "blocks",
     "priors",
@@ -48,7 +48,7 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Block:
+class ClockBlock:
     """Rows of one node whose positions are near each other."""
 
     node: int
@@ -61,10 +61,10 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Survey:
+class OrderSurvey:
     """What was found by one look at rows with `order_ns`."""
 
-    blocks: tuple[Block, ...]
+    blocks: tuple[ClockBlock, ...]
     """Of rows that stand in the order of a node."""
     order_min_ns: int
     order_max_ns: int
@@ -82,7 +82,7 @@ def with_order(rows: DataFrame) -> DataFrame:
     return rows.withColumn("order_ns", order)
 
 
-def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
+def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
     """The blocks of rows with `order_ns`, and what is needed to know of all rows together."""
     found = (
         rows.withColumn("is_placed", has_place())
@@ -103,7 +103,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
         .collect()
     )
     placed = tuple(
-        Block(
+        ClockBlock(
             node=row.node,
             number=row.number,
             position_min=row.position_min,
@@ -114,7 +114,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
         for row in found
         if row.is_placed
     )
-    return Survey(
+    return OrderSurvey(
         blocks=placed,
         order_min_ns=min((row.order_min_ns for row in found), default=0),
         order_max_ns=max((row.order_max_ns for row in found), default=0),
@@ -123,7 +123,7 @@ def blocks(rows: DataFrame, cleared: Column | None = None) -> Survey:
     )
 
 
-def priors(found: Iterable[Block], clocks: Mapping[int, Clock]) -> dict[tuple[int, int], int]:
+def priors(found: Iterable[ClockBlock], clocks: Mapping[int, Clock]) -> dict[tuple[int, int], int]:
     """By node and block, the time before the block, where a row in it is behind that."""
     late: dict[tuple[int, int], int] = {}
     so_far = {node: clock.order_ns for node, clock in clocks.items()}
@@ -157,7 +157,7 @@ def with_priors(
 
 def advanced(
     clocks: Mapping[int, Clock],
-    found: Iterable[Block],
+    found: Iterable[ClockBlock],
     *,
     count_max: int = PIPELINE_CLOCK_COUNT_MAX,
 ) -> dict[int, Clock]:

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from skerry.engine.carrier.events import MessagesGivenUp
+from skerry.engine.carriage.distributor.events import MessagesGivenUp
 from skerry.objects.classes import class_of
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.identity import draw_identity
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.schema.check import define
 from skerry.schema.model import StructType
 from skerry.testing.checkers import Checker
@@ -60,7 +60,7 @@ MakeHost = Callable[[Setting], CarrierHost]
 
 def make_host(setting: Setting) -> CarrierHost:
     """A node with one program, which listens to everything."""
-    connection = Connection(
+    connection = GroupConnection(
         group=GROUP,
         identity=draw_identity(
             address=b"\x0a\x00" + setting.rng.randbytes(2),
@@ -102,7 +102,7 @@ class MessagesInOrder(Checker):
         self._published[who, type_name] = number
         self._streams[".".join(map(str, mine.address)), mine.start_ms & _U32] = who
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost):
             who = self._streams.get((event.sender.address, event.sender.start & _U32))
             if who is not None:

@@ -9,19 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final
 
-from skerry.engine.carrier.carrier import Carrier
-from skerry.engine.carrier.events import CarrierStatistics
+from skerry.engine.carriage.distributor.carriage import GroupCarriage
+from skerry.engine.carriage.distributor.events import CarriageStatistics
 from skerry.engine.node import NodeCore
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import EXTENSION_SUBJECTS, Accepted, ClientConnection
-from skerry.protocol.access.connection import Arrival
+from skerry.protocol.access.connection import ReceivedFrame
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
-from skerry.protocol.distributor.identity import Identity
-from skerry.protocol.machine import Address, Disconnect, Event, Transmit
+from skerry.protocol.distributor.connection import GroupConnection
+from skerry.protocol.distributor.identity import SenderIdentity
+from skerry.protocol.machine import Address, Disconnect, MachineEvent, Transmit
 
 __all__ = ["CarrierHost", "InsideProgram", "MessageHeard"]
 
@@ -29,7 +29,7 @@ _CARRIER: Final = Address("carrier", 0, is_stream=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageHeard(Event):
+class MessageHeard(MachineEvent):
     """A program got a message."""
 
     program: str
@@ -60,7 +60,7 @@ class InsideProgram:
             if isinstance(item, Accepted):
                 for group in self._joins:
                     self.client.join(group, now_s)
-            elif isinstance(item, Arrival):
+            elif isinstance(item, ReceivedFrame):
                 self._arrived(item.header, item.payload)
 
     def _arrived(self, header: Header, payload: bytes) -> None:
@@ -84,7 +84,7 @@ class CarrierHost:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: GroupConnection,
         config: DistributorConfig,
         *,
         now_ns: int,
@@ -94,13 +94,13 @@ class CarrierHost:
     ) -> None:
         self.core = core or NodeCore(name=name, wall_offset_ns=wall_offset_ns, node_id=1)
         self._connection = connection
-        self.carrier = Carrier(self.core, connection, config=config, now_ns=now_ns)
+        self.carrier = GroupCarriage(self.core, connection, config=config, now_ns=now_ns)
         self.programs: dict[str, InsideProgram] = {}
-        self._events: list[Event] = []
+        self._events: list[MachineEvent] = []
         self._open_if_due(now_ns)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> SenderIdentity:
         """Who the node is to the group."""
         return self._connection.identity
 
@@ -148,13 +148,13 @@ class CarrierHost:
         """What goes to the group."""
         return self.carrier.take_transmits()
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """What programs heard, and what the carrier tells."""
         events, self._events = self._events, []
         # What is lost comes before what was heard after it.
         return self.carrier.take_events() + events
 
-    def statistics(self) -> CarrierStatistics:
+    def statistics(self) -> CarriageStatistics:
         """Those of the carrier."""
         return self.carrier.statistics()
 

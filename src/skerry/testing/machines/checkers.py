@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker, EachOnce, NoInvention
 from skerry.testing.machines.echo import Answered, GaveUp, Served
 from skerry.testing.machines.heartbeat import (
     Beat,
     Found,
-    Heartbeat,
     HeartbeatConfig,
+    HeartbeatDetector,
     Restored,
     Suspected,
 )
@@ -55,7 +55,7 @@ class AllAnswered(Checker):
         """A question that must be answered."""
         self._open[life, number] = node.name
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, GaveUp):
             return f"{node.name} gave up question {event.number}"
         if isinstance(event, Answered):
@@ -96,7 +96,7 @@ class NoHastySuspicion(Checker):
         self._arrivals[link] = (beat, [*recent, now_ns])
         return None
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, Suspected):
             return None
         _, times_ns = self._arrivals.get((node.name, event.peer), (None, []))
@@ -114,7 +114,7 @@ class SuspicionsAlternate(Checker):
     def __init__(self) -> None:
         self._trusted: dict[tuple[str, int, str], bool] = {}
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, (Found, Suspected, Restored)):
             return None
         key = (node.name, node.life, event.peer)
@@ -133,26 +133,26 @@ class AllHeard(Checker):
         for node in world.nodes.values():
             if not node.is_up:
                 continue
-            alive = cast("Heartbeat", node.machine).alive()
+            alive = cast("HeartbeatDetector", node.machine).alive()
             for other in world.nodes.values():
                 if other is not node and other.is_up and other.name not in alive:
                     return f"{node.name} does not hear {other.name}"
         return None
 
 
-def _answer_key(node: Node[Any], event: Event) -> tuple[str, int, int] | None:
+def _answer_key(node: Node[Any], event: MachineEvent) -> tuple[str, int, int] | None:
     if not isinstance(event, Answered):
         return None
     return (node.name, event.life, event.number)
 
 
-def _served_key(node: Node[Any], event: Event) -> tuple[str, int, int, int] | None:
+def _served_key(node: Node[Any], event: MachineEvent) -> tuple[str, int, int, int] | None:
     if not isinstance(event, Served):
         return None
     return (node.name, node.life, event.life, event.number)
 
 
-def _content_key(_: Node[Any], event: Event) -> tuple[int, int, bytes] | None:
+def _content_key(_: Node[Any], event: MachineEvent) -> tuple[int, int, bytes] | None:
     if not isinstance(event, (Answered, Served)):
         return None
     return (event.life, event.number, event.data)

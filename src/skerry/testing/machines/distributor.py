@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.identity import draw_identity
 from skerry.protocol.machine import Address
 from skerry.testing.faults import Duplication, LoseIf, Loss, Reordering
@@ -60,21 +60,21 @@ _POOR: Final = replace(
 )
 """With a cache and a patience that are not enough, so that updates are lost for good."""
 
-MakeConnection = Callable[[Setting, DistributorConfig], Connection]
+MakeConnection = Callable[[Setting, DistributorConfig], GroupConnection]
 """Makes the machine under test."""
 
 
-def make_connection(setting: Setting, config: DistributorConfig) -> Connection:
+def make_connection(setting: Setting, config: DistributorConfig) -> GroupConnection:
     """A sound one, with an identity that is new in each life."""
     # Some begin just before their numbers wrap.
     return _make(setting, config, setting.rng.choice([1, 1, 2**32 - 5, 2**31 - 5]))
 
 
-def _make_from_one(setting: Setting, config: DistributorConfig) -> Connection:
+def _make_from_one(setting: Setting, config: DistributorConfig) -> GroupConnection:
     return _make(setting, config, 1)
 
 
-def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> Connection:
+def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> GroupConnection:
     rng = setting.rng
     identity = draw_identity(
         address=b"\x0a\x00" + rng.randbytes(2),
@@ -83,7 +83,7 @@ def _make(setting: Setting, config: DistributorConfig, first_seq: int) -> Connec
         wall_ms=(setting.now_ns + setting.wall_offset_ns) // MS,
         rng=rng,
     )
-    return Connection(
+    return GroupConnection(
         group=GROUP,
         identity=identity,
         rng=rng,
@@ -100,17 +100,17 @@ class _Roles:
     make: MakeConnection
     config: DistributorConfig
 
-    def publisher(self, setting: Setting) -> Connection:
+    def publisher(self, setting: Setting) -> GroupConnection:
         connection = self.make(setting, self.config)
         connection.open_publisher(setting.now_ns)
         return connection
 
-    def subscriber(self, setting: Setting) -> Connection:
+    def subscriber(self, setting: Setting) -> GroupConnection:
         connection = self.make(setting, self.config)
         connection.subscribe("/...", None, setting.now_ns)
         return connection
 
-    def both(self, setting: Setting) -> Connection:
+    def both(self, setting: Setting) -> GroupConnection:
         connection = self.publisher(setting)
         connection.subscribe("/...", None, setting.now_ns)
         return connection
@@ -120,7 +120,11 @@ class _Publishing:
     """What publishers do: number their updates, and publish one, or some, or a large one."""
 
     def __init__(
-        self, nodes: list[Node[Connection]], delivered: AllDelivered, *, goodbye_rate: float = 0.0
+        self,
+        nodes: list[Node[GroupConnection]],
+        delivered: AllDelivered,
+        *,
+        goodbye_rate: float = 0.0,
     ) -> None:
         self._nodes = nodes
         self._delivered = delivered
@@ -146,7 +150,7 @@ class _Publishing:
                 node.do(lambda machine, now_ns: machine.open_publisher(now_ns))
             self._publish(node, [1])
 
-    def _is_away(self, node: Node[Connection], rng: Random) -> bool:
+    def _is_away(self, node: Node[GroupConnection], rng: Random) -> bool:
         """Now and then a publisher says goodbye, and is back a little later."""
         life = (node.name, node.life)
         if life in self._closed:
@@ -158,7 +162,7 @@ class _Publishing:
             node.do(lambda machine, now_ns: machine.close_publisher(now_ns))
         return life in self._closed
 
-    def _publish(self, node: Node[Connection], sizes: list[int]) -> None:
+    def _publish(self, node: Node[GroupConnection], sizes: list[int]) -> None:
         life = (node.name, node.life)
         number = self._numbers.get(life, 0)
         updates = [
@@ -271,7 +275,7 @@ def play_short_lives(
         raise world.failure("short lives", f"missing in silence: {missing}")
 
 
-def _publish_all(updates: list[tuple[str, bytes]], machine: Connection, now_ns: int) -> None:
+def _publish_all(updates: list[tuple[str, bytes]], machine: GroupConnection, now_ns: int) -> None:
     for subject, data in updates:
         machine.publish(subject, data, now_ns)
 

@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any, Final
 
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
-from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.distributor.messages import (
     REQUEST,
     RETRANSMISSION,
     START,
     UPDATE,
     WHOLE,
-    Request,
+    RepairRequest,
 )
+from skerry.protocol.distributor.receiving.unpacking import unpack
 from skerry.protocol.distributor.segments import first_piece
 from skerry.protocol.distributor.subjects import Subjects
-from skerry.protocol.distributor.unpacking import unpack
 from skerry.protocol.distributor.wire import JAVA_WIRE
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.node import Node
 from skerry.testing.packet import Packet
@@ -83,7 +83,7 @@ class StreamsInOrder(Checker):
                 self._carriers[stream][marked(content)] = _pieces(seq, total, len(data), content)
         return None
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost):
             key = (node.name, node.life, _stream(event.sender))
             self._lost[key].append((event.first_seq, event.stop_seq))
@@ -117,7 +117,7 @@ class StreamsInOrder(Checker):
 class NothingGivenUp(Checker):
     """With a cache that is large enough and patience, only a sender that was gone loses updates."""
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, UpdatesLost) and event.reason is not LossReason.REMOVED:
             return f"{node.name} lost {event.first_seq} to {event.stop_seq}: {event.reason.value}"
         return None
@@ -132,11 +132,11 @@ class AllAccounted(Checker):
         self._told: set[tuple[str, _Stream]] = set()
         self.lost_count = 0
 
-    def published(self, node: Node[Connection], count: int) -> None:
+    def published(self, node: Node[GroupConnection], count: int) -> None:
         """A publisher has ended after so many updates."""
         self._published[_identity_stream(node.machine.identity)] = node.name, count
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
             self._delivered[node.name, _stream(event.sender)] += len(event.updates)
         if isinstance(event, UpdatesLost):
@@ -160,11 +160,11 @@ class AllDelivered(Checker):
         self._published: dict[str, tuple[_Stream, int]] = {}
         self._delivered: dict[tuple[str, int, _Stream], int] = {}
 
-    def published(self, node: Node[Connection], number: int) -> None:
+    def published(self, node: Node[GroupConnection], number: int) -> None:
         """The last update of this publisher by now."""
         self._published[node.name] = (_identity_stream(node.machine.identity), number)
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
             key = (node.name, node.life, _stream(event.sender))
             self._delivered[key] = marked(event.updates[-1][1])
@@ -194,7 +194,7 @@ class FewAnswers(Checker):
         if packet.destination.name == self._node_name:
             if packet.data[2] == REQUEST:
                 request = JAVA_WIRE.decode(packet.data)
-                assert isinstance(request, Request)
+                assert isinstance(request, RepairRequest)
                 self.asked_count += request.last_seq - request.first_seq + 1
             elif packet.data[2] == RETRANSMISSION:
                 self.answer_count += 1
@@ -217,6 +217,6 @@ def _pieces(seq: int, total: int, datagram_bytes: int, content: bytes) -> set[in
     return {(seq + index) & _U32 for index in range(count)}
 
 
-def _identity_stream(identity: Identity) -> _Stream:
+def _identity_stream(identity: SenderIdentity) -> _Stream:
     address = ".".join(map(str, identity.address))
     return address, identity.sender_id, identity.start_ms & _U32

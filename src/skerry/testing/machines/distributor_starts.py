@@ -14,11 +14,11 @@ from random import Random
 from typing import Any, Final
 
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered, StartUnknown, UpdatesLost
 from skerry.protocol.distributor.identity import draw_identity
 from skerry.protocol.distributor.messages import HEARTBEAT, RETRANSMISSION, UPDATE
-from skerry.protocol.machine import Address, Event, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Transmit
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import LoseIf, Loss
 from skerry.testing.machines.distributor import GROUP
@@ -38,11 +38,11 @@ _JAVA_KIND_MAX: Final = 6
 _SKEWS_NS: Final = (0, 15 * MS, 500 * MS, 4 * SECOND, 60 * SECOND, 3600 * SECOND)
 
 
-_Make = Callable[..., Connection]
+_Make = Callable[..., GroupConnection]
 """Makes the machine under test."""
 
 
-class _JavaLike(Connection):
+class _JavaLike(GroupConnection):
     """Knows nothing of what this project adds to the protocol."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
@@ -70,7 +70,7 @@ class StartsAccounted(Checker):
         self._told: dict[tuple[str, str], int] = {}
         """The highest number in the messages of a publisher that arrived at a subscriber."""
 
-    def started(self, node: Node[Connection], *, is_java: bool) -> None:
+    def started(self, node: Node[GroupConnection], *, is_java: bool) -> None:
         """A publisher was added."""
         mine = node.machine.identity
         self._ids[".".join(map(str, mine.address)), mine.sender_id] = node.name
@@ -91,7 +91,7 @@ class StartsAccounted(Checker):
         self._told[way] = max(self._told.get(way, 0), last)
         return None
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Delivered):
             name = self._ids[event.sender.address, event.sender.sender_id]
             for _, data in event.updates:
@@ -133,7 +133,7 @@ def play_starts(
     world: World,
     node_count: int,
     *,
-    make: _Make = Connection,
+    make: _Make = GroupConnection,
     java_rate: float = 0.25,
     loss: float | None = None,
     first_lost_count_max: int = 20,
@@ -147,7 +147,7 @@ def play_starts(
     world.inject(Loss(rate))
     losing = _LosesFirst(rng, first_lost_count_max)
     world.inject(LoseIf(losing))
-    publishers: list[Node[Connection]] = []
+    publishers: list[Node[GroupConnection]] = []
     for n in range(node_count):
         _work(world, rng, accounted, publishers, rng.randrange(MS, 3 * SECOND))
         if n == 0 or (n % 4 == 0):
@@ -180,7 +180,7 @@ def _work(
     world: World,
     rng: Random,
     accounted: StartsAccounted,
-    publishers: list[Node[Connection]],
+    publishers: list[Node[GroupConnection]],
     duration_ns: int,
 ) -> None:
     """Let publishers publish for so long, each at its own times."""
@@ -195,7 +195,7 @@ def _work(
         world.run_for(min(rng.choice([MS, 20 * MS, SECOND]), stop_ns - world.now_ns))
 
 
-def _publish(number: int, machine: Connection, now_ns: int) -> None:
+def _publish(number: int, machine: GroupConnection, now_ns: int) -> None:
     machine.publish(f"/{number}", mark(number, 1), now_ns)
 
 
@@ -216,7 +216,7 @@ class _LosesFirst:
         return self._left[way] >= 0
 
 
-def _make(make: _Make, setting: Setting, *, skew_ns: int, is_java: bool = False) -> Connection:
+def _make(make: _Make, setting: Setting, *, skew_ns: int, is_java: bool = False) -> GroupConnection:
     setting = replace(setting, wall_offset_ns=setting.wall_offset_ns + skew_ns)
     rng = setting.rng
     identity = draw_identity(
@@ -241,13 +241,13 @@ def _make(make: _Make, setting: Setting, *, skew_ns: int, is_java: bool = False)
     )
 
 
-def _publisher(make: _Make, skew_ns: int, is_java: bool, setting: Setting) -> Connection:
+def _publisher(make: _Make, skew_ns: int, is_java: bool, setting: Setting) -> GroupConnection:
     connection = _make(make, setting, skew_ns=skew_ns, is_java=is_java)
     connection.open_publisher(setting.now_ns)
     return connection
 
 
-def _subscriber(make: _Make, skew_ns: int, setting: Setting) -> Connection:
+def _subscriber(make: _Make, skew_ns: int, setting: Setting) -> GroupConnection:
     connection = _make(make, setting, skew_ns=skew_ns)
     connection.subscribe("/...", None, setting.now_ns)
     return connection

@@ -15,7 +15,7 @@ from typing import Final
 from skerry.errors import WouldBlock
 from skerry.protocol.backoff import Backoff
 from skerry.protocol.deadlines import Deadlines
-from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
@@ -73,7 +73,7 @@ class EchoConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answered(Event):
+class Answered(MachineEvent):
     """A question has its answer."""
 
     life: int
@@ -82,7 +82,7 @@ class Answered(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaveUp(Event):
+class GaveUp(MachineEvent):
     """A question was asked as often as allowed."""
 
     life: int
@@ -90,7 +90,7 @@ class GaveUp(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served(Event):
+class Served(MachineEvent):
     """A server met this question for the first time."""
 
     life: int

@@ -14,15 +14,15 @@ from random import Random
 from typing import Final
 
 from skerry.protocol.deadlines import Deadlines
-from skerry.protocol.machine import Address, Event, Statistics, Transmit
+from skerry.protocol.machine import Address, MachineEvent, Statistics, Transmit
 from skerry.protocol.outbox import Outbox
 from skerry.tracing import NO_TRACE, DatagramDropped, DropReason, Tracer
 
 __all__ = [
     "Beat",
     "Found",
-    "Heartbeat",
     "HeartbeatConfig",
+    "HeartbeatDetector",
     "HeartbeatStatistics",
     "Restarted",
     "Restored",
@@ -73,28 +73,28 @@ class HeartbeatConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found(Event):
+class Found(MachineEvent):
     """A peer was heard for the first time."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Suspected(Event):
+class Suspected(MachineEvent):
     """A peer has been silent for too long."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restored(Event):
+class Restored(MachineEvent):
     """A suspected peer was heard again."""
 
     peer: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Restarted(Event):
+class Restarted(MachineEvent):
     """A peer came back in a new life."""
 
     peer: str
@@ -119,7 +119,7 @@ class _Peer:
     is_suspected: bool = False
 
 
-class Heartbeat(Outbox):
+class HeartbeatDetector(Outbox):
     """One member of a group: beats, and watches the beats of the others."""
 
     def __init__(

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from skerry.client.states import Refusal, SpaceState, StateChanged, TypeConflict
-from skerry.engine.events import ClientRefused, ClientWent
-from skerry.engine.events import TypeConflict as NodeTypeConflict
+from skerry.client.core.states import Refusal, SpaceState, StateChanged, TypeConflict
+from skerry.engine.events import ClientDisconnected, ClientRefused
+from skerry.engine.events import DefinitionRefused as NodeTypeConflict
 from skerry.limits import REPLAY_SLICE_BYTES
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_history import (
     CLEANUP,
@@ -70,7 +70,7 @@ class Genuine(Checker):
     def __init__(self, history: History) -> None:
         self._history = history
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Seen):
             for name, value in event.state.items():
                 if value not in self._history.values[event.type_name, event.id, name]:
@@ -86,7 +86,7 @@ class OrderKept(Checker):
         self._history = history
         self._last: dict[tuple[_Listener, Publisher, str], int] = {}
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         publish = _live(self._history, event)
         if publish is None or not isinstance(event, Seen):
             return None
@@ -114,7 +114,7 @@ class NothingLeftOut(Checker):
         self._types = types
         self._last: dict[tuple[_Listener, Publisher], tuple[Publish, int]] = {}
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         publish = _live(self._history, event)
         if publish is None or not isinstance(event, Seen):
             return None
@@ -145,7 +145,7 @@ class Retold(Checker):
     def __init__(self) -> None:
         self.told: dict[_Listener, dict[tuple[str, str], _State]] = {}
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, Seen) or event.type_name == MESSAGE:
             return None
         objects = self.told.setdefault(_listener(node, event), {})
@@ -246,7 +246,7 @@ class ConfirmedIsKept(Checker):
         if publish.is_remove:
             self._last_remove[publish.id] = publish.number
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, (Flushed, Doubted)):
             return None
         pending = self._pending.get((node.name, node.life), [])
@@ -336,8 +336,8 @@ class Bounded(Checker):
 class ConflatedIsNotCut(Checker):
     """Who lets all its updates be conflated is never cut for being slow."""
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
-        if not isinstance(event, ClientWent) or event.reason != "slow":
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if not isinstance(event, ClientDisconnected) or event.reason != "slow":
             return None
         program = node.world.nodes[event.name]
         # What it asks for now may not be what it asked for when that was sent.
@@ -355,8 +355,12 @@ class NobodyIsBlamed(Checker):
     def __init__(self, *excused: str) -> None:
         self._excused = excused
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
-        if isinstance(event, ClientWent) and event.reason in ("fault", "refused", "rejected"):
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if isinstance(event, ClientDisconnected) and event.reason in (
+            "fault",
+            "refused",
+            "rejected",
+        ):
             if event.detail.endswith(_SILENT):
                 return None
             return self._blame(f"{node.name} cut {event.name}: {event.detail}")
@@ -375,7 +379,7 @@ class NobodyIsBlamed(Checker):
         return None if any(text in fault for text in self._excused) else fault
 
 
-def _live(history: History, event: Event) -> Publish | None:
+def _live(history: History, event: MachineEvent) -> Publish | None:
     """Whose update it is that somebody was just told; None where it is another kind of event."""
     if not isinstance(event, Seen) or event.is_from_cache or event.operation == "remove":
         return None

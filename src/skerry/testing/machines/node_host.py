@@ -12,13 +12,13 @@ from random import Random
 from typing import Final
 
 from skerry import cbor
-from skerry.engine.admission import Admission, AdmissionConfig
-from skerry.engine.ledger import NodeStatistics
-from skerry.engine.meter import ClientLimits
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.quotas import ClientLimits
+from skerry.engine.dispatch.ledger import NodeStatistics
 from skerry.engine.node import NodeCore
-from skerry.engine.persistence import Batch, Journal, StoredObject, StoredType
+from skerry.engine.persistence import Journal, StoredObject, StoredType, WriteBatch
 from skerry.protocol.access.wire import OldWire
-from skerry.protocol.machine import Address, CloseReason, Event, Transmit
+from skerry.protocol.machine import Address, CloseReason, MachineEvent, Transmit
 from skerry.testing.node import Setting
 
 __all__ = ["OLD_PREFIX", "WRITE_NS_MAX", "Disk", "NodeHost"]
@@ -44,7 +44,7 @@ class Disk:
             stored = StoredObject(*row)
             self.objects[stored.type_name, stored.key] = stored
 
-    def apply(self, batch: Batch) -> None:
+    def apply(self, batch: WriteBatch) -> None:
         """Write a batch, all of it."""
         self.types.update((stored.name, stored.definition) for stored in batch.types)
         self.objects.update(((stored.type_name, stored.key), stored) for stored in batch.puts)
@@ -88,7 +88,7 @@ class NodeHost:
         for row in self.disk.rows():
             self.core.restored(row)
         self.core.restored_meta(self.disk.meta)
-        self._batch: Batch | None = None
+        self._batch: WriteBatch | None = None
         self._written_ns = 0
 
     # -- the machine's contract
@@ -131,7 +131,7 @@ class NodeHost:
         due = (self.core.deadline_ns(), disk_ns)
         return min((ns for ns in due if ns is not None), default=None)
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """What the node tells whoever runs it."""
         return self.core.take_events()
 
@@ -153,7 +153,7 @@ class NodeHost:
             self.disk.apply(self._batch)
         return self.disk.dump()
 
-    def _end_batch(self, batch: Batch, now_ns: int) -> None:
+    def _end_batch(self, batch: WriteBatch, now_ns: int) -> None:
         self._batch = None
         if self._rng.random() < _FAILURE_RATE:
             self.journal.failed(batch.number, "the disk is full", now_ns)

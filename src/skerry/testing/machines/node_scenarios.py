@@ -8,8 +8,8 @@ from __future__ import annotations
 from random import Random
 from typing import Any, Final
 
-from skerry.client.event_queue import OnSlow
-from skerry.engine.meter import ClientLimits
+from skerry.client.core.event_queue import OnSlow
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.errors import WouldBlock
 from skerry.testing.checkers import Checker
 from skerry.testing.faults import Jitter, Loss

@@ -9,7 +9,7 @@ from skerry.protocol.machine import (
     CloseReason,
     Connect,
     Disconnect,
-    Event,
+    MachineEvent,
     Statistics,
     Transmit,
 )
@@ -20,7 +20,7 @@ __all__ = ["Heard", "Probe", "ProbeStatistics"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Heard(Event):
+class Heard(MachineEvent):
     """Bytes arrived."""
 
     data: bytes

@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal
 
-from skerry.client.event_queue import OnSlow
-from skerry.client.events import Event as Told
-from skerry.client.flushes import Flush
-from skerry.client.intake import Target
-from skerry.client.interests import Interest
-from skerry.client.space import SpaceConfig, SpaceCore, SpaceStatistics
-from skerry.client.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
+from skerry.client.core.event_queue import OnSlow
+from skerry.client.core.events import Event as Told
+from skerry.client.core.flushes import Flush
+from skerry.client.core.space import SpaceConfig, SpaceCore, SpaceStatistics
+from skerry.client.core.states import CallbackFailed, ClaimsChanged, SpaceState, StateChanged
+from skerry.client.core.subscriptions import SubscribedType
+from skerry.client.core.update_intake import Target
 from skerry.errors import Disconnected
 from skerry.objects.base import Struct
 from skerry.objects.internal import internal_class
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.backoff import Backoff
-from skerry.protocol.machine import Address, CloseReason, Event, Transmit
+from skerry.protocol.machine import Address, CloseReason, MachineEvent, Transmit
 from skerry.testing.machines.node_history import FIELDS, TYPES
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.node import Setting
@@ -37,7 +37,7 @@ Kind = Literal["type", "pattern", "where"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen(Event):
+class Seen(MachineEvent):
     """A subscriber was told something."""
 
     subscription: int
@@ -56,21 +56,21 @@ class Seen(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flushed(Event):
+class Flushed(MachineEvent):
     """All publishes of this life up to a number have reached the node, but those in doubt."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Doubted(Event):
+class Doubted(MachineEvent):
     """Publishes up to a number may not have reached the node."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Failed(Event):
+class Failed(MachineEvent):
     """A callback raised an error."""
 
     detail: str
@@ -88,7 +88,7 @@ class Subscribed:
     """Of one with a condition: only objects with a higher level."""
     fields: tuple[str, ...]
     on_slow: OnSlow
-    interest: Interest
+    interest: SubscribedType
     target: Target
 
 
@@ -129,7 +129,7 @@ class Program:
         """Whether it may be told something on this connection that it asked for twice: until that
         is over, updates are taken up in it."""
         self._flushes: list[tuple[Flush, int]] = []
-        self._events: list[Event] = []
+        self._events: list[MachineEvent] = []
 
     # -- what it does
 
@@ -241,7 +241,7 @@ class Program:
         """What the space sends."""
         return self.space.take_transmits()
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """What the callbacks were told, how the space stands, and which flushes are over."""
         for event in self.space.take_events():
             if isinstance(event, ClaimsChanged):

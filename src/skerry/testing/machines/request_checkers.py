@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from skerry.client.claims import Claim, ClaimState
-from skerry.engine.events import ClientRefused, ClientWent
-from skerry.engine.ownership import handler_subject
+from skerry.client.core.claims import Claim, ClaimState
+from skerry.engine.events import ClientDisconnected, ClientRefused
+from skerry.engine.services.ownership import handler_subject
 from skerry.ids import NODE_CLIENT
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.machines.request_history import Asked, Tasks
@@ -56,7 +56,7 @@ class EndedOnce(Checker):
         self._ended: set[int] = set()
         self._over: set[int] = set()
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Over):
             return self._is_over(event)
         if not isinstance(event, Ended):
@@ -109,7 +109,7 @@ class CarriedOutOnce(Checker):
         self._served: dict[int, str] = {}
         self._not_given: set[int] = set()
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Served):
             return self._carried_out(node, event)
         if isinstance(event, (Ended, Over)):
@@ -150,7 +150,7 @@ class AskedInOrder(Checker):
         self._tasks = tasks
         self._last: dict[tuple[object, ...], int] = {}
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if not isinstance(event, Served):
             return None
         asker = self._tasks.asked[event.number].asker
@@ -173,8 +173,8 @@ class InTime(Checker):
         self._last_went_ns = 0
         """When the last one did, in the time of the world."""
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
-        if isinstance(event, ClientWent):
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
+        if isinstance(event, ClientDisconnected):
             self._went_ns[node.life, event.client_id] = node.now_ns
             self._last_went_ns = node.world.now_ns
         if not isinstance(event, Ended) or event.outcome != "timed_out":
@@ -230,7 +230,7 @@ class OwnedIsOwn(Checker):
     def __init__(self) -> None:
         self._holders = _Holders()
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Taken):
             self._holders.note(node, event)
         if isinstance(event, ClientRefused):
@@ -254,7 +254,7 @@ class NobodyWasThere(Checker):
         self._tasks = tasks
         self._holders = _Holders()
 
-    def observed(self, node: Node[Any], event: Event) -> str | None:
+    def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, Taken):
             self._holders.note(node, event)
         if not isinstance(event, Over) or event.outcome != "not_registered":

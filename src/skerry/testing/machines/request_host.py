@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from skerry.client.events import Event as Told
-from skerry.client.space import SpaceConfig, SpaceCore
-from skerry.engine.meter import ClientLimits
+from skerry.client.core.events import Event as Told
+from skerry.client.core.space import SpaceConfig, SpaceCore
+from skerry.engine.admission.quotas import ClientLimits
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import Wire
-from skerry.protocol.machine import Address, Connect, Event, Transmit
+from skerry.protocol.machine import Address, Connect, MachineEvent, Transmit
 from skerry.testing.machines.node_history import TYPES
 from skerry.testing.machines.node_host import NodeHost
 from skerry.testing.machines.program import NODE
@@ -34,7 +34,7 @@ WITNESS: Final = Address("witness", 1, is_stream=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(Event):
+class Taken(MachineEvent):
     """Somebody holds something from now on; client 0 if nobody does."""
 
     kind: str
@@ -43,7 +43,7 @@ class Taken(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Accepted(Event):
+class Accepted(MachineEvent):
     """The node took an update of an object."""
 
     type_name: str
@@ -52,7 +52,7 @@ class Accepted(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over(Event):
+class Over(MachineEvent):
     """A request is over, as the node tells it."""
 
     number: int
@@ -67,7 +67,7 @@ class RequestHost(NodeHost):
 
     def __init__(self, setting: Setting, *, limits: ClientLimits = REQUEST_LIMITS) -> None:
         super().__init__(setting, limits=limits)
-        self._witnessed: list[Event] = []
+        self._witnessed: list[MachineEvent] = []
         self._witness = SpaceCore(
             node=NODE,
             wire=lambda _: Wire(),
@@ -82,7 +82,7 @@ class RequestHost(NodeHost):
         self._witness.advance(setting.now_ns)
         self._start_ns = setting.now_ns
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """What the node tells whoever runs it, and what the witness heard."""
         events = super().take_events()
         witnessed, self._witnessed = self._witnessed, []
@@ -116,7 +116,7 @@ class RequestHost(NodeHost):
         obj = event.object
         if event.type_name == "SkerryHolder":
             client = 0 if event.operation == "remove" else obj.client
-            told: Event = Taken(kind=obj.kind.label, subject=obj.subject, client=client)
+            told: MachineEvent = Taken(kind=obj.kind.label, subject=obj.subject, client=client)
         elif event.type_name == "SkerryCall":
             task: Any = TASKS[obj.typeName].decode(obj.object)
             told = Over(number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from skerry.client.calls import Call
-from skerry.client.claims import Claim, ClaimState
-from skerry.client.requests import Request
+from skerry.client.core.claims import Claim, ClaimState
+from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.requests import Request
 from skerry.errors import WouldBlock
 from skerry.objects.base import Struct
 from skerry.protocol.deadlines import Deadlines
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing.machines.node_history import TYPES
 from skerry.testing.machines.program import Program
 from skerry.testing.machines.request_history import TASKS
@@ -33,7 +33,7 @@ _MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(Event):
+class Ended(MachineEvent):
     """A request of this program is over."""
 
     number: int
@@ -47,7 +47,7 @@ class Ended(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served(Event):
+class Served(MachineEvent):
     """This program was given a request, and carries it out."""
 
     number: int
@@ -58,7 +58,7 @@ class Served(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stands(Event):
+class Stands(MachineEvent):
     """A claim of this program stands otherwise than before."""
 
     number: int
@@ -76,7 +76,7 @@ class RequestProgram(Program):
         self._name = setting.name
         self._now_ns = setting.now_ns
         self._asked: dict[int, Request] = {}
-        self._calls: dict[int, Call] = {}
+        self._calls: dict[int, ReceivedRequest] = {}
         """What it has not answered, by the number of the request."""
         self._due: Deadlines[tuple[str, int]] = Deadlines()
 
@@ -190,7 +190,7 @@ class RequestProgram(Program):
             )
         )
 
-    def _take(self, call: Call) -> None:
+    def _take(self, call: ReceivedRequest) -> None:
         task: Any = TASKS[call.type_name].decode(call.payload)
         number: int = task.number
         self._events.append(

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from skerry.engine.node import NodeCore
-from skerry.engine.requests import Requests
+from skerry.engine.services.requests import RequestTable
 from skerry.limits import REQUEST_WINDOW_COUNT
 from skerry.objects.internal import internal_class
 from skerry.testing.machines.request_history import TASKS
@@ -180,9 +180,9 @@ def _bounds(core: NodeCore) -> Iterator[str]:
             yield f"client {client.client_id} has {len(claims)} claims"
 
 
-def _requests(core: NodeCore) -> Requests:
+def _requests(core: NodeCore) -> RequestTable:
     services: Any = core._services  # noqa: SLF001
-    requests: Requests = services._requests  # noqa: SLF001
+    requests: RequestTable = services._requests  # noqa: SLF001
     return requests
 
 

@@ -23,7 +23,7 @@ from skerry.testing.machines.checkers import (
     served_once,
 )
 from skerry.testing.machines.echo import EchoClient, EchoServer
-from skerry.testing.machines.heartbeat import Heartbeat, HeartbeatConfig
+from skerry.testing.machines.heartbeat import HeartbeatConfig, HeartbeatDetector
 from skerry.testing.machines.stream_echo import StreamEchoClient, StreamEchoServer
 from skerry.testing.node import Factory, Node, Setting
 from skerry.testing.node_faults import (
@@ -88,9 +88,9 @@ def stream_echo_server(setting: Setting) -> StreamEchoServer:
     return StreamEchoServer(server=echo_server(setting))
 
 
-def member(setting: Setting) -> Heartbeat:
+def member(setting: Setting) -> HeartbeatDetector:
     """A member of the group."""
-    return Heartbeat(
+    return HeartbeatDetector(
         address=setting.address,
         group=GROUP,
         rng=setting.rng,
@@ -142,7 +142,9 @@ def play_stream_echo(
     world.run(faults_ns=10 * SECOND)
 
 
-def play_heartbeat(world: World, node_count: int, *, factory: Factory[Heartbeat] = member) -> None:
+def play_heartbeat(
+    world: World, node_count: int, *, factory: Factory[HeartbeatDetector] = member
+) -> None:
     """Members of a group under all faults; then one dies for good and all others notice."""
     config = HeartbeatConfig()
     nodes = [world.add(f"member-{n}", factory, groups=[GROUP]) for n in range(node_count)]

@@ -19,7 +19,7 @@ from skerry.protocol.machine import (
     CloseReason,
     Connect,
     Disconnect,
-    Event,
+    MachineEvent,
     Statistics,
     Transmit,
 )
@@ -229,7 +229,7 @@ class StreamEchoServer:
     def advance(self, now_ns: int) -> None:
         """Nothing is ever due."""
 
-    def take_events(self) -> list[Event]:
+    def take_events(self) -> list[MachineEvent]:
         """Questions served for the first time."""
         return self._server.take_events()
 

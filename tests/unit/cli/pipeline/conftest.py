@@ -76,7 +76,7 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lake(spark: Any, recordings: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The tables of the fleet."""
     from skerry.spark.jobs.run import run_all
-    from skerry.spark.lake import Lake
+    from skerry.spark.lake.lake import Lake
 
     folder = tmp_path_factory.mktemp("tables") / "lake"
     run_all(Lake(spark, folder), recordings)

@@ -8,7 +8,7 @@ import click
 from click.testing import CliRunner
 
 from skerry.cli.pipeline.engines import engine_options
-from skerry.cli.pipeline.sparks import SparkChoice
+from skerry.cli.pipeline.spark_session import SparkChoice
 
 
 def test_options_of_spark_choose_spark() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 from tests.object_store import ObjectStore
 from tests.unit.spark.deltas import change, stored_file
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skerry.client.distributor.sync import Connection, open_connection
+from skerry.client.distributor.sync import BlockingGroupConnection, open_connection
 
 QUICK = {
     "interface": "127.0.0.1",
@@ -32,11 +32,11 @@ def group() -> str:
 
 
 @pytest.fixture
-def join(group: str) -> Iterator[Callable[..., Connection]]:
+def join(group: str) -> Iterator[Callable[..., BlockingGroupConnection]]:
     """Opens connections to the group."""
     with contextlib.ExitStack() as stack:
 
-        def joined(**fields: Any) -> Connection:
+        def joined(**fields: Any) -> BlockingGroupConnection:
             connection = open_connection(group, **{**QUICK, **fields})
             stack.callback(connection.close, linger=False)
             return connection

@@ -124,9 +124,9 @@ def test_what_cannot_be_opened_is_told(group: str) -> None:
 
 def test_the_twins_have_the_same_names() -> None:
     for here, there in (
-        (aio.Connection, sync.Connection),
-        (aio.Publisher, sync.Publisher),
-        (aio.Subscriber, sync.Subscriber),
+        (aio.AsyncGroupConnection, sync.BlockingGroupConnection),
+        (aio.AsyncPublisher, sync.Publisher),
+        (aio.AsyncSubscriber, sync.Subscriber),
     ):
         names = {name for name in dir(there) if not name.startswith("_")}
         mine = {name for name in dir(here) if not name.startswith("_")}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skerry.client.distributor.dispatch import Routes, call_each
-from skerry.protocol.distributor.updates import Alike, Packed, Updates
+from skerry.protocol.distributor.receiving.updates import AlikeUpdates, Packed, Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE
 
 UPDATES = [("/a", b"1"), ("/b", b"2"), ("/a", b"3")]
@@ -113,7 +113,7 @@ def test_whoever_catches_may_go_on_within_a_datagram(is_single: bool) -> None:
 def alike() -> Updates:
     """Three updates of one subject, and one of another."""
     updates = Updates()
-    updates.pack(Alike("/a", (b"1", b"2", b"3")))
+    updates.pack(AlikeUpdates("/a", (b"1", b"2", b"3")))
     updates.extend([("/b", b"4")])
     return updates
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 
 
 def test_events_tell_how_many_updates_were_concerned() -> None:
     for event in (SubscriberCut(update_count=3), UpdatesDropped(update_count=3)):
-        assert isinstance(event, Event)
+        assert isinstance(event, MachineEvent)
         assert event.update_count == 3

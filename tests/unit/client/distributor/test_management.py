@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from skerry.client.distributor.sync import Connection
+from skerry.client.distributor.sync import BlockingGroupConnection
 from skerry.errors import ConfigError, ConnectFailed
 from skerry.protocol.distributor.overview import Overview
 from skerry.protocol.machine import Address
-from skerry.runtime.multicast import MulticastSocket
+from skerry.runtime.udp.multicast import MulticastSocket
 
-Join = Callable[..., Connection]
+Join = Callable[..., BlockingGroupConnection]
 
 
 def test_overviews_are_those_of_the_java_program(join: Join) -> None:

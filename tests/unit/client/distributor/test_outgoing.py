@@ -11,17 +11,17 @@ import pytest
 from skerry.client.distributor.outgoing import (
     BATCH_COUNT_MAX,
     BATCH_COUNT_MIN,
-    Outgoing,
+    PublishBuffer,
 )
 from skerry.client.distributor.plain_outgoing import Publish, plain_publish
 from skerry.limits import DISTRIBUTOR_BATCH_BYTES
-from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.sending.packing import Packer
 
-IS_COMPILED = not hasattr(Outgoing.publish, "__code__")
+IS_COMPILED = not hasattr(PublishBuffer.publish, "__code__")
 HELD_BYTES = 4000
 
 
-class Taker(Outgoing):
+class Taker(PublishBuffer):
     """Takes what is handed over."""
 
     def __init__(self) -> None:
@@ -165,7 +165,7 @@ def test_many_threads_publish_without_mixing_their_pieces(
 
 
 def test_the_rest_is_for_who_carries() -> None:
-    bare = Outgoing(Packer(-1), {}, 0)
+    bare = PublishBuffer(Packer(-1), {}, 0)
     with pytest.raises(NotImplementedError):
         bare.publish("/a", b"")
     with pytest.raises(NotImplementedError):

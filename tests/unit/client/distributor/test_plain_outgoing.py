@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.client.distributor.outgoing import NO_RUN, Outgoing
+from skerry.client.distributor.outgoing import NO_RUN, PublishBuffer
 from skerry.client.distributor.plain_outgoing import plain_publish, publish_for_this_build
-from skerry.protocol.distributor.packing import Packer
+from skerry.protocol.distributor.sending.packing import Packer
 
 HEADS = {"/a": b"A", "/b": b"B"}
 
 
-class Taker(Outgoing):
+class Taker(PublishBuffer):
     """Takes what is handed over, each by itself."""
 
     def __init__(self) -> None:
@@ -89,5 +89,5 @@ def test_what_is_not_bytes_is_refused_as_ever() -> None:
 
 def test_the_quicker_one_is_used() -> None:
     taker = Taker()
-    is_compiled = not hasattr(Outgoing.publish, "__code__")
+    is_compiled = not hasattr(PublishBuffer.publish, "__code__")
     assert (publish_for_this_build(taker) == taker.publish) == is_compiled

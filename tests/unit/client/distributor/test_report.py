@@ -8,10 +8,12 @@ from typing import Any
 
 from skerry.client.distributor.rates import INTERVAL_NS
 from skerry.client.distributor.report import Reporter
-from skerry.client.distributor.sync import Connection
+from skerry.client.distributor.sync import BlockingGroupConnection
 
 
-def test_statistics_tell_what_went_through(join: Callable[..., Connection], heard: Any) -> None:
+def test_statistics_tell_what_went_through(
+    join: Callable[..., BlockingGroupConnection], heard: Any
+) -> None:
     connection = join(application="feed")
     subscriber = connection.subscriber(heard.on_update)
     subscriber.add("/a")
@@ -33,14 +35,14 @@ def test_statistics_tell_what_went_through(join: Callable[..., Connection], hear
     assert statistics.counters.delivered_update_count == 10
 
 
-def test_statistics_are_json(join: Callable[..., Connection]) -> None:
+def test_statistics_are_json(join: Callable[..., BlockingGroupConnection]) -> None:
     row = json.loads(join().statistics().to_json())
     assert row["sent"]["updates"]["per_s"] == [0.0, 0.0, 0.0]
     assert row["counters"]["faults"]["short"] == 0
     assert row["queues"] == []
 
 
-def test_rates_are_noted_once_a_second(join: Callable[..., Connection]) -> None:
+def test_rates_are_noted_once_a_second(join: Callable[..., BlockingGroupConnection]) -> None:
     connection = join()
     publisher = connection.publisher()
     reporter = Reporter(connection._junction, 0)

@@ -7,20 +7,20 @@ from random import Random
 
 import pytest
 
-from skerry.client.distributor.outlet import Outlet
-from skerry.client.distributor.router import Router, SubscriberRoutes, Subscription
+from skerry.client.distributor.delivery_queue import DeliveryQueue
+from skerry.client.distributor.router import GroupSubscription, SubscriberRouter, SubscriberRoutes
 from skerry.errors import LocalProtocolError
 from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
-from skerry.protocol.distributor.connection import Connection as Machine
+from skerry.protocol.distributor.connection import GroupConnection as Machine
 from skerry.protocol.distributor.events import Delivered, Direction, SenderFound
-from skerry.protocol.distributor.identity import Identity
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.distributor.identity import SenderIdentity
+from skerry.protocol.machine import Address, MachineEvent
 
 GROUP = Address("239.255.77.1", 4711)
 
 
 def machine(number: int) -> Machine:
-    identity = Identity(
+    identity = SenderIdentity(
         address=b"\x7f\0\0\1", sender_id=number, start_ms=1_700_000_000_000, application_id=number
     )
     return Machine(group=GROUP, identity=identity, rng=Random(number), now_ns=0)
@@ -31,7 +31,7 @@ class Group:
 
     def __init__(self) -> None:
         self.machine, self.sender = machine(1), machine(2)
-        self.router = Router(self.machine, threading.Lock())
+        self.router = SubscriberRouter(self.machine, threading.Lock())
         self.sender.open_publisher(0)
         self.carry()
 
@@ -49,11 +49,11 @@ class Group:
 class Ear:
     """A subscriber."""
 
-    def __init__(self, router: Router, *patterns: str, **options: object) -> None:
+    def __init__(self, router: SubscriberRouter, *patterns: str, **options: object) -> None:
         self.tags: list[tuple[str, object]] = []
-        self.events: list[Event] = []
+        self.events: list[MachineEvent] = []
         self.routes = SubscriberRoutes(router)
-        self.outlet = Outlet(
+        self.outlet = DeliveryQueue(
             name="ear",
             on_event=self.events.append,
             on_update=lambda subject, _data, tag, _waiting: self.tags.append((subject, tag)),
@@ -166,13 +166,13 @@ def test_a_full_queue_leaves_no_room(group: Group) -> None:
 
 def test_a_subscription_knows_its_tag(group: Group) -> None:
     routes = SubscriberRoutes(group.router)
-    assert Subscription(routes, "x").tag == "x"
+    assert GroupSubscription(routes, "x").tag == "x"
 
 
 def test_a_tap_takes_all_with_senders_and_numbers_and_others_only_what_they_want(
     group: Group,
 ) -> None:
-    events: list[Event] = []
+    events: list[MachineEvent] = []
     states = [group.router.has_subscriptions]
     group.router.tap(events.append)
     assert [*states, group.router.has_subscriptions] == [False, True]

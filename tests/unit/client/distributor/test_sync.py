@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skerry.client.distributor.events import SubscriberCut
-from skerry.client.distributor.sync import Connection
+from skerry.client.distributor.sync import BlockingGroupConnection
 from skerry.errors import ConfigError, LocalProtocolError
 from skerry.protocol.distributor.events import (
     ConnectionClosed,
@@ -18,7 +18,7 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
 )
 
-Join = Callable[..., Connection]
+Join = Callable[..., BlockingGroupConnection]
 
 
 @pytest.mark.parametrize("delivery", ["thread", "inline"])

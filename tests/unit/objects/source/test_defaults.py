@@ -7,7 +7,7 @@ import pytest
 import skerry
 from skerry.objects.source.defaults import default_argument
 from skerry.objects.source.layout import lay_out
-from skerry.objects.source.spelling import Spelling
+from skerry.objects.source.literals import Spelling
 from skerry.schema.writer import quote
 
 TYPES = """

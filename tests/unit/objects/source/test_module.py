@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import skerry
+from skerry.objects.source.literals import Spelling
 from skerry.objects.source.module import class_lines
-from skerry.objects.source.spelling import Spelling
 
 
 def declared(text: str, name: str) -> str:

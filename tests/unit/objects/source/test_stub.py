@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.spelling import Spelling
+from skerry.objects.source.literals import Spelling
 from skerry.objects.source.stub import stub_lines
 
 

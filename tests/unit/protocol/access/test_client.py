@@ -22,9 +22,15 @@ from skerry.protocol.access.client import (
     Rejected,
     SecretMissing,
 )
-from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
+from skerry.protocol.access.connection import (
+    AccessConnection,
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
+)
 from skerry.protocol.access.header import NEVER, Header
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.secrets import digest
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.schema.internal import internal_types
@@ -33,11 +39,11 @@ from skerry.schema.model import NamedType
 FOLDER = Path(__file__).resolve().parents[3] / "golden" / "dots"
 WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
 NOW_S = 1_800_000_000.5
-STAGES = [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CONNECTED]
+STAGES = [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED]
 
 
 def message(name: str, **fields: Any) -> bytes:
-    peer = Connection(Wire())
+    peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), NOW_S)
     return peer.take_output()
 
@@ -52,12 +58,12 @@ def new_client(**arguments: Any) -> ClientConnection:
     return ClientConnection(Wire(), name="c", cnonce="n", **arguments)
 
 
-def client_in(stage: Stage) -> ClientConnection:
+def client_in(stage: ConnectionStage) -> ClientConnection:
     """A connection that came so far."""
     client = new_client()
-    if stage is not Stage.CONNECTING:
+    if stage is not ConnectionStage.CONNECTING:
         client.receive(HELLO + ACCEPTED, NOW_S)
-    if stage is Stage.CONNECTED:
+    if stage is ConnectionStage.CONNECTED:
         client.receive(FINISHED, NOW_S)
     assert client.stage is stage
     client.take_output()
@@ -79,7 +85,7 @@ def test_a_client_says_nothing_before_it_is_greeted(wants_preload: bool) -> None
     assert client.receive(HELLO, NOW_S) == []
     connect = internal_class("DotsMsgConnect")
     assert said(client) == [connect(clientName="c", preloadCache=wants_preload)]
-    assert (client.stage, client.server_name) == (Stage.CONNECTING, "node")
+    assert (client.stage, client.server_name) == (ConnectionStage.CONNECTING, "node")
 
 
 def test_without_preload_a_client_is_connected_at_once() -> None:
@@ -87,8 +93,8 @@ def test_without_preload_a_client_is_connected_at_once() -> None:
     response = message("DotsMsgConnectResponse", clientId=5, accepted=True, preload=False)
     inputs = client.receive(HELLO + response + OBJECT, NOW_S)
     assert inputs[0] == Accepted(client_id=5, has_preload=False)
-    assert isinstance(inputs[1], Arrival)
-    assert (client.stage, client.client_id) == (Stage.CONNECTED, 5)
+    assert isinstance(inputs[1], ReceivedFrame)
+    assert (client.stage, client.client_id) == (ConnectionStage.CONNECTED, 5)
 
 
 def test_with_preload_objects_come_before_the_client_is_connected() -> None:
@@ -96,7 +102,7 @@ def test_with_preload_objects_come_before_the_client_is_connected() -> None:
     client.receive(HELLO, NOW_S)
     client.take_output()
     assert client.receive(ACCEPTED, NOW_S) == [Accepted(client_id=5, has_preload=True)]
-    assert (client.stage, client.client_id) == (Stage.EARLY_SUBSCRIBE, 5)
+    assert (client.stage, client.client_id) == (ConnectionStage.EARLY_SUBSCRIBE, 5)
     client.join("T", NOW_S)
     client.leave("U", NOW_S)
     client.finish_joins(NOW_S)
@@ -107,9 +113,9 @@ def test_with_preload_objects_come_before_the_client_is_connected() -> None:
         internal_class("DotsMsgConnect")(preloadClientFinished=True),
     ]
     inputs = client.receive(OBJECT + FINISHED, NOW_S)
-    assert isinstance(inputs[0], Arrival)
+    assert isinstance(inputs[0], ReceivedFrame)
     assert inputs[1:] == [Connected()]
-    assert client.stage is Stage.CONNECTED
+    assert client.stage is ConnectionStage.CONNECTED
 
 
 def test_a_response_may_say_more_than_it_must() -> None:
@@ -166,7 +172,7 @@ def test_nothing_follows_a_rejection(fields: dict[str, Any]) -> None:
     client = new_client()
     rejected = message("DotsMsgConnectResponse", accepted=False, **fields)
     assert client.receive(HELLO + rejected + OBJECT, NOW_S) == [Rejected()]
-    assert client.stage is Stage.CLOSED
+    assert client.stage is ConnectionStage.CLOSED
     assert client.receive(OBJECT, NOW_S) == []
     assert client.receive(b"\xff", NOW_S) == []
     client.take_output()
@@ -178,10 +184,10 @@ def test_nothing_follows_a_rejection(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_node_greets_once(stage: Stage) -> None:
+def test_a_node_greets_once(stage: ConnectionStage) -> None:
     client = client_in(stage)
-    data = HELLO * 2 if stage is Stage.CONNECTING else HELLO
-    broken = Broken(message="DotsMsgHello", detail="it came twice")
+    data = HELLO * 2 if stage is ConnectionStage.CONNECTING else HELLO
+    broken = ConnectionBroken(message="DotsMsgHello", detail="it came twice")
     assert client.receive(data + OBJECT, NOW_S) == [broken]
     assert client.receive(OBJECT, NOW_S) == []
 
@@ -189,42 +195,48 @@ def test_a_node_greets_once(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("stage", "name", "fields"),
     [
-        (Stage.CONNECTING, "DotsMsgConnectResponse", {"clientId": 5, "accepted": True}),
-        (Stage.CONNECTING, "DotsMsgConnectResponse", {"accepted": False}),
-        (Stage.CONNECTING, "DotsMsgConnect", {"clientName": "x", "preloadCache": True}),
-        (Stage.EARLY_SUBSCRIBE, "DotsMsgConnectResponse", {"clientId": 6, "accepted": True}),
-        (Stage.EARLY_SUBSCRIBE, "DotsMsgConnectResponse", {"preloadFinished": False}),
-        (Stage.EARLY_SUBSCRIBE, "DotsMsgConnect", {"preloadClientFinished": True}),
-        (Stage.CONNECTED, "DotsMsgConnectResponse", {"preloadFinished": True}),
-        (Stage.CONNECTED, "DotsMsgConnectResponse", {"accepted": False}),
-        (Stage.CONNECTED, "DotsMsgConnect", {}),
+        (ConnectionStage.CONNECTING, "DotsMsgConnectResponse", {"clientId": 5, "accepted": True}),
+        (ConnectionStage.CONNECTING, "DotsMsgConnectResponse", {"accepted": False}),
+        (ConnectionStage.CONNECTING, "DotsMsgConnect", {"clientName": "x", "preloadCache": True}),
+        (
+            ConnectionStage.EARLY_SUBSCRIBE,
+            "DotsMsgConnectResponse",
+            {"clientId": 6, "accepted": True},
+        ),
+        (ConnectionStage.EARLY_SUBSCRIBE, "DotsMsgConnectResponse", {"preloadFinished": False}),
+        (ConnectionStage.EARLY_SUBSCRIBE, "DotsMsgConnect", {"preloadClientFinished": True}),
+        (ConnectionStage.CONNECTED, "DotsMsgConnectResponse", {"preloadFinished": True}),
+        (ConnectionStage.CONNECTED, "DotsMsgConnectResponse", {"accepted": False}),
+        (ConnectionStage.CONNECTED, "DotsMsgConnect", {}),
     ],
 )
 def test_a_message_at_the_wrong_time_breaks_the_connection(
-    stage: Stage, name: str, fields: dict[str, Any]
+    stage: ConnectionStage, name: str, fields: dict[str, Any]
 ) -> None:
     client = client_in(stage)
     inputs = client.receive(message(name, **fields) + OBJECT, NOW_S)
-    assert inputs == [Broken(message=name, detail="not expected now")]
+    assert inputs == [ConnectionBroken(message=name, detail="not expected now")]
     assert client.receive(HELLO + OBJECT, NOW_S) == []
-    assert client.client_id == (0 if stage is Stage.CONNECTING else 5)
+    assert client.client_id == (0 if stage is ConnectionStage.CONNECTING else 5)
 
 
 @pytest.mark.parametrize("fields", [{}, {"accepted": True}, {"preloadFinished": True}])
 def test_a_response_without_an_id_lets_nobody_in(fields: dict[str, Any]) -> None:
     client = new_client()
     inputs = client.receive(HELLO + message("DotsMsgConnectResponse", **fields), NOW_S)
-    assert inputs == [Broken(message="DotsMsgConnectResponse", detail="not expected now")]
+    assert inputs == [ConnectionBroken(message="DotsMsgConnectResponse", detail="not expected now")]
 
 
 @pytest.mark.parametrize("greeting", [b"", HELLO])
 def test_no_object_comes_before_the_handshake(greeting: bytes) -> None:
     inputs = new_client().receive(greeting + OBJECT, NOW_S)
-    assert inputs == [Broken(message="DotsClient", detail="an object before the handshake")]
+    assert inputs == [
+        ConnectionBroken(message="DotsClient", detail="an object before the handshake")
+    ]
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_every_header_names_type_and_attributes(stage: Stage) -> None:
+def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
     for name, detail in (
         ("", "a header without typeName"),
         ("T", "a header without attributes"),
@@ -234,16 +246,16 @@ def test_every_header_names_type_and_attributes(stage: Stage) -> None:
         if not name:
             header.attributes = 2
         (broken,) = client_in(stage).receive(Wire().frame(header, b"\xa0"), NOW_S)
-        assert broken == Broken(message=name or "header", detail=detail)
+        assert broken == ConnectionBroken(message=name or "header", detail=detail)
 
 
 @pytest.mark.parametrize("name", ["DotsMsgHello", "DotsMsgConnectResponse", "DotsMsgError"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -> None:
+def test_a_message_that_is_none_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
     (broken,) = client_in(stage).receive(Wire().frame(header, b"\xa1\x01\xf6"), NOW_S)
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, ConnectionBroken)
     assert broken.message.startswith(f"{name}.")
     assert name not in broken.detail
 
@@ -251,12 +263,12 @@ def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -
 # -- objects and the end
 
 
-@pytest.mark.parametrize("stage", [Stage.EARLY_SUBSCRIBE, Stage.CONNECTED])
-def test_objects_are_handed_on_whether_or_not_their_type_is_known(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED])
+def test_objects_are_handed_on_whether_or_not_their_type_is_known(stage: ConnectionStage) -> None:
     header = Header("NobodyKnows")
     header.attributes = 6
     (arrival,) = client_in(stage).receive(Wire().frame(header, b"not even CBOR"), NOW_S)
-    assert isinstance(arrival, Arrival)
+    assert isinstance(arrival, ReceivedFrame)
     assert (arrival.header.type_name, arrival.payload) == ("NobodyKnows", b"not even CBOR")
 
 
@@ -264,13 +276,13 @@ def test_objects_are_handed_on_whether_or_not_their_type_is_known(stage: Stage) 
 @pytest.mark.parametrize(
     ("fields", "ended"),
     [
-        ({"errorCode": 0}, Ended(code=0, text="")),
-        ({"errorCode": 1, "errorText": "why"}, Ended(code=1, text="why")),
-        ({}, Ended(code=0, text="")),
+        ({"errorCode": 0}, ConnectionEnded(code=0, text="")),
+        ({"errorCode": 1, "errorText": "why"}, ConnectionEnded(code=1, text="why")),
+        ({}, ConnectionEnded(code=0, text="")),
     ],
 )
 def test_nothing_follows_the_end_a_node_announces(
-    stage: Stage, fields: dict[str, Any], ended: Ended
+    stage: ConnectionStage, fields: dict[str, Any], ended: ConnectionEnded
 ) -> None:
     client = client_in(stage)
     data = message("DotsMsgError", **fields) + OBJECT + b"\xff"
@@ -358,11 +370,13 @@ def test_a_client_writes_what_the_recorded_one_wrote(
     replay.run()
     ours = without_times(replay.framing, replay.client.take_output())
     assert ours == without_times(replay.framing, replay.wanted())
-    assert not any(isinstance(item, Broken) for item in replay.inputs)
+    assert not any(isinstance(item, ConnectionBroken) for item in replay.inputs)
     assert isinstance(replay.inputs[0], Accepted)
     if client_id is not None:
         assert replay.client.client_id == client_id
-    ending = Stage.CONNECTED if session == "handshake-no-preload" else Stage.CLOSED
+    ending = (
+        ConnectionStage.CONNECTED if session == "handshake-no-preload" else ConnectionStage.CLOSED
+    )
     assert replay.client.stage is ending
 
 
@@ -414,7 +428,7 @@ def test_plain_host_is_told_of_no_extensions() -> None:
 
 
 def test_condition_travels_with_its_number() -> None:
-    client = client_in(Stage.CONNECTED)
+    client = client_in(ConnectionStage.CONNECTED)
     filter_ = internal_class("DotsFilter")(propertyMask=PropertySet(6))
     client.join("Vessel", NOW_S, subscription_id=7, filter_=filter_)
     client.leave("Vessel", NOW_S, subscription_id=7)
@@ -439,12 +453,12 @@ def test_two_halves_of_receiving_are_the_whole() -> None:
     arrived, fault = client.feed(OBJECT + FINISHED + b"\x00")
     assert fault is not None
     items = [client.understand(header, payload, NOW_S) for header, payload in arrived]
-    assert isinstance(items[0], Arrival)
+    assert isinstance(items[0], ReceivedFrame)
     assert items[1] == Connected()
     ended = message("DotsMsgError", errorCode=1, errorText="x")
-    other = client_in(Stage.CONNECTED)
+    other = client_in(ConnectionStage.CONNECTED)
     ((header, payload),), _ = other.feed(ended)
-    assert other.understand(header, payload, NOW_S) == Ended(code=1, text="x")
+    assert other.understand(header, payload, NOW_S) == ConnectionEnded(code=1, text="x")
     assert other.feed(OBJECT) == ([], None), "nothing follows the end"
 
 

@@ -13,15 +13,15 @@ from skerry.limits import FRAME_BYTES_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.client import Accepted, ClientConnection, Connected
 from skerry.protocol.access.connection import (
-    Arrival,
-    Broken,
-    Connection,
-    Ended,
-    Stage,
+    AccessConnection,
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
     broken_by,
 )
 from skerry.protocol.access.header import ABSENT, NEVER, Header
-from skerry.protocol.access.json import JsonWire
+from skerry.protocol.access.json.wire import JsonWire
 from skerry.protocol.access.outgoing import Outgoing
 from skerry.protocol.access.secrets import is_right_answer
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
@@ -46,7 +46,7 @@ NOW_S = 1_800_000_000.5
 WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
 
 
-def sent(connection: Connection) -> list[tuple[Header, Any]]:
+def sent(connection: AccessConnection) -> list[tuple[Header, Any]]:
     """What waits to go out: headers, and names of described types or payloads."""
     waiting = connection.out_bytes
     data = connection.take_output()
@@ -55,7 +55,7 @@ def sent(connection: Connection) -> list[tuple[Header, Any]]:
     return type(connection.wire)().feed(data)
 
 
-def names(connection: Connection) -> list[str]:
+def names(connection: AccessConnection) -> list[str]:
     found = []
     for header, payload in sent(connection):
         name = header.type_name
@@ -65,7 +65,7 @@ def names(connection: Connection) -> list[str]:
     return found
 
 
-def publish(connection: Connection, type_: NamedType) -> Header:
+def publish(connection: AccessConnection, type_: NamedType) -> Header:
     header = Header(type_.name)
     header.attributes = 2
     connection.send(header, b"\xa1\x01\x01", type_, NOW_S)
@@ -76,13 +76,13 @@ def publish(connection: Connection, type_: NamedType) -> Header:
 
 
 def test_what_a_type_is_made_of_is_described_before_it_and_it_before_its_object() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     publish(connection, TYPES["Outer"])
     assert names(connection) == ["describe Color", "describe Inner", "describe Outer", "Outer"]
 
 
 def test_each_type_is_described_once() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     publish(connection, TYPES["Outer"])
     publish(connection, TYPES["Outer"])
     connection.describe(TYPES["Outer"], NOW_S)
@@ -93,7 +93,7 @@ def test_each_type_is_described_once() -> None:
 
 
 def test_what_the_peer_described_is_not_described_again() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     connection.note_received(TYPES["Color"])
     connection.note_received(TYPES["Other"])
     assert connection.is_described(TYPES["Color"])
@@ -109,7 +109,7 @@ ELSEWHERE = define("struct Elsewhere { 1: [key] uint32 id; }", file="x.dots").ty
 
 
 def test_a_plain_peer_keeps_the_first_definition_that_was_exchanged() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     publish(connection, FIRST)
     publish(connection, OTHER)
     assert names(connection) == ["describe Other", "Other", "Other"]
@@ -120,7 +120,7 @@ def test_a_plain_peer_keeps_the_first_definition_that_was_exchanged() -> None:
 
 
 def test_a_peer_with_our_additions_is_described_a_further_definition() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     connection.renews = True
     publish(connection, FIRST)
     publish(connection, OTHER)
@@ -132,7 +132,7 @@ def test_a_peer_with_our_additions_is_described_a_further_definition() -> None:
 
 
 def test_internal_types_are_never_described() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     for type_ in internal_types().values():
         connection.describe(type_, NOW_S)
     assert connection.take_output() == b""
@@ -142,7 +142,7 @@ def test_internal_types_are_never_described() -> None:
 
 
 def test_a_description_has_no_more_than_type_and_attributes_in_its_header() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     connection.describe(TYPES["Color"], NOW_S)
     ((header, payload),) = sent(connection)
     assert header.attributes == int(internal_class("EnumDescriptorData").decode(payload).attributes)
@@ -153,7 +153,7 @@ def test_a_description_has_no_more_than_type_and_attributes_in_its_header() -> N
 
 
 def test_a_message_of_our_own_has_time_attributes_and_that_it_removes_nothing() -> None:
-    connection = Connection(Wire())
+    connection = AccessConnection(Wire())
     connection.send_message(internal_class("DotsMsgError")(errorCode=7), NOW_S)
     ((header, payload),) = sent(connection)
     assert (header.sent_time, header.attributes, header.remove_obj) == (NOW_S, 2, 0)
@@ -162,7 +162,7 @@ def test_a_message_of_our_own_has_time_attributes_and_that_it_removes_nothing() 
 
 
 def test_old_programs_get_time_and_sender_in_every_header() -> None:
-    connection = Connection(OldWire())
+    connection = AccessConnection(OldWire())
     publish(connection, TYPES["Other"])
     connection.send_message(internal_class("DotsMsgError")(errorCode=0), NOW_S)
     arrived = sent(connection)
@@ -171,7 +171,7 @@ def test_old_programs_get_time_and_sender_in_every_header() -> None:
 
 
 def test_old_programs_get_time_and_sender_as_they_are_where_they_are_there() -> None:
-    connection = Connection(OldWire())
+    connection = AccessConnection(OldWire())
     header = Header("DotsClient")
     header.attributes, header.sent_time, header.sender = 2, 3.5, 9
     connection.send(header, b"\xa0", internal_types()["DotsClient"], NOW_S)
@@ -181,9 +181,9 @@ def test_old_programs_get_time_and_sender_as_they_are_where_they_are_there() -> 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
 def test_a_header_can_be_sent_on_many_connections(framing: str) -> None:
-    header = publish(Connection(WIRES[framing]()), TYPES["Other"])
+    header = publish(AccessConnection(WIRES[framing]()), TYPES["Other"])
     assert (header.sent_time, header.sender) == (NEVER, ABSENT)
-    connection = Connection(WIRES[framing]())
+    connection = AccessConnection(WIRES[framing]())
     with pytest.raises(EncodeError):
         connection.send(header, bytes(FRAME_BYTES_MAX), TYPES["Color"], NOW_S)
     assert (header.sent_time, header.sender) == (NEVER, ABSENT)
@@ -192,16 +192,18 @@ def test_a_header_can_be_sent_on_many_connections(framing: str) -> None:
 # -- the end
 
 
-@pytest.mark.parametrize("stage", [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CLOSED])
+@pytest.mark.parametrize(
+    "stage", [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CLOSED]
+)
 @pytest.mark.parametrize("wire", [Wire, lambda: JsonWire(internal_types())])
 def test_the_end_is_not_explained_to_who_is_not_connected(
-    stage: Stage, wire: Callable[[], Wire]
+    stage: ConnectionStage, wire: Callable[[], Wire]
 ) -> None:
-    connection = Connection(wire())
+    connection = AccessConnection(wire())
     connection.stage = stage
     connection.end(NOW_S, code=1, text="why")
     assert connection.take_output() == b""
-    assert connection.stage is Stage.CLOSED
+    assert connection.stage is ConnectionStage.CLOSED
 
 
 def test_a_fault_names_what_is_broken_once() -> None:
@@ -221,23 +223,23 @@ def test_a_fault_names_what_is_broken_once() -> None:
 
 @pytest.mark.parametrize(("code", "text"), [(0, None), (1, "why")])
 def test_the_end_is_explained_once_to_who_is_connected(code: int, text: str | None) -> None:
-    connection = Connection(Wire())
-    connection.stage = Stage.CONNECTED
+    connection = AccessConnection(Wire())
+    connection.stage = ConnectionStage.CONNECTED
     connection.end(NOW_S, code=code, text=text or "")
     connection.end(NOW_S, code=5, text="again")
     ((header, payload),) = sent(connection)
     message = internal_class(header.type_name).decode(payload)
     assert message == internal_class("DotsMsgError")(errorCode=code, errorText=text)
-    assert connection.stage is Stage.CLOSED
+    assert connection.stage is ConnectionStage.CLOSED
 
 
 def test_stages_have_the_tags_of_the_states_that_are_told() -> None:
     states = internal_class("DotsConnectionState")
-    assert {stage: states.of_tag(stage.value).label for stage in Stage} == {
-        Stage.CONNECTING: "connecting",
-        Stage.EARLY_SUBSCRIBE: "early_subscribe",
-        Stage.CONNECTED: "connected",
-        Stage.CLOSED: "closed",
+    assert {stage: states.of_tag(stage.value).label for stage in ConnectionStage} == {
+        ConnectionStage.CONNECTING: "connecting",
+        ConnectionStage.EARLY_SUBSCRIBE: "early_subscribe",
+        ConnectionStage.CONNECTED: "connected",
+        ConnectionStage.CLOSED: "closed",
     }
 
 
@@ -283,8 +285,8 @@ class Pair:
             self.server.accept(item, NOW_S)
         elif isinstance(item, JoinsFinished):
             self.server.finish_preload(NOW_S)
-        elif isinstance(item, Ended):
-            self.server.stage = Stage.CLOSED
+        elif isinstance(item, ConnectionEnded):
+            self.server.stage = ConnectionStage.CLOSED
 
     def use(self, item: object) -> None:
         if isinstance(item, Accepted):
@@ -304,7 +306,7 @@ def hear(server: ServerConnection, data: bytes) -> Iterator[Any]:
 
 
 def kinds(heard: list[Any]) -> list[str]:
-    return [h.header.type_name if isinstance(h, Arrival) else type(h).__name__ for h in heard]
+    return [h.header.type_name if isinstance(h, ReceivedFrame) else type(h).__name__ for h in heard]
 
 
 @pytest.mark.parametrize("challenge", [None, 0, 2**64 - 1])
@@ -315,7 +317,10 @@ def test_a_client_and_a_node_come_together(
 ) -> None:
     pair = Pair(framing, wants_preload=wants_preload, challenge=challenge)
     pair.settle()
-    assert (pair.client.stage, pair.server.stage) == (Stage.CONNECTED, Stage.CONNECTED)
+    assert (pair.client.stage, pair.server.stage) == (
+        ConnectionStage.CONNECTED,
+        ConnectionStage.CONNECTED,
+    )
     assert (pair.client.client_id, pair.client.server_name) == (7, "node")
     assert pair.server.name == "c"
     described = ["EnumDescriptorData", "StructDescriptorData", "StructDescriptorData"]
@@ -338,7 +343,7 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
         leaving.end(NOW_S)
         publish(leaving, TYPES["Other"])
         pair.settle()
-        assert heard[-1] == Ended(code=0, text="")
+        assert heard[-1] == ConnectionEnded(code=0, text="")
         publish(left, TYPES["Other"])
         if isinstance(leaving, ServerConnection):
             assert leaving.is_over
@@ -348,23 +353,23 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
 
 def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
     connection = ClientConnection(Wire(), name="c", cnonce="n")
-    connection.stage = Stage.CONNECTED
-    whole = Connection(Wire())
+    connection.stage = ConnectionStage.CONNECTED
+    whole = AccessConnection(Wire())
     publish(whole, internal_types()["DotsClient"])
     data = whole.take_output() + b"\x00"
     arrival, fault = connection.receive(data, NOW_S)
-    assert isinstance(arrival, Arrival)
+    assert isinstance(arrival, ReceivedFrame)
     assert arrival.header.type_name == "DotsClient"
-    assert isinstance(fault, Broken)
+    assert isinstance(fault, ConnectionBroken)
     assert fault.message == "frame"
     assert fault.detail.startswith("a frame begins with 0x1a, found 0x00")
     assert connection.receive(data, NOW_S) == []
-    assert connection.stage is Stage.CONNECTED, "so that the end can be explained"
+    assert connection.stage is ConnectionStage.CONNECTED, "so that the end can be explained"
 
 
 def test_frames_go_where_the_owner_of_a_connection_wants_them() -> None:
     outgoing = Outgoing()
-    connection = Connection(Wire(), outgoing)
+    connection = AccessConnection(Wire(), outgoing)
     assert connection.outgoing is outgoing
     publish(connection, internal_types()["DotsClient"])
     assert (connection.out_bytes, outgoing.frame_count) == (outgoing.size, 1)

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import Arrival, Broken, Connection, Ended, Stage
+from skerry.protocol.access.connection import (
+    AccessConnection,
+    ConnectionBroken,
+    ConnectionEnded,
+    ConnectionStage,
+    ReceivedFrame,
+)
 from skerry.protocol.access.header import NEVER, Header
 from skerry.protocol.access.secrets import is_right_answer
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished, ServerConnection
@@ -18,15 +24,15 @@ from skerry.protocol.access.wire import OldWire, Wire
 FOLDER = Path(__file__).resolve().parents[3] / "golden" / "dots"
 WIRES: dict[str, type[Wire]] = {"v1": OldWire, "v2": Wire}
 NOW_S = 1_800_000_000.5
-STAGES = [Stage.CONNECTING, Stage.EARLY_SUBSCRIBE, Stage.CONNECTED]
+STAGES = [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED]
 
 
-def server_in(stage: Stage) -> ServerConnection:
+def server_in(stage: ConnectionStage) -> ServerConnection:
     """A connection that came so far."""
     server = ServerConnection(Wire(), client_id=2)
     server.greet("node", NOW_S)
-    if stage is not Stage.CONNECTING:
-        preload = stage is Stage.EARLY_SUBSCRIBE
+    if stage is not ConnectionStage.CONNECTING:
+        preload = stage is ConnectionStage.EARLY_SUBSCRIBE
         (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=preload)
         server.accept(asked, NOW_S)
     assert server.stage is stage
@@ -35,7 +41,7 @@ def server_in(stage: Stage) -> ServerConnection:
 
 
 def message(name: str, **fields: Any) -> bytes:
-    peer = Connection(Wire())
+    peer = AccessConnection(Wire())
     peer.send_message(internal_class(name)(**fields), NOW_S)
     return peer.take_output()
 
@@ -52,7 +58,7 @@ def hear(server: ServerConnection, data: bytes) -> list[Any]:
     arrived, fault = server.feed(data)
     for header, payload in arrived:
         inputs.append(server.understand(header, payload))
-        if isinstance(inputs[-1], (Broken, Ended)):
+        if isinstance(inputs[-1], (ConnectionBroken, ConnectionEnded)):
             return inputs
     return inputs if fault is None else [*inputs, fault]
 
@@ -73,11 +79,11 @@ def test_a_client_comes_in_at_once_without_preload() -> None:
     (asked,) = tell(server, "DotsMsgConnect", clientName="c", preloadCache=False)
     wanted = ConnectAsked(name="c", wants_preload=False, response="", cnonce="", extensions=0)
     assert asked == wanted
-    assert server.stage is Stage.CONNECTING
+    assert server.stage is ConnectionStage.CONNECTING
     server.accept(asked, NOW_S)
     response = internal_class("DotsMsgConnectResponse")
     assert said(server) == [response(clientId=5, accepted=True, preload=False)]
-    assert (server.stage, server.name) == (Stage.CONNECTED, "c")
+    assert (server.stage, server.name) == (ConnectionStage.CONNECTED, "c")
 
 
 def test_a_client_joins_before_it_is_connected_with_preload() -> None:
@@ -89,13 +95,13 @@ def test_a_client_joins_before_it_is_connected_with_preload() -> None:
     assert said(server) == [response(clientId=5, accepted=True, preload=True)]
     joining = message("DotsMember", groupName="T", event=internal_class("DotsMemberEvent")["join"])
     joined, finished = hear(server, joining + message("DotsMsgConnect", preloadClientFinished=True))
-    assert isinstance(joined, Arrival)
+    assert isinstance(joined, ReceivedFrame)
     assert internal_class("DotsMember").decode(joined.payload).groupName == "T"
     assert finished == JoinsFinished()
-    assert (server.stage, server.name) == (Stage.EARLY_SUBSCRIBE, "c")
+    assert (server.stage, server.name) == (ConnectionStage.EARLY_SUBSCRIBE, "c")
     server.finish_preload(NOW_S)
     assert said(server) == [response(preloadFinished=True)]
-    assert server.stage is Stage.CONNECTED
+    assert server.stage is ConnectionStage.CONNECTED
 
 
 @pytest.mark.parametrize("challenge", [0, 1, 2**64 - 1])
@@ -115,7 +121,7 @@ def test_who_is_rejected_is_told_so_and_not_listened_to() -> None:
     server.reject(asked, NOW_S)
     response = internal_class("DotsMsgConnectResponse")
     assert said(server) == [response(clientId=5, accepted=False, preload=True)]
-    assert (server.stage, server.name) == (Stage.CLOSED, "c")
+    assert (server.stage, server.name) == (ConnectionStage.CLOSED, "c")
     assert tell(server, "DotsMsgConnect", preloadClientFinished=True) == []
     assert hear(server, b"\xff") == []
     server.end(NOW_S, code=1, text="why")
@@ -125,44 +131,59 @@ def test_who_is_rejected_is_told_so_and_not_listened_to() -> None:
 # -- the wrong thing at the wrong time
 
 
-WRONG: list[tuple[Stage, str, dict[str, Any], str]] = [
-    (Stage.CONNECTING, "DotsMsgHello", {"serverName": "x"}, "not expected while connecting"),
-    (Stage.CONNECTING, "DotsMsgConnectResponse", {}, "not expected while connecting"),
-    (Stage.CONNECTING, "DotsMsgError", {"errorCode": 0}, "not expected while connecting"),
-    (Stage.CONNECTING, "DotsMember", {"groupName": "T"}, "an object before the handshake"),
-    (Stage.CONNECTING, "StructDescriptorData", {}, "an object before the handshake"),
-    (Stage.CONNECTING, "DotsMsgConnect", {}, "without clientName or preloadCache"),
+WRONG: list[tuple[ConnectionStage, str, dict[str, Any], str]] = [
     (
-        Stage.CONNECTING,
+        ConnectionStage.CONNECTING,
+        "DotsMsgHello",
+        {"serverName": "x"},
+        "not expected while connecting",
+    ),
+    (ConnectionStage.CONNECTING, "DotsMsgConnectResponse", {}, "not expected while connecting"),
+    (ConnectionStage.CONNECTING, "DotsMsgError", {"errorCode": 0}, "not expected while connecting"),
+    (
+        ConnectionStage.CONNECTING,
+        "DotsMember",
+        {"groupName": "T"},
+        "an object before the handshake",
+    ),
+    (ConnectionStage.CONNECTING, "StructDescriptorData", {}, "an object before the handshake"),
+    (ConnectionStage.CONNECTING, "DotsMsgConnect", {}, "without clientName or preloadCache"),
+    (
+        ConnectionStage.CONNECTING,
         "DotsMsgConnect",
         {"clientName": "c"},
         "without clientName or preloadCache",
     ),
     (
-        Stage.CONNECTING,
+        ConnectionStage.CONNECTING,
         "DotsMsgConnect",
         {"preloadCache": True},
         "without clientName or preloadCache",
     ),
-    (Stage.EARLY_SUBSCRIBE, "DotsMsgHello", {}, "not expected while early subscribe"),
-    (Stage.EARLY_SUBSCRIBE, "DotsMsgConnectResponse", {}, "not expected while early subscribe"),
-    (Stage.EARLY_SUBSCRIBE, "DotsMsgConnect", {}, "expected preloadClientFinished"),
+    (ConnectionStage.EARLY_SUBSCRIBE, "DotsMsgHello", {}, "not expected while early subscribe"),
     (
-        Stage.EARLY_SUBSCRIBE,
+        ConnectionStage.EARLY_SUBSCRIBE,
+        "DotsMsgConnectResponse",
+        {},
+        "not expected while early subscribe",
+    ),
+    (ConnectionStage.EARLY_SUBSCRIBE, "DotsMsgConnect", {}, "expected preloadClientFinished"),
+    (
+        ConnectionStage.EARLY_SUBSCRIBE,
         "DotsMsgConnect",
         {"preloadClientFinished": False},
         "expected preloadClientFinished",
     ),
     (
-        Stage.EARLY_SUBSCRIBE,
+        ConnectionStage.EARLY_SUBSCRIBE,
         "DotsMsgConnect",
         {"clientName": "c", "preloadCache": True},
         "expected preloadClientFinished",
     ),
-    (Stage.CONNECTED, "DotsMsgHello", {}, "not expected while connected"),
-    (Stage.CONNECTED, "DotsMsgConnectResponse", {}, "not expected while connected"),
+    (ConnectionStage.CONNECTED, "DotsMsgHello", {}, "not expected while connected"),
+    (ConnectionStage.CONNECTED, "DotsMsgConnectResponse", {}, "not expected while connected"),
     (
-        Stage.CONNECTED,
+        ConnectionStage.CONNECTED,
         "DotsMsgConnect",
         {"preloadClientFinished": True},
         "not expected while connected",
@@ -172,22 +193,22 @@ WRONG: list[tuple[Stage, str, dict[str, Any], str]] = [
 
 @pytest.mark.parametrize(("stage", "name", "fields", "detail"), WRONG)
 def test_a_message_at_the_wrong_time_breaks_the_connection(
-    stage: Stage, name: str, fields: dict[str, Any], detail: str
+    stage: ConnectionStage, name: str, fields: dict[str, Any], detail: str
 ) -> None:
     server = server_in(stage)
     again = message("DotsMsgConnect", clientName="c", preloadCache=True)
     inputs = hear(server, message(name, **fields) + again)
-    assert inputs == [Broken(message=name, detail=detail)]
+    assert inputs == [ConnectionBroken(message=name, detail=detail)]
 
 
 @pytest.mark.parametrize("preload", [False, True])
 def test_a_client_introduces_itself_once(preload: bool) -> None:
-    server = server_in(Stage.CONNECTING)
+    server = server_in(ConnectionStage.CONNECTING)
     connect = message("DotsMsgConnect", clientName="c", preloadCache=preload)
     (asked,) = hear(server, connect)
     server.accept(asked, NOW_S)
     detail = "expected preloadClientFinished" if preload else "not expected while connected"
-    assert hear(server, connect) == [Broken(message="DotsMsgConnect", detail=detail)]
+    assert hear(server, connect) == [ConnectionBroken(message="DotsMsgConnect", detail=detail)]
 
 
 def test_a_node_says_what_it_can_do_beyond_dots_only_where_it_may() -> None:
@@ -202,31 +223,31 @@ def test_a_node_says_what_it_can_do_beyond_dots_only_where_it_may() -> None:
 
 
 def test_a_fault_of_the_framing_is_told_behind_what_was_whole_and_ends_it() -> None:
-    server = server_in(Stage.CONNECTED)
+    server = server_in(ConnectionStage.CONNECTED)
     arrival, fault = hear(server, message("DotsClient", id=2) + b"\x00")
-    assert isinstance(arrival, Arrival)
-    assert isinstance(fault, Broken)
+    assert isinstance(arrival, ReceivedFrame)
+    assert isinstance(fault, ConnectionBroken)
     assert fault.detail.startswith("a frame begins with 0x1a, found 0x00")
     assert server.is_over
-    assert server.stage is Stage.CONNECTED, "so that the end can be explained"
+    assert server.stage is ConnectionStage.CONNECTED, "so that the end can be explained"
 
 
 def test_a_client_finishes_its_joins_once() -> None:
-    server = server_in(Stage.EARLY_SUBSCRIBE)
+    server = server_in(ConnectionStage.EARLY_SUBSCRIBE)
     finish = message("DotsMsgConnect", preloadClientFinished=True)
-    broken = Broken(message="DotsMsgConnect", detail="it came twice")
+    broken = ConnectionBroken(message="DotsMsgConnect", detail="it came twice")
     assert hear(server, finish * 2) == [JoinsFinished(), broken]
 
 
 def test_the_recorded_wrong_message_breaks_the_handshake() -> None:
-    server = server_in(Stage.CONNECTING)
+    server = server_in(ConnectionStage.CONNECTING)
     (data,) = [f["hex"] for f in frames("error-wrong-message-in-handshake")[1:]]
     (broken,) = hear(server, bytes.fromhex(data))
-    assert broken == Broken(message="DotsMember", detail="an object before the handshake")
+    assert broken == ConnectionBroken(message="DotsMember", detail="an object before the handshake")
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_every_header_names_type_and_attributes(stage: Stage) -> None:
+def test_every_header_names_type_and_attributes(stage: ConnectionStage) -> None:
     for name, detail in (
         ("", "a header without typeName"),
         ("T", "a header without attributes"),
@@ -236,16 +257,16 @@ def test_every_header_names_type_and_attributes(stage: Stage) -> None:
         if not name:
             header.attributes = 2
         (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa0"))
-        assert broken == Broken(message=name or "header", detail=detail)
+        assert broken == ConnectionBroken(message=name or "header", detail=detail)
 
 
 @pytest.mark.parametrize("name", ["DotsMsgConnect", "DotsMsgError", "DotsMsgHello"])
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -> None:
+def test_a_message_that_is_none_breaks_the_connection(stage: ConnectionStage, name: str) -> None:
     header = Header(name)
     header.attributes = 2
     (broken,) = hear(server_in(stage), Wire().frame(header, b"\xa1\x01\xf6"))
-    assert isinstance(broken, Broken)
+    assert isinstance(broken, ConnectionBroken)
     assert broken.message.startswith(f"{name}.")
     assert name not in broken.detail
 
@@ -253,33 +274,33 @@ def test_a_message_that_is_none_breaks_the_connection(stage: Stage, name: str) -
 # -- objects and the end
 
 
-@pytest.mark.parametrize("stage", [Stage.EARLY_SUBSCRIBE, Stage.CONNECTED])
-def test_objects_are_handed_on_as_they_are(stage: Stage) -> None:
+@pytest.mark.parametrize("stage", [ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED])
+def test_objects_are_handed_on_as_they_are(stage: ConnectionStage) -> None:
     header = Header("NobodyKnows")
     header.attributes = 6
     (arrival,) = hear(server_in(stage), Wire().frame(header, b"not even CBOR"))
-    assert isinstance(arrival, Arrival)
+    assert isinstance(arrival, ReceivedFrame)
     assert (arrival.header.type_name, arrival.header.attributes) == ("NobodyKnows", 6)
     assert arrival.payload == b"not even CBOR"
 
 
-@pytest.mark.parametrize("stage", [Stage.EARLY_SUBSCRIBE, Stage.CONNECTED])
+@pytest.mark.parametrize("stage", [ConnectionStage.EARLY_SUBSCRIBE, ConnectionStage.CONNECTED])
 @pytest.mark.parametrize(
     ("fields", "ended"),
     [
-        ({"errorCode": 0}, Ended(code=0, text="")),
-        ({"errorCode": 1, "errorText": "why"}, Ended(code=1, text="why")),
-        ({"errorCode": -5}, Ended(code=-5, text="")),
-        ({}, Ended(code=0, text="")),
+        ({"errorCode": 0}, ConnectionEnded(code=0, text="")),
+        ({"errorCode": 1, "errorText": "why"}, ConnectionEnded(code=1, text="why")),
+        ({"errorCode": -5}, ConnectionEnded(code=-5, text="")),
+        ({}, ConnectionEnded(code=0, text="")),
     ],
 )
 def test_nothing_follows_the_end_a_client_announces(
-    stage: Stage, fields: dict[str, Any], ended: Ended
+    stage: ConnectionStage, fields: dict[str, Any], ended: ConnectionEnded
 ) -> None:
     server = server_in(stage)
     more = message("DotsClient", id=2)
     inputs = hear(server, more + message("DotsMsgError", **fields) + more + b"\xff")
-    assert isinstance(inputs[0], Arrival)
+    assert isinstance(inputs[0], ReceivedFrame)
     assert inputs[1:] == [ended]
     server.end(NOW_S)
     assert server.is_over
@@ -287,11 +308,11 @@ def test_nothing_follows_the_end_a_client_announces(
 
 
 def test_the_end_is_explained_after_a_broken_protocol() -> None:
-    server = server_in(Stage.CONNECTED)
+    server = server_in(ConnectionStage.CONNECTED)
     tell(server, "DotsMsgHello")
     server.end(NOW_S, code=1, text="why")
     assert said(server) == [internal_class("DotsMsgError")(errorCode=1, errorText="why")]
-    assert server.stage is Stage.CLOSED
+    assert server.stage is ConnectionStage.CLOSED
 
 
 # -- as recorded
@@ -350,6 +371,6 @@ def test_the_handshake_is_written_as_it_was_recorded(session: str) -> None:
                 server.finish_preload(NOW_S)
     wanted = b"".join(bytes.fromhex(f["hex"]) for f in theirs)
     assert without_times(framing, server.take_output()) == without_times(framing, wanted)
-    assert not any(isinstance(item, Broken) for item in inputs)
+    assert not any(isinstance(item, ConnectionBroken) for item in inputs)
     if "publish" in session or session == "auth-accepted":
-        assert inputs[-1] == Ended(code=0, text="")
+        assert inputs[-1] == ConnectionEnded(code=0, text="")

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import Delivered
-from skerry.protocol.distributor.identity import Identity, mark_application
+from skerry.protocol.distributor.identity import SenderIdentity, mark_application
 from skerry.protocol.machine import Address
 
 GROUP = Address("239.192.7.1", 4711)
@@ -24,16 +24,16 @@ class Bus:
     def __init__(self) -> None:
         self.now_ns = 1_000 * MS
         self.wall_offset_ns = 1_794_726_418_298 * MS
-        self.members: list[Connection] = []
-        self.events: dict[Connection, list[Any]] = {}
-        self.sent: list[tuple[Connection, bytes]] = []
-        self.drop: Callable[[Connection, Connection, bytes], bool] = lambda *_: False
+        self.members: list[GroupConnection] = []
+        self.events: dict[GroupConnection, list[Any]] = {}
+        self.sent: list[tuple[GroupConnection, bytes]] = []
+        self.drop: Callable[[GroupConnection, GroupConnection, bytes], bool] = lambda *_: False
 
-    def join(self, *, first_seq: int = 1, seal: Any = None, **config: Any) -> Connection:
+    def join(self, *, first_seq: int = 1, seal: Any = None, **config: Any) -> GroupConnection:
         number = len(self.members) + 1
-        connection = Connection(
+        connection = GroupConnection(
             group=GROUP,
-            identity=Identity(
+            identity=SenderIdentity(
                 address=bytes((10, 0, 0, number)),
                 sender_id=61_234 + number,
                 start_ms=1_794_726_418_298 + 1000 * number,
@@ -50,19 +50,19 @@ class Bus:
         self.events[connection] = []
         return connection
 
-    def publisher(self, **config: Any) -> Connection:
+    def publisher(self, **config: Any) -> GroupConnection:
         connection = self.join(**config)
         connection.open_publisher(self.now_ns)
         self.settle()
         return connection
 
-    def subscriber(self, *patterns: str, **config: Any) -> Connection:
+    def subscriber(self, *patterns: str, **config: Any) -> GroupConnection:
         connection = self.join(**config)
         for pattern in patterns or ("/...",):
             connection.subscribe(pattern, pattern, self.now_ns)
         return connection
 
-    def publish(self, connection: Connection, *subjects: str, data: bytes = b"x") -> None:
+    def publish(self, connection: GroupConnection, *subjects: str, data: bytes = b"x") -> None:
         for subject in subjects:
             connection.publish(subject, data, self.now_ns)
             self.settle()
@@ -96,23 +96,23 @@ class Bus:
             self.settle()
         self.now_ns = stop_ns
 
-    def sent_kinds(self, source: Connection | None = None) -> list[int]:
+    def sent_kinds(self, source: GroupConnection | None = None) -> list[int]:
         return [data[2] for sender, data in self.sent if source in (None, sender)]
 
     def sent_of(self, kind: int) -> list[bytes]:
         return [data for _, data in self.sent if data[2] == kind]
 
-    def updates(self, connection: Connection) -> list[tuple[str, bytes]]:
+    def updates(self, connection: GroupConnection) -> list[tuple[str, bytes]]:
         found: list[tuple[str, bytes]] = []
         for event in self.events[connection]:
             if isinstance(event, Delivered):
                 found += event.updates
         return found
 
-    def subjects(self, connection: Connection) -> list[str]:
+    def subjects(self, connection: GroupConnection) -> list[str]:
         return [subject for subject, _ in self.updates(connection)]
 
-    def events_of(self, connection: Connection, kind: type[Any]) -> list[Any]:
+    def events_of(self, connection: GroupConnection, kind: type[Any]) -> list[Any]:
         return [event for event in self.events[connection] if isinstance(event, kind)]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skerry.errors import LocalProtocolError
 from skerry.protocol.distributor.config import Dialect, DistributorConfig
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
     ConnectionClosed,
@@ -26,7 +26,7 @@ from skerry.protocol.distributor.events import (
     SenderRemoved,
     UpdatesLost,
 )
-from skerry.protocol.distributor.identity import Identity, java_sum
+from skerry.protocol.distributor.identity import SenderIdentity, java_sum
 from skerry.protocol.distributor.messages import (
     CONFIGURATION,
     GOODBYE,
@@ -36,10 +36,10 @@ from skerry.protocol.distributor.messages import (
     RETRANSMISSION,
     UPDATE,
     Configuration,
-    Fault,
-    Header,
-    Heartbeat,
-    Request,
+    DatagramFault,
+    DatagramHeader,
+    HeartbeatMessage,
+    RepairRequest,
 )
 from skerry.protocol.distributor.wire import JAVA_WIRE, PYCAST_WIRE
 from skerry.protocol.machine import Address, Machine
@@ -53,10 +53,10 @@ def seq_of(data: bytes) -> int:
     return int.from_bytes(data[20:24], "big")
 
 
-def losing(*seqs: int, target: Connection | None = None, kind: int = UPDATE) -> Any:
+def losing(*seqs: int, target: GroupConnection | None = None, kind: int = UPDATE) -> Any:
     """Drops data with these numbers on its way to one receiver, or to all."""
 
-    def drop(source: Connection, to: Connection, data: bytes) -> bool:
+    def drop(source: GroupConnection, to: GroupConnection, data: bytes) -> bool:
         return data[2] == kind and seq_of(data) in seqs and target in (None, to)
 
     return drop
@@ -228,8 +228,8 @@ def test_a_request_with_another_start_time_is_not_answered(bus: Any) -> None:
     bus.publish(publisher, "/a")
     mine = publisher.identity
     for start, is_answered in ((mine.start_ms + 1, False), (mine.start_ms, True)):
-        request = Request(
-            header=Header(kind=5, address=bytes(4), sender_id=9, start=9, application_id=9),
+        request = RepairRequest(
+            header=DatagramHeader(kind=5, address=bytes(4), sender_id=9, start=9, application_id=9),
             address=bytes(4),
             target_id=mine.sender_id,
             target_start=start & 0xFFFFFFFF,
@@ -474,7 +474,7 @@ def test_who_ends_the_last_subscription_and_begins_anew_misses_nothing_it_should
 
 
 def other_sender(sender_id: int, start: int, *, address: bytes = b"\x0a\0\0\x63") -> bytes:
-    header = Header(
+    header = DatagramHeader(
         kind=CONFIGURATION, address=address, sender_id=sender_id, start=start, application_id=1
     )
     message = Configuration(
@@ -529,9 +529,9 @@ def test_senders_with_equal_numbers_on_two_hosts_are_two_streams(bus: Any) -> No
     publishers = []
     for number in (1, 2):
         publishers.append(
-            Connection(
+            GroupConnection(
                 group=GROUP,
-                identity=Identity(
+                identity=SenderIdentity(
                     address=bytes((10, 0, 1, number)), sender_id=7, start_ms=7, application_id=7
                 ),
                 rng=Random(1),
@@ -578,7 +578,7 @@ def test_the_other_dialect_is_told_once_and_never_taken_for_data(
     assert event.address == "10.0.0.2"
     assert bus.updates(subscriber) == []
     assert bus.events_of(subscriber, SenderFound) == []
-    assert subscriber.statistics().faults[Fault.DIALECT.value] > 5
+    assert subscriber.statistics().faults[DatagramFault.DIALECT.value] > 5
 
 
 # -- those who ask too much
@@ -589,7 +589,7 @@ def test_who_asks_all_the_time_is_stopped_until_the_connection_is_closed(bus: An
     publisher = bus.publisher(cache_age_s=0)
     dropped: set[int] = set()
 
-    def drop(source: Connection, to: Connection, data: bytes) -> bool:
+    def drop(source: GroupConnection, to: GroupConnection, data: bytes) -> bool:
         is_first = data[2] == UPDATE and seq_of(data) % 2 == 0 and seq_of(data) not in dropped
         dropped.update({seq_of(data)} if is_first and to is subscriber else ())
         return is_first and to is subscriber
@@ -620,23 +620,27 @@ def test_one_per_thousand_of_a_thousand_is_taken_as_not_received(bus: Any) -> No
     bus.publish(publisher, *["/a"] * 200)
     bus.run_ms(20_000)
     assert len(bus.updates(subscriber)) == 200
-    faked = subscriber.statistics().faults[Fault.FAKE.value]
+    faked = subscriber.statistics().faults[DatagramFault.FAKE.value]
     assert 100 < faked < 400
 
 
 def valid(kind: int) -> bytes:
     """A good datagram of each kind, to be spoiled."""
-    header = Header(kind=kind, address=b"\x0a\0\0\x63", sender_id=5, start=6, application_id=7)
+    header = DatagramHeader(
+        kind=kind, address=b"\x0a\0\0\x63", sender_id=5, start=6, application_id=7
+    )
     if kind in (UPDATE, RETRANSMISSION):
         body = JAVA_WIRE.subject_head(b"/a") + bytes(4)
         return JAVA_WIRE.header(header) + b"\0\0\0\1\0\0\0\1" + body
     if kind in (HEARTBEAT, GOODBYE):
-        beat = Heartbeat(header=header, group=bytes(4), port=1, sender_id=5, start_ms=6, last_seq=0)
+        beat = HeartbeatMessage(
+            header=header, group=bytes(4), port=1, sender_id=5, start_ms=6, last_seq=0
+        )
         return JAVA_WIRE.encode(beat)
     if kind == CONFIGURATION:
         return other_sender(5, 6)
     if kind == REQUEST:
-        request = Request(
+        request = RepairRequest(
             header=header,
             address=bytes(4),
             target_id=1,
@@ -653,29 +657,29 @@ def valid(kind: int) -> bytes:
 @pytest.mark.parametrize(
     ("data", "fault"),
     [
-        (b"", Fault.SHORT),
-        (valid(HEARTBEAT)[:19], Fault.SHORT),
-        (valid(UPDATE)[:20], Fault.SHORT),
-        (valid(UPDATE)[:27], Fault.SHORT),
-        (b"\x02" + valid(UPDATE)[1:], Fault.VERSION),
-        (b"\x00" + valid(HEARTBEAT)[1:], Fault.VERSION),
-        (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], Fault.KIND),
-        (valid(HEARTBEAT)[:2] + b"\x0a" + valid(HEARTBEAT)[3:], Fault.KIND),
-        (valid(HEARTBEAT)[:43], Fault.BODY),
-        (valid(HEARTBEAT) + b"\0", Fault.BODY),
-        (valid(GOODBYE)[:30], Fault.BODY),
-        (valid(CONFIGURATION)[:-1], Fault.BODY),
-        (valid(REQUEST)[:-1], Fault.BODY),
-        (valid(REQUEST) + b"\0", Fault.BODY),
-        (valid(NAK)[:-1], Fault.BODY),
-        (valid(NAK)[:32] + b"\x7f\xff\xff\xff" + valid(NAK)[36:], Fault.BODY),
-        (valid(UPDATE)[:-1], Fault.UPDATES),
-        (valid(UPDATE) + b"\0", Fault.UPDATES),
-        (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], Fault.UPDATES),
+        (b"", DatagramFault.SHORT),
+        (valid(HEARTBEAT)[:19], DatagramFault.SHORT),
+        (valid(UPDATE)[:20], DatagramFault.SHORT),
+        (valid(UPDATE)[:27], DatagramFault.SHORT),
+        (b"\x02" + valid(UPDATE)[1:], DatagramFault.VERSION),
+        (b"\x00" + valid(HEARTBEAT)[1:], DatagramFault.VERSION),
+        (valid(HEARTBEAT)[:2] + b"\x00" + valid(HEARTBEAT)[3:], DatagramFault.KIND),
+        (valid(HEARTBEAT)[:2] + b"\x0a" + valid(HEARTBEAT)[3:], DatagramFault.KIND),
+        (valid(HEARTBEAT)[:43], DatagramFault.BODY),
+        (valid(HEARTBEAT) + b"\0", DatagramFault.BODY),
+        (valid(GOODBYE)[:30], DatagramFault.BODY),
+        (valid(CONFIGURATION)[:-1], DatagramFault.BODY),
+        (valid(REQUEST)[:-1], DatagramFault.BODY),
+        (valid(REQUEST) + b"\0", DatagramFault.BODY),
+        (valid(NAK)[:-1], DatagramFault.BODY),
+        (valid(NAK)[:32] + b"\x7f\xff\xff\xff" + valid(NAK)[36:], DatagramFault.BODY),
+        (valid(UPDATE)[:-1], DatagramFault.UPDATES),
+        (valid(UPDATE) + b"\0", DatagramFault.UPDATES),
+        (valid(UPDATE)[:24] + b"\xff\xff\xff\xff" + valid(UPDATE)[28:], DatagramFault.UPDATES),
     ],
 )
 def test_malformed_datagrams_are_counted_by_reason_and_harm_nobody(
-    bus: Any, data: bytes, fault: Fault
+    bus: Any, data: bytes, fault: DatagramFault
 ) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
@@ -692,7 +696,7 @@ def test_good_datagrams_of_every_kind_are_not_counted_as_faults(bus: Any) -> Non
     for kind in (CONFIGURATION, HEARTBEAT, UPDATE, RETRANSMISSION, REQUEST, NAK, GOODBYE):
         subscriber.receive(valid(kind), GROUP, bus.now_ns)
     faults = {name: count for name, count in subscriber.statistics().faults.items() if count}
-    assert faults == {Fault.DUPLICATE.value: 1}
+    assert faults == {DatagramFault.DUPLICATE.value: 1}
 
 
 def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: Any) -> None:
@@ -701,7 +705,7 @@ def test_an_update_with_a_subject_that_none_can_have_is_counted_and_passed(bus: 
     subscriber.receive(data, GROUP, bus.now_ns)
     bus.settle()
     assert bus.updates(subscriber) == []
-    assert subscriber.statistics().faults[Fault.SUBJECT.value] == 1
+    assert subscriber.statistics().faults[DatagramFault.SUBJECT.value] == 1
 
 
 class Listener:
@@ -717,9 +721,9 @@ class Listener:
 
 def test_what_is_dropped_is_traced(bus: Any) -> None:
     listener = Listener()
-    connection = Connection(
+    connection = GroupConnection(
         group=GROUP,
-        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        identity=SenderIdentity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
         rng=Random(1),
         now_ns=0,
         tracer=listener,
@@ -735,9 +739,9 @@ def test_what_is_dropped_is_traced(bus: Any) -> None:
 def test_no_bytes_whatsoever_raise_or_stop_a_connection(
     junk: list[bytes], data: st.DataObject
 ) -> None:
-    connection = Connection(
+    connection = GroupConnection(
         group=GROUP,
-        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        identity=SenderIdentity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
         rng=Random(1),
         now_ns=0,
     )
@@ -753,7 +757,7 @@ def test_no_bytes_whatsoever_raise_or_stop_a_connection(
     connection.advance(10**9)
     connection.take_events()
     connection.take_transmits()
-    header = Header(kind=1, address=b"good", sender_id=1, start=1, application_id=1)
+    header = DatagramHeader(kind=1, address=b"good", sender_id=1, start=1, application_id=1)
     body = JAVA_WIRE.subject_head(b"/good") + bytes(4)
     good = JAVA_WIRE.header(header) + b"\0\0\0\1\0\0\0\1" + body
     connection.receive(good, GROUP, 10**9)
@@ -807,9 +811,9 @@ def test_what_is_held_back_goes_when_it_is_flushed(bus: Any) -> None:
 
 
 def test_the_defaults_make_a_connection() -> None:
-    connection = Connection(
+    connection = GroupConnection(
         group=Address("ff02::7", 4711),
-        identity=Identity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
+        identity=SenderIdentity(address=bytes(4), sender_id=1, start_ms=1, application_id=1),
         rng=Random(1),
         now_ns=0,
     )

@@ -10,7 +10,7 @@ from skerry.protocol.distributor.events import (
     SenderInfo,
     UpdatesLost,
 )
-from skerry.protocol.distributor.updates import Updates
+from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.tracing import trace_line
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)

@@ -10,7 +10,7 @@ import pytest
 
 from skerry.protocol.distributor.config import Dialect
 from skerry.protocol.distributor.identity import (
-    Identity,
+    SenderIdentity,
     address_bytes,
     draw_identity,
     is_marked,
@@ -19,7 +19,7 @@ from skerry.protocol.distributor.identity import (
 )
 
 
-def draw(seed: int, **given: object) -> Identity:
+def draw(seed: int, **given: object) -> SenderIdentity:
     arguments = {
         "address": b"\x0a\x00\x01\x02",
         "sender_id": 61_234,

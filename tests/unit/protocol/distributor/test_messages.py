@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from skerry.protocol.distributor import messages
-from skerry.protocol.distributor.messages import Fault, Header, Update
+from skerry.protocol.distributor.messages import DatagramFault, DatagramHeader, UpdateMessage
 
 
 def test_kinds_and_flags_have_their_numbers() -> None:
@@ -19,12 +19,12 @@ def test_kinds_and_flags_have_their_numbers() -> None:
 
 
 def test_messages_are_values() -> None:
-    header = Header(kind=1, address=b"\x7f\0\0\1", sender_id=1, start=2, application_id=3)
-    first = Update(header=header, seq=1, count=0, body=b"")
-    assert first == Update(header=header, seq=1, count=0, body=b"")
-    assert hash(first) == hash(Update(header=header, seq=1, count=0, body=b""))
+    header = DatagramHeader(kind=1, address=b"\x7f\0\0\1", sender_id=1, start=2, application_id=3)
+    first = UpdateMessage(header=header, seq=1, count=0, body=b"")
+    assert first == UpdateMessage(header=header, seq=1, count=0, body=b"")
+    assert hash(first) == hash(UpdateMessage(header=header, seq=1, count=0, body=b""))
     assert header.flags == messages.WHOLE
 
 
 def test_every_fault_has_a_name_of_its_own() -> None:
-    assert len({fault.value for fault in Fault}) == len(Fault)
+    assert len({fault.value for fault in DatagramFault}) == len(DatagramFault)

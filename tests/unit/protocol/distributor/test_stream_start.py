@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, DISTRIBUTOR_POSITION_COUNT_MAX
-from skerry.protocol.distributor.connection import Connection
+from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import (
     LossReason,
     SenderFound,
@@ -38,11 +38,11 @@ from .conftest import MS, Bus
 COUNT = 10
 
 
-def losing_from(publisher: Connection, *kinds: int, count: int = 10**9) -> Any:
+def losing_from(publisher: GroupConnection, *kinds: int, count: int = 10**9) -> Any:
     """Drops the first `count` datagrams of these kinds on their way to others."""
     left = {"count": count}
 
-    def drop(source: Connection, to: Connection, data: bytes) -> bool:
+    def drop(source: GroupConnection, to: GroupConnection, data: bytes) -> bool:
         if to is source or data[2] not in kinds or data[4:16] != own(publisher):
             return False
         left["count"] -= 1
@@ -55,7 +55,7 @@ def losing_all(*kinds: int) -> Any:
     return lambda _source, _to, data: data[2] in kinds
 
 
-def own(connection: Connection) -> bytes:
+def own(connection: GroupConnection) -> bytes:
     mine = connection.identity
     start = (mine.start_ms & 0xFFFFFFFF).to_bytes(4, "big")
     return mine.address + mine.sender_id.to_bytes(4, "big") + start
@@ -410,7 +410,7 @@ def test_a_flood_of_position_requests_causes_few_answers(bus: Any) -> None:
 # -- senders that cannot be asked
 
 
-def java(bus: Any, connection: Connection) -> Connection:
+def java(bus: Any, connection: GroupConnection) -> GroupConnection:
     """Let a connection be a Java program to the others."""
     mine = connection.identity
     connection._sender.become(replace(mine, application_id=5), bus.now_ns)
@@ -548,11 +548,11 @@ class LosesFirst:
     """Drops the first `count` datagrams from one connection to another, whatever they are."""
 
     def __init__(self, count: int) -> None:
-        self.source: Connection | None = None
-        self.target: Connection | None = None
+        self.source: GroupConnection | None = None
+        self.target: GroupConnection | None = None
         self.count = count
 
-    def __call__(self, source: Connection, to: Connection, _data: bytes) -> bool:
+    def __call__(self, source: GroupConnection, to: GroupConnection, _data: bytes) -> bool:
         if source is not self.source or to is not self.target:
             return False
         self.count -= 1

@@ -20,20 +20,20 @@ from skerry.protocol.distributor.messages import (
     REQUEST,
     UPDATE,
     Configuration,
-    Header,
-    Heartbeat,
+    DatagramHeader,
+    HeartbeatMessage,
     Message,
     Nak,
     Position,
     PositionRequest,
-    Request,
-    Update,
+    RepairRequest,
+    UpdateMessage,
 )
 from skerry.protocol.distributor.wire import (
     JAVA_WIRE,
     PYCAST_WIRE,
+    DatagramWire,
     Reader,
-    Wire,
     text_of,
     wire_of,
 )
@@ -44,9 +44,9 @@ address = st.binary(min_size=4, max_size=4)
 text = st.none() | st.text(st.characters(codec="utf-8"), max_size=20)
 
 
-def header(kind: int) -> st.SearchStrategy[Header]:
+def header(kind: int) -> st.SearchStrategy[DatagramHeader]:
     return st.builds(
-        Header,
+        DatagramHeader,
         kind=st.just(kind),
         flags=st.integers(0, 15),
         address=address,
@@ -58,9 +58,11 @@ def header(kind: int) -> st.SearchStrategy[Header]:
 
 place = {"group": address, "port": u32, "sender_id": u32}
 messages: st.SearchStrategy[Message] = st.one_of(
-    st.builds(Update, header=header(UPDATE), seq=u32, count=u32, body=st.binary(max_size=50)),
     st.builds(
-        Heartbeat,
+        UpdateMessage, header=header(UPDATE), seq=u32, count=u32, body=st.binary(max_size=50)
+    ),
+    st.builds(
+        HeartbeatMessage,
         header=header(HEARTBEAT) | header(GOODBYE),
         start_ms=st.none() | st.integers(0, 2**64 - 1),
         last_seq=u32,
@@ -77,7 +79,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
         **place,
     ),
     st.builds(
-        Request,
+        RepairRequest,
         header=header(REQUEST),
         address=address,
         target_id=u32,
@@ -103,7 +105,7 @@ messages: st.SearchStrategy[Message] = st.one_of(
 
 
 @given(messages, st.sampled_from([JAVA_WIRE, PYCAST_WIRE]))
-def test_what_is_written_is_read_again(message: Message, wire: Wire) -> None:
+def test_what_is_written_is_read_again(message: Message, wire: DatagramWire) -> None:
     data = wire.encode(message)
     assert wire.decode(data) == message
     assert wire.decode_header(data) == message.header
@@ -116,7 +118,9 @@ def test_a_control_message_that_is_cut_or_longer_is_refused(
     whole = JAVA_WIRE.encode(message)
     size = data.draw(st.integers(0, len(whole) - 1))
     # A shorter heartbeat may be one of the older form, and updates are not looked into here.
-    if not isinstance(message, Update) and not (isinstance(message, Heartbeat) and size == 36):
+    if not isinstance(message, UpdateMessage) and not (
+        isinstance(message, HeartbeatMessage) and size == 36
+    ):
         with pytest.raises(DecodeError):
             JAVA_WIRE.decode(whole[:size])
         with pytest.raises(DecodeError):
@@ -124,7 +128,7 @@ def test_a_control_message_that_is_cut_or_longer_is_refused(
 
 
 @given(st.binary(max_size=120), st.sampled_from([JAVA_WIRE, PYCAST_WIRE]))
-def test_any_bytes_are_a_message_or_a_decode_error(data: bytes, wire: Wire) -> None:
+def test_any_bytes_are_a_message_or_a_decode_error(data: bytes, wire: DatagramWire) -> None:
     for kind in range(11):
         whole = b"\x01\x00" + bytes([kind]) + data
         try:
@@ -136,13 +140,15 @@ def test_any_bytes_are_a_message_or_a_decode_error(data: bytes, wire: Wire) -> N
 
 
 def test_lengths_are_those_of_the_specification() -> None:
-    head = Header(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
-    beat = Heartbeat(header=head, group=bytes(4), port=1, sender_id=1, start_ms=1, last_seq=1)
+    head = DatagramHeader(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
+    beat = HeartbeatMessage(
+        header=head, group=bytes(4), port=1, sender_id=1, start_ms=1, last_seq=1
+    )
     assert len(JAVA_WIRE.encode(beat)) == 44
     assert len(JAVA_WIRE.encode(replace(beat, start_ms=None))) == 36
     nak = Nak(header=replace(head, kind=6), group=bytes(4), port=1, sender_id=1, seqs=(1, 2, 3))
     assert len(JAVA_WIRE.encode(nak)) == 36 + 4 * 3
-    request = Request(
+    request = RepairRequest(
         header=replace(head, kind=5),
         address=bytes(4),
         target_id=1,
@@ -166,18 +172,18 @@ def test_lengths_are_those_of_the_specification() -> None:
 
 
 def test_an_older_heartbeat_is_told_by_its_length() -> None:
-    head = Header(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
+    head = DatagramHeader(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
     old = JAVA_WIRE.header(head) + bytes(12) + (7).to_bytes(4, "big")
     message = JAVA_WIRE.decode(old)
-    assert isinstance(message, Heartbeat)
+    assert isinstance(message, HeartbeatMessage)
     assert (message.start_ms, message.last_seq) == (None, 7)
 
 
 def test_another_major_version_or_kind_is_refused_and_another_minor_version_is_not() -> None:
     beat = JAVA_WIRE.header(
-        Header(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
+        DatagramHeader(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
     ) + bytes(24)
-    assert isinstance(JAVA_WIRE.decode(b"\x01\x07" + beat[2:]), Heartbeat)
+    assert isinstance(JAVA_WIRE.decode(b"\x01\x07" + beat[2:]), HeartbeatMessage)
     with pytest.raises(DecodeError, match="version 2"):
         JAVA_WIRE.decode(b"\x02\x00" + beat[2:])
     with pytest.raises(DecodeError, match="no message 10"):

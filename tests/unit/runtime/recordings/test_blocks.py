@@ -14,8 +14,8 @@ from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.runtime.recordings import blocks
 from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.remote_paths import RemotePath
 
 Ranges = list[tuple[int, int | None]]
 
@@ -33,7 +33,7 @@ def here(
 @pytest.fixture
 def there(here: Segment, bucket: str) -> Segment:
     """The same in a bucket."""
-    (Place(bucket) / here.name).write(here.path.read_bytes())
+    (RemotePath(bucket) / here.name).write(here.path.read_bytes())
     return replace(here, folder=bucket)
 
 
@@ -41,13 +41,13 @@ def there(here: Segment, bucket: str) -> Segment:
 def asked(monkeypatch: pytest.MonkeyPatch) -> Ranges:
     """What is asked of places, from where to where."""
     ranges: Ranges = []
-    read = Place.read
+    read = RemotePath.read
 
-    def noted(place: Place, first: int = 0, stop: int | None = None) -> bytes:
+    def noted(place: RemotePath, first: int = 0, stop: int | None = None) -> bytes:
         ranges.append((first, stop))
         return read(place, first, stop)
 
-    monkeypatch.setattr(Place, "read", noted)
+    monkeypatch.setattr(RemotePath, "read", noted)
     return ranges
 
 
@@ -105,7 +105,7 @@ def test_what_is_fetched_next_is_not_fetched_before(there: Segment, asked: Range
 
 def test_a_file_that_ends_too_early_gives_fewer_bytes(here: Segment, there: Segment) -> None:
     last = there.batches[-1]
-    Place(there.place).write(here.path.read_bytes()[: last.offset + 3])
+    RemotePath(there.place).write(here.path.read_bytes()[: last.offset + 3])
     assert [len(block) for _, block in read_blocks(there, there.batches[-2:])][1] == 3
     beyond = replace(last, offset=10**9)
     assert [len(block) for _, block in read_blocks(there, [beyond])] == [0]

@@ -11,7 +11,7 @@ from skerry.codec.envelope import GAP, LINK, Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.info import SenderInfo, inspect_recording
+from skerry.runtime.recordings.info import RecordedSender, inspect_recording
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -34,8 +34,8 @@ def test_info_tells_all_that_is_in_it(
     assert len(info.fingerprints["Vessel"]) == 1
     assert (info.time_min_ns, info.time_max_ns) == (updates[0].time_ns, updates[-1].time_ns)
     assert info.byte_count == sum(path.stat().st_size for path in tmp_path.glob("*.arrow"))
-    assert info.senders[0] == SenderInfo(node=-9, sender=3, source="access", rows=30)
-    assert SenderInfo(node=-9, sender=8, source="link", rows=3) in info.senders
+    assert info.senders[0] == RecordedSender(node=-9, sender=3, source="access", rows=30)
+    assert RecordedSender(node=-9, sender=8, source="link", rows=3) in info.senders
     assert (info.gaps, info.gap_count) == ((), 0)
     assert told[-1] == (37, 37)
 

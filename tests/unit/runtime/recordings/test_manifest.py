@@ -18,14 +18,14 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_COUNT_MAX, RECORDING_LINE_BYTES_MAX
-from skerry.recording.index import Batch, Segment
+from skerry.recording.index import RecordedBatch, Segment
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
 from skerry.runtime.recordings.manifest_lines import Lines
 
 
 def make_segment(number: int, *, batch_count: int = 2) -> Segment:
     batches = tuple(
-        Batch(
+        RecordedBatch(
             offset=index,
             size=8,
             rows=3,

@@ -13,9 +13,9 @@ from skerry.errors import RecordingError
 from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.manifest_facts import MANIFEST_NAME, ManifestFacts
 from skerry.runtime.recordings.manifest_lines import Lines, Repair
-from skerry.runtime.recordings.place_manifest import PlaceManifest
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.remote_manifest import RemoteManifest
+from skerry.runtime.recordings.remote_paths import RemotePath
 
 
 def test_a_copy_says_what_the_manifest_says(
@@ -34,8 +34,8 @@ def test_a_copy_says_what_the_manifest_says(
     with here.path.open("ab") as file:
         file.write(b"nonsense\n")
     here.refresh()
-    (Place(bucket) / MANIFEST_NAME).write(here.path.read_bytes())
-    there: ManifestFacts = PlaceManifest(Place(bucket))
+    (RemotePath(bucket) / MANIFEST_NAME).write(here.path.read_bytes())
+    there: ManifestFacts = RemoteManifest(RemotePath(bucket))
     there.refresh()
     assert there.line_count == here.line_count == 6
     assert there.dropped == here.dropped == {first: "size"}

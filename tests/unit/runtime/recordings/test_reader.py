@@ -20,7 +20,6 @@ from skerry.recording.gaps import gap_of
 from skerry.runtime.recordings import blocks, repairs
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.manifest import Manifest
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import (
     Recording,
     Segment,
@@ -30,8 +29,9 @@ from skerry.runtime.recordings.reader import (
     read_block,
     read_types,
 )
+from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.segment_files import map_file
-from skerry.runtime.recordings.strays import Strays
+from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.model import StructType
@@ -128,23 +128,23 @@ def test_segment_that_is_sealed_while_one_looks_is_seen_once(
         writer.append(update_of(1))
         writer.flush()
         recording = Recording(tmp_path)
-        look = Strays.look
+        look = UnlistedSegments.look
 
-        def seal_and_look(found: Strays) -> None:
+        def seal_and_look(found: UnlistedSegments) -> None:
             writer.seal()
             look(found)
 
-        def look_and_seal(found: Strays) -> None:
+        def look_and_seal(found: UnlistedSegments) -> None:
             look(found)
             writer.seal()
 
         with monkeypatch.context() as patched:
-            patched.setattr(Strays, "look", seal_and_look)
+            patched.setattr(UnlistedSegments, "look", seal_and_look)
             assert len(recording.segments(include_open=True)) == 1
         writer.append(update_of(2))
         writer.flush()
         with monkeypatch.context() as patched:
-            patched.setattr(Strays, "look", look_and_seal)
+            patched.setattr(UnlistedSegments, "look", look_and_seal)
             assert [segment.line for segment in recording.segments(include_open=True)] == [0, 1]
 
 
@@ -395,7 +395,7 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
 @pytest.fixture
 def copied(recording: Recording, bucket: str) -> Recording:
     """A copy of the recording in a bucket."""
-    upload_recording(recording.folder, Place(bucket) / "all" / "r")
+    upload_recording(recording.folder, RemotePath(bucket) / "all" / "r")
     return Recording(f"{bucket}/all/r")
 
 
@@ -416,7 +416,7 @@ def test_recording_elsewhere_has_what_the_one_here_has(
 
 
 def test_segment_elsewhere_without_a_line_is_not_there(copied: Recording) -> None:
-    assert isinstance(copied.place, Place)
+    assert isinstance(copied.place, RemotePath)
     other = "76543210-0000000001.arrow"
     (copied.place / other).write(bytes(copied.data(copied.segments()[0]) or b""))
     assert other not in [segment.name for segment in copied.segments()]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from skerry.codec.envelope import DISTRIBUTOR, GAP, Update
-from skerry.recording.seen import Seen
-from skerry.recording.selection import Selection
+from skerry.recording.seen import SeenUpdates
+from skerry.recording.selection import RowSelection
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording, open_recordings
 from skerry.runtime.recordings.updates import (
@@ -70,8 +70,8 @@ def test_update_that_two_recorders_heard_comes_once(
 ) -> None:
     recorded(tmp_path / "a", [update_of(n) for n in range(1, 21)])
     recorded(tmp_path / "b", [update_of(n) for n in range(11, 31)])
-    seen = Seen()
-    found = selected_updates(open_recordings(tmp_path), Selection(), seen=seen)
+    seen = SeenUpdates()
+    found = selected_updates(open_recordings(tmp_path), RowSelection(), seen=seen)
     assert numbers(found) == list(range(1, 31))
     assert seen.duplicate_count == 10
 

@@ -14,8 +14,8 @@ from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.runtime.recordings import uploads
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import Recording, open_recordings
+from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.repairs import index_file
 from skerry.runtime.recordings.uploads import Uploaded, _Upload, upload_recording
 from skerry.runtime.recordings.verify import verify_recording
@@ -33,8 +33,8 @@ def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Record
 
 
 @pytest.fixture
-def place(bucket: str) -> Place:
-    return Place(bucket) / "all" / "r"
+def place(bucket: str) -> RemotePath:
+    return RemotePath(bucket) / "all" / "r"
 
 
 def drop(folder: Path, name: str) -> None:
@@ -45,7 +45,7 @@ def drop(folder: Path, name: str) -> None:
     (folder / name).unlink()
 
 
-def test_a_copy_is_the_recording(recording: Recording, place: Place) -> None:
+def test_a_copy_is_the_recording(recording: Recording, place: RemotePath) -> None:
     told: list[tuple[int, int]] = []
     segments = recording.segments()
     size = sum(segment.byte_count for segment in segments)
@@ -60,7 +60,7 @@ def test_a_copy_is_the_recording(recording: Recording, place: Place) -> None:
 
 
 def test_what_is_there_is_not_copied_again(
-    recording: Recording, place: Place, recorded: Recorded, update_of: UpdateOf
+    recording: Recording, place: RemotePath, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     upload_recording(recording.folder, place)
     copy = Recording(str(place))
@@ -75,7 +75,7 @@ def test_what_is_there_is_not_copied_again(
 
 def test_the_manifest_comes_last_and_names_only_what_is_there(
     recording: Recording,
-    place: Place,
+    place: RemotePath,
     recorded: Recorded,
     update_of: UpdateOf,
     object_store: ObjectStore,
@@ -96,7 +96,7 @@ def test_the_manifest_comes_last_and_names_only_what_is_there(
 
 
 def test_half_a_line_and_half_a_segment_are_not_taken(
-    recording: Recording, place: Place, object_store: ObjectStore
+    recording: Recording, place: RemotePath, object_store: ObjectStore
 ) -> None:
     first = recording.segments()[0]
     object_store.put(f"{place}/{first.name}", b"half")
@@ -108,7 +108,7 @@ def test_half_a_line_and_half_a_segment_are_not_taken(
 
 
 def test_a_segment_that_is_dropped_meanwhile_is_left_out(
-    recording: Recording, place: Place, monkeypatch: pytest.MonkeyPatch
+    recording: Recording, place: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second, _ = recording.segments()
     sizes = _Upload._sizes
@@ -126,7 +126,7 @@ def test_a_segment_that_is_dropped_meanwhile_is_left_out(
 
 
 def test_a_segment_that_was_just_dropped_when_it_is_opened_is_left_out(
-    recording: Recording, place: Place, monkeypatch: pytest.MonkeyPatch
+    recording: Recording, place: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, second, _ = recording.segments()
     opened = Path.open
@@ -143,7 +143,7 @@ def test_a_segment_that_was_just_dropped_when_it_is_opened_is_left_out(
 
 def test_a_copy_ends_though_a_recorder_drops_faster(
     recording: Recording,
-    place: Place,
+    place: RemotePath,
     recorded: Recorded,
     update_of: UpdateOf,
     monkeypatch: pytest.MonkeyPatch,
@@ -165,7 +165,7 @@ def test_a_copy_ends_though_a_recorder_drops_faster(
 
 
 def test_what_is_lost_of_a_segment_is_a_gap_in_the_copy_too(
-    recording: Recording, place: Place
+    recording: Recording, place: RemotePath
 ) -> None:
     """One is gone, one is short, one has more than is its own."""
     gone, short, long = recording.segments()
@@ -183,7 +183,7 @@ def test_what_is_lost_of_a_segment_is_a_gap_in_the_copy_too(
     assert again == Uploaded(segments=0, byte_count=0, skipped=3)
 
 
-def test_an_empty_file_is_warned_of(recording: Recording, place: Place) -> None:
+def test_an_empty_file_is_warned_of(recording: Recording, place: RemotePath) -> None:
     segment = recording.segments()[1]
     segment.path.write_bytes(b"")
     (warning,) = upload_recording(recording.folder, place).warnings
@@ -191,7 +191,7 @@ def test_an_empty_file_is_warned_of(recording: Recording, place: Place) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_no_failure_of_the_store(
-    recording: Recording, place: Place, monkeypatch: pytest.MonkeyPatch
+    recording: Recording, place: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     segment = recording.segments()[1]
     opened = Path.open
@@ -209,7 +209,7 @@ def test_a_file_that_cannot_be_read_is_no_failure_of_the_store(
 
 def test_segments_without_a_line_go_too_where_one_may_not_give_them_one(
     recording: Recording,
-    place: Place,
+    place: RemotePath,
     recorded: Recorded,
     update_of: UpdateOf,
     monkeypatch: pytest.MonkeyPatch,
@@ -243,7 +243,7 @@ def test_segments_without_a_line_go_too_where_one_may_not_give_them_one(
 
 
 def test_a_slower_copy_does_not_take_back_what_a_faster_one_brought(
-    recording: Recording, place: Place, recorded: Recorded, update_of: UpdateOf
+    recording: Recording, place: RemotePath, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     def be_overtaken(done: int, total: int) -> None:
         if done == total:
@@ -255,19 +255,19 @@ def test_a_slower_copy_does_not_take_back_what_a_faster_one_brought(
 
 
 def test_a_copy_that_is_killed_leaves_no_recording(
-    recording: Recording, place: Place, monkeypatch: pytest.MonkeyPatch
+    recording: Recording, place: RemotePath, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[str] = []
-    write = Place.write
+    write = RemotePath.write
 
-    def die_at_the_end(target: Place, data: bytes) -> None:
+    def die_at_the_end(target: RemotePath, data: bytes) -> None:
         written.append(target.name)
         if len(written) == 2:
             raise KeyboardInterrupt
         write(target, data)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(Place, "write", die_at_the_end)
+        patched.setattr(RemotePath, "write", die_at_the_end)
         upload_recording(recording.folder, place)
     assert written == [MANIFEST_NAME, "recording.json"]
     with pytest.raises(RecordingError, match="no recording"):
@@ -276,9 +276,11 @@ def test_a_copy_that_is_killed_leaves_no_recording(
     assert len(open_recordings(str(place))) == 1
 
 
-def test_a_place_that_has_recordings_in_it_is_refused(recording: Recording, place: Place) -> None:
+def test_a_place_that_has_recordings_in_it_is_refused(
+    recording: Recording, place: RemotePath
+) -> None:
     upload_recording(recording.folder, place)
-    above = Place(str(place).removesuffix("/r"))
+    above = RemotePath(str(place).removesuffix("/r"))
     with pytest.raises(RecordingError, match=f"{above} has recordings in it, as r") as caught:
         upload_recording(recording.folder, above)
     assert caught.value.hint == f"name a place of its own: {place}"
@@ -286,7 +288,7 @@ def test_a_place_that_has_recordings_in_it_is_refused(recording: Recording, plac
 
 
 def test_a_place_that_has_another_recording_is_refused(
-    recording: Recording, place: Place, recorded: Recorded, update_of: UpdateOf
+    recording: Recording, place: RemotePath, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     upload_recording(recording.folder, place)
     other = recorded(recording.folder.parent / "other", [update_of(1)])
@@ -296,15 +298,15 @@ def test_a_place_that_has_another_recording_is_refused(
 
 
 def test_a_store_that_does_not_take_it_is_said(
-    recording: Recording, place: Place, object_store: ObjectStore
+    recording: Recording, place: RemotePath, object_store: ObjectStore
 ) -> None:
     with pytest.raises(RecordingError, match="there is no bucket nobody-made-it"):
-        upload_recording(recording.folder, Place("s3://nobody-made-it/r"))
+        upload_recording(recording.folder, RemotePath("s3://nobody-made-it/r"))
     with object_store.locked(), pytest.raises(RecordingError, match="credentials"):
         upload_recording(recording.folder, place)
 
 
-def test_a_size_that_no_segment_has_is_an_error(recording: Recording, place: Place) -> None:
+def test_a_size_that_no_segment_has_is_an_error(recording: Recording, place: RemotePath) -> None:
     path = recording.folder / MANIFEST_NAME
     size = recording.segments()[1].byte_count
     text = path.read_text()

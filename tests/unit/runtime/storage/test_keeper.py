@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.engine.cache import Entry
-from skerry.engine.persistence import Batch, Journal, StoredObject, StoredType
+from skerry.engine.dispatch.cache import Entry
+from skerry.engine.persistence import Journal, StoredObject, StoredType, WriteBatch
 from skerry.errors import StorageError
-from skerry.runtime.storage.keeper import Keeper
+from skerry.runtime.storage.keeper import StorageKeeper
 from skerry.runtime.storage.sqlite import SqliteStorage
 
 BOAT = skerry.define_types("struct Boat [persistent=true] { 1: [key] uint32 id; }").Boat.descriptor
@@ -31,7 +31,7 @@ class Gate:
     place = "memory"
 
     def __init__(self) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[WriteBatch] = []
         self.faults: list[Exception] = []
         self.threads: set[int] = set()
         self.is_open = threading.Event()
@@ -44,7 +44,7 @@ class Gate:
     def load(self) -> Iterator[StoredType | StoredObject]:
         return iter(())
 
-    def write(self, batch: Batch) -> None:
+    def write(self, batch: WriteBatch) -> None:
         self.threads.add(threading.get_ident())
         assert self.is_open.wait(PATIENCE_S)
         if self.faults:
@@ -63,7 +63,7 @@ class Desk:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)
         self.told: list[int] = []
         self._news = asyncio.Event()
-        self.keeper = Keeper(self.journal, storage, self._on_stored)
+        self.keeper = StorageKeeper(self.journal, storage, self._on_stored)
 
     def _on_stored(self) -> None:
         self.told.append(self.journal.stored)

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from skerry.engine.persistence import Batch, StoredObject
+from skerry.engine.persistence import StoredObject, WriteBatch
 from skerry.errors import StorageError
 from skerry.runtime.storage.sqlite import SqliteStorage
 
 
-def batch(count: int, *, size: int = 10, first: int = 0) -> Batch:
-    return Batch(
+def batch(count: int, *, size: int = 10, first: int = 0) -> WriteBatch:
+    return WriteBatch(
         number=1,
         puts=tuple(
             StoredObject(
@@ -217,6 +217,6 @@ def test_place_that_cannot_be_one_is_told(tmp_path: Path) -> None:
 
 def test_number_that_no_database_holds_fails_only_its_batch(storage: SqliteStorage) -> None:
     with pytest.raises(StorageError, match="cannot be used"):
-        storage.write(Batch(number=1, meta={"large": 2**63}))
-    storage.write(Batch(number=1, meta={"large": 2**63 - 1}))
+        storage.write(WriteBatch(number=1, meta={"large": 2**63}))
+    storage.write(WriteBatch(number=1, meta={"large": 2**63 - 1}))
     assert storage.meta() == {"large": 2**63 - 1}

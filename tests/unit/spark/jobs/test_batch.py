@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from skerry.spark.jobs.batch import Range, process_batch
-from skerry.spark.lake import Lake, Plan
+from skerry.spark.lake.lake import Lake, Plan
 from tests.unit.spark.deltas import change, data_file
 
 NO_SPARK: Any = None

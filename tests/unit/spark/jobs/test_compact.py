@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.delta import Change
 from skerry.spark.jobs.compact import Compacted, compact, compact_table
-from skerry.spark.lake import Lake, delta_schema
+from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.lake import Lake, delta_schema
 
 NO_SPARK: Any = None
 COLUMNS = "order_ns long, day string, type string"
@@ -25,7 +25,7 @@ def test_small_files_of_a_part_become_one(spark: Any, tmp_path: Path) -> None:
     for number in range(3):
         frame = spark.createDataFrame([(9 - number, "d", "x")], COLUMNS)
         files = table.stage(frame, ["day", "type"], label="b")
-        work = Change(table="raw", schema=RAW, divided_by=("day", "type"), added=tuple(files))
+        work = TableChange(table="raw", schema=RAW, divided_by=("day", "type"), added=tuple(files))
         table.commit(work, application="x", version=number)
     done: dict[str, Compacted] = compact(lake)
     assert done == {"raw": (3, 1)}

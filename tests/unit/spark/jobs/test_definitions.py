@@ -9,8 +9,8 @@ import pytest
 import skerry
 from skerry.limits import NAME_BYTES_MAX
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.spark.jobs.definitions import Content, content_of_segments, with_definition
-from skerry.spark.lake import TypeState
+from skerry.spark.jobs.definitions import TypeContent, content_of_segments, with_definition
+from skerry.spark.lake.lake import TypeState
 from tests.spark.lakes import Teller, record
 
 FIRST: Any = skerry.define_types("struct T { 1: [key] uint8 a; 2: string b; }").T
@@ -64,7 +64,7 @@ def test_folders_of_long_names_are_short_and_apart() -> None:
     assert len(tables) == 3
 
 
-def content(folder: Path, known: dict[str, TypeState]) -> Content:
+def content(folder: Path, known: dict[str, TypeState]) -> TypeContent:
     (recording,) = open_recordings(folder)
     return content_of_segments(recording.segments(), known)
 

@@ -7,7 +7,7 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.spark.jobs.follow import follow
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 
 NO_SPARK: Any = None
 

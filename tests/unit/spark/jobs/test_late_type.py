@@ -4,8 +4,8 @@ import pyarrow as pa
 import pytest
 
 from skerry.spark.jobs.late_type import Interval, Staged, _is_wider
-from skerry.spark.schema import spark_schema
-from tests.unit.spark.test_lake import STATE
+from skerry.spark.lake.schema import spark_schema
+from tests.unit.spark.lake.test_lake import STATE
 
 NEVER: Interval = (0, -1)
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from skerry.spark.delta import Change
 from skerry.spark.jobs.lateness import stale_snapshots
-from skerry.spark.lake import Lake, delta_schema
+from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.lake import Lake, delta_schema
 from tests.unit.spark.deltas import data_file
-from tests.unit.spark.test_lake import STATE
+from tests.unit.spark.lake.test_lake import STATE
 
 NO_SPARK: Any = None
 
@@ -27,7 +27,7 @@ def test_snapshots_that_reach_past_the_first_change_are_dropped(tmp_path: Path) 
         for edge in (0, 10, 20)
     )
     lake.table(name).commit(
-        Change(
+        TableChange(
             table=name,
             schema=delta_schema(schema),
             divided_by=("edge_ns", "until_ns"),

@@ -7,11 +7,11 @@ import pytest
 
 import skerry
 from skerry.errors import RecordingError
-from skerry.runtime.recordings.places import Place
 from skerry.runtime.recordings.reader import open_recordings
+from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.loop import Loop, Progress, _spoken, backlog
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import Teller, record
 
 T: Any = skerry.define_types("struct T { 1: [key] uint8 a; }").T
@@ -86,7 +86,7 @@ def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str)
     teller = Teller()
     for count in (1, 2):
         record(tmp_path, [teller.create(T(a=n)) for n in range(count)], T)
-    place = Place(bucket)
+    place = RemotePath(bucket)
     upload_recording(tmp_path, place)
     (recording,) = open_recordings(tmp_path)
     names = [segment.name for segment in recording.segments()]

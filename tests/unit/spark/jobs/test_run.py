@@ -7,7 +7,7 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.spark.jobs.run import run_all
-from skerry.spark.lake import Lake
+from skerry.spark.lake.lake import Lake
 
 NO_SPARK: Any = None
 

@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.spark.jobs.vacuum import KEEP_HOURS, Vacuumed, vacuum
-from skerry.spark.lake import Lake, LakeConfig, Plan
+from skerry.spark.lake.lake import Lake, LakeConfig, Plan
 from tests.object_store import ObjectStore
 from tests.unit.spark.deltas import change, data_file, stored_file
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from skerry.spark.buckets import bucket_text as text_of_bucket
-from skerry.spark.delta import NULL_PART
+from skerry.spark.lake.buckets import bucket_text as text_of_bucket
+from skerry.spark.lake.delta import NULL_PART
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import (
     bucket_text,
     conformed_rows,
@@ -18,7 +19,6 @@ from skerry.spark.merging.files import (
     write_file,
     write_parts,
 )
-from skerry.spark.store import Store
 
 HOUR_NS = 3_600_000_000_000
 NOON_NS = 1_794_751_200_000_000_000
@@ -26,7 +26,7 @@ NOON_NS = 1_794_751_200_000_000_000
 
 
 def test_file_is_described_with_its_rows_parts_and_extremes(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = TableStore(tmp_path)
     rows = pa.table({"order_ns": [3, 1], "name": ["a", None]})
     file = write_file(store, "raw", "b1", rows, {"day": "2026-11-15", "type": "a/b=c"})
     assert (file.rows, file.low["order_ns"], file.high["order_ns"]) == (2, 1, 3)
@@ -36,7 +36,7 @@ def test_file_is_described_with_its_rows_parts_and_extremes(tmp_path: Path) -> N
 
 
 def test_columns_that_a_file_does_not_have_are_null_or_those_of_its_part(tmp_path: Path) -> None:
-    store = Store(tmp_path)
+    store = TableStore(tmp_path)
     file = write_file(store, "t", "b", pa.table({"a": pa.array([7], pa.int16())}), {"part": "3"})
     schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("part", pa.int32())])
     assert read_rows(store, "t", file, schema).to_pylist() == [{"a": 7, "b": None, "part": 3}]
@@ -60,7 +60,7 @@ def test_rows_are_cut_where_another_hour_begins(tmp_path: Path) -> None:
     ]
     assert time_texts(times[:0], HOUR_NS, hour_text) == []
     rows = pa.table({"order_ns": times})
-    files = list(write_parts(Store(tmp_path), "t", "b", rows, ("hour",), cuts))
+    files = list(write_parts(TableStore(tmp_path), "t", "b", rows, ("hour",), cuts))
     assert [(file.parts["hour"], file.rows) for file in files] == [
         ("2026-11-15T13", 1),
         ("2026-11-15T14", 2),

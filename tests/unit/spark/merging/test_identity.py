@@ -8,19 +8,19 @@ from skerry.spark.merging.identity import (
     BY_MULTICAST,
     BY_POSITION,
     BY_SENDER,
-    Group,
-    Identity,
+    CounterGroup,
+    RowIdentity,
     identity_of,
     numbers_of,
 )
 
 ROWS = [
-    (ACCESS, 7, 3, 11, 5, 100, Group(BY_POSITION, 7, 0), 5),
-    (DISTRIBUTOR, 7, 3, 11, 5, 100, Group(BY_MULTICAST, 0, 3), 11),
-    (DISTRIBUTOR, 7, 3, 0, 5, 100, Group(BY_POSITION, 7, 0), 5),
-    (ACCESS, 0, 3, 11, 5, 100, Group(BY_SENDER, 0, 3), 11),
-    (ACCESS, 7, 3, 11, 0, 100, Group(BY_SENDER, 7, 3), 11),
-    (ACCESS, 7, 3, 0, 0, 100, Group(BY_CONTENT, 7, 3), 100),
+    (ACCESS, 7, 3, 11, 5, 100, CounterGroup(BY_POSITION, 7, 0), 5),
+    (DISTRIBUTOR, 7, 3, 11, 5, 100, CounterGroup(BY_MULTICAST, 0, 3), 11),
+    (DISTRIBUTOR, 7, 3, 0, 5, 100, CounterGroup(BY_POSITION, 7, 0), 5),
+    (ACCESS, 0, 3, 11, 5, 100, CounterGroup(BY_SENDER, 0, 3), 11),
+    (ACCESS, 7, 3, 11, 0, 100, CounterGroup(BY_SENDER, 7, 3), 11),
+    (ACCESS, 7, 3, 0, 0, 100, CounterGroup(BY_CONTENT, 7, 3), 100),
 ]
 
 
@@ -29,9 +29,9 @@ def table(rows: list[tuple[object, ...]]) -> pa.Table:
     return pa.table({name: [row[place] for row in rows] for place, name in enumerate(names)})
 
 
-def listed(identity: Identity) -> list[tuple[Group, int]]:
+def listed(identity: RowIdentity) -> list[tuple[CounterGroup, int]]:
     columns = (numbers_of(pa.array(column)).tolist() for column in identity)
-    return [(Group(*group), number) for *group, number in zip(*columns, strict=True)]
+    return [(CounterGroup(*group), number) for *group, number in zip(*columns, strict=True)]
 
 
 def test_rows_are_known_by_what_counts_them() -> None:

@@ -5,15 +5,15 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from skerry.spark.delta import DataFile
+from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.files import write_file
-from skerry.spark.merging.identity import BY_CONTENT, BY_POSITION, Group
-from skerry.spark.merging.judging import Judgement, Known, judged
-from skerry.spark.merging.survey import Counted, Detail, Tally
-from skerry.spark.store import Store
+from skerry.spark.merging.identity import BY_CONTENT, BY_POSITION, CounterGroup
+from skerry.spark.merging.judging import Judgement, KnownRows, judged
+from skerry.spark.merging.survey import Counted, CounterTally, Detail
 from skerry.spark.transforms.order import Clock
 
-NODE = Group(BY_POSITION, 7, 0)
+NODE = CounterGroup(BY_POSITION, 7, 0)
 
 
 def detail(*rows: tuple[int, int, bool]) -> Detail:
@@ -21,7 +21,7 @@ def detail(*rows: tuple[int, int, bool]) -> Detail:
     return Detail(np.array(numbers), np.array(times), np.array(found))
 
 
-def known_file(store: Store, *positions: int) -> DataFile:
+def known_file(store: TableStore, *positions: int) -> DataFile:
     count = len(positions)
     rows = pa.table(
         {
@@ -37,11 +37,11 @@ def known_file(store: Store, *positions: int) -> DataFile:
 
 
 def judge(tmp_path: Path, found: Detail, *positions: int, order_ns: int = 0) -> Judgement:
-    store = Store(tmp_path)
+    store = TableStore(tmp_path)
     files = [known_file(store, *positions)] if positions else []
     clocks = {7: Clock(position=max(positions), order_ns=order_ns)} if positions else {}
-    counted = Counted(groups={NODE: Tally(1, 9, 0, 9, 9, False)})
-    known = Known(clocks=clocks, marks={})
+    counted = Counted(groups={NODE: CounterTally(1, 9, 0, 9, 9, False)})
+    known = KnownRows(clocks=clocks, marks={})
     return judged(counted, known, {NODE: found}, files, store, "updates/T")
 
 
@@ -67,9 +67,9 @@ def test_rows_that_the_table_has_are_dropped(tmp_path: Path) -> None:
 
 def test_a_row_before_known_ones_makes_the_table_late(tmp_path: Path) -> None:
     assert judge(tmp_path, detail((3, 3, False)), 2, 4).is_late
-    store = Store(tmp_path)
-    group = Group(BY_CONTENT, 7, 3)
-    known = Known(clocks={}, marks={group: 9})
+    store = TableStore(tmp_path)
+    group = CounterGroup(BY_CONTENT, 7, 3)
+    known = KnownRows(clocks={}, marks={group: 9})
     files = [known_file(store, 1)]
     rows = {group: detail((5, 5, False))}
     assert judged(Counted(), known, rows, files, store, "updates/T").is_late

@@ -8,9 +8,9 @@ import pytest
 
 import skerry
 from skerry.recording.gaps import Gap, gap_update
+from skerry.spark.lake.store import TableStore
 from skerry.spark.merging.raw import folder_type, write_raw
 from skerry.spark.merging.work import TableWork
-from skerry.spark.store import Store
 from tests.spark.lakes import Teller
 from tests.unit.spark.merging.test_survey import batch
 
@@ -26,7 +26,7 @@ def test_type_is_named_as_a_folder_can_be(name: str, folder: str | None) -> None
 
 
 def test_rows_that_the_table_has_are_left_out(tmp_path: Path) -> None:
-    teller, store = Teller(), Store(tmp_path)
+    teller, store = Teller(), TableStore(tmp_path)
     gap = gap_update(Gap(count=3), space="test").replace(time_ns=teller.now_ns)
     first, second = teller.update(Buoy(id=1)), teller.update(Buoy(id=2))
     rows = pa.Table.from_batches([batch(first, gap)]).unify_dictionaries()

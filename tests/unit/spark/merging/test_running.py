@@ -7,14 +7,14 @@ import pytest
 
 import skerry
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.spark.merging.identity import BY_POSITION, Group
+from skerry.spark.merging.identity import BY_POSITION, CounterGroup
 from skerry.spark.merging.running import Here, OnSpark, Runner
 from skerry.spark.merging.survey import Placing
-from skerry.spark.planning import Wanted, pack, runs
+from skerry.spark.source.planning import Wanted, pack, runs
 from tests.spark.lakes import Teller, record
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; }").Buoy
-NODE = Group(BY_POSITION, 7, 0)
+NODE = CounterGroup(BY_POSITION, 7, 0)
 
 
 @pytest.mark.slow

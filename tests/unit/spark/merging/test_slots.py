@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from skerry.codec.envelope import SNAPSHOT
 from skerry.spark.jobs.batch import process_batch
 from skerry.spark.jobs.maintenance import maintain
-from skerry.spark.lake import Lake, LakeConfig
+from skerry.spark.lake.lake import Lake, LakeConfig
 from tests.spark.lakes import BARE, Teller, all_ranges, record
 from tests.spark.model import State, world_of
 from tests.spark.test_history import FIELDS, Ship, by_place, steps, told

@@ -6,11 +6,11 @@ import numpy as np
 import pyarrow as pa
 
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE
-from skerry.spark.catalog import FieldColumn
+from skerry.spark.lake.catalog import FieldColumn
 from skerry.spark.merging.states import (
     ALL_TAGS,
     Merged,
-    Steps,
+    StateSteps,
     merged,
     steps_of_gone,
     steps_of_states,
@@ -37,14 +37,14 @@ def table(rows: list[dict[str, Any]], **columns: pa.DataType) -> pa.Table:
     return pa.Table.from_pylist([{**usual, "position": 0, **row} for row in rows], schema)
 
 
-def updates(*rows: tuple[int, int, int, int | None, int | None]) -> Steps:
+def updates(*rows: tuple[int, int, int, int | None, int | None]) -> StateSteps:
     """Of one object: when, operation, property set, and values of both fields."""
     plain = [
         {"order_ns": at, "operation": op, "present": said, "a": a, "b": b, "position": at}
         for at, op, said, a, b in rows
     ]
     kinds = {"order_ns": pa.int64(), "operation": pa.int8(), "present": pa.int64()}
-    return Steps.of_updates(np.zeros(len(rows), np.int64), table(plain, **kinds))
+    return StateSteps.of_updates(np.zeros(len(rows), np.int64), table(plain, **kinds))
 
 
 def closed(found: Merged) -> list[tuple[Any, ...]]:

@@ -8,14 +8,20 @@ import skerry
 from skerry.codec.envelope import DISTRIBUTOR, UPDATE, Update
 from skerry.recording.format import to_record_batch
 from skerry.recording.rows import Rows
-from skerry.spark.merging.identity import BY_CONTENT, BY_MULTICAST, BY_POSITION, BY_SENDER, Group
-from skerry.spark.merging.judging import Known, advanced_clocks, advanced_marks, unclear
+from skerry.spark.merging.identity import (
+    BY_CONTENT,
+    BY_MULTICAST,
+    BY_POSITION,
+    BY_SENDER,
+    CounterGroup,
+)
+from skerry.spark.merging.judging import KnownRows, advanced_clocks, advanced_marks, unclear
 from skerry.spark.merging.survey import RAW, Placing, Survey, survey
 from skerry.spark.transforms.order import Clock
 from tests.spark.lakes import START_NS, Teller, found
 
 Buoy: Any = skerry.define_types("struct Buoy { 1: [key] uint32 id; }").Buoy
-NODE = Group(BY_POSITION, 7, 0)
+NODE = CounterGroup(BY_POSITION, 7, 0)
 
 
 def batch(*updates: Update) -> pa.RecordBatch:
@@ -70,13 +76,15 @@ def test_only_counters_that_may_be_known_or_went_back_are_looked_at() -> None:
 
     def is_unclear(position: int, order_ns: int) -> bool:
         clocks = {7: Clock(position=position, order_ns=order_ns)}
-        return unclear(counted, Known(clocks=clocks, marks={}), lambda _low, _high: True) == [NODE]
+        return unclear(counted, KnownRows(clocks=clocks, marks={}), lambda _low, _high: True) == [
+            NODE
+        ]
 
     assert not is_unclear(1, first.time_ns)
     assert is_unclear(2, first.time_ns), "the table may have it"
     assert is_unclear(1, second.time_ns + 1), "the clock went back"
-    assert unclear(counted, Known(clocks={}, marks={}), lambda _low, _high: True) == []
-    before = Known(clocks={}, marks=None)
+    assert unclear(counted, KnownRows(clocks={}, marks={}), lambda _low, _high: True) == []
+    before = KnownRows(clocks={}, marks=None)
     assert unclear(counted, before, lambda low, high: low <= second.time_ns <= high) == [NODE]
     assert unclear(counted, before, lambda _low, _high: False) == []
 

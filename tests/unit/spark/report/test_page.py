@@ -9,15 +9,23 @@ from html.parser import HTMLParser
 
 import pytest
 
-from skerry.spark.report.findings import Alarm, Delay, Findings, Life, Subject, Summary, TableSize
+from skerry.spark.report.findings import (
+    AlarmRow,
+    Delay,
+    Findings,
+    ReportSummary,
+    SessionRow,
+    Subject,
+    TableSize,
+)
 from skerry.spark.report.page import page
-from skerry.spark.report.series import Latency, Line, Steps
+from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
 HOSTILE = "<script>alert('x')</script>\"' onload=\"\x1b[31m\u202e"
 
-SUMMARY = Summary(
+SUMMARY = ReportSummary(
     spaces=("local",),
     since=NOON,
     until=NOON + timedelta(seconds=3),
@@ -36,12 +44,12 @@ SUMMARY = Summary(
 )
 FINDINGS = Findings(
     summary=SUMMARY,
-    steps=Steps(first=1_789_992_000, count=4, seconds=1),
+    steps=TimeSteps(first=1_789_992_000, count=4, seconds=1),
     rates=(Line(name="Vessel", values=(1, 2, 3, 4)),),
     latency=Latency(p50=(1.0,) * 4, p90=(2.0,) * 4, p99=(3.0,) * 4, is_exact=True),
     lost=(0, 40, 0, 0),
     lives=(
-        Life(
+        SessionRow(
             kind="client",
             name="tracker",
             first=NOON,
@@ -54,7 +62,7 @@ FINDINGS = Findings(
     ),
     lives_left_out=7,
     alarms=(
-        Alarm(
+        AlarmRow(
             kind="storm",
             who="type Vessel",
             since=NOON,

@@ -8,10 +8,10 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from skerry.spark.report.plots import COLORS, latency_plot, loss_plot, rates_plot
-from skerry.spark.report.series import Latency, Line, Steps
+from skerry.spark.report.series import Latency, Line, TimeSteps
 
 pytestmark = pytest.mark.slow
-STEPS = Steps(first=1_789_992_000, count=4, seconds=1)
+STEPS = TimeSteps(first=1_789_992_000, count=4, seconds=1)
 
 
 def checked(svg: str) -> ET.Element:
@@ -73,7 +73,7 @@ def test_values_are_shown_where_the_mouse_stands() -> None:
 
 
 def test_single_step_is_drawn() -> None:
-    steps = Steps(first=1_789_992_000, count=1, seconds=1)
+    steps = TimeSteps(first=1_789_992_000, count=1, seconds=1)
     checked(rates_plot([Line(name="a", values=(5,))], steps))
     checked(latency_plot(Latency(p50=(1.0,), p90=(2.0,), p99=(3.0,), is_exact=True), steps))
     checked(loss_plot([7], steps))

@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from skerry.spark.report.series import Line, Steps, lines_of, steps_for
+from skerry.spark.report.series import Line, TimeSteps, lines_of, steps_for
 
 NOON = datetime(2026, 9, 21, 12, tzinfo=UTC)
 
@@ -31,13 +31,13 @@ def test_steps_are_as_small_as_a_plot_shows(time: timedelta, seconds: int) -> No
 
 
 def test_values_find_their_step() -> None:
-    steps = Steps(first=10, count=3, seconds=5)
+    steps = TimeSteps(first=10, count=3, seconds=5)
     rows = [(10, "a", 1), (12, "a", 2), (12, "a", 3), (9, "a", 100), (13, "a", 100)]
     assert lines_of(rows, steps) == (Line(name="a", values=(1, 0, 5)),)
 
 
 def test_small_lines_are_one() -> None:
-    steps = Steps(first=0, count=2, seconds=1)
+    steps = TimeSteps(first=0, count=2, seconds=1)
     rows = [(0, f"type {n}", 100 - n) for n in range(12)] + [(1, "type 11", 1)]
     lines = list(lines_of(rows, steps))
     assert [line.name for line in lines[:2]] == ["type 0", "type 1"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.catalog import FieldColumn
+from skerry.spark.lake.catalog import FieldColumn
 from skerry.spark.transforms.asof import changed_between, differences, is_live_at, live_at
 
 FIELDS = (FieldColumn(tag=1, name="a", source="a"),)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.catalog import FieldColumn
+from skerry.spark.lake.catalog import FieldColumn
 from skerry.spark.transforms.merge import (
     ALL_TAGS,
     CLOSED,

@@ -7,9 +7,9 @@ import pytest
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
 from skerry.spark.transforms.dedupe import BLOCK_COUNT, with_identity
 from skerry.spark.transforms.order import (
-    Block,
     Clock,
-    Survey,
+    ClockBlock,
+    OrderSurvey,
     advanced,
     blocks,
     priors,
@@ -23,9 +23,9 @@ COLUMNS = (
 )
 
 
-def block(node: int, number: int, low_ns: int, high_ns: int) -> Block:
+def block(node: int, number: int, low_ns: int, high_ns: int) -> ClockBlock:
     first = number * BLOCK_COUNT + 1
-    return Block(
+    return ClockBlock(
         node=node,
         number=number,
         position_min=first,
@@ -74,7 +74,7 @@ def test_times_of_a_node_never_go_back_along_its_positions(spark: Any) -> None:
     )
     frame = with_order(with_identity(spark.createDataFrame(made, COLUMNS)))
     survey = blocks(frame)
-    assert isinstance(survey, Survey)
+    assert isinstance(survey, OrderSurvey)
     assert (survey.order_min_ns, survey.order_max_ns) == (7, 900)
     before = priors(survey.blocks, {})
     assert before == {(1, 1): 120}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skerry.engine.carrier.events import MessagesGivenUp
+from skerry.engine.carriage.distributor.events import MessagesGivenUp
 from skerry.protocol.distributor.events import LossReason, SenderInfo, UpdatesLost
 from skerry.testing import World
 from skerry.testing.machines.carrier import MessagesInOrder, make_host, play_carrier

@@ -6,8 +6,8 @@ from random import Random
 
 from skerry.objects.classes import class_of
 from skerry.protocol.distributor.config import DistributorConfig
-from skerry.protocol.distributor.connection import Connection
-from skerry.protocol.distributor.identity import Identity
+from skerry.protocol.distributor.connection import GroupConnection
+from skerry.protocol.distributor.identity import SenderIdentity
 from skerry.protocol.machine import Address
 from skerry.schema.check import define
 from skerry.schema.model import StructType
@@ -20,10 +20,10 @@ Tick = class_of(TICK)
 
 
 def host(number: int) -> CarrierHost:
-    identity = Identity(
+    identity = SenderIdentity(
         address=bytes((10, 0, 0, number)), sender_id=1, start_ms=number, application_id=0
     )
-    connection = Connection(group=GROUP, identity=identity, rng=Random(number), now_ns=1)
+    connection = GroupConnection(group=GROUP, identity=identity, rng=Random(number), now_ns=1)
     return CarrierHost(connection, DistributorConfig(), now_ns=1)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import SimulationError
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.checkers import (
     AllAnswered,
@@ -20,8 +20,8 @@ from skerry.testing.machines.echo import Answered, GaveUp, Served
 from skerry.testing.machines.heartbeat import (
     Beat,
     Found,
-    Heartbeat,
     HeartbeatConfig,
+    HeartbeatDetector,
     Restored,
     Suspected,
 )
@@ -35,11 +35,11 @@ class Teller(Probe):
 
     life = 1
 
-    def tell(self, *events: Event) -> None:
+    def tell(self, *events: MachineEvent) -> None:
         self._events.extend(events)
 
 
-def tell(node: Node[Teller], *events: Event) -> None:
+def tell(node: Node[Teller], *events: MachineEvent) -> None:
     node.do(lambda machine, _: machine.tell(*events))
 
 
@@ -135,7 +135,7 @@ def test_beats_of_a_past_life_and_late_ones_do_not_count(world: World) -> None:
         [Found(peer="x"), Suspected(peer="x"), Suspected(peer="x")],
     ],
 )
-def test_events_out_of_turn_are_seen(world: World, events: list[Event]) -> None:
+def test_events_out_of_turn_are_seen(world: World, events: list[MachineEvent]) -> None:
     world.watch(SuspicionsAlternate())
     node = world.add("a", Teller)
     with pytest.raises(SimulationError, match="out of turn"):
@@ -157,7 +157,7 @@ def test_everybody_who_is_up_must_be_heard(world: World) -> None:
     nodes = [
         world.add(
             name,
-            lambda setting: Heartbeat(
+            lambda setting: HeartbeatDetector(
                 address=setting.address, group=GROUP, rng=setting.rng, now_ns=setting.now_ns
             ),
             groups=[GROUP],

@@ -8,12 +8,18 @@ import pytest
 
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import Delivered, LossReason, SenderInfo, UpdatesLost
-from skerry.protocol.distributor.messages import REQUEST, RETRANSMISSION, UPDATE, Header, Request
-from skerry.protocol.distributor.messages import Update as Datagram
+from skerry.protocol.distributor.messages import (
+    REQUEST,
+    RETRANSMISSION,
+    UPDATE,
+    DatagramHeader,
+    RepairRequest,
+)
+from skerry.protocol.distributor.messages import UpdateMessage as Datagram
+from skerry.protocol.distributor.receiving.updates import Updates
 from skerry.protocol.distributor.segments import cut
-from skerry.protocol.distributor.updates import Updates
 from skerry.protocol.distributor.wire import JAVA_WIRE
-from skerry.protocol.machine import Event
+from skerry.protocol.machine import MachineEvent
 from skerry.testing import World
 from skerry.testing.machines.distributor import GROUP, make_connection
 from skerry.testing.machines.distributor_checkers import (
@@ -30,7 +36,7 @@ from skerry.testing.node import Node, Setting
 from skerry.testing.packet import MULTICAST, Packet
 
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2**32 + 2, application_id=3)
-HEADER = Header(kind=UPDATE, address=b"\x0a\0\0\1", sender_id=1, start=2, application_id=3)
+HEADER = DatagramHeader(kind=UPDATE, address=b"\x0a\0\0\1", sender_id=1, start=2, application_id=3)
 
 
 @pytest.fixture
@@ -38,11 +44,11 @@ def node() -> Node[Any]:
     return World(1).add("node", Probe)
 
 
-def delivered(*numbers: int) -> Event:
+def delivered(*numbers: int) -> MachineEvent:
     return Delivered(sender=SENDER, batch=Updates([("/a", mark(number, 5)) for number in numbers]))
 
 
-def lost(first: int, stop: int, reason: LossReason = LossReason.NAK) -> Event:
+def lost(first: int, stop: int, reason: LossReason = LossReason.NAK) -> MachineEvent:
     return UpdatesLost(sender=SENDER, first_seq=first, stop_seq=stop, reason=reason)
 
 
@@ -51,7 +57,9 @@ def datagram(node: Node[Any], seq: int, *numbers: int, kind: int = UPDATE) -> Pa
         JAVA_WIRE.subject_head(b"/a") + (5).to_bytes(4, "big") + mark(number, 5)
         for number in numbers
     )
-    header = Header(kind=kind, address=HEADER.address, sender_id=1, start=2, application_id=3)
+    header = DatagramHeader(
+        kind=kind, address=HEADER.address, sender_id=1, start=2, application_id=3
+    )
     message = Datagram(header=header, seq=seq, count=len(numbers), body=body)
     return Packet(node, node, JAVA_WIRE.encode(message), 0, MULTICAST, 0)
 
@@ -87,7 +95,7 @@ def test_a_gap_must_be_told_by_the_numbers_of_its_datagrams(node: Node[Any]) -> 
 def test_any_piece_that_is_lost_excuses_a_large_update(node: Node[Any]) -> None:
     pieces = cut(JAVA_WIRE.subject_head(b"/a"), mark(1, 200), room=72)
     flags, body = pieces[0]
-    header = Header(
+    header = DatagramHeader(
         kind=UPDATE, flags=flags, address=HEADER.address, sender_id=1, start=2, application_id=3
     )
     first = Datagram(header=header, seq=2**32 - 1, count=1, body=body)
@@ -156,8 +164,10 @@ def test_what_is_missing_in_silence_is_named(node: Node[Any]) -> None:
 
 def test_requests_and_answers_are_counted_where_one_node_hears_them(node: Node[Any]) -> None:
     checker = FewAnswers("node")
-    request = Request(
-        header=Header(kind=REQUEST, address=bytes(4), sender_id=1, start=2, application_id=3),
+    request = RepairRequest(
+        header=DatagramHeader(
+            kind=REQUEST, address=bytes(4), sender_id=1, start=2, application_id=3
+        ),
         address=bytes(4),
         target_id=1,
         target_start=1,

@@ -6,12 +6,12 @@ from random import Random
 
 import pytest
 
-from skerry.protocol.machine import Address, Event
+from skerry.protocol.machine import Address, MachineEvent
 from skerry.testing.machines.heartbeat import (
     Beat,
     Found,
-    Heartbeat,
     HeartbeatConfig,
+    HeartbeatDetector,
     HeartbeatStatistics,
     Restarted,
     Restored,
@@ -42,8 +42,8 @@ class Drops:
         self.reasons.append(event.reason)
 
 
-def member(drops: Drops | None = None) -> Heartbeat:
-    return Heartbeat(
+def member(drops: Drops | None = None) -> HeartbeatDetector:
+    return HeartbeatDetector(
         address=OWN,
         group=GROUP,
         rng=Random(1),
@@ -57,9 +57,9 @@ def beat(life: int = 1, number: int = 0) -> bytes:
     return Beat(life=life, number=number).encode()
 
 
-def run_to(machine: Heartbeat, now_ns: int) -> list[Event]:
+def run_to(machine: HeartbeatDetector, now_ns: int) -> list[MachineEvent]:
     """Advance at each deadline up to `now_ns`, as a driver that is never late does."""
-    events: list[Event] = []
+    events: list[MachineEvent] = []
     while (deadline_ns := machine.deadline_ns()) is not None and deadline_ns <= now_ns:
         machine.advance(deadline_ns)
         events += machine.take_events()
@@ -170,7 +170,7 @@ def test_only_so_many_peers_are_followed() -> None:
 
 def test_members_that_start_together_do_not_beat_together() -> None:
     first = [
-        Heartbeat(address=OWN, group=GROUP, rng=Random(seed), now_ns=0).deadline_ns()
+        HeartbeatDetector(address=OWN, group=GROUP, rng=Random(seed), now_ns=0).deadline_ns()
         for seed in range(5)
     ]
     assert len(set(first)) == 5

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from skerry.client.states import Refusal, SpaceState, StateChanged
-from skerry.engine.events import ClientRefused, ClientWent
-from skerry.engine.ledger import RequestCounts
-from skerry.protocol.machine import Event
+from skerry.client.core.states import Refusal, SpaceState, StateChanged
+from skerry.engine.dispatch.ledger import RequestCounts
+from skerry.engine.events import ClientDisconnected, ClientRefused
+from skerry.protocol.machine import MachineEvent
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_checkers import (
     Bounded,
@@ -330,7 +330,7 @@ def test_bytes_past_the_limit_are_found_at_the_node_and_at_the_stream(
 @pytest.mark.parametrize(
     "event",
     [
-        ClientWent(client_id=2, name="program", reason="fault", detail="no"),
+        ClientDisconnected(client_id=2, name="program", reason="fault", detail="no"),
         ClientRefused(client_id=2, name="program", what="publish", detail="no"),
         Failed(detail="ValueError"),
         Refusal(what="publish", reason="no"),
@@ -338,26 +338,30 @@ def test_bytes_past_the_limit_are_found_at_the_node_and_at_the_stream(
         StateChanged(state=SpaceState.DISCONNECTED, reason="the node broke the protocol in x"),
     ],
 )
-def test_blame_is_found(program: Node[Program], event: Event) -> None:
+def test_blame_is_found(program: Node[Program], event: MachineEvent) -> None:
     assert NobodyIsBlamed().observed(program, event) is not None
 
 
 @pytest.mark.parametrize(
     "event",
     [
-        ClientWent(client_id=2, name="program", reason="lost"),
-        ClientWent(client_id=2, name="program", reason="fault", detail="(1) the node is silent"),
+        ClientDisconnected(client_id=2, name="program", reason="lost"),
+        ClientDisconnected(
+            client_id=2, name="program", reason="fault", detail="(1) the node is silent"
+        ),
         StateChanged(state=SpaceState.DISCONNECTED, reason="the connection broke"),
     ],
 )
-def test_what_just_happens_is_no_blame(program: Node[Program], event: Event) -> None:
+def test_what_just_happens_is_no_blame(program: Node[Program], event: MachineEvent) -> None:
     assert NobodyIsBlamed().observed(program, event) is None
 
 
 def test_what_is_excused_is_no_blame(program: Node[Program]) -> None:
     checker = NobodyIsBlamed("it is owned", "wants to")
     excused = [
-        ClientWent(client_id=2, name="program", reason="refused", detail="b1: it is owned by 3"),
+        ClientDisconnected(
+            client_id=2, name="program", reason="refused", detail="b1: it is owned by 3"
+        ),
         ClientRefused(client_id=2, name="program", what="publish", detail="it is owned"),
         Refusal(what="publish", reason="b1: it is owned"),
         StateChanged(state=SpaceState.CLOSED, reason="it wants to"),
@@ -373,6 +377,8 @@ def test_only_who_wants_every_update_is_cut_for_being_slow(
     lenient.do(lambda m, now_ns: m.subscribe("type", PLAIN, now_ns, on_slow="conflate"))
     world.run_until(lambda: lenient.machine.is_steady)
     checker = ConflatedIsNotCut()
-    cut = [ClientWent(client_id=2, name=name, reason="slow") for name in ("program", "lenient")]
+    cut = [
+        ClientDisconnected(client_id=2, name=name, reason="slow") for name in ("program", "lenient")
+    ]
     assert checker.observed(node, cut[0]) is None
     assert checker.observed(node, cut[1]) == "node cut lenient: "

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from skerry.engine.persistence import Batch, StoredObject
+from skerry.engine.persistence import StoredObject, WriteBatch
 from skerry.protocol.access.wire import OldWire, Wire
 from skerry.protocol.machine import Address, Durable, Paced, StreamMachine, WallClocked
 from skerry.testing import MS, SECOND, Node, Setting, World
@@ -48,8 +48,8 @@ def publish(program: Node[Program], key: str, number: int) -> None:
 
 def test_a_disk_has_what_was_applied_in_order() -> None:
     disk = Disk(None)
-    disk.apply(Batch(number=1, puts=(stored(b"a"), stored(b"b")), meta={"position": 3}))
-    disk.apply(Batch(number=2, puts=(stored(b"a", b"\xa1"),), drops=(("Chart", b"b"),)))
+    disk.apply(WriteBatch(number=1, puts=(stored(b"a"), stored(b"b")), meta={"position": 3}))
+    disk.apply(WriteBatch(number=2, puts=(stored(b"a", b"\xa1"),), drops=(("Chart", b"b"),)))
     again = Disk(disk.dump())
     assert again.rows() == [stored(b"a", b"\xa1")]
     assert again.meta == {"position": 3}

@@ -31,9 +31,12 @@ def test_a_scenario_holds_with_few_and_many_programs(name: str, node_count: int)
         (
             "node",
             {"crash", "closed", "refuse", "partition", "clog", "pause", "jump", "drift", "Seen"}
-            | {"Flushed", "Doubted", "StateChanged", "ClientCame", "ClientWent"},
+            | {"Flushed", "Doubted", "StateChanged", "ClientConnected", "ClientDisconnected"},
         ),
-        ("slow", {"full", "room", "read-slowly", "closed", "Seen", "Flushed", "ClientWent"}),
+        (
+            "slow",
+            {"full", "room", "read-slowly", "closed", "Seen", "Flushed", "ClientDisconnected"},
+        ),
     ],
 )
 def test_a_scenario_meets_every_fault_it_is_made_of(name: str, events: set[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skerry.client.states import SpaceState
+from skerry.client.core.states import SpaceState
 from skerry.protocol.machine import Paced, StreamMachine, WallClocked
 from skerry.testing import MS, SECOND, Factory, Node, World
 from skerry.testing.machines.node_history import FIELDS, PLAIN, TYPES

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from skerry.client.claims import ClaimState
-from skerry.engine.events import ClientRefused, ClientWent
+from skerry.client.core.claims import ClaimState
+from skerry.engine.events import ClientDisconnected, ClientRefused
 from skerry.ids import NODE_CLIENT
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
@@ -207,7 +207,7 @@ def test_a_request_to_a_handler_that_is_gone_is_open_for_half_a_second(
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
     world.run_for(MS)
-    gone = ClientWent(client_id=two.machine.space.client_id, name="two", reason="lost")
+    gone = ClientDisconnected(client_id=two.machine.space.client_id, name="two", reason="lost")
     assert checker.observed(host, gone) is None
     world.run_for(500 * MS)
     assert checker.safety(world) is None
@@ -226,7 +226,9 @@ def test_a_request_that_times_out_too_early_is_found(
     world.run_for(900 * MS)
     assert checker.observed(one, early) is not None
     assert checker.observed(one, Ended(number=number, outcome="failed")) is None
-    assert checker.observed(host, ClientWent(client_id=9, name="two", reason="lost")) is None
+    assert (
+        checker.observed(host, ClientDisconnected(client_id=9, name="two", reason="lost")) is None
+    )
     assert checker.observed(one, early) is None, "it may have been given to who went"
     late = asked(tasks, world)
     world.run_for(SECOND)

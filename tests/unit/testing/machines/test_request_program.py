@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from skerry.client.claims import ClaimState
+from skerry.client.core.claims import ClaimState
 from skerry.limits import REQUEST_COUNT_MAX
 from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN

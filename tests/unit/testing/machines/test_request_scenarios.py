@@ -39,7 +39,7 @@ def test_the_scenario_meets_all_that_can_become_of_requests_and_claims() -> None
         *[("Stands", state) for state in states],
         *[("Taken", kind) for kind in ("objects", "requests")],
         *[("ClientRefused", what) for what in refused],
-        *[("ClientWent", reason) for reason in ("goodbye", "lost", "refused")],
+        *[("ClientDisconnected", reason) for reason in ("goodbye", "lost", "refused")],
         *[(event, "") for event in ("crash", "pause", "Accepted", "Served")],
     ]
     assert [each for each in wanted if not seen[each]] == []

@@ -1,0 +1,209 @@
+"""Is this computer fit for multicast? The checks of `skerry doctor` for the distributor.
+
+Only the loopback interface is tried, and one that is named: who joins a group tells the network.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from skerry.apps.doctor.checks import CheckResult
+from skerry.errors import SkerryError
+from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
+from skerry.protocol.machine import Address
+from skerry.runtime.udp.datagrams import set_buffers
+from skerry.runtime.udp.interfaces import Interface, find_interface, list_interfaces
+from skerry.runtime.udp.multicast import MulticastSocket
+
+__all__ = ["RECEIVE_BYTES_GOOD", "examine_multicast"]
+
+RECEIVE_BYTES_GOOD: Final = 8 * 1024 * 1024
+"""What a subscriber of a million small updates a second needs to sleep for a tenth of a second."""
+
+_ANSWER_S_MAX: Final = 1.0
+_GROUP: Final = "239.255.77.77"
+_MEMBERSHIPS_FEW: Final = 20
+_PROC: Final = Path("/proc")
+
+
+def examine_multicast(
+    *, interface: str = "", rng: Random | None = None, proc: Path = _PROC
+) -> Iterable[CheckResult]:
+    """All checks, each told as it is done; `interface` is the name or address of one to try."""
+    # Any port will do that nobody else uses for multicast just now.
+    port = (rng or Random()).randrange(20_000, 32_000)
+    interfaces = [i for i in list_interfaces() if i.is_up and i.address]
+    for one in interfaces:
+        is_tried = one.is_loopback or interface in (one.name, one.address)
+        yield _carries(one, port) if is_tried else _says(one)
+    yield _way(port)
+    yield from map(_mtu, [i for i in interfaces if not i.is_loopback])
+    yield _buffers()
+    yield _trains(port)
+    yield _drops(proc)
+    yield _memberships(proc)
+    yield from _reverse_path(proc, interfaces)
+
+
+def _carries(interface: Interface, port: int) -> CheckResult:
+    """Whether a group can be joined there, and what is sent to it comes back."""
+    check = f"multicast on {interface.name}"
+    advice = f"ip link set {interface.name} multicast on; and see that no firewall drops it"
+    try:
+        made = MulticastSocket(Address(_GROUP, port), interface=interface.address, ttl=0)
+    except SkerryError as error:
+        return CheckResult(
+            check=check, verdict="warn", facts=str(error), advice=error.hint or advice
+        )
+    try:
+        made.send_all([b"skerry doctor"])
+        readable, _, _ = select.select([made], [], [], _ANSWER_S_MAX)
+    except OSError as error:
+        facts = f"cannot send: {error.strerror}"
+        return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+    finally:
+        made.close()
+    if not readable:
+        facts = "what is sent does not come back"
+        return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+    return CheckResult(
+        check=check, verdict="ok", facts=f"{interface.address}, works on this computer"
+    )
+
+
+def _says(interface: Interface) -> CheckResult:
+    check = f"multicast on {interface.name}"
+    if interface.has_multicast:
+        facts = f"{interface.address}, ready for it; name this interface to try it"
+        return CheckResult(check=check, verdict="ok", facts=facts)
+    advice = f"ip link set {interface.name} multicast on"
+    return CheckResult(check=check, verdict="warn", facts="switched off", advice=advice)
+
+
+def _way(port: int) -> CheckResult:
+    """Which interface the system chooses where none is named."""
+    check = "multicast route"
+    try:
+        found = find_interface("", group=_GROUP, port=port)
+    except SkerryError as error:
+        return CheckResult(
+            check=check,
+            verdict="warn",
+            facts=str(error),
+            advice="name an interface to the distributor, or: ip route add 224.0.0.0/4 dev NAME",
+        )
+    facts = f"goes by {found.name or found.address} where no interface is named"
+    return CheckResult(check=check, verdict="ok", facts=facts)
+
+
+def _mtu(interface: Interface) -> CheckResult:
+    check = f"MTU of {interface.name}"
+    facts = f"{interface.mtu} bytes"
+    if interface.mtu - 28 < SEGMENT_BYTES_USUAL:
+        return CheckResult(
+            check=check,
+            verdict="ok",
+            facts=f"{facts}; datagrams are made to fit it",
+            advice="where all of the network can: jumbo frames of 9000 bytes save work",
+        )
+    return CheckResult(check=check, verdict="ok", facts=facts)
+
+
+def _buffers() -> CheckResult:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        receive, _ = set_buffers(probe, RECEIVE_BYTES_GOOD)
+    facts = f"{receive.bytes} bytes of {RECEIVE_BYTES_GOOD} that high rates need"
+    if receive.is_clipped:
+        advice = f"bursts are lost and sent again; sysctl -w {receive.sysctl}={RECEIVE_BYTES_GOOD}"
+        return CheckResult(check="receive buffer", verdict="warn", facts=facts, advice=advice)
+    return CheckResult(check="receive buffer", verdict="ok", facts=facts)
+
+
+def _trains(port: int) -> CheckResult:
+    made = MulticastSocket(Address(_GROUP, port), interface="127.0.0.1", ttl=0)
+    made.close()
+    check = "trains of datagrams"
+    if made.sends_trains and made.receives_trains:
+        return CheckResult(
+            check=check, verdict="ok", facts="many are sent and received in one call"
+        )
+    return CheckResult(
+        check=check,
+        verdict="ok",
+        facts="this kernel has no UDP_SEGMENT or UDP_GRO",
+        advice="it works; Linux 5.0 or newer needs less processor time for it",
+    )
+
+
+def _drops(proc: Path) -> CheckResult:
+    check = "datagrams dropped"
+    counts = _udp_counts(proc)
+    if "RcvbufErrors" not in counts:
+        return CheckResult(check=check, verdict="ok", facts="the kernel does not tell")
+    dropped = counts["RcvbufErrors"]
+    facts = f"{dropped} of {counts.get('InDatagrams', 0)} since the start, for full buffers"
+    if dropped:
+        return CheckResult(
+            check=check,
+            verdict="warn",
+            facts=facts,
+            advice="if it grows: larger buffers (socket_buffer_bytes), quicker callbacks, or a"
+            " bandwidth limit for publishers",
+        )
+    return CheckResult(check=check, verdict="ok", facts=facts)
+
+
+def _udp_counts(proc: Path) -> dict[str, int]:
+    try:
+        lines = (proc / "net/snmp").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return {}
+    rows = [line.split()[1:] for line in lines if line.startswith("Udp:")]
+    if len(rows) != 2:
+        return {}
+    return {name: int(value) for name, value in zip(*rows, strict=True)}
+
+
+def _memberships(proc: Path) -> CheckResult:
+    check = "IGMP"
+    most = _number(proc / "sys/net/ipv4/igmp_max_memberships")
+    if most is None:
+        return CheckResult(check=check, verdict="ok", facts="the kernel does not tell")
+    forced = _number(proc / "sys/net/ipv4/conf/all/force_igmp_version") or 0
+    version = f"version {forced} is forced" if forced else "the version the network wants"
+    facts = f"{version}; a program may be in {most} groups at a time"
+    if most < _MEMBERSHIPS_FEW:
+        return CheckResult(
+            check=check,
+            verdict="warn",
+            facts=facts,
+            advice=f"sysctl -w net.ipv4.igmp_max_memberships={_MEMBERSHIPS_FEW}",
+        )
+    return CheckResult(check=check, verdict="ok", facts=facts)
+
+
+def _reverse_path(proc: Path, interfaces: list[Interface]) -> Iterable[CheckResult]:
+    """Strict filtering drops multicast whose sender would be answered by another interface."""
+    everywhere = _number(proc / "sys/net/ipv4/conf/all/rp_filter") or 0
+    for interface in interfaces:
+        own = _number(proc / f"sys/net/ipv4/conf/{interface.name}/rp_filter") or 0
+        if max(everywhere, own) == 1 and not interface.is_loopback:
+            yield CheckResult(
+                check=f"filter on {interface.name}",
+                verdict="warn" if len(interfaces) > 2 else "ok",
+                facts="datagrams from networks that are reached by another way are dropped",
+                advice="if a group is not heard there: sysctl -w"
+                f" net.ipv4.conf.{interface.name}.rp_filter=2, and the same for `all`",
+            )
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text(encoding="ascii"))
+    except (OSError, ValueError):
+        return None

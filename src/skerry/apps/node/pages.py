@@ -1,0 +1,55 @@
+"""The pages a node serves about itself: its metrics, its numbers, and whether it is of use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import fields
+
+from skerry.engine.carriage.distributor.events import GroupStatistics
+from skerry.engine.node import NodeCore
+from skerry.json_values import plain
+from skerry.runtime.health import Page
+
+__all__ = ["node_pages"]
+
+
+def node_pages(
+    core: NodeCore,
+    faults: Callable[[], list[str]],
+    group: Callable[[], GroupStatistics | None] = lambda: None,
+) -> dict[str, Callable[[], Page]]:
+    """Pages by path; `faults` tells why nobody should be sent to this node, if so.
+
+    `group` gives the numbers of the node's multicast group, if it is in one.
+    """
+    return {
+        "/healthz": lambda: Page(body=b"ok\n"),
+        "/metrics": _metrics_page(core, group),
+        "/readyz": lambda: _ready(faults()),
+        "/status.json": lambda: _status(core, group),
+    }
+
+
+def _metrics_page(
+    core: NodeCore, group: Callable[[], GroupStatistics | None]
+) -> Callable[[], Page]:
+    # Imported here: a node whose metrics are switched off does not load the library.
+    from skerry.observe.metrics import CONTENT_TYPE, node_registry, written
+
+    registry = node_registry(core.statistics, group)
+    return lambda: Page(body=written(registry), content_type=CONTENT_TYPE)
+
+
+def _ready(faults: list[str]) -> Page:
+    if faults:
+        return Page(status=503, body="".join(f"{fault}\n" for fault in faults).encode())
+    return Page(body=b"ready\n")
+
+
+def _status(core: NodeCore, group: Callable[[], GroupStatistics | None]) -> Page:
+    statistics = core.statistics()
+    status = {field.name: getattr(statistics, field.name) for field in fields(statistics)}
+    status["distributor"] = group()
+    text = json.dumps(status, default=plain)
+    return Page(body=f"{text}\n".encode(), content_type="application/json")

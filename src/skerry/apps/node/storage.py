@@ -1,0 +1,153 @@
+"""The storage of a running node: opened when it is needed, and drained before the node ends.
+
+A storage that was named is opened at the start, and so is the usual file if it is there. Where
+there is none, it is made when the first persistent object is published: most nodes never have one,
+and leave nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from random import Random
+from typing import Final
+from urllib.parse import unquote
+
+from skerry.engine.node import NodeCore
+from skerry.engine.persistence import Journal, StoredObject
+from skerry.errors import ConfigError, StorageError
+from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.storage.contract import Storage
+from skerry.runtime.storage.keeper import StorageKeeper
+from skerry.runtime.storage.open import default_url, open_storage
+from skerry.runtime.system_folders import make_folder, state_folder
+
+__all__ = ["NodeStorage"]
+
+_RETRY_S: Final = 5.0
+"""How long to wait before a storage that could not be opened is tried again."""
+
+log = logging.getLogger(__name__)
+
+
+class NodeStorage:
+    """What stands between the journal of a core and a storage."""
+
+    def __init__(self, config: StorageConfig, *, name: str, environ: Mapping[str, str]) -> None:
+        self._config = config
+        self._environ = environ
+        self._is_usual = not config.url
+        self._url = config.url or default_url(environ, name=name)
+        self._storage: Storage | None = None
+        self._journal: Journal | None = None
+        self._keeper: StorageKeeper | None = None
+        self._stored: Callable[[], None] = _nobody_waits
+        self._opening: asyncio.Task[None] | None = None
+        self._trouble = ""
+
+    async def open(self, rng: Random) -> Journal:
+        """Open what is there; gives the journal for the core. StorageError if it is of no use."""
+        meta: dict[str, int] = {}
+        if not self._is_usual or _file_of(self._url).exists():
+            loop = asyncio.get_running_loop()
+            self._storage = await loop.run_in_executor(None, self._open)
+            meta = self._storage.meta()
+        interval_ns = self._config.interval_ns
+        self._journal = Journal(rng=rng, interval_ns=interval_ns, meta=meta)
+        return self._journal
+
+    def start(self, core: NodeCore, stored: Callable[[], None]) -> int:
+        """Give the core what is stored, and store its changes from now on.
+
+        Gives the count of objects; `stored` is called whenever more is stored.
+        """
+        assert self._journal is not None
+        self._stored = stored
+        if self._storage is None:
+            return 0
+        count = 0
+        core.restored_meta(self._journal.meta)
+        for item in self._storage.load():
+            core.restored(item)
+            count += isinstance(item, StoredObject)
+        self._keep(self._storage)
+        return count
+
+    def wake(self) -> None:
+        """Something may wait in the journal. Costs next to nothing when not."""
+        if self._keeper is not None:
+            self._keeper.wake()
+        elif self._opening is None and self._has_waiting:
+            loop = asyncio.get_running_loop()
+            self._opening = loop.create_task(self._open_late())
+
+    @property
+    def trouble(self) -> str:
+        """Why objects are not stored; empty when they are."""
+        return self._trouble or (self._journal.trouble if self._journal is not None else "")
+
+    @property
+    def _has_waiting(self) -> bool:
+        return self._journal is not None and self._journal.number > self._journal.stored
+
+    async def close(self) -> None:
+        """Store all that waits; StorageError if that cannot be done."""
+        self.wake()
+        if self._opening is not None and self._keeper is None:
+            # Whoever published is waiting for this; the retries of it are not worth waiting for.
+            await asyncio.wait([self._opening], timeout=_RETRY_S)
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._keeper is not None:
+            await self._keeper.close()
+        elif self._storage is not None:
+            self._storage.close()
+        elif self._trouble:
+            raise StorageError(f"objects were not stored: {self._trouble}")
+
+    def _open(self) -> Storage:
+        if self._is_usual:
+            make_folder(state_folder(self._environ))
+        return open_storage(self._url, sync=self._config.sync)
+
+    async def _open_late(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                storage = await loop.run_in_executor(None, self._open_empty)
+            except (ConfigError, StorageError) as error:
+                self._trouble = str(error)
+                log.error("the storage cannot be opened", extra={"reason": str(error)})  # noqa: TRY400 - the reason is all there is to know
+                await asyncio.sleep(_RETRY_S)
+                continue
+            self._trouble = ""
+            self._keep(storage)
+            log.info("storage opened", extra={"place": storage.place})
+            return
+
+    def _open_empty(self) -> Storage:
+        """A storage that nobody filled since this node started: two histories must not mix."""
+        storage = self._open()
+        if storage.meta():
+            place = storage.place
+            storage.close()
+            raise StorageError(
+                f"{place} was filled by another node since this one started;"
+                " give each a name or a storage of its own"
+            )
+        return storage
+
+    def _keep(self, storage: Storage) -> None:
+        assert self._journal is not None
+        self._keeper = StorageKeeper(self._journal, storage, self._stored)
+        self._keeper.start()
+
+
+def _file_of(url: str) -> Path:
+    return Path(unquote(url.removeprefix("sqlite:")))
+
+
+def _nobody_waits() -> None:
+    """Until the node runs, nobody waits for anything to be stored."""

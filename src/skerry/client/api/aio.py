@@ -1,0 +1,457 @@
+"""The asyncio space: a connection to a node, for programs that run a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import warnings
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, Self, TypeAlias, TypeVar, overload
+
+from skerry.client.api import container, picture
+from skerry.client.api import service_handles as holdings
+from skerry.client.api.inbox import Inbox
+from skerry.client.api.service_handles import Ownership, Service
+from skerry.client.api.space_base import SpaceBase
+from skerry.client.api.subscription import SubscriptionBase
+from skerry.client.core.event_queue import EventQueue, OnSlow
+from skerry.client.core.events import Event
+from skerry.client.core.space import SpaceConfig
+from skerry.client.io.endpoint_opener import EndpointOpener, default_endpoint
+from skerry.client.io.session import Session
+from skerry.errors import LocalProtocolError
+from skerry.limits import EVENT_QUEUE_COUNT_MAX, PAYLOAD_BYTES_MAX, SEND_BYTES_MAX
+from skerry.objects.base import Struct
+from skerry.protocol.access.client import EXTENSION_ORIGIN, EXTENSION_SUBJECTS
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.secret_files import given_secret
+from skerry.runtime.streams.endpoints import parse_endpoint
+
+__all__ = [
+    "Answer",
+    "AsyncPicture",
+    "AsyncSpace",
+    "AsyncSubscription",
+    "Container",
+    "Types",
+    "connect",
+    "open_session",
+]
+
+S = TypeVar("S", bound=Struct)
+T = TypeVar("T")
+
+Types: TypeAlias = Mapping[str, Any] | Iterable[Any]
+
+
+async def connect(
+    endpoint: str | None = None,
+    *,
+    name: str = "skerry-client",
+    types: Types = (),
+    preload: Iterable[type[Struct] | str] = (),
+    secret: str | None = None,
+    timeout: float = 10.0,
+    wait: bool = False,
+    ca: str | Path | None = None,
+    cert: str | Path | None = None,
+    key: str | Path | None = None,
+    origin: bool = False,
+    send_bytes_max: int = SEND_BYTES_MAX,
+    receive_bytes_max: int = PAYLOAD_BYTES_MAX,
+    queue_count_max: int = EVENT_QUEUE_COUNT_MAX,
+) -> AsyncSpace:
+    """A space of the node at an endpoint; what `preload` names is there when this returns.
+
+    Without an endpoint: SKERRY_ENDPOINT, else DOTS_ENDPOINT, else the node of this computer. The
+    secret is that of the endpoint, or this one, or that of DOTS_AUTH_SECRET, or in the file that
+    SKERRY_SECRET_FILE names. `ca`, `cert` and `key` are
+    files for TLS. With `origin` the node tells with each update where it entered the system.
+    Objects above `receive_bytes_max` bytes, encoded, are skipped and logged.
+
+    Raises ConnectFailed if no node answers, ConnectRefused if the node rejects the client; with
+    `wait` it retries until a node answers and has room.
+    """
+    session = await open_session(
+        endpoint,
+        name=name,
+        types=types,
+        preload=preload,
+        secret=secret,
+        timeout=timeout,
+        wait=wait,
+        ca=ca,
+        cert=cert,
+        key=key,
+        origin=origin,
+        send_bytes_max=send_bytes_max,
+        receive_bytes_max=receive_bytes_max,
+        queue_count_max=queue_count_max,
+    )
+    return AsyncSpace(session)
+
+
+async def open_session(
+    endpoint: str | None,
+    *,
+    name: str,
+    types: Types,
+    preload: Iterable[type[Struct] | str],
+    secret: str | None,
+    timeout: float,
+    wait: bool,
+    ca: str | Path | None,
+    cert: str | Path | None,
+    key: str | Path | None,
+    origin: bool,
+    send_bytes_max: int,
+    queue_count_max: int,
+    receive_bytes_max: int = PAYLOAD_BYTES_MAX,
+    lock: Any = None,
+) -> Session:
+    """What is behind a space of either kind, connected."""
+    place = parse_endpoint(endpoint or default_endpoint(os.environ))
+    if place.password is not None:
+        secret = place.password
+    elif secret is None:
+        secret = given_secret(os.environ)
+    extensions = EXTENSION_SUBJECTS | (EXTENSION_ORIGIN if origin else 0)
+    config = SpaceConfig(
+        name=place.user or name,
+        secret=secret,
+        is_patient=wait,
+        extensions=extensions if place.extensions else 0,
+        send_bytes_max=send_bytes_max,
+        receive_bytes_max=receive_bytes_max,
+        queue_count_max=queue_count_max,
+    )
+    opener = EndpointOpener(
+        place,
+        ca=_path(ca),
+        cert=_path(cert),
+        key=_path(key),
+        message_bytes_max=config.frame_bytes_max,
+    )
+    session = Session(opener, config, lock=lock)
+    for cls in types.values() if isinstance(types, Mapping) else types:
+        if isinstance(cls, type) and issubclass(cls, Struct) and not cls.descriptor.flags.internal:
+            session.core.types.learn(cls)
+    for what in preload:
+        session.core.preload(what, monotonic_ns())
+    await session.start(timeout)
+    return session
+
+
+class _Inbox(Inbox[T]):
+    def __init__(self, queue: EventQueue[T]) -> None:
+        super().__init__(queue)
+        self.arrived = asyncio.Event()
+
+    def put(self, event: Event[T]) -> None:
+        self.queue.put(event)
+        self.arrived.set()
+
+    def wake(self) -> None:
+        self.arrived.set()
+
+
+class AsyncSubscription(SubscriptionBase[T], Generic[T]):
+    """Somebody who is told of events, until `close`. Without a callback: iterate over it.
+
+    One that is iterated over ends also when nobody holds it any more.
+    """
+
+    _inbox: _Inbox[T]
+
+    def close(self) -> None:
+        """Tell nothing more; who iterates comes to the end."""
+        self.end()
+        self._inbox.wake()
+
+    def __aiter__(self) -> Self:
+        self._check_iterable()
+        return self
+
+    async def __anext__(self) -> Event[T]:
+        while True:
+            event = self._next()
+            if event is not None:
+                return event
+            if self._is_over():
+                raise StopAsyncIteration
+            self._inbox.arrived.clear()
+            await self._inbox.arrived.wait()
+
+    def _make_inbox(self, queue: EventQueue[T]) -> _Inbox[T]:
+        return _Inbox(queue)
+
+
+Container: TypeAlias = container.Container[S, AsyncSubscription[S]]
+
+Answer: TypeAlias = Struct | Awaitable[Struct | None] | Future[Any] | None
+"""What a handler gives: an object, or nothing, or what will be one of them."""
+
+
+class AsyncPicture(picture.Picture):
+    """The nodes of the system, as the one that was elected sees them; empty until it is known."""
+
+    async def wait(self, timeout: float | None = 10.0) -> None:
+        """Until the node has told it; Refused when it does not."""
+        await self._feed.wait(timeout)
+
+
+class AsyncSpace(SpaceBase):
+    """One space of typed objects, shared with all clients of its node."""
+
+    def __init__(self, session: Session) -> None:
+        super().__init__(session)
+        self._is_closed = False
+        self._picture: AsyncPicture | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    def __del__(self) -> None:
+        if not self._is_closed and not self._session.loop.is_closed():
+            warnings.warn("a space was not closed", ResourceWarning, stacklevel=2, source=self)
+
+    # -- publishing
+
+    def _publish_first(
+        self, what: Struct | str, data: bytes | None, only: Iterable[str] | None, subject: str
+    ) -> bool:
+        self._check_loop()
+        return super()._publish_first(what, data, only, subject)
+
+    def _carry_soon(self) -> None:
+        self._session.carry_soon()
+
+    async def drain(self, *, timeout: float | None = None) -> None:
+        """Wait until at most half of what may wait to be sent does."""
+        self._check_loop()
+        await self._session.drain(timeout)
+
+    async def flush(self, *, timeout: float | None = 10.0) -> None:
+        """Return when everything published so far has reached the node.
+
+        Refused when the node did not permit some of it. Disconnected when the connection was lost
+        while some of it was under way: it may have arrived or not.
+        """
+        self._check_loop()
+        await self._session.flush(timeout)
+
+    # -- subscribing
+
+    @overload
+    def subscribe(
+        self,
+        what: type[S],
+        callback: Callable[[Event[S]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> AsyncSubscription[S]: ...
+    @overload
+    def subscribe(
+        self,
+        what: str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> AsyncSubscription[Any]: ...
+    def subscribe(
+        self,
+        what: type[Struct] | str,
+        callback: Callable[[Event[Any]], object] | None = None,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        on_slow: OnSlow = "disconnect",
+    ) -> AsyncSubscription[Any]:
+        """Be told of each object that is there, and of each change from then on.
+
+        `what` is a class, the name of a type, or a subject pattern such as `/Vessel/*`. `where`
+        selects objects and `fields` their fields. Without a callback, iterate over what you get.
+        """
+        self._check_loop()
+        subscription: AsyncSubscription[Any] = AsyncSubscription(
+            self._session, what, callback, on_slow=on_slow
+        )
+        subscription.open(where, fields)
+        return subscription
+
+    @overload
+    async def container(
+        self,
+        what: type[S],
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[S]: ...
+    @overload
+    async def container(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]: ...
+    async def container(
+        self,
+        what: type[Struct] | str,
+        *,
+        where: str | None = None,
+        fields: Iterable[str] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Container[Any]:
+        """The current objects of a type, live; complete when this returns."""
+        self._check_loop()
+        session = self._session
+        interest, shape = await session.hold(what, where=where, fields=fields, timeout=timeout)
+
+        def events() -> AsyncSubscription[Any]:
+            made: AsyncSubscription[Any] = AsyncSubscription(
+                session, what, None, on_slow="disconnect"
+            )
+            made.open_beside(interest, shape)
+            return made
+
+        def release() -> None:
+            session.release(interest)
+
+        return container.Container(interest, shape, events=events, release=release)
+
+    # -- other programs
+
+    async def request(self, obj: Struct, *, to: str = "", timeout: float = 7.0) -> Any:
+        """Ask the program that answers such requests under a name; gives its answer, or None.
+
+        It is asked behind everything published before. NotRegistered when nobody answers them,
+        RequestTimedOut when nobody did in time, RequestError when it failed, Refused when it is not
+        permitted, WouldBlock when too many wait. Disconnected when the connection was lost
+        meanwhile: as after a timeout, it may have been carried out or not.
+        """
+        self._check_loop()
+        return await self._session.request(obj, to, timeout)
+
+    async def serve(
+        self,
+        cls: type[S],
+        handler: Callable[[S], Answer],
+        *,
+        name: str = "",
+        standby: bool = False,
+        on_change: Callable[[Service], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Service:
+        """Answer requests of a type, under a name; from now on, or with `standby` when nobody else
+        does.
+
+        The handler gets the object and returns the answer, an object or None. It may be `async`:
+        then several requests are under way at a time. When it fails, so does the request.
+        `on_change` is called when the claim stands otherwise than before.
+        """
+        self._check_loop()
+        return await holdings.serve(
+            self._session,
+            cls,
+            handler,
+            name=name,
+            standby=standby,
+            on_change=on_change,
+            timeout=timeout,
+            may_await=True,
+            do=_do,
+        )
+
+    async def own(
+        self,
+        cls: type[Struct],
+        keys: Iterable[Any] | None = None,
+        *,
+        standby: bool = False,
+        on_change: Callable[[Ownership], object] | None = None,
+        timeout: float | None = 10.0,
+    ) -> Ownership:
+        """Be the only one who changes the objects with these keys, or all of a type; from now on,
+        or with `standby` when nobody else is.
+
+        Refused when the node does not permit it for all of them.
+        """
+        self._check_loop()
+        return await holdings.own(
+            self._session,
+            cls,
+            keys,
+            standby=standby,
+            on_change=on_change,
+            timeout=timeout,
+            do=_do,
+        )
+
+    @property
+    def picture(self) -> AsyncPicture:
+        """The nodes of the system, live. It is empty until the node has told of them, for which
+        `await space.picture.wait()` waits."""
+        if self._picture is None:
+            self._check_loop()
+            self._picture = AsyncPicture(picture.PictureFeed(self._session), _do)
+        return self._picture
+
+    # -- the node
+
+    async def request_types(self, *names: str, timeout: float | None = 10.0) -> Mapping[str, Any]:
+        """Ask the node for its types, or for those with these names; gives all that are known."""
+        self._check_loop()
+        await self._session.request_types(names, timeout)
+        return self.types
+
+    async def wait_closed(self) -> str:
+        """Wait until the space is closed, by us or for good; gives the reason."""
+        self._check_loop()
+        return await self._session.wait_over()
+
+    async def close(self) -> None:
+        """Say goodbye and end the connection."""
+        self._check_loop()
+        self._is_closed = True
+        await self._session.close()
+
+    def _check_loop(self) -> None:
+        """LocalProtocolError inside another loop than that of the space.
+
+        Outside of any, nothing runs that could be disturbed.
+        """
+        try:
+            running = asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        if running is not self._session.loop:
+            error = LocalProtocolError("this space belongs to another loop")
+            error.hint = "connect on each loop, or use a blocking space, which any thread may use"
+            raise error
+
+
+def _do(work: Callable[[], None]) -> None:
+    """Here everything is done where it is asked for."""
+    work()
+
+
+def _path(value: str | Path | None) -> Path | None:
+    return None if value is None else Path(value)

@@ -1,0 +1,122 @@
+"""The current objects of a type, live."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, ItemsView, Iterator, Mapping, ValuesView
+from typing import Any, Generic, TypeVar
+
+from skerry.client.api.keys import Keys
+from skerry.client.core.events import ObjectState, ReceivedType
+from skerry.client.core.object_info import ObjectInfo, info_of
+from skerry.client.core.subscriptions import SubscribedType
+from skerry.objects.base import Struct
+
+__all__ = ["Container"]
+
+S = TypeVar("S", bound=Struct)
+Events = TypeVar("Events")
+
+
+class Container(Mapping[Any, S], Generic[S, Events]):
+    """The current objects of a type, by key.
+
+    A key is the value of the key field; of several the tuple of their values, in the order in
+    which the type declares them; of a type without a key, which has one object at most, `()`. An
+    object with the same key finds the object too. Each access gives a new object, so nothing that
+    is done to one changes the container.
+    """
+
+    def __init__(
+        self,
+        interest: SubscribedType,
+        shape: ReceivedType,
+        *,
+        events: Callable[[], Events],
+        release: Callable[[], None],
+    ) -> None:
+        assert interest.route is not None
+        assert interest.route.store is not None
+        self._interest = interest
+        self._shape = shape
+        self._objects = interest.route.store.objects
+        self._keys = Keys(shape)
+        self._make_events = events
+        self._release = release
+        self._events: Events | None = None
+        self._is_open = True
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all that the node had when it was asked is here."""
+        return self._interest.is_complete
+
+    @property
+    def events(self) -> Events:
+        """The changes, to iterate over; what is here is told first. Always the same iterator."""
+        if self._events is None:
+            self._events = self._make_events()
+        return self._events
+
+    def info(self, key: Any) -> ObjectInfo:
+        """Who made an object and who changed it last; KeyError when there is none."""
+        return info_of(self._entry(key))
+
+    def close(self) -> None:
+        """Hear of no more changes; the objects are gone."""
+        if self._is_open:
+            self._is_open = False
+            self._objects = {}
+            self._release()
+
+    def __getitem__(self, key: Any) -> S:
+        return self._shape.decode(self._entry(key).payload)  # type: ignore[no-any-return]
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self._entry(key)
+        except KeyError:
+            return False
+        return True
+
+    def __iter__(self) -> Iterator[Any]:
+        return (key for key, _ in self.snapshot())
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def values(self) -> ValuesView[S]:
+        """The objects, as they are when the iteration begins."""
+        return _Values(self)
+
+    def items(self) -> ItemsView[Any, S]:
+        """Keys and objects, as they are when the iteration begins."""
+        return _Items(self)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} objects of {self._shape.name}>"
+
+    def _entry(self, key: Any) -> ObjectState:
+        found = self._objects.get(self._keys.canonical(key))
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def snapshot(self) -> list[tuple[Any, S]]:
+        """Keys and objects that are here now: they come and go while somebody iterates."""
+        decode = self._shape.decode
+        objects = [decode(entry.payload) for entry in list(self._objects.values())]
+        return [(self._keys.value_of(obj), obj) for obj in objects]
+
+
+class _Values(ValuesView[S]):
+    _mapping: Container[S, Any]
+
+    def __iter__(self) -> Iterator[S]:
+        return iter([obj for _, obj in self._mapping.snapshot()])
+
+
+class _Items(ItemsView[Any, S]):
+    _mapping: Container[S, Any]
+
+    def __iter__(self) -> Iterator[tuple[Any, S]]:
+        return iter(self._mapping.snapshot())

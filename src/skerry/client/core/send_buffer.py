@@ -1,0 +1,329 @@
+"""What a space publishes, as frames that wait for the stream, up to a bound.
+
+An object is encoded where it is published, so that its publisher hears at once of what is wrong
+with it. The frames wait here until there is a stream that takes them: for the rest of a loop's
+turn, or until a lost connection is back. This module is compiled.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from librt.strings import BytesWriter, write_f64_be, write_i32_be
+from mypy_extensions import i32, i64, u8
+
+from skerry.codec.encoder import head, write_head
+from skerry.codec.hot_loops import Template, WaitingFrames
+from skerry.codec.plans import StructPlan
+from skerry.errors import EncodeError, LocalProtocolError, WouldBlock
+from skerry.limits import FRAME_BYTES_MAX, SEND_SUBJECT_COUNT_MAX
+from skerry.protocol.access.header import Header
+from skerry.protocol.access.outgoing import Outgoing
+from skerry.protocol.access.wire import Wire
+
+__all__ = ["SendBuffer", "SendPlan", "raw_payload"]
+
+
+_BYTES_HEAD: Final = b"\xa5\x01\x6bSkerryBytes\x02\xfb"
+"""A header of bytes of a bare subject up to its time."""
+_BYTES_REST: Final = b"\x03\x02\x04\xf4"
+"""And behind it, up to the subject."""
+_SET: Final = b"\x03"
+"""Before the property set of an object that is no removal."""
+_NOT_REMOVED: Final = b"\x04\xf4"
+"""And behind it."""
+
+
+class SendPlan:
+    """How objects of a type are published."""
+
+    def __init__(self, codec: Any, is_cached: bool) -> None:
+        plan: StructPlan = codec.plan
+        name = plan.name.encode("utf-8", "surrogateescape")
+        self.plan: StructPlan = plan
+        self.encode: Any = codec.encode
+        self.encode_only: Any = codec.encode_only
+        self.is_cached: bool = is_cached
+        self.key_mask: i64 = plan.key_mask
+        self.name_part: bytes = b"\x01" + head(0x60, len(name)) + name
+        """The name as it stands in a header."""
+        self.template: Template = Template(
+            codec.layout, codec.encode, b"\xa4" + self.name_part + b"\x02\xfb", _SET, _NOT_REMOVED
+        )
+        """The same as a frame of version 2 begins: what most objects take."""
+        self._codec: Any = codec
+
+    def template_under(self, subject: str) -> Template:
+        """The start of a frame with an object that is published under a subject of its own."""
+        return Template(
+            self._codec.layout,
+            self._codec.encode,
+            b"\xa5" + self.name_part + b"\x02\xfb",
+            _SET,
+            _NOT_REMOVED + _subject_part(subject),
+        )
+
+    def attributes(self, obj: object) -> i64:
+        """Property set of the fields that are set."""
+        mask: i64 = 0
+        index: i64 = 0
+        fields = self.plan.fields
+        values: tuple[object, ...] = self.plan.values_of(obj)
+        for value in values:
+            if value is not None:
+                mask |= fields[index].bit
+            index += 1  # noqa: SIM113  slower with enumerate when compiled
+        return mask
+
+    def check_key(self, present: i64) -> None:
+        """An object without its key is nobody's; LocalProtocolError names what is missing."""
+        missing = self.key_mask & ~present
+        if missing != 0:
+            names = ", ".join([f.name for f in self.plan.keys if missing & f.bit])
+            raise LocalProtocolError(
+                f"{self.plan.name} cannot be published without its key {names}"
+            )
+
+    def update(
+        self, obj: object, selected: i64, subject: str, now_s: float, wire: Wire | None
+    ) -> bytes:
+        """The frame of an object, or of what is selected of it; all that is set by -1.
+
+        Without a wire it is a frame of version 2, made the short way.
+        """
+        present = self.attributes(obj)
+        self.check_key(present)
+        if selected < 0:
+            whole: bytes = self.encode(obj)
+            return self._frame(whole, present, False, subject, now_s, wire)
+        payload: bytes = self.encode_only(obj, int(selected))
+        return self._frame(payload, selected, False, subject, now_s, wire)
+
+    def removal(self, obj: object, subject: str, now_s: float, wire: Wire | None) -> bytes:
+        """The frame that removes the object with this key."""
+        self.check_key(self.attributes(obj))
+        payload: bytes = self.encode_only(obj, int(self.key_mask))
+        return self._frame(payload, self.key_mask, True, subject, now_s, wire)
+
+    def raw(self, payload: bytes, subject: str, now_s: float, wire: Wire | None) -> bytes:
+        """The frame of an object that is encoded already and has one field, with tag 1."""
+        return self._frame(payload, 2, False, subject, now_s, wire)
+
+    def _frame(
+        self,
+        payload: bytes,
+        attributes: i64,
+        is_remove: bool,
+        subject: str,
+        now_s: float,
+        wire: Wire | None,
+    ) -> bytes:
+        if wire is not None:
+            header = Header(self.plan.name)
+            header.sent_time = now_s
+            header.attributes = attributes
+            header.remove_obj = 1 if is_remove else 0
+            header.subject = subject
+            if wire.version == 1:
+                # What old programs look for.
+                header.sender = 1
+            return wire.frame(header, payload)
+        return self._new_frame(payload, attributes, is_remove, subject, now_s)
+
+    def _new_frame(
+        self, payload: bytes, attributes: i64, is_remove: bool, subject: str, now_s: float
+    ) -> bytes:
+        """Of version 2, without a header object: a test compares it with that of the wire."""
+        writer = BytesWriter()
+        writer.append(u8(0xA5 if subject else 0xA4))
+        writer.write(self.name_part)
+        writer.append(u8(0x02))
+        writer.append(u8(0xFB))
+        write_f64_be(writer, now_s)
+        writer.append(u8(0x03))
+        write_head(writer, 0x00, attributes)
+        writer.append(u8(0x04))
+        writer.append(u8(0xF5 if is_remove else 0xF4))
+        if subject:
+            writer.write(_subject_part(subject))
+        size: i64 = len(writer) + len(payload)
+        if size > FRAME_BYTES_MAX:
+            detail = f"a frame of {int(size)} bytes, the limit is {FRAME_BYTES_MAX}"
+            raise EncodeError(type_name=self.plan.name, field="", detail=detail)
+        prefix = BytesWriter()
+        prefix.append(u8(0x1A))
+        write_i32_be(prefix, i32(size))
+        return prefix.getvalue() + writer.getvalue() + payload
+
+
+def _subject_part(subject: str) -> bytes:
+    """A subject as it is encoded in a header."""
+    text = subject.encode("utf-8", "surrogateescape")
+    # Its tag is less than 24 and takes one byte.
+    return b"\x14" + head(0x60, len(text)) + text
+
+
+def raw_payload(data: bytes) -> bytes:
+    """The object of type SkerryBytes that carries the bytes."""
+    writer = BytesWriter()
+    writer.append(u8(0xA1))
+    writer.append(u8(0x01))
+    write_head(writer, 0x40, len(data))
+    writer.write(data)
+    return writer.getvalue()
+
+
+class SendBuffer:
+    """Frames that wait. With a lock, they may come from any thread."""
+
+    def __init__(self, bytes_max: int, lock: Any) -> None:
+        self.waiting: WaitingFrames = WaitingFrames(bytes_max, lock, _BYTES_HEAD)
+        """What waits, for who publishes: with classes and subjects that can go there at once."""
+        self._lock: Any = lock
+        self._parts: list[Any] = []
+        """Bytes of frames, and types that are to be described before what waits behind them."""
+        self._types: dict[str, Any] = {}
+        self.moved_count: int = 0
+        """Publishes that went out."""
+
+    @property
+    def plans(self) -> dict[Any, Any]:
+        """Classes whose objects can be published at once: their SendPlan."""
+        return self.waiting.plans
+
+    @property
+    def is_short(self) -> bool:
+        """Whether frames of version 2 are what is wanted, so that the short way may be taken."""
+        return self.waiting.is_short
+
+    @is_short.setter
+    def is_short(self, value: bool) -> None:
+        self.waiting.is_short = value
+
+    @property
+    def added_count(self) -> int:
+        """Publishes so far."""
+        return self.waiting.added_count
+
+    @property
+    def waiting_bytes(self) -> int:
+        """Bytes that wait, here and in what was taken but not written yet."""
+        return self.waiting.size
+
+    def renew_lock(self, lock: Any) -> None:
+        """Another lock, after a fork: who held the old one is in the other process."""
+        self._lock = lock
+        self.waiting.lock = lock
+
+    def add(self, frame: bytes, type_: Any, name: str) -> bool:
+        """One more frame; whether whoever writes must be told. WouldBlock when there is no room."""
+        lock = self._lock
+        if lock is None:
+            return self._add(frame, type_, name)
+        with lock:
+            return self._add(frame, type_, name)
+
+    def note_subject(self, subject: str) -> None:
+        """Bytes were published under a subject, and may be again."""
+        subjects = self.waiting.subjects
+        if len(subjects) >= SEND_SUBJECT_COUNT_MAX:
+            self.waiting.forget_subjects()
+        subjects[subject] = _BYTES_REST + _subject_part(subject) + b"\xa1\x01"
+
+    def note_object_under(self, cls: Any, subject: str, plan: SendPlan) -> None:
+        """Cache the template of a class and subject, since more objects may be published there."""
+        named = self.waiting.named
+        if (cls, subject) not in named:
+            if len(named) >= SEND_SUBJECT_COUNT_MAX:
+                self.waiting.forget_subjects()
+            named[cls, subject] = plan.template_under(subject)
+
+    def forget_subjects(self) -> None:
+        """Ask again which subjects may be published under."""
+        self.waiting.forget_subjects()
+
+    def _add(self, frame: bytes, type_: Any, name: str) -> bool:
+        self._check_room(len(frame))
+        if name not in self._types:
+            self._types[name] = type_
+            self._end_part()
+            self._parts.append(type_)
+        is_due: bool = self.waiting.add(frame)
+        return is_due
+
+    def _check_room(self, size: int) -> None:
+        waiting = self.waiting
+        # A single frame is let through however small the bound: it could never go out otherwise.
+        if waiting.size + size > waiting.bytes_max and waiting.size > 0:
+            error = WouldBlock(
+                f"{waiting.size} bytes wait to be sent, the limit is {waiting.bytes_max}"
+            )
+            error.hint = "wait with `drain`, publish less, or raise `send_bytes_max`"
+            raise error
+
+    def _end_part(self) -> None:
+        if len(self.waiting.frames):
+            self._parts.append(self.waiting.take())
+
+    def move(self, outgoing: Outgoing, describe: Any) -> int:
+        """Let what waits go out, in order; gives its bytes.
+
+        `describe` is called with each type before its first object.
+        """
+        lock = self._lock
+        if lock is None:
+            parts = self._take()
+        else:
+            with lock:
+                parts = self._take()
+        size: i64 = 0
+        for item in parts:
+            if isinstance(item, bytes):
+                outgoing.add_run(item, 1)
+                size += len(item)
+            else:
+                describe(item)
+        return int(size)
+
+    def _take(self) -> list[Any]:
+        self.waiting.is_awaited = False
+        self.moved_count = self.added_count
+        self._end_part()
+        parts = self._parts
+        self._parts = []
+        return parts
+
+    def types(self) -> list[Any]:
+        """The types that were published, or will be, in order."""
+        return list(self._types.values())
+
+    def will_publish(self, type_: Any, name: str) -> None:
+        """A type that is to be described as soon as there is a connection."""
+        self._types.setdefault(name, type_)
+
+    def written(self, size: int) -> None:
+        """So many bytes of what was taken are out."""
+        lock = self._lock
+        if lock is None:
+            self.waiting.size -= size
+        else:
+            with lock:
+                self.waiting.size -= size
+
+    def has_waiting(self) -> bool:
+        """Whether something waits; if not, who publishes has to wake up the driver again."""
+        lock = self._lock
+        if lock is None:
+            return self._has_waiting()
+        with lock:
+            return self._has_waiting()
+
+    def _has_waiting(self) -> bool:
+        if self._parts or len(self.waiting.frames):
+            return True
+        self.waiting.is_awaited = False
+        return False
+
+    def note_awaited(self) -> None:
+        """Whoever writes will look here anyway, and need not be told."""
+        self.waiting.is_awaited = True

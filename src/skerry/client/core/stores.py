@@ -1,0 +1,112 @@
+"""What is done with many objects of a space at once: tell them again, doubt them, let them go."""
+
+from __future__ import annotations
+
+from skerry.client.core.events import CREATE, ObjectState, ReceivedType
+from skerry.client.core.local_filters import told_again
+from skerry.client.core.update_intake import Target, TypeRoute, UpdateIntake
+from skerry.codec.pieces import cut, split_whole
+from skerry.codec.subjects import default_pattern, default_subject
+from skerry.ids import NODE_CLIENT
+from skerry.protocol.access.header import Header
+from skerry.protocol.patterns import covers, overlaps
+
+__all__ = ["Stores", "is_protocol", "may_select"]
+
+
+class Stores:
+    """The stores of all routes. Where there is a pattern, only what it selects is meant."""
+
+    def __init__(self, intake: UpdateIntake) -> None:
+        self._intake = intake
+
+    def replay(self, route: TypeRoute, target: Target) -> None:
+        """Tell somebody of all objects of a route."""
+        if route.store is None:
+            return
+        entries = list(route.store.objects.values())
+        for index, entry in enumerate(entries):
+            self._retell(route, entry, len(entries) - 1 - index, target)
+
+    def replay_pattern(self, pattern: str, target: Target) -> None:
+        """Tell somebody of all objects that a pattern selects."""
+        found: list[tuple[TypeRoute, ObjectState]] = []
+        for route in self._intake.routes.values():
+            if route.store is None:
+                continue
+            # To make the subject of every object takes long, and seldom is any of them selected.
+            is_likely = may_select(pattern, route.shape)
+            found += [
+                (route, entry)
+                for entry in route.store.objects.values()
+                if (is_likely or entry.subject) and covers(pattern, _subject(route, entry))
+            ]
+        for index, (route, entry) in enumerate(found):
+            self._retell(route, entry, len(found) - 1 - index, target)
+
+    def doubt(self, routes: list[TypeRoute], pattern: str | None) -> None:
+        """What is here may be what we left: only what is told again stays."""
+        for route in routes:
+            if route.store is None:
+                continue
+            for entry in route.store.objects.values():
+                if pattern is None or covers(pattern, _subject(route, entry)):
+                    entry.epoch = -1
+
+    def drop_stale(self, routes: list[TypeRoute], pattern: str | None, now_s: float) -> None:
+        """Remove what the node did not tell of on this connection."""
+        for route in routes:
+            if route.store is None:
+                continue
+            for entry in list(route.store.objects.values()):
+                if entry.epoch == self._intake.epoch:
+                    continue
+                if pattern is None or covers(pattern, _subject(route, entry)):
+                    self._remove(route, entry, now_s)
+
+    def drop_unselected(self, routes: list[TypeRoute]) -> None:
+        """Forget objects of which we will hear no more, without a word: nobody listens."""
+        for route in routes:
+            if route.store is None or route.is_joined:
+                continue
+            for key, entry in list(route.store.objects.items()):
+                if not self._intake.patterns.matches_any(_subject(route, entry)):
+                    del route.store.objects[key]
+
+    def _remove(self, route: TypeRoute, entry: ObjectState, now_s: float) -> None:
+        plan = route.shape.plan
+        header = Header(route.shape.name)
+        header.sent_time = header.server_sent_time = now_s
+        header.attributes = plan.key_mask
+        header.sender = NODE_CLIENT
+        header.remove_obj = 1
+        header.subject = entry.subject
+        payload = cut(plan, split_whole(plan, entry.payload), plan.key_mask)
+        self._intake.deliver(route, header, payload)
+
+    def _retell(self, route: TypeRoute, entry: ObjectState, left: int, target: Target) -> None:
+        header = told_again(route.shape.name, entry, left)
+        event = self._intake.event(CREATE, header, route.shape, entry.payload, entry)
+        self._intake.call(target, event)
+
+
+def is_protocol(shape: ReceivedType) -> bool:
+    """Whether its objects are messages by which node and clients talk, and not for subscribers.
+
+    Who asks for such a type by its name gets them. Patterns select what programs publish, and what
+    is kept of the node's own.
+    """
+    flags = shape.cls.descriptor.flags
+    return flags.internal and not flags.cached and not shape.is_bytes
+
+
+def may_select(pattern: str, shape: ReceivedType) -> bool:
+    """Whether a pattern may select a default subject of the type."""
+    return not is_protocol(shape) and overlaps(pattern, default_pattern(shape.plan))
+
+
+def _subject(route: TypeRoute, entry: ObjectState) -> str:
+    if entry.subject:
+        return entry.subject
+    plan = route.shape.plan
+    return default_subject(plan, split_whole(plan, entry.payload))

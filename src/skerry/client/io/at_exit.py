@@ -1,0 +1,130 @@
+"""The blocking spaces of a process, as a fork and the end of the program have to find them.
+
+A program may end without closing its spaces: by its last line, by `sys.exit`, by an error. What it
+published is then sent all the same, and it is told: only who closes a space, or asks with `flush`,
+knows what became of it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+import warnings
+from contextlib import suppress
+from time import monotonic
+from typing import Final
+
+from skerry.client.io.loop_thread import FORKED, LoopThread, wait_left
+from skerry.client.io.session import Session
+from skerry.errors import Disconnected, RequestTimedOut
+
+__all__ = ["OpenSpace", "leave_all"]
+
+_LEAVING_S: Final = 3.0
+"""How long a program that ends waits for all of its spaces together. Each gives its node a second
+to read what was said. A node that is gone or does not read must not keep the program from ending.
+"""
+
+_ENDING_S: Final = 0.1
+"""The least time that a thread without work gets to end."""
+
+log = logging.getLogger(__name__)
+
+
+class OpenSpace:
+    """A session on a thread of its own, until it is closed or left."""
+
+    def __init__(self, session: Session, thread: LoopThread) -> None:
+        self._session = session
+        self._thread = thread
+        self._closing = threading.Lock()
+        _OPEN.add(self)
+
+    @property
+    def name(self) -> str:
+        """What the program calls itself."""
+        return self._session.core.config.name
+
+    def close(self, timeout: float | None) -> None:
+        """Flush, say goodbye and close the connection. Concurrent callers wait for the first.
+
+        Raises RequestTimedOut if it takes longer because a callback blocks the thread: the space
+        then closes when the callback returns.
+        """
+        if not self._thread.is_running:
+            return
+        self._thread.check_wait()
+        if timeout is not None:
+            timeout = min(max(timeout, 0), threading.TIMEOUT_MAX)
+        until_s = None if timeout is None else monotonic() + timeout
+        if not self._closing.acquire(timeout=-1 if timeout is None else timeout):
+            raise RequestTimedOut(_unclosed(timeout))
+        try:
+            if self._thread.is_open:
+                with suppress(Disconnected):
+                    self._thread.run(self._session.close(), timeout=timeout)
+                is_over = self._thread.end(None if until_s is None else _left_s(until_s))
+            else:
+                # A second caller finds it closed, or about to close when a callback returns.
+                self._thread.join(timeout)
+                is_over = not self._thread.is_running
+        except RequestTimedOut:
+            self._thread.abandon(self._session.close)
+            is_over = False
+        finally:
+            _OPEN.discard(self)
+            self._closing.release()
+        if not is_over:
+            raise RequestTimedOut(_unclosed(timeout))
+
+    def leave(self) -> bool:
+        """Begin to close, and do not wait for it; whether nobody had done so."""
+        _OPEN.discard(self)
+        if not self._thread.is_open or self._closing.locked():
+            return False
+        self._thread.abandon(self._session.close)
+        return True
+
+    def forked(self) -> None:
+        """This is another process: neither the thread nor the streams are ours."""
+        self._session.abandon(FORKED, threading.Lock())
+
+
+def _left_s(until_s: float) -> float:
+    # The session is closed by then, and the thread has nothing left to do but to end.
+    return max(until_s - monotonic(), _ENDING_S)
+
+
+def _unclosed(timeout: float | None) -> str:
+    return (
+        f"the space did not close within {timeout} s: a callback blocks its thread;"
+        " it closes when the callback returns"
+    )
+
+
+_OPEN: set[OpenSpace] = set()
+
+
+def leave_all() -> None:
+    """Close what is open, and wait for that, but not for long: the program ends."""
+    left = [space for space in list(_OPEN) if space.leave()]
+    for space in left:
+        log.warning("the space %s was not closed before the end of the program", space.name)
+    wait_left(_LEAVING_S)
+    for _ in left:
+        # As for a space that is let go, and last, since it is an error for who wants it to be.
+        warnings.warn("a space was not closed", ResourceWarning, stacklevel=1)
+
+
+def _fork_all() -> None:
+    while _OPEN:
+        _OPEN.pop().forked()
+
+
+# What a program registers later is called earlier, so that it may still close its spaces. By then
+# only threads are left that do not keep a program alive, and that of a space is one.
+atexit.register(leave_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_fork_all)

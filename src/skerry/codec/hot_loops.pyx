@@ -1,0 +1,2395 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True
+# cython: initializedcheck=False, annotation_typing=False, binding=False
+"""The same as `hot_loops.py`, with objects read and written where their fields lie in memory.
+
+Everything here knows only the common case. Whatever else it meets, it leaves to the tables, which
+either handle it or say what is wrong: so there is one set of rules, and a fast road for what keeps
+to the middle of it. A function that finds nothing for it to do says so by NULL, 0 or -1 and leaves
+no error behind. Wherever bytes are read, it was looked before whether they are there.
+"""
+
+import time
+
+cimport cython
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.exc cimport PyErr_Clear, PyErr_Occurred
+from cpython.object cimport PyObject
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.math cimport isinf, isnan
+from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcmp, memcpy
+from posix.time cimport CLOCK_REALTIME, clock_gettime, timespec
+
+from skerry.codec import decoder, encoder, pieces
+from skerry.errors import CodecError, DecodeError
+from skerry.limits import (
+    HEADER_MEMO_BYTES_MAX,
+    HEADER_MEMO_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    STRUCT_COUNT_MAX,
+    VECTOR_COUNT_MAX,
+)
+
+__all__ = [
+    "AlikeFrames",
+    "ReceivedUpdate",
+    "DeliveredHeader",
+    "ForwardedHeader",
+    "Frames",
+    "RouteVersion",
+    "KnownHeaders",
+    "KnownHeader",
+    "StructLayout",
+    "ObjectState",
+    "PublishPath",
+    "FrameRelay",
+    "FrameDelivery",
+    "Template",
+    "WaitingFrames",
+]
+
+# Python's own functions, declared with bare pointers where Cython's declarations count references
+# or raise: both are done by hand here, since what fails is tried again another way.
+cdef extern from "Python.h":
+    ctypedef struct RawType "PyTypeObject":
+        PyObject* (*tp_new)(RawType*, PyObject*, PyObject*)
+    RawType PyBaseObject_Type
+    RawType PyMemberDescr_Type
+    RawType* Py_TYPE(PyObject*)
+    bint PyType_IsSubtype(RawType*, RawType*)
+    RawType* PyDescr_TYPE(void*)
+    Py_ssize_t Py_REFCNT(PyObject*)
+    void Py_INCREF(PyObject*)
+    void Py_DECREF(PyObject*)
+    void Py_XDECREF(PyObject*)
+    PyObject* Py_None
+    PyObject* Py_True
+    PyObject* Py_False
+    PyObject* PyObject_CallOneArg(PyObject*, PyObject*)
+    ctypedef struct FloatObject "PyFloatObject":
+        double ob_fval
+    bint PyFloat_Check(PyObject*)
+    bint PyFloat_CheckExact(PyObject*)
+    double PyFloat_AS_DOUBLE(PyObject*)
+    PyObject* PyFloat_FromDouble(double)
+    bint PyLong_CheckExact(PyObject*)
+    unsigned long long PyLong_AsUnsignedLongLong(PyObject*)
+    long long PyLong_AsLongLong(PyObject*)
+    PyObject* PyLong_FromUnsignedLongLong(unsigned long long)
+    PyObject* PyLong_FromLongLong(long long)
+    bint PyUnicode_Check(PyObject*)
+    const char* Text_AsUtf8 "PyUnicode_AsUTF8AndSize"(PyObject*, Py_ssize_t*)
+    PyObject* PyUnicode_DecodeUTF8(const char*, Py_ssize_t, const char*)
+    bint PyBytes_Check(PyObject*)
+    PyObject* Bytes_New "PyBytes_FromStringAndSize"(const char*, Py_ssize_t)
+    char* Bytes_At "PyBytes_AS_STRING"(PyObject*)
+    Py_ssize_t Bytes_Size "PyBytes_GET_SIZE"(PyObject*)
+    bint PyList_CheckExact(PyObject*)
+    PyObject* Dict_Get "PyDict_GetItem"(PyObject*, PyObject*)
+    PyObject* List_New "PyList_New"(Py_ssize_t)
+    Py_ssize_t List_Size "PyList_GET_SIZE"(PyObject*)
+    PyObject* List_At "PyList_GET_ITEM"(PyObject*, Py_ssize_t)
+    void List_Set "PyList_SET_ITEM"(PyObject*, Py_ssize_t, PyObject*)
+
+cdef extern from "structmember.h":
+    ctypedef struct Member "PyMemberDef":
+        int type
+        Py_ssize_t offset
+        int flags
+    ctypedef struct MemberDescriptor "PyMemberDescrObject":
+        Member* d_member
+    int T_OBJECT_EX
+    int READONLY
+
+cdef enum:
+    BOOL = 1
+    INT8 = 2
+    UINT8 = 6
+    UINT64 = 9
+    FLOAT32 = 11
+    FLOAT64 = 12
+    STRING = 13
+    BYTES = 14
+    TIMEPOINT = 16
+    DURATION = 18
+    ENUM = 22
+    STRUCT = 23
+    VECTOR = 24
+
+cdef enum:
+    # The kinds that messages are full of; all others are asked for by their number.
+    OTHER = 0
+    NUMBER = 1
+    COUNT = 2
+    TEXT = 3
+
+cdef enum:
+    FIELD_COUNT_MAX = 32
+    # Room for a tag and a number, or a tag and the head of something longer.
+    VALUE_BYTES = 12
+    PREFIX_BYTES = 5
+    ENUM_TAG_COUNT = 64
+
+cdef Py_ssize_t _payload_bytes_max = PAYLOAD_BYTES_MAX
+cdef Py_ssize_t _struct_count_max = STRUCT_COUNT_MAX
+cdef Py_ssize_t _vector_count_max = VECTOR_COUNT_MAX
+cdef object _NOTHING = ()
+cdef str CREATE = "create"
+cdef str UPDATE = "update"
+cdef Py_ssize_t _BARE_BYTES = object.__basicsize__
+
+
+# -- bytes and numbers
+
+
+cdef inline uint64_t _load(const uint8_t* p, int width) noexcept nogil:
+    cdef uint64_t value = 0
+    cdef int index
+    for index in range(width):
+        value = (value << 8) | p[index]
+    return value
+
+
+cdef inline double _load_double(const uint8_t* p) noexcept nogil:
+    cdef uint64_t bits = _load(p, 8)
+    cdef double value
+    memcpy(&value, &bits, 8)
+    return value
+
+
+cdef inline void _store(uint8_t* p, uint64_t value, int width) noexcept nogil:
+    cdef int index
+    for index in range(width):
+        p[index] = <uint8_t>(value >> (8 * (width - 1 - index)))
+
+
+cdef inline void _store_double(uint8_t* p, double value) noexcept nogil:
+    cdef uint64_t bits
+    memcpy(&bits, &value, 8)
+    _store(p, bits, 8)
+
+
+cdef inline Py_ssize_t _head(
+    const uint8_t* p, Py_ssize_t at, Py_ssize_t end, uint64_t* argument
+) noexcept nogil:
+    """Where the head at `at` ends, which is before `end`; -1 if it does not or is no head."""
+    cdef int info = p[at] & 0x1F
+    cdef int width
+    if info < 24:
+        argument[0] = info
+        return at + 1
+    if info > 27:
+        return -1
+    width = 1 << (info - 24)
+    if at + 1 + width > end:
+        return -1
+    argument[0] = _load(p + at + 1, width)
+    return at + 1 + width
+
+
+cdef inline Py_ssize_t _head_size(uint64_t argument) noexcept nogil:
+    if argument < 24:
+        return 1
+    if argument < 0x100:
+        return 2
+    if argument < 0x10000:
+        return 3
+    if argument < 0x100000000ULL:
+        return 5
+    return 9
+
+
+cdef inline uint8_t* _put_head(uint8_t* p, int major, uint64_t argument) noexcept nogil:
+    """Write the shortest head; gives where it ends."""
+    if argument < 24:
+        p[0] = <uint8_t>(major | argument)
+        return p + 1
+    if argument < 0x100:
+        p[0] = <uint8_t>(major | 24)
+        p[1] = <uint8_t>argument
+        return p + 2
+    if argument < 0x10000:
+        p[0] = <uint8_t>(major | 25)
+        _store(p + 1, argument, 2)
+        return p + 3
+    if argument < 0x100000000ULL:
+        p[0] = <uint8_t>(major | 26)
+        _store(p + 1, argument, 4)
+        return p + 5
+    p[0] = <uint8_t>(major | 27)
+    _store(p + 1, argument, 8)
+    return p + 9
+
+
+# -- values
+
+
+cdef class _Value:
+    """What one value looks like."""
+
+    cdef int kind
+    cdef int info_max
+    # Of a signed number: those below it fit, and so do as many below zero.
+    cdef uint64_t limit
+    cdef PyObject* members[ENUM_TAG_COUNT]
+    """Of an enum: its member for each tag, borrowed from the plan."""
+    cdef object plan
+    cdef StructLayout nested
+    cdef _Value element
+    # The text that was read before. Texts repeat: names of places, of states, of units.
+    cdef object last_text
+    cdef const char* last_data
+    cdef Py_ssize_t last_size
+    # Whether it is a kind for which there is a way here.
+    cdef bint is_known
+
+    def __init__(self, plan):
+        cdef int kind = plan.kind
+        self.plan = plan
+        self.kind = kind
+        self.info_max = plan.info_max
+        self.limit = 0
+        self.last_size = -1
+        self.is_known = True
+        if INT8 <= kind < UINT8:
+            self.limit = plan.high + 1
+        elif UINT8 <= kind <= UINT64 or kind in (BOOL, FLOAT32, FLOAT64, STRING, BYTES):
+            pass
+        elif TIMEPOINT <= kind <= DURATION:
+            pass
+        elif kind == ENUM:
+            for tag, member in plan.members.items():
+                if 0 <= tag < ENUM_TAG_COUNT:
+                    self.members[<int>tag] = <PyObject*>member
+        elif kind == STRUCT:
+            if plan.struct.layout is None:
+                plan.struct.layout = StructLayout(plan.struct)
+            self.nested = plan.struct.layout
+            self.is_known = self.nested.is_known
+        elif kind == VECTOR:
+            self.element = _Value(plan.element)
+            self.is_known = self.element.is_known
+        else:
+            self.is_known = False
+
+    cdef PyObject* read_text(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """A text of these bytes, which are there."""
+        cdef PyObject* text
+        if size == self.last_size and memcmp(p, self.last_data, size) == 0:
+            text = <PyObject*>self.last_text
+            Py_INCREF(text)
+            return text
+        text = PyUnicode_DecodeUTF8(<const char*>p, size, NULL)
+        if text == NULL:
+            PyErr_Clear()
+        elif size <= 64:
+            self.last_text = <object>text
+            self.last_data = Text_AsUtf8(text, &self.last_size)
+            if self.last_data == NULL:
+                PyErr_Clear()
+                self.last_size = -1
+        return text
+
+    cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """The value at a place, which is moved behind it; NULL for what is not usual."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first, kind = self.kind
+        cdef uint32_t bits
+        cdef float single
+        cdef PyObject* found = NULL
+        if at >= end:
+            return NULL
+        first = p[at]
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            if first == 0xFB and at + 9 <= end:
+                place[0] = at + 9
+                found = PyFloat_FromDouble(_load_double(p + at + 1))
+        elif kind == FLOAT32:
+            if first == 0xFA and at + 5 <= end:
+                bits = <uint32_t>_load(p + at + 1, 4)
+                memcpy(&single, &bits, 4)
+                place[0] = at + 5
+                found = PyFloat_FromDouble(single)
+        elif kind == BOOL:
+            if first == 0xF4 or first == 0xF5:
+                place[0] = at + 1
+                found = Py_True if first == 0xF5 else Py_False
+                Py_INCREF(found)
+        elif kind == STRUCT:
+            return self.nested.read(p, place, end)
+        else:
+            after = _head(p, at, end, &argument)
+            if after < 0:
+                return NULL
+            if kind == STRING or kind == BYTES:
+                if first >> 5 != (3 if kind == STRING else 2) or argument > <uint64_t>(end - after):
+                    return NULL
+                place[0] = after + <Py_ssize_t>argument
+                if kind == STRING:
+                    return self.read_text(p + after, <Py_ssize_t>argument)
+                found = Bytes_New(<const char*>p + after, <Py_ssize_t>argument)
+            elif kind == ENUM:
+                if first >> 5 == 0 and argument < ENUM_TAG_COUNT:
+                    place[0] = after
+                    found = self.members[argument]
+                    if found != NULL:
+                        Py_INCREF(found)
+            elif kind == VECTOR:
+                if first >> 5 == 4:
+                    place[0] = after
+                    return self.read_vector(p, place, end, argument)
+            elif first & 0x1F > self.info_max:
+                pass
+            elif self.limit == 0:
+                if first >> 5 == 0:
+                    place[0] = after
+                    found = PyLong_FromUnsignedLongLong(argument)
+            elif first >> 5 <= 1 and argument < self.limit:
+                place[0] = after
+                found = PyLong_FromLongLong(
+                    <int64_t>argument if first < 0x20 else -1 - <int64_t>argument
+                )
+        if found == NULL:
+            PyErr_Clear()
+        return found
+
+    cdef PyObject* read_vector(
+        self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end, uint64_t count
+    ) noexcept:
+        cdef PyObject* items
+        cdef PyObject* item
+        cdef Py_ssize_t index
+        # Each takes a byte at least: a count past the end is refused before memory is spent.
+        if count > <uint64_t>(end - place[0]) or count > <uint64_t>_vector_count_max:
+            return NULL
+        items = List_New(<Py_ssize_t>count)
+        if items == NULL:
+            PyErr_Clear()
+            return NULL
+        for index in range(<Py_ssize_t>count):
+            item = self.element.read(p, place, end)
+            if item == NULL:
+                Py_DECREF(items)
+                return NULL
+            List_Set(items, index, item)
+        return items
+
+    cdef Py_ssize_t check(self, const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept:
+        """Where the value at a place ends; -1 unless it is there, and is written in this way."""
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef int first, kind = self.kind
+        if at >= end:
+            return -1
+        first = p[at]
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            return at + 9 if first == 0xFB and at + 9 <= end else -1
+        if kind == FLOAT32:
+            return at + 5 if first == 0xFA and at + 5 <= end else -1
+        if kind == BOOL:
+            return at + 1 if first == 0xF4 or first == 0xF5 else -1
+        if kind == STRUCT:
+            return -1 if self.nested.present(p, &at, end) < 0 else at
+        after = _head(p, at, end, &argument)
+        if after < 0 or after - at != _head_size(argument):
+            return -1
+        if kind == STRING or kind == BYTES:
+            if first >> 5 != (3 if kind == STRING else 2) or argument > <uint64_t>(end - after):
+                return -1
+            return after + <Py_ssize_t>argument
+        if kind == ENUM:
+            if first >> 5 or argument >= ENUM_TAG_COUNT or self.members[argument] == NULL:
+                return -1
+            return after
+        if kind == VECTOR:
+            if first >> 5 != 4 or argument > <uint64_t>(end - after):
+                return -1
+            if argument > <uint64_t>_vector_count_max:
+                return -1
+            while argument > 0 and after >= 0:
+                argument -= 1
+                after = self.element.check(p, after, end)
+            return after
+        if first & 0x1F > self.info_max:
+            return -1
+        if self.limit == 0:
+            return after if first >> 5 == 0 else -1
+        return after if first >> 5 <= 1 and argument < self.limit else -1
+
+    cdef int write(self, Frames out, PyObject* value) except -1:
+        """Write a value behind what there is; 0 if it is not usual, and then anything is there."""
+        cdef uint8_t* p
+        cdef Py_ssize_t size = 0
+        cdef Py_ssize_t index
+        cdef uint64_t argument
+        cdef int64_t number
+        cdef int kind = self.kind
+        cdef const char* data
+        cdef float single
+        cdef uint32_t bits
+        out.reserve(VALUE_BYTES)
+        p = out.data + out.size
+        if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+            if not PyFloat_Check(value):
+                return 0
+            p[0] = 0xFB
+            _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+            p += 9
+        elif kind == FLOAT32:
+            if not PyFloat_Check(value):
+                return 0
+            single = <float>PyFloat_AS_DOUBLE(value)
+            # What is too large, and what is no number, has rules of its own.
+            if isinf(single) or isnan(single):
+                return 0
+            memcpy(&bits, &single, 4)
+            p[0] = 0xFA
+            _store(p + 1, bits, 4)
+            p += 5
+        elif kind == BOOL:
+            if value != Py_True and value != Py_False:
+                return 0
+            p[0] = 0xF5 if value == Py_True else 0xF4
+            p += 1
+        elif kind == STRING or kind == BYTES:
+            if kind == STRING:
+                if not PyUnicode_Check(value):
+                    return 0
+                data = Text_AsUtf8(value, &size)
+                if data == NULL:
+                    PyErr_Clear()
+                    return 0
+            else:
+                if not PyBytes_Check(value):
+                    return 0
+                data = Bytes_At(value)
+                size = Bytes_Size(value)
+            out.reserve(size + VALUE_BYTES)
+            p = _put_head(out.data + out.size, 0x60 if kind == STRING else 0x40, size)
+            memcpy(p, data, size)
+            p += size
+        elif kind == ENUM:
+            for index in range(ENUM_TAG_COUNT):
+                if self.members[index] == value:
+                    break
+            else:
+                return 0
+            p = _put_head(p, 0x00, index)
+        elif kind == STRUCT:
+            return self.nested.write(out, value)
+        elif kind == VECTOR:
+            if not PyList_CheckExact(value) or List_Size(value) > _vector_count_max:
+                return 0
+            out.size = _put_head(p, 0x80, List_Size(value)) - out.data
+            index = 0
+            # Asked for each time: nothing here changes a list, and if anything did, it would show.
+            while index < List_Size(value):
+                if not self.element.write(out, List_At(value, index)):
+                    return 0
+                index += 1
+            return 1
+        else:
+            if not PyLong_CheckExact(value):
+                return 0
+            if self.limit == 0:
+                argument = PyLong_AsUnsignedLongLong(value)
+                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                if _head_size(argument) > 1 + (1 << (self.info_max - 24)):
+                    return 0
+                p = _put_head(p, 0x00, argument)
+            else:
+                number = PyLong_AsLongLong(value)
+                if number == -1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                argument = <uint64_t>(number if number >= 0 else -1 - number)
+                if argument >= self.limit:
+                    return 0
+                p = _put_head(p, 0x00 if number >= 0 else 0x20, argument)
+        out.size = p - out.data
+        return 1
+
+
+# -- objects
+
+
+cdef struct _Field:
+    int group
+    int tag
+    int info_max
+    Py_ssize_t offset
+    PyObject* value
+
+
+cdef class StructLayout:
+    """Where objects of a class have their fields, and how these travel."""
+
+    cdef object plan
+    cdef object cls
+    cdef list values
+    cdef _Field fields[FIELD_COUNT_MAX]
+    cdef signed char index_of[FIELD_COUNT_MAX]
+    cdef int field_count
+    cdef uint64_t mask
+    cdef uint64_t key_mask
+    # An object that nobody kept, to be used again for the next.
+    cdef object spare
+    cdef bint is_bare
+    # Whether its kinds are known here. If not, the tables do it all.
+    cdef readonly bint is_known
+    cdef readonly bint is_reached
+    """Whether, besides, the fields of its objects can be reached in memory."""
+
+    def __init__(self, plan):
+        cdef _Value value
+        cdef int index
+        self.plan = plan
+        self.cls = plan.cls
+        self.values = []
+        self.mask = plan.mask & 0xFFFFFFFF
+        self.key_mask = plan.key_mask & 0xFFFFFFFF
+        self.field_count = len(plan.fields)
+        self.is_known = self.field_count < FIELD_COUNT_MAX
+        for index in range(FIELD_COUNT_MAX):
+            self.index_of[index] = -1
+        if not self.is_known:
+            return
+        self.is_reached = _has_plain_attributes(plan.cls)
+        for index, field in enumerate(plan.fields):
+            value = _Value(field.value)
+            self.values.append(value)
+            self.index_of[<int>field.tag] = index
+            self.fields[index].group = _group(value.kind)
+            self.fields[index].tag = field.tag
+            self.fields[index].info_max = value.info_max
+            self.fields[index].offset = _offset(plan.cls, field.attribute)
+            self.fields[index].value = <PyObject*>value
+            if self.fields[index].offset < 0:
+                self.is_reached = False
+            if not value.is_known:
+                self.is_known = False
+        if not self.is_known:
+            self.is_reached = False
+        # Nothing but its fields: what else one could have, the next would have, too.
+        self.is_bare = (
+            self.is_reached
+            and plan.cls.__basicsize__ == _BARE_BYTES + self.field_count * sizeof(void*)
+            and not hasattr(plan.cls, "__del__")
+        )
+
+    def decode(self, data):
+        """The object that the bytes are; DecodeError when they are none."""
+        cdef Py_ssize_t at = 0
+        cdef Py_ssize_t size
+        cdef PyObject* found
+        if type(data) is bytes:
+            size = PyBytes_GET_SIZE(data)
+            found = self.read_whole(<const uint8_t*>PyBytes_AS_STRING(data), size)
+            if found != NULL:
+                obj = <object>found
+                Py_DECREF(found)
+                return obj
+        return self._decode(data)
+
+    def encode(self, obj):
+        """All set fields of an object."""
+        cdef Frames out
+        if self.is_reached:
+            out = _spare()
+            if self.write(out, <PyObject*>obj) and out.size <= _payload_bytes_max:
+                return out.done()
+        return encoder.encode(self.plan, obj, -1)
+
+    def check(self, bytes data not None, Py_ssize_t start):
+        """Property set of the object that the bytes from `start` on are, in its exact form.
+
+        -1 for all others, also for some that are in order but not usual.
+        """
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        if not 0 <= start <= size:
+            return -1
+        return self.present_whole(<const uint8_t*>PyBytes_AS_STRING(data) + start, size - start)
+
+    cdef object _decode(self, data):
+        if len(data) > _struct_count_max:
+            # With fewer bytes there cannot be more structs. Counted before objects are made.
+            pieces.split_whole(self.plan, data)
+        return decoder.decode(self.plan, data)
+
+    cdef PyObject* read_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """The object that these bytes are, all of them; NULL for what is not usual."""
+        cdef Py_ssize_t at = 0
+        cdef PyObject* found
+        if not self.is_reached or size > _struct_count_max:
+            return NULL
+        found = self.read(p, &at, size)
+        if found != NULL and at != size:
+            Py_DECREF(found)
+            return NULL
+        return found
+
+    cdef PyObject* read(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """The object at a place, which is moved behind it; NULL for what is not usual."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef uint64_t seen = 0
+        cdef int count, tag, index, first
+        cdef _Field* field
+        cdef PyObject* obj
+        cdef PyObject* value
+        cdef PyObject* former
+        cdef PyObject** slot
+        if not self.is_reached or at >= end:
+            return NULL
+        count = p[at] - 0xA0
+        if count < 0 or count > 23:
+            return NULL
+        at += 1
+        if self.spare is not None:
+            obj = <PyObject*>self.spare
+            Py_INCREF(obj)
+            self.spare = None
+        else:
+            obj = PyBaseObject_Type.tp_new(
+                <RawType*><PyObject*>self.cls, <PyObject*>_NOTHING, NULL
+            )
+            if obj == NULL:
+                PyErr_Clear()
+                return NULL
+        while count > 0:
+            count -= 1
+            # A tag of one byte, and one of the value.
+            if at + 2 > end:
+                Py_DECREF(obj)
+                return NULL
+            tag = p[at]
+            index = self.index_of[tag] if tag < 24 else -1
+            if index < 0 or seen >> tag & 1:
+                Py_DECREF(obj)
+                return NULL
+            at += 1
+            seen |= <uint64_t>1 << tag
+            field = &self.fields[index]
+            first = p[at]
+            value = NULL
+            slot = <PyObject**>(<char*>obj + field.offset)
+            if field.group == NUMBER:
+                if first == 0xFB and at + 9 <= end:
+                    former = slot[0]
+                    if former != NULL and Py_REFCNT(former) == 1 and PyFloat_CheckExact(former):
+                        # Nobody kept the number either: it becomes the next one.
+                        (<FloatObject*>former).ob_fval = _load_double(p + at + 1)
+                        at += 9
+                        continue
+                    value = PyFloat_FromDouble(_load_double(p + at + 1))
+                    at += 9
+            elif field.group == COUNT:
+                if first & 0x1F <= field.info_max and first < 0x20:
+                    after = _head(p, at, end, &argument)
+                    if after > 0:
+                        value = PyLong_FromUnsignedLongLong(argument)
+                        at = after
+            elif field.group == TEXT and first >= 0x60 and first < 0x78:
+                after = at + 1 + first - 0x60
+                if after <= end:
+                    value = (<_Value>field.value).read_text(p + at + 1, first - 0x60)
+                    at = after
+            else:
+                value = (<_Value>field.value).read(p, &at, end)
+            if value == NULL:
+                PyErr_Clear()
+                Py_DECREF(obj)
+                return NULL
+            former = slot[0]
+            slot[0] = value
+            Py_XDECREF(former)
+        if seen != self.mask:
+            for index in range(self.field_count):
+                if not seen >> self.fields[index].tag & 1:
+                    slot = <PyObject**>(<char*>obj + self.fields[index].offset)
+                    former = slot[0]
+                    Py_INCREF(Py_None)
+                    slot[0] = Py_None
+                    Py_XDECREF(former)
+        place[0] = at
+        return obj
+
+    cdef int64_t present_whole(self, const uint8_t* p, Py_ssize_t size) noexcept:
+        """Property set of the object that these bytes are, all of them and exactly; or -1."""
+        cdef Py_ssize_t at = 0
+        cdef int64_t found
+        if size > _struct_count_max or size > _payload_bytes_max:
+            return -1
+        found = self.present(p, &at, size)
+        return found if at == size else -1
+
+    cdef int64_t present(self, const uint8_t* p, Py_ssize_t* place, Py_ssize_t end) noexcept:
+        """Property set of the object at a place, which is moved behind it; -1 unless it is there
+        and an encoder would have written the same bytes."""
+        cdef Py_ssize_t at = place[0]
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        cdef uint64_t seen = 0
+        cdef int count, tag, index, first
+        cdef int previous = -1
+        cdef _Field* field
+        if not self.is_known or at >= end:
+            return -1
+        count = p[at] - 0xA0
+        if count < 0 or count > 23:
+            return -1
+        at += 1
+        while count > 0:
+            count -= 1
+            if at + 2 > end:
+                return -1
+            tag = p[at]
+            index = self.index_of[tag] if tag < 24 else -1
+            # In the order of their declaration, and so each of them once.
+            if index <= previous:
+                return -1
+            previous = index
+            at += 1
+            seen |= <uint64_t>1 << tag
+            field = &self.fields[index]
+            first = p[at]
+            if field.group == NUMBER:
+                if first != 0xFB or at + 9 > end:
+                    return -1
+                at += 9
+            elif field.group == COUNT:
+                if first & 0x1F > field.info_max or first >= 0x20:
+                    return -1
+                after = _head(p, at, end, &argument)
+                if after < 0 or after - at != _head_size(argument):
+                    return -1
+                at = after
+            elif field.group == TEXT and first >= 0x60 and first < 0x78:
+                at += 1 + first - 0x60
+                if at > end:
+                    return -1
+            else:
+                at = (<_Value>field.value).check(p, at, end)
+                if at < 0:
+                    return -1
+        place[0] = at
+        return <int64_t>seen
+
+    cdef bytes key_of(self, const uint8_t* p, Py_ssize_t size):
+        """The canonical key of an object that `present` accepted and that has its whole key."""
+        cdef Py_ssize_t starts[FIELD_COUNT_MAX]
+        cdef Py_ssize_t stops[FIELD_COUNT_MAX]
+        cdef uint64_t left = self.key_mask
+        cdef uint64_t argument = 0
+        cdef Py_ssize_t at = 1
+        cdef Py_ssize_t total = 9
+        cdef int tag, count = 0
+        cdef _Field* field
+        cdef bytes key
+        cdef uint8_t* q
+        while left:
+            tag = p[at]
+            field = &self.fields[self.index_of[tag]]
+            at += 1
+            starts[tag] = at
+            if field.group == NUMBER:
+                at += 9
+            elif field.group == COUNT:
+                at = _head(p, at, size, &argument)
+            else:
+                at = (<_Value>field.value).check(p, at, size)
+            stops[tag] = at
+            if left >> tag & 1:
+                left &= ~(<uint64_t>1 << tag)
+                total += at - starts[tag]
+                count += 1
+        total -= 9 - (1 if count < 24 else 2)
+        key = PyBytes_FromStringAndSize(NULL, total)
+        q = _put_head(<uint8_t*>PyBytes_AS_STRING(key), 0x80, count)
+        for tag in range(FIELD_COUNT_MAX):
+            if self.key_mask >> tag & 1:
+                memcpy(q, p + starts[tag], stops[tag] - starts[tag])
+                q += stops[tag] - starts[tag]
+        return key
+
+    cdef int64_t fields_of(self, PyObject* obj) noexcept:
+        """Property set of an object of this class; -1 if a field of it was deleted."""
+        cdef uint64_t found = 0
+        cdef int index
+        cdef PyObject* value
+        for index in range(self.field_count):
+            value = (<PyObject**>(<char*>obj + self.fields[index].offset))[0]
+            if value == NULL:
+                return -1
+            if value != Py_None:
+                found |= <uint64_t>1 << self.fields[index].tag
+        return <int64_t>found
+
+    cdef int write(self, Frames out, PyObject* obj) except -1:
+        """Write an object behind what there is; 0 if it is not usual, and then anything is there.
+        """
+        cdef uint8_t* p
+        cdef uint8_t* start
+        cdef uint64_t argument
+        cdef int index, count = 0
+        cdef _Field* field
+        cdef PyObject* value
+        cdef const char* data
+        cdef Py_ssize_t size = 0
+        if not self.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>self.cls:
+            return 0
+        if self.field_count > 23:
+            return 0
+        out.reserve(self.field_count * VALUE_BYTES + 1)
+        out.size += 1
+        p = out.data + out.size
+        start = p
+        for index in range(self.field_count):
+            field = &self.fields[index]
+            value = (<PyObject**>(<char*>obj + field.offset))[0]
+            if value == Py_None:
+                continue
+            if value == NULL or field.tag > 23:
+                return 0
+            count += 1
+            p[0] = <uint8_t>field.tag
+            p += 1
+            if field.group == NUMBER:
+                if not PyFloat_Check(value):
+                    return 0
+                p[0] = 0xFB
+                _store_double(p + 1, PyFloat_AS_DOUBLE(value))
+                p += 9
+            elif field.group == COUNT:
+                if not PyLong_CheckExact(value):
+                    return 0
+                argument = PyLong_AsUnsignedLongLong(value)
+                if argument == <uint64_t>-1 and PyErr_Occurred() != NULL:
+                    PyErr_Clear()
+                    return 0
+                if _head_size(argument) > 1 + (1 << (field.info_max - 24)):
+                    return 0
+                p = _put_head(p, 0x00, argument)
+            else:
+                # These look for room themselves, and may move what there is.
+                size = start - out.data
+                out.size = p - out.data
+                if not (<_Value>field.value).write(out, value):
+                    return 0
+                out.reserve((self.field_count - index) * VALUE_BYTES)
+                start = out.data + size
+                p = out.data + out.size
+        (start - 1)[0] = <uint8_t>(0xA0 + count)
+        out.size = p - out.data
+        return 1
+
+
+cdef int _group(int kind):
+    if kind == FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        return NUMBER
+    if UINT8 <= kind <= UINT64:
+        return COUNT
+    if kind == STRING:
+        return TEXT
+    return OTHER
+
+
+cdef bint _has_plain_attributes(cls):
+    """Whether nothing stands between an attribute and its slot."""
+    return (
+        cls.__setattr__ is object.__setattr__
+        and cls.__getattribute__ is object.__getattribute__
+        and cls.__new__ is object.__new__
+    )
+
+
+cdef Py_ssize_t _offset(cls, attribute):
+    """Where in objects of a class the slot of an attribute lies; -1 if it has none."""
+    cdef PyObject* descriptor
+    cdef Member* member
+    for base in cls.__mro__:
+        found = base.__dict__.get(attribute)
+        if found is None:
+            continue
+        descriptor = <PyObject*>found
+        if Py_TYPE(descriptor) != &PyMemberDescr_Type:
+            return -1
+        if not PyType_IsSubtype(<RawType*><PyObject*>cls, PyDescr_TYPE(descriptor)):
+            return -1
+        member = (<MemberDescriptor*>descriptor).d_member
+        if member.type != T_OBJECT_EX or member.flags & READONLY:
+            return -1
+        return member.offset
+    return -1
+
+
+# -- frames
+
+
+cdef class Frames:
+    """Frames one behind the other, on their way out."""
+
+    cdef uint8_t* data
+    cdef Py_ssize_t size
+    cdef Py_ssize_t room
+
+    def __dealloc__(self):
+        free(self.data)
+
+    def __len__(self):
+        return self.size
+
+    def add(self, bytes frame not None):
+        """One more, as it is."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(frame)
+        self.reserve(size)
+        memcpy(self.data + self.size, PyBytes_AS_STRING(frame), size)
+        self.size += size
+
+    def add_object(self, Template template not None, obj, double time_s):
+        """One more with an object.
+
+        Gives the bytes of the frame; -1, and nothing done, for an object that is not usual or has
+        no key.
+        """
+        return self.put_object(template, <PyObject*>obj, time_s)
+
+    cdef Py_ssize_t put_object(self, Template template, PyObject* obj, double time_s) except -2:
+        cdef StructLayout layout = template.layout
+        cdef Py_ssize_t start = self.size
+        cdef uint8_t* p
+        cdef int64_t present
+        if not layout.is_reached or Py_TYPE(obj) != <RawType*><PyObject*>layout.cls:
+            return -1
+        present = layout.fields_of(obj)
+        if present < 0 or layout.key_mask & ~<uint64_t>present:
+            return -1
+        p = self.begin(template.head, time_s, template.rest_size)
+        p = _put(p, template.before)
+        p = _put_head(p, 0x00, <uint64_t>present)
+        p = _put(p, template.after)
+        self.size = p - self.data
+        return self.finish(layout, obj, start, self.size)
+
+    def add_bytes(self, bytes head not None, double time_s, bytes rest not None, bytes data not None):
+        """One more with bytes as they are, behind a time and the rest of a header."""
+        return self.put_bytes(head, time_s, rest, data)
+
+    cdef Py_ssize_t put_bytes(self, bytes head, double time_s, bytes rest, bytes data) except -2:
+        cdef Py_ssize_t start = self.size
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+        cdef uint8_t* p
+        p = self.begin(head, time_s, PyBytes_GET_SIZE(rest) + size + 9)
+        p = _put(p, rest)
+        p = _put_head(p, 0x40, size)
+        memcpy(p, PyBytes_AS_STRING(data), size)
+        self.size = p + size - self.data
+        return self.close(start)
+
+    def truncate(self, Py_ssize_t size):
+        """Forget all behind a place."""
+        if not 0 <= size <= self.size:
+            raise ValueError(f"there are {self.size} bytes, not {size}")
+        self.size = size
+
+    def take(self):
+        """All of them; from now on there are none."""
+        cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
+        self.size = 0
+        if self.room > _KEPT_BYTES:
+            free(self.data)
+            self.data = NULL
+            self.room = 0
+        return taken
+
+    cdef int reserve(self, Py_ssize_t size) except -1:
+        """See that so many bytes fit behind what there is."""
+        cdef Py_ssize_t room = self.size + size
+        cdef uint8_t* data
+        if room <= self.room:
+            return 0
+        room = room * 2 if room > 512 else 1024
+        data = <uint8_t*>realloc(self.data, room)
+        if data == NULL:
+            raise MemoryError
+        self.data = data
+        self.room = room
+        return 0
+
+    cdef uint8_t* begin(self, bytes head, double time_s, Py_ssize_t more) except NULL:
+        """Begin a frame with the first part of its header and a time, and see to room for more."""
+        cdef uint8_t* p
+        self.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 8 + more)
+        p = _put(self.data + self.size + PREFIX_BYTES, head)
+        _store_double(p, time_s)
+        return p + 8
+
+    cdef Py_ssize_t close(self, Py_ssize_t start) noexcept:
+        """Say in front of a frame how long it is; gives that."""
+        cdef Py_ssize_t size = self.size - start
+        self.data[start] = 0x1A
+        _store(self.data + start + 1, <uint64_t>(size - PREFIX_BYTES), 4)
+        return size
+
+    cdef Py_ssize_t finish(
+        self, StructLayout layout, PyObject* obj, Py_ssize_t start, Py_ssize_t begin
+    ) except -2:
+        """Write the object of a frame; -1, and nothing is left of it, if that is not the way."""
+        cdef bint is_written = False
+        try:
+            is_written = layout.write(self, obj) and self.size - begin <= _payload_bytes_max
+        finally:
+            if not is_written:
+                self.size = start
+        return self.close(start) if is_written else -1
+
+    cdef bytes done(self):
+        """All bytes, and the room for who comes next."""
+        global _scratch
+        cdef bytes taken = PyBytes_FromStringAndSize(<char*>self.data, self.size)
+        if self.room <= _KEPT_BYTES:
+            _scratch = self
+        return taken
+
+
+cdef Py_ssize_t _KEPT_BYTES = 262144
+cdef Frames _scratch = None
+
+
+cdef Frames _spare():
+    """Room to write into. Nobody else has it: another thread may come while it is in use."""
+    global _scratch
+    cdef Frames found = _scratch
+    _scratch = None
+    if found is None:
+        found = Frames()
+    found.size = 0
+    return found
+
+
+cdef inline uint8_t* _put(uint8_t* p, bytes data) noexcept:
+    cdef Py_ssize_t size = PyBytes_GET_SIZE(data)
+    memcpy(p, PyBytes_AS_STRING(data), size)
+    return p + size
+
+
+# -- what is published
+
+
+cdef class Template:
+    """How a frame with an object of a class begins.
+
+    Head and time, then the property set between `before` and `after`, then the object.
+    """
+
+    cdef readonly StructLayout layout
+    cdef bytes head
+    cdef bytes before
+    cdef bytes after
+    cdef Py_ssize_t rest_size
+
+    def __init__(self, StructLayout layout not None, encode, bytes head not None, bytes before not None,
+                 bytes after not None):
+        self.layout = layout
+        self.head = head
+        self.before = before
+        self.after = after
+        self.rest_size = PyBytes_GET_SIZE(before) + PyBytes_GET_SIZE(after) + 9
+
+
+cdef class WaitingFrames:
+    """Frames that wait to be sent, up to a bound, and the shortest way to put one there."""
+
+    cdef readonly Frames frames
+    # Another one takes its place in a forked process, where nobody would ever give it free.
+    cdef public object lock
+    # By class, what has its template; filled by others.
+    cdef readonly dict plans
+    cdef dict templates
+    # By subject, what stands between the time and the bytes under it; filled by others.
+    cdef readonly dict subjects
+    # Templates of published objects by class and subject; filled by the client's sender.
+    cdef readonly dict named
+    # The subject that was published under before, since it is so again most of the time.
+    cdef object last_subject
+    cdef bytes last_rest
+    cdef bytes bytes_head
+    cdef readonly Py_ssize_t bytes_max
+    cdef public Py_ssize_t size
+    cdef public bint is_short
+    cdef public bint is_awaited
+    cdef public Py_ssize_t added_count
+    # Bytes after which whoever writes is told again, and how many that will be; 0 for never.
+    cdef Py_ssize_t piece_bytes
+    cdef Py_ssize_t told_bytes
+
+    def __init__(self, Py_ssize_t bytes_max, lock, bytes bytes_head not None):
+        self.frames = Frames()
+        self.lock = lock
+        self.plans = {}
+        self.templates = {}
+        self.subjects = {}
+        self.named = {}
+        self.bytes_head = bytes_head
+        self.bytes_max = bytes_max
+
+    def tell_each(self, Py_ssize_t piece_bytes):
+        """Tell whoever writes again whenever so many more bytes wait."""
+        self.piece_bytes = piece_bytes
+        self.told_bytes = piece_bytes
+
+    def add(self, bytes frame not None):
+        """One more, as it is; whether whoever writes must be told. Who calls holds the lock."""
+        self.frames.add(frame)
+        return self.note(PyBytes_GET_SIZE(frame)) == 1
+
+    def take(self):
+        """All that waits; from now on nothing does."""
+        self.told_bytes = self.piece_bytes
+        return self.frames.take()
+
+    def forget_subjects(self):
+        """None came before."""
+        self.subjects.clear()
+        self.named.clear()
+        self.last_rest = None
+
+    def put_object(self, obj, double time_s):
+        """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
+
+        Then nothing was done: it is an object of a class that is new here, or not usual, or no
+        object at all, or there is no room.
+        """
+        return self.put(obj, None, time_s)
+
+    def put_bytes(self, subject, data, double time_s):
+        """The same for bytes under a subject that came before."""
+        return self.put(subject, data, time_s)
+
+    def put_named(self, obj, subject, double time_s):
+        """The same for an object under a subject, if its class was published there before."""
+        if self.lock is None:
+            return self.put_under(obj, subject, time_s)
+        with self.lock:
+            return self.put_under(obj, subject, time_s)
+
+    cdef int put_under(self, obj, subject, double time_s) except -2:
+        cdef Py_ssize_t size
+        if not self.is_short or type(subject) is not str:
+            return -1
+        template = self.named.get((type(obj), subject))
+        if template is None:
+            return -1
+        size = self.frames.put_object(<Template?>template, <PyObject*>obj, time_s)
+        return -1 if size < 0 else self.wrote(size)
+
+    cdef inline int wrote(self, Py_ssize_t size) noexcept:
+        """Count a frame that was appended; it is removed again if it exceeds the bound."""
+        # A single frame is accepted whatever the bound: otherwise it could never be sent.
+        if self.size + size > self.bytes_max and self.size > 0:
+            self.frames.size -= size
+            return -1
+        return self.note(size)
+
+    cdef int put(self, what, data, double time_s) except -2:
+        if self.lock is None:
+            return self.put_here(what, data, time_s)
+        with self.lock:
+            return self.put_here(what, data, time_s)
+
+    cdef int put_here(self, what, data, double time_s) except -2:
+        cdef Py_ssize_t size
+        cdef PyObject* found
+        if not self.is_short:
+            return -1
+        if data is None:
+            found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
+            if found == NULL:
+                plan = self.plans.get(type(what))
+                if plan is None:
+                    return -1
+                self.templates[type(what)] = <Template?>plan.template
+                found = Dict_Get(<PyObject*>self.templates, <PyObject*>Py_TYPE(<PyObject*>what))
+            size = self.frames.put_object(<Template>found, <PyObject*>what, time_s)
+            if size < 0:
+                return -1
+        else:
+            if type(data) is not bytes or PyBytes_GET_SIZE(data) > _payload_bytes_max - 16:
+                return -1
+            if self.last_rest is None or what is not self.last_subject:
+                if not self.find_subject(what):
+                    return -1
+            size = self.frames.put_bytes(self.bytes_head, time_s, self.last_rest, <bytes>data)
+        return self.wrote(size)
+
+    cdef bint find_subject(self, what) except -1:
+        if type(what) is not str:
+            return False
+        rest = self.subjects.get(what)
+        if rest is None:
+            return False
+        self.last_subject, self.last_rest = what, rest
+        return True
+
+    cdef inline int note(self, Py_ssize_t size) noexcept:
+        """So many bytes more wait: 1 if whoever writes must be told, else 0."""
+        self.size += size
+        self.added_count += 1
+        if self.is_awaited and (self.piece_bytes == 0 or self.frames.size < self.told_bytes):
+            return 0
+        self.told_bytes = self.frames.size + self.piece_bytes
+        self.is_awaited = True
+        return 1
+
+
+cdef class PublishPath:
+    """The way of an object from its publisher to where it waits."""
+
+    cdef WaitingFrames waiting
+    cdef object first
+    cdef object wake
+    cdef object clock
+
+    def __init__(self, WaitingFrames waiting not None, first, wake, clock):
+        """`first` publishes what cannot go the shortest way, `wake` tells whoever writes."""
+        self.waiting = waiting
+        self.first = first
+        self.wake = wake
+        # The clock of the system is read without a call of Python: each publish reads it.
+        self.clock = None if clock is time.time else clock
+
+    def publish(self, what, data=None, *, only=None, subject=""):
+        """Create an object, or update those of its fields that are set or named in `only`.
+
+        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        """
+        cdef int is_due = -1
+        if only is None:
+            if not subject:
+                is_due = self.waiting.put(what, data, self.now_s())
+            elif data is None:
+                is_due = self.waiting.put_named(what, subject, self.now_s())
+        if is_due < 0:
+            is_due = self.first(what, data, only, subject)
+        if is_due:
+            self.wake()
+
+    cdef inline double now_s(self) except? -1.0:
+        cdef timespec now
+        if self.clock is None and clock_gettime(CLOCK_REALTIME, &now) == 0:
+            return <double>now.tv_sec + 1e-9 * <double>now.tv_nsec
+        return (time.time if self.clock is None else self.clock)()
+
+
+# -- frames that are alike
+
+
+cdef class AlikeFrames:
+    """Frames of version 2 with the same header, but for one time in it, or two in a row."""
+
+    cdef bytes first
+    cdef bytes rest
+    cdef Py_ssize_t first_size
+    cdef Py_ssize_t rest_size
+    cdef Py_ssize_t rest_at
+    cdef Py_ssize_t size
+    cdef bint has_second
+    cdef int second
+
+    def __init__(self, bytes first not None, bytes rest not None, int second):
+        """`first` is what stands before the first time, `rest` what stands behind the last.
+
+        `second` is the tag of the second time, or -1.
+        """
+        self.first = first
+        self.rest = rest
+        self.first_size = PyBytes_GET_SIZE(first)
+        self.rest_size = PyBytes_GET_SIZE(rest)
+        self.has_second = second >= 0
+        self.second = second
+        self.rest_at = self.first_size + (18 if self.has_second else 8)
+        self.size = self.rest_at + self.rest_size
+
+    cdef inline Py_ssize_t fits(
+        self, const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max
+    ) noexcept:
+        """Bytes of the frame that begins here, if it is whole and has this header; else 0."""
+        cdef Py_ssize_t size
+        if left < PREFIX_BYTES or p[0] != 0x1A:
+            return 0
+        size = <Py_ssize_t>_load(p + 1, 4)
+        if size > left - PREFIX_BYTES or size < self.size or size > bytes_max:
+            return 0
+        p += PREFIX_BYTES
+        if memcmp(p, PyBytes_AS_STRING(self.first), self.first_size):
+            return 0
+        if self.has_second:
+            if p[self.first_size + 8] != self.second or p[self.first_size + 9] != 0xFB:
+                return 0
+        if memcmp(p + self.rest_at, PyBytes_AS_STRING(self.rest), self.rest_size):
+            return 0
+        return PREFIX_BYTES + size
+
+    def forward(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max,
+                StructLayout layout not None, int64_t named, double time_s_max,
+                Frames plain, bytes plain_head not None, bytes plain_tail not None,
+                Frames full, bytes full_head not None, bytes full_tail not None):
+        """Pass frames on, from `start` up to one that is not alike or not of a usual object.
+
+        Each goes to `plain`, to `full` or to both, with another header around its first time. Gives
+        where the first that was not passed on begins, and how many were.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef Py_ssize_t size
+        cdef Py_ssize_t count = 0
+        cdef int64_t present
+        cdef uint64_t key_mask = layout.key_mask
+        cdef double time_s
+        if not 0 <= start <= end:
+            return start, 0
+        while True:
+            size = self.fits(p + at, end - at, bytes_max)
+            if size == 0:
+                break
+            present = layout.present_whole(
+                p + at + PREFIX_BYTES + self.size, size - PREFIX_BYTES - self.size
+            )
+            if present < 0 or present & ~named or key_mask & ~<uint64_t>present:
+                break
+            time_s = _load_double(p + at + PREFIX_BYTES + self.first_size)
+            # Asked this way round, since a time may also be not a number.
+            if not -time_s_max <= time_s <= time_s_max:
+                break
+            if plain is not None:
+                self.pass_on(plain, p + at, size, plain_head, plain_tail)
+            if full is not None:
+                self.pass_on(full, p + at, size, full_head, full_tail)
+            at += size
+            count += 1
+        return at, count
+
+    cdef int pass_on(
+        self, Frames out, const uint8_t* p, Py_ssize_t size, bytes head, bytes tail
+    ) except -1:
+        cdef Py_ssize_t start = out.size
+        cdef Py_ssize_t payload = size - PREFIX_BYTES - self.size
+        cdef uint8_t* q
+        out.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 8 + PyBytes_GET_SIZE(tail) + payload)
+        q = _put(out.data + start + PREFIX_BYTES, head)
+        memcpy(q, p + PREFIX_BYTES + self.first_size, 8)
+        q = _put(q + 8, tail)
+        memcpy(q, p + PREFIX_BYTES + self.size, payload)
+        out.size = q + payload - out.data
+        out.close(start)
+        return 0
+
+
+# -- known headers
+
+
+cdef struct _Place:
+    # Offsets in one frame: the start of its header, its first time, start and end of the rest of
+    # the header, and the start of the object; then the size of the whole frame.
+    Py_ssize_t first_at
+    Py_ssize_t time_at
+    Py_ssize_t rest_at
+    Py_ssize_t rest_stop
+    Py_ssize_t payload_at
+    Py_ssize_t size
+    bint has_second
+    uint64_t hash
+
+
+cdef inline Py_ssize_t _text_end(const uint8_t* p, Py_ssize_t at, Py_ssize_t end) noexcept nogil:
+    """The offset of the end of a text; -1 if there is no text, or not all of it."""
+    cdef uint64_t argument = 0
+    if at >= end or p[at] >> 5 != 3:
+        return -1
+    at = _head(p, at, end, &argument)
+    if at < 0 or argument > <uint64_t>(end - at):
+        return -1
+    return at + <Py_ssize_t>argument
+
+
+cdef inline Py_ssize_t _entries_end(
+    const uint8_t* p, Py_ssize_t at, Py_ssize_t end, int count
+) noexcept nogil:
+    """The offset after so many entries of a header; -1 for entries that are unusual."""
+    cdef uint64_t argument = 0
+    cdef int first
+    while count > 0:
+        count -= 1
+        if at + 2 > end or p[at] > 23:
+            return -1
+        at += 1
+        first = p[at]
+        if first == 0xF4 or first == 0xF5:
+            at += 1
+        elif first == 0xFB:
+            at += 9
+        elif first < 0x40:
+            at = _head(p, at, end, &argument)
+        else:
+            at = _text_end(p, at, end)
+        if at < 0 or at > end:
+            return -1
+    return at
+
+
+cdef inline uint64_t _mix(uint64_t hash, const uint8_t* p, Py_ssize_t size) noexcept nogil:
+    cdef uint64_t word
+    while size >= 8:
+        memcpy(&word, p, 8)
+        hash = (hash ^ word) * 0x9E3779B97F4A7C15ULL
+        hash ^= hash >> 29
+        p += 8
+        size -= 8
+    while size > 0:
+        hash = (hash ^ p[0]) * 0x9E3779B97F4A7C15ULL
+        p += 1
+        size -= 1
+    hash = (hash ^ (hash >> 32)) * 0xD6E8FEB86659FD93ULL
+    return hash ^ (hash >> 32)
+
+
+cdef bint _survey(
+    const uint8_t* p, Py_ssize_t left, Py_ssize_t bytes_max, int version, _Place* place
+) noexcept nogil:
+    """Whether a complete frame with a usual header begins here; sets the offsets of its parts."""
+    cdef Py_ssize_t at, end, size
+    cdef uint64_t argument = 0
+    cdef int count
+    if version == 1:
+        if left < 2:
+            return False
+        end = 2 + (p[0] | <Py_ssize_t>p[1] << 8)
+        # The name of the type, then the header; internal types begin differently.
+        if end > left or end < 8 or p[2] != 0xA3 or p[3] != 0x02:
+            return False
+        place.first_at = 2
+        at = _text_end(p, 4, end)
+        if at < 0 or at >= end or p[at] != 0x03:
+            return False
+        at += 1
+    else:
+        if left < PREFIX_BYTES or p[0] != 0x1A:
+            return False
+        size = <Py_ssize_t>_load(p + 1, 4)
+        if size > left - PREFIX_BYTES or size > bytes_max:
+            return False
+        place.first_at = at = PREFIX_BYTES
+        end = place.size = PREFIX_BYTES + size
+    if at + 2 > end or p[at + 1] != 0x01:
+        return False
+    count = p[at] - 0xA2
+    if count < 0 or count > 21:
+        return False
+    at = _text_end(p, at + 2, end)
+    if at < 0 or at + 10 > end or p[at] != 0x02 or p[at + 1] != 0xFB:
+        return False
+    place.time_at = at + 2
+    at += 10
+    place.has_second = count > 0 and at + 10 <= end and p[at] == 0x07 and p[at + 1] == 0xFB
+    if place.has_second:
+        at += 10
+        count -= 1
+    place.rest_at = at
+    at = _entries_end(p, at, end, count)
+    if at < 0:
+        return False
+    place.rest_stop = place.payload_at = at
+    if version == 1:
+        if at + 2 > end or p[at] != 0x04 or p[at + 1] >= 0x20:
+            return False
+        if _head(p, at + 1, end, &argument) != end or argument > <uint64_t>(left - end):
+            return False
+        if <Py_ssize_t>argument + end - 2 > bytes_max:
+            return False
+        place.payload_at = end
+        place.size = end + <Py_ssize_t>argument
+    place.hash = _mix(
+        _mix(place.has_second, p + place.first_at, place.time_at - place.first_at),
+        p + place.rest_at,
+        place.rest_stop - place.rest_at,
+    )
+    return True
+
+
+cdef class RouteVersion:
+    """Validity of what is cached about a type; shut when a cached fact may no longer hold."""
+
+    # Never 0.
+    cdef readonly unsigned long long number
+
+    def __init__(self):
+        self.number = 1
+
+    def shut(self):
+        """Invalidate everything that was cached before."""
+        self.number += 1
+
+
+cdef enum:
+    FORM_COUNT = 3
+    OLD_FORM = 2
+
+
+cdef class KnownHeader:
+    """A header that was received before, and what is cached for it until its gate is shut."""
+
+    cdef readonly object owner
+    cdef bytes first
+    cdef bytes rest
+    cdef bint has_second
+    cdef RouteVersion gate
+    cdef unsigned long long number
+
+    def __init__(self, owner, parts):
+        """`parts` is the result of `KnownHeaders.parts`."""
+        self.owner = owner
+        self.first, self.rest, self.has_second = parts
+
+    @property
+    def is_open(self):
+        """Whether the cached facts are valid."""
+        return self.gate is not None and self.gate.number == self.number
+
+
+cdef class ForwardedHeader(KnownHeader):
+    """How objects with a known header are forwarded: in up to three forms.
+
+    The forms are: without a subject, with the subject, and for programs of version 1.
+    """
+
+    cdef list heads
+    cdef list rests
+    cdef StructLayout layout
+    cdef int64_t named
+    cdef bint is_message
+    cdef list outs
+    cdef bytes kinds
+    cdef bint is_alike_for_all
+    cdef Py_ssize_t count
+
+    def __init__(self, owner, parts, list heads not None, list rests not None):
+        """Each head ends before the first time of the header, each rest begins after the
+        second."""
+        if len(heads) != FORM_COUNT or len(rests) != FORM_COUNT:
+            raise ValueError("a header goes out in three forms")
+        super().__init__(owner, parts)
+        self.heads = [<bytes?>head for head in heads]
+        self.rests = [<bytes?>rest for rest in rests]
+        self.outs = []
+        self.kinds = b""
+
+    def open(self, RouteVersion gate not None, StructLayout layout not None, int64_t named, bint is_message,
+             list outs not None, bytes kinds not None):
+        """Set how objects are forwarded until the gate is shut.
+
+        Frames are written to all of `outs`, to each in the form that `kinds` has for it. Frames of
+        messages are forwarded by the relay alone; cached objects are returned to its caller.
+        """
+        if len(outs) != PyBytes_GET_SIZE(kinds) or any(kind >= FORM_COUNT for kind in kinds):
+            raise ValueError("a form for each out")
+        self.gate = gate
+        self.number = gate.number
+        self.layout = layout
+        self.named = named
+        self.is_message = is_message
+        self.outs = [<Frames?>out for out in outs]
+        self.kinds = kinds
+        self.is_alike_for_all = OLD_FORM not in kinds
+
+    def frame(self, int kind, double sent_s, double now_s, bytes payload not None):
+        """One frame with an object, in the form `kind`."""
+        cdef Frames out = Frames()
+        cdef uint8_t sent[8]
+        cdef uint8_t now[10]
+        if not 0 <= kind < FORM_COUNT:
+            raise ValueError("no such form")
+        _store_double(sent, sent_s)
+        _put_now(now, now_s)
+        self.put(out, kind, sent, now, <const uint8_t*>PyBytes_AS_STRING(payload),
+                 PyBytes_GET_SIZE(payload))
+        return out.take()
+
+    cdef int put_all(
+        self, const uint8_t* sent, const uint8_t* now, const uint8_t* payload, Py_ssize_t size
+    ) except -1:
+        cdef Py_ssize_t index
+        cdef const uint8_t* kinds = <const uint8_t*>PyBytes_AS_STRING(self.kinds)
+        for index in range(PyBytes_GET_SIZE(self.kinds)):
+            self.put(
+                <Frames>List_At(<PyObject*>self.outs, index), kinds[index], sent, now, payload, size
+            )
+        return 0
+
+    cdef int put(
+        self, Frames out, int kind, const uint8_t* sent, const uint8_t* now,
+        const uint8_t* payload, Py_ssize_t size
+    ) except -1:
+        cdef bytes head = <bytes>List_At(<PyObject*>self.heads, kind)
+        cdef bytes rest = <bytes>List_At(<PyObject*>self.rests, kind)
+        cdef Py_ssize_t start = out.size
+        cdef Py_ssize_t outer
+        cdef uint8_t* q
+        out.reserve(PREFIX_BYTES + PyBytes_GET_SIZE(head) + 28 + PyBytes_GET_SIZE(rest) + size)
+        q = _put(out.data + start + (2 if kind == OLD_FORM else PREFIX_BYTES), head)
+        memcpy(q, sent, 8)
+        memcpy(q + 8, now, 10)
+        q = _put(q + 18, rest)
+        if kind == OLD_FORM:
+            q[0] = 0x04
+            q = _put_head(q + 1, 0x00, <uint64_t>size)
+            outer = q - out.data - start - 2
+            if outer > 0xFFFF:
+                raise ValueError("a header that is too long")
+            out.data[start] = <uint8_t>(outer & 0xFF)
+            out.data[start + 1] = <uint8_t>(outer >> 8)
+        memcpy(q, payload, size)
+        out.size = q + size - out.data
+        if kind != OLD_FORM:
+            out.close(start)
+        return 0
+
+
+cdef inline void _put_now(uint8_t* p, double now_s) noexcept:
+    p[0] = 0x07
+    p[1] = 0xFB
+    _store_double(p + 2, now_s)
+
+
+cdef enum:
+    # Slots in which a header may be.
+    SLOT_WAYS = 8
+    # Failed searches for a slot after which an unused header loses its slot.
+    STRIKE_COUNT = 16
+
+cdef Py_ssize_t _SLOT_COUNT = HEADER_MEMO_COUNT_MAX
+cdef Py_ssize_t _HEADER_BYTES = HEADER_MEMO_BYTES_MAX
+
+
+cdef struct _Slot:
+    uint64_t hash
+    int strikes
+
+
+cdef class KnownHeaders:
+    """KnownHeaders that were received before, found by their bytes.
+
+    Their number is bounded. A header that is no longer used is replaced by another one.
+    """
+
+    cdef int version
+    # The known headers, and at the same indices the hashes to find them by.
+    cdef list known
+    cdef _Slot* slots
+    # The current frame.
+    cdef _Place place
+    cdef const uint8_t* at
+    cdef bytes buffer
+    # Whether it is complete and has an unknown header.
+    cdef readonly bint is_new
+
+    def __dealloc__(self):
+        free(self.slots)
+
+    def __len__(self):
+        return 0 if self.known is None else sum(one is not None for one in self.known)
+
+    def payload(self):
+        """The object of the current frame."""
+        self.look()
+        return PyBytes_FromStringAndSize(
+            <const char*>self.at + self.place.payload_at, self.place.size - self.place.payload_at
+        )
+
+    def parts(self):
+        """The bytes of its header before and after its times, and whether it has two times."""
+        cdef const char* p = <const char*>self.at
+        self.look()
+        return (
+            PyBytes_FromStringAndSize(
+                p + self.place.first_at, self.place.time_at - self.place.first_at
+            ),
+            PyBytes_FromStringAndSize(
+                p + self.place.rest_at, self.place.rest_stop - self.place.rest_at
+            ),
+            bool(self.place.has_second),
+        )
+
+    def wants(self):
+        """Whether its header, which is unknown, should be remembered with `learn`."""
+        cdef Py_ssize_t index
+        cdef int way
+        self.look()
+        if self.place.payload_at > _HEADER_BYTES:
+            return False
+        if self.known is None:
+            return True
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].strikes >= STRIKE_COUNT or self.known[index] is None:
+                return True
+            self.slots[index].strikes += 1
+        return False
+
+    cdef int add(self, KnownHeader one) except -1:
+        cdef Py_ssize_t index
+        cdef int way
+        self.look()
+        if self.known is None:
+            self.slots = <_Slot*>calloc(_SLOT_COUNT, sizeof(_Slot))
+            if self.slots == NULL:
+                raise MemoryError
+            self.known = [None] * _SLOT_COUNT
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((self.place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.known[index] is None or self.slots[index].strikes >= STRIKE_COUNT:
+                self.known[index] = one
+                self.slots[index].hash = self.place.hash
+                self.slots[index].strikes = 0
+                break
+        return 0
+
+    def forget(self, KnownHeader one=None):
+        """Forget one header, or all of them."""
+        cdef Py_ssize_t index
+        if self.known is None:
+            return
+        if one is None:
+            self.known = None
+            free(self.slots)
+            self.slots = NULL
+            return
+        for index in range(_SLOT_COUNT):
+            if self.known[index] is one:
+                self.known[index] = None
+
+    cdef int look(self) except -1:
+        if self.at == NULL:
+            raise ValueError("there is no current frame")
+        return 0
+
+    cdef KnownHeader find(self, const uint8_t* p, _Place* place):
+        cdef Py_ssize_t index
+        cdef int way
+        cdef PyObject* found
+        if self.known is None:
+            return None
+        for way in range(SLOT_WAYS):
+            index = <Py_ssize_t>((place.hash + way) % <uint64_t>_SLOT_COUNT)
+            if self.slots[index].hash != place.hash:
+                continue
+            found = List_At(<PyObject*>self.known, index)
+            if found != Py_None and _fits(<KnownHeader>found, p, place):
+                self.slots[index].strikes = 0
+                return <KnownHeader>found
+        return None
+
+
+cdef inline bint _fits(KnownHeader one, const uint8_t* p, _Place* place) noexcept:
+    return (
+        PyBytes_GET_SIZE(one.first) == place.time_at - place.first_at
+        and PyBytes_GET_SIZE(one.rest) == place.rest_stop - place.rest_at
+        and one.has_second == place.has_second
+        and memcmp(
+            p + place.first_at, PyBytes_AS_STRING(one.first), PyBytes_GET_SIZE(one.first)
+        ) == 0
+        and memcmp(p + place.rest_at, PyBytes_AS_STRING(one.rest), PyBytes_GET_SIZE(one.rest)) == 0
+    )
+
+
+cdef class FrameRelay(KnownHeaders):
+    """Forwards frames of one client that have known headers, in any order of headers."""
+
+    cdef double time_s_max
+    cdef list touched
+    cdef ForwardedHeader form
+    cdef uint8_t now[10]
+    # Frames that the last call forwarded, and the offset at which the last of them ended.
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t stop
+    # Units of work that the last call did, and whether it reached its bound.
+    cdef readonly Py_ssize_t work
+    cdef readonly bint is_spent
+    # Of the next frame: whether its object was checked and is valid, and its parts.
+    cdef readonly bint is_checked
+    cdef readonly bint is_run
+    cdef long long present
+    cdef double sent_s
+
+    def __init__(self, int version, double time_s_max):
+        """Frames of clients of `version`; with times beyond `time_s_max` they are not forwarded."""
+        self.version = version
+        self.time_s_max = time_s_max
+        self.touched = []
+
+    def learn(self, ForwardedHeader one not None):
+        """Remember the header of the current frame, for which `wants` returned true."""
+        self.add(one)
+
+    def pass_on(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, double now_s,
+                Py_ssize_t work_max):
+        """Forward frames from `start` on, up to one that it cannot forward or until `work_max`.
+
+        A frame is a unit of work, and so is each of its copies. Returns the form of the next
+        frame's header; None if that header is unknown or the frame is not complete.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef ForwardedHeader form
+        cdef int64_t present
+        cdef double sent_s
+        cdef const uint8_t* payload
+        cdef Py_ssize_t size
+        self.count = 0
+        self.stop = start
+        self.work = 0
+        self.is_checked = self.is_run = self.is_new = self.is_spent = False
+        self.form = None
+        self.at = NULL
+        self.buffer = buffer
+        if not 0 <= start <= end:
+            return None
+        _put_now(self.now, now_s)
+        while _survey(p + at, end - at, bytes_max, self.version, &self.place):
+            form = <ForwardedHeader>self.find(p + at, &self.place)
+            self.at = p + at
+            if form is None:
+                self.is_new = True
+                return None
+            self.form = form
+            if form.gate is None or form.number != form.gate.number:
+                return form
+            payload = p + at + self.place.payload_at
+            size = self.place.size - self.place.payload_at
+            present = form.layout.present_whole(payload, size)
+            if present < 0 or present & ~form.named or form.layout.key_mask & ~<uint64_t>present:
+                return form
+            sent_s = _load_double(p + at + self.place.time_at)
+            # Asked this way round, since a time may also be not a number.
+            if not -self.time_s_max <= sent_s <= self.time_s_max:
+                return form
+            if not form.is_message:
+                self.is_checked = True
+                self.present = present
+                self.sent_s = sent_s
+                return form
+            if (
+                form.is_alike_for_all
+                and PyBytes_GET_SIZE(form.kinds) > 1
+                and self.comes_again(form, p + at + self.place.size, end - at - self.place.size)
+            ):
+                self.is_run = True
+                return form
+            form.put_all(p + at + self.place.time_at, self.now, payload, size)
+            self.touch(form)
+            at += self.place.size
+            self.count += 1
+            self.stop = at
+            self.work += 1 + PyBytes_GET_SIZE(form.kinds)
+            if self.work >= work_max:
+                self.is_spent = True
+                break
+        self.form = None
+        self.at = NULL
+        return None
+
+    def checked(self):
+        """Object, key, property set and time of the current frame, which has to be checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return (
+            self.payload(),
+            self.form.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
+            self.sent_s,
+        )
+
+    def deliver(self):
+        """Write the current frame to all outputs of its form."""
+        self.look()
+        if self.form is None:
+            raise ValueError("the header is not known")
+        self.form.put_all(
+            self.at + self.place.time_at,
+            self.now,
+            self.at + self.place.payload_at,
+            self.place.size - self.place.payload_at,
+        )
+        self.touch(self.form)
+
+    def take_touched(self):
+        """Owners of the forms that forwarded frames since the last call, each with the number of
+        frames; ends work on a buffer."""
+        cdef ForwardedHeader form
+        touched = []
+        if self.touched:
+            for form in self.touched:
+                touched.append((form.owner, form.count))
+                form.count = 0
+            self.touched = []
+        self.at = NULL
+        self.buffer = None
+        self.form = None
+        return touched
+
+    cdef inline int touch(self, ForwardedHeader form) except -1:
+        if form.count == 0:
+            self.touched.append(form)
+        form.count += 1
+        return 0
+
+    cdef inline bint comes_again(self, ForwardedHeader form, const uint8_t* p, Py_ssize_t left) noexcept:
+        """Whether the next frame seems to have the same header: writing both at once is cheaper."""
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(form.first)
+        return (
+            left > self.place.first_at + size
+            and self.version == 2
+            and memcmp(p + self.place.first_at, PyBytes_AS_STRING(form.first), size) == 0
+        )
+
+
+# -- what arrived
+
+
+@cython.final
+@cython.no_gc
+cdef class ObjectState:
+    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+
+    # The whole object, and the property set of it.
+    cdef readonly bytes payload
+    cdef readonly long long present
+    # Empty for the default subject.
+    cdef readonly str subject
+    cdef readonly double created
+    cdef readonly long long created_from
+    cdef readonly double modified
+    cdef readonly long long modified_from
+    cdef readonly str operation
+    cdef readonly double received
+    # The connection on which it was last received.
+    cdef public long long epoch
+
+    def __init__(self, bytes payload not None, long long present, str subject not None,
+                 double created, long long created_from, double modified, long long modified_from,
+                 str operation not None, double received, long long epoch):
+        self.payload = payload
+        self.present = present
+        self.subject = subject
+        self.created = created
+        self.created_from = created_from
+        self.modified = modified
+        self.modified_from = modified_from
+        self.operation = operation
+        self.received = received
+        self.epoch = epoch
+
+
+cdef class ReceivedUpdate:
+    """Something that happened to an object, with the bytes that told of it.
+
+    While it is told, the bytes are those of the stream. Whoever keeps it gets bytes of his own.
+    """
+
+    # `create`, `update` or `remove`. A message is always created.
+    cdef readonly str operation
+    cdef public object _known
+    """All that was sent with the update, but for the times where these stand apart."""
+    cdef public bint _has_times
+    cdef public double _sent_time
+    cdef public double _server_sent_time
+    cdef readonly object _shape
+    cdef readonly object _entry
+    cdef readonly long long _own_id
+    cdef readonly double _received
+    cdef bytes payload
+    cdef bint is_bytes
+    cdef StructLayout layout
+    cdef bytes buffer
+    cdef const uint8_t* at
+    cdef Py_ssize_t size
+    cdef object whole
+    cdef object part
+    # Why its bytes are no object of the type, if that came out.
+    cdef readonly object fault
+
+    def __init__(self, str operation not None, header, shape, bytes payload not None, entry,
+                 long long own_id, double received):
+        self.operation = operation
+        self._known = header
+        self._shape = shape
+        self._entry = entry
+        self._own_id = own_id
+        self._received = received
+        self.layout = shape.layout
+        self.is_bytes = shape.is_bytes
+        self.payload = payload
+        self.at = NULL
+
+    @property
+    def update(self):
+        """What was published: the fields that the update speaks of, and the key."""
+        return self.get_update()
+
+    @property
+    def object(self):
+        """The whole object as the update left it, or as it was when it was removed."""
+        if self._entry is None:
+            return self.get_update()
+        whole = self._entry.payload
+        if whole is self.payload:
+            return self.get_update()
+        if self.whole is None:
+            self.whole = self.decode(whole)
+        return self.whole
+
+    @property
+    def data(self):
+        """The bytes of a bare subject; of an object its encoded update."""
+        cdef const uint8_t* p = self.at
+        cdef Py_ssize_t size = self.size
+        cdef Py_ssize_t after
+        cdef uint64_t argument = 0
+        if not self.is_bytes:
+            return self.get_payload()
+        if p == NULL:
+            p = <const uint8_t*>PyBytes_AS_STRING(self.payload)
+            size = PyBytes_GET_SIZE(self.payload)
+        if size >= 3 and p[0] == 0xA1 and p[1] == 0x01 and p[2] >> 5 == 2 and p[2] < 0x5B:
+            after = _head(p, 2, size, &argument)
+            if after > 0 and argument == <uint64_t>(size - after):
+                return PyBytes_FromStringAndSize(<const char*>p + after, size - after)
+        return self._shape.bytes_of(self.get_payload())
+
+    @property
+    def _payload(self):
+        """The encoded update."""
+        return self.get_payload()
+
+    cdef object get_update(self):
+        cdef PyObject* found
+        if self.part is None:
+            if self.at != NULL:
+                # Held: what is done meanwhile may be anything.
+                held = self.buffer
+                found = self.layout.read_whole(self.at, self.size)
+                if found != NULL:
+                    self.part = <object>found
+                    Py_DECREF(found)
+                    return self.part
+            self.part = self.decode(self.get_payload())
+        return self.part
+
+    cdef bytes get_payload(self):
+        if self.payload is None:
+            self.payload = PyBytes_FromStringAndSize(<const char*>self.at, self.size)
+        return self.payload
+
+    cdef object decode(self, data):
+        try:
+            return self._shape.decode(data)
+        except DecodeError as error:
+            # Looked at lazily, bad bytes show only here; whoever called back must know them from
+            # a mistake in the callback.
+            self.fault = error
+            raise
+
+    cdef int keep(self) except -1:
+        """Somebody has it: from now on the bytes are its own."""
+        if self.payload is None:
+            self.payload = PyBytes_FromStringAndSize(<const char*>self.at, self.size)
+        self.at = NULL
+        self.buffer = None
+        return 0
+
+
+cdef class DeliveredHeader(KnownHeader):
+    """The callbacks for objects with a known header, and where cached objects are stored."""
+
+    cdef object header
+    cdef object shape
+    cdef StructLayout layout
+    cdef bint is_bytes
+    cdef list targets
+    cdef list callbacks
+    cdef bint is_used
+    # The current objects of a cached type by their keys; None for messages.
+    cdef dict objects
+    cdef int64_t attributes
+    cdef str subject
+    cdef long long sender
+
+    def open(self, RouteVersion gate not None, header, shape, list targets, dict objects):
+        """Set the targets until the gate is shut; without targets, objects are only checked.
+
+        Objects of a cached type are stored in `objects` before the targets are called.
+        """
+        self.objects = objects
+        if objects is not None:
+            self.attributes = header.attributes
+            self.subject = header.subject
+            self.sender = header.sender
+        self.gate = gate
+        self.number = gate.number
+        self.header = header
+        self.shape = shape
+        self.layout = shape.layout
+        self.is_bytes = shape.is_bytes
+        self.targets = None
+        self.callbacks = None
+        if targets is not None:
+            self.targets = [target for target in targets if target.is_open]
+            self.callbacks = [target.callback for target in self.targets]
+
+
+cdef class FrameDelivery(KnownHeaders):
+    """Delivers frames with known headers to callbacks, in any order of headers.
+
+    It stops at a frame that it cannot deliver, and when a gate is shut.
+    """
+
+    # Frames that the last call delivered; start and end of the last, without its size prefix.
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t start
+    cdef readonly Py_ssize_t stop
+    # Whether the object of the next frame was checked and is valid.
+    cdef readonly bint is_checked
+    cdef long long present
+    cdef DeliveredHeader call
+
+    def __init__(self):
+        self.version = 2
+
+    def learn(self, DeliveredHeader one not None):
+        """Remember the header of the current frame, for which `wants` returned true."""
+        self.add(one)
+
+    def times(self):
+        """The times of the current frame; the second is None if the header has only one."""
+        self.look()
+        return (
+            _load_double(self.at + self.place.time_at),
+            _load_double(self.at + self.place.time_at + 10) if self.place.has_second else None,
+        )
+
+    def checked(self):
+        """Object, key and property set of the current frame, which has to be checked."""
+        self.look()
+        if not self.is_checked:
+            raise ValueError("the object was not checked")
+        return (
+            self.payload(),
+            self.call.layout.key_of(
+                self.at + self.place.payload_at, self.place.size - self.place.payload_at
+            ),
+            self.present,
+        )
+
+    def end(self):
+        """Release the current frame."""
+        self.at = NULL
+        self.buffer = None
+        self.call = None
+
+    def tell(self, bytes buffer not None, Py_ssize_t start, Py_ssize_t bytes_max, cls,
+             long long own_id, double received, long long epoch, failed):
+        """DeliveredHeader all targets for each frame from `start` on, up to one that it cannot deliver.
+
+        Returns the call of that frame's header; None if the header is unknown or the frame is not
+        complete. Events are objects of the class `cls`, derived from ReceivedUpdate. `failed` is called
+        with target, event and error when a callback fails.
+        """
+        cdef const uint8_t* p = <const uint8_t*>PyBytes_AS_STRING(buffer)
+        cdef Py_ssize_t end = PyBytes_GET_SIZE(buffer)
+        cdef Py_ssize_t at = start
+        cdef Py_ssize_t index
+        # Local, since a callback may change `self.place`.
+        cdef _Place place
+        cdef DeliveredHeader call = None
+        cdef ReceivedUpdate event = None
+        cdef ObjectState state = None
+        cdef bytes update = None
+        cdef PyObject* result
+        cdef PyObject* made
+        cdef PyObject* part
+        cdef list used = []
+        cdef bint is_ended = False
+        self.count = 0
+        self.start = self.stop = start
+        self.at = NULL
+        self.is_checked = self.is_new = False
+        if not 0 <= start <= end:
+            return None
+        try:
+            while not is_ended:
+                if not _survey(p + at, end - at, bytes_max, 2, &place):
+                    return None
+                call = <DeliveredHeader>self.find(p + at, &place)
+                if call is None or call.targets is None or call.number != call.gate.number:
+                    return self.stop_at(call, buffer, p + at, &place)
+                if call.objects is not None:
+                    update = PyBytes_FromStringAndSize(
+                        <const char*>p + at + place.payload_at, place.size - place.payload_at
+                    )
+                    state = self.store(call, update, p + at, &place, received, epoch)
+                    if state is None:
+                        return self.stop_at(call, buffer, p + at, &place)
+                if event is None:
+                    made = (<RawType*><PyObject*>cls).tp_new(
+                        <RawType*><PyObject*>cls, <PyObject*>_NOTHING, NULL
+                    )
+                    _check(made)
+                    event = <ReceivedUpdate>made
+                    Py_DECREF(made)
+                    event._own_id = own_id
+                    event._received = received
+                    event.buffer = buffer
+                if call.objects is not None:
+                    event.operation = state.operation
+                    event._entry = state
+                    event.payload = update
+                    state = None
+                    update = None
+                else:
+                    event.operation = CREATE
+                event._known = call.header
+                event._shape = call.shape
+                event.layout = call.layout
+                event.is_bytes = call.is_bytes
+                event._has_times = True
+                event._sent_time = _load_double(p + at + place.time_at)
+                event._server_sent_time = (
+                    _load_double(p + at + place.time_at + 10) if place.has_second else 0.0
+                )
+                event.at = p + at + place.payload_at
+                event.size = place.size - place.payload_at
+                self.start = at + PREFIX_BYTES
+                at += place.size
+                self.stop = at
+                self.count += 1
+                if not call.is_used:
+                    call.is_used = True
+                    used.append(call)
+                for index in range(len(call.callbacks)):
+                    if is_ended and not call.targets[index].is_open:
+                        continue
+                    result = PyObject_CallOneArg(
+                        List_At(<PyObject*>call.callbacks, index), <PyObject*>event
+                    )
+                    if result == NULL:
+                        _tell_failure(failed, call.targets[index], event)
+                    else:
+                        Py_DECREF(result)
+                    is_ended = call.number != call.gate.number
+                if Py_REFCNT(<PyObject*>event) > 1:
+                    # A callback kept a reference to the event. Otherwise this is the only one, and
+                    # the event is reused.
+                    event.keep()
+                    event = None
+                else:
+                    event.payload = None
+                    event.fault = None
+                    event._entry = None
+                    event.whole = None
+                    part = <PyObject*>event.part
+                    if call.layout.is_bare and Py_REFCNT(part) == 1 and part != Py_None:
+                        call.layout.spare = event.part
+                    event.part = None
+            return None
+        finally:
+            for call in used:
+                call.is_used = False
+                call.layout.spare = None
+
+    cdef ObjectState store(
+        self, DeliveredHeader call, bytes update, const uint8_t* p, _Place* place, double received,
+        long long epoch
+    ):
+        """Store the object of a frame; None, and nothing is changed, for what is not usual."""
+        cdef const uint8_t* payload = <const uint8_t*>PyBytes_AS_STRING(update)
+        cdef Py_ssize_t size = PyBytes_GET_SIZE(update)
+        cdef uint64_t key_mask = call.layout.key_mask
+        cdef int64_t present = call.layout.present_whole(payload, size)
+        cdef int64_t named = call.attributes & ~<int64_t>key_mask
+        cdef ObjectState state, known
+        cdef PyObject* found
+        cdef bytes key
+        if present < 0 or key_mask & ~<uint64_t>present:
+            return None
+        key = call.layout.key_of(payload, size)
+        state = ObjectState.__new__(ObjectState)
+        state.payload = update
+        state.present = present
+        state.subject = call.subject
+        state.modified = _load_double(p + place.time_at)
+        state.modified_from = call.sender
+        state.received = received
+        state.epoch = epoch
+        found = Dict_Get(<PyObject*>call.objects, <PyObject*>key)
+        if found == NULL:
+            state.operation = CREATE
+            state.created = state.modified
+            state.created_from = call.sender
+        else:
+            known = <ObjectState>found
+            if known.subject != call.subject:
+                return None
+            if (known.present | present) & ~call.attributes & ~<int64_t>key_mask:
+                try:
+                    state.payload = pieces.merge(
+                        call.layout.plan, known.payload, update, call.attributes
+                    )
+                except CodecError:
+                    # Reported by whoever processes the frame next.
+                    return None
+                state.present = (known.present & ~named) | (present & (named | <int64_t>key_mask))
+            state.operation = UPDATE
+            state.created = known.created
+            state.created_from = known.created_from
+        call.objects[key] = state
+        return state
+
+    cdef DeliveredHeader stop_at(self, DeliveredHeader call, bytes buffer, const uint8_t* p, _Place* place):
+        """Make a frame that cannot be delivered here the current one."""
+        cdef int64_t present
+        self.buffer = buffer
+        self.at = p
+        self.place = place[0]
+        self.call = call
+        self.is_new = call is None
+        if call is not None and call.gate is not None and call.number == call.gate.number:
+            present = call.layout.present_whole(
+                p + place.payload_at, place.size - place.payload_at
+            )
+            self.is_checked = present >= 0 and not call.layout.key_mask & ~<uint64_t>present
+            self.present = present
+        return call
+
+
+cdef int _check(PyObject* made) except -1:
+    """Let the error of a call show that gave nothing."""
+    return 0 if made != NULL else -1
+
+
+cdef int _tell_failure(failed, target, event) except -1:
+    """Hand on the error that a callback left."""
+    try:
+        _check(NULL)
+    except BaseException as error:
+        failed(target, event, error)
+    return 0

@@ -1,0 +1,91 @@
+"""Checks all clients against other permissions, in slices.
+
+Permissions hold as soon as they are changed: the rights of a client are found again on their next
+use, and routes leave out a group that its member may not subscribe to any more. What remains takes
+long with many clients, and is done here step by step: a client that joined or claimed what it may
+not is disconnected, and types that a client described and may use now are registered.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from skerry.engine.clients import Client
+from skerry.engine.services.node_services import NodeServices
+from skerry.limits import SELECT_SLICE_COUNT
+
+if TYPE_CHECKING:
+    from skerry.engine.node import NodeCore
+
+__all__ = ["PermissionReviews"]
+
+_LOOKS_PER_CLIENT: Final = 20
+_GROUPS_PER_STEP: Final = 10
+_LOOKS_PER_STEP: Final = 50
+"""Looks for the check of so many groups."""
+_CLAIMS_PER_LOOK: Final = 2
+_LOOKS_PER_TYPE: Final = 50
+
+
+class PermissionReviews:
+    """Clients that are not checked yet."""
+
+    def __init__(self, node: NodeCore, services: NodeServices) -> None:
+        self._node = node
+        self._services = services
+        self._unchecked: deque[Client] = deque()
+        self._unregistered: deque[Client] = deque()
+        """Clients whose types may have to be registered, when all are checked."""
+        self._steps: Iterator[int] = iter(())
+        self._is_busy = False
+
+    def __bool__(self) -> bool:
+        return self._is_busy
+
+    def begin(self, clients: Iterable[Client]) -> None:
+        """Check clients, after their rights changed."""
+        self._unchecked = deque(clients)
+        for client in self._unchecked:
+            client.is_under_review = True
+        self._unregistered = deque(self._unchecked)
+        self._steps = self._all_steps()
+        self._is_busy = True
+
+    def advance(self) -> None:
+        """Do one slice of the remaining checks."""
+        looks = SELECT_SLICE_COUNT
+        while self._is_busy and looks > 0:
+            cost = next(self._steps, None)
+            if cost is None:
+                self._is_busy = False
+            else:
+                looks -= cost
+
+    def _all_steps(self) -> Iterator[int]:
+        while self._unchecked:
+            yield from self._check(self._unchecked.popleft())
+        while self._unregistered:
+            client = self._unregistered.popleft()
+            for own in list(client.connection.received.values()):
+                if client.is_present:
+                    self._services.renew(client, own, self._node.now_ns)
+                    yield _LOOKS_PER_TYPE
+
+    def _check(self, client: Client) -> Iterator[int]:
+        lost: str | None = None
+        interests = client.interests()
+        for start in range(0, len(interests), _GROUPS_PER_STEP):
+            lost = client.forbidden(interests[start : start + _GROUPS_PER_STEP])
+            yield _LOOKS_PER_STEP
+            if lost is not None:
+                break
+        lost = lost or self._services.forbidden_claim(client)
+        client.is_under_review = False
+        if lost is not None and client.is_present:
+            why = f"{lost}: not permitted any more"
+            self._node.drop(client, self._node.now_ns, why, reason="refused")
+        elif client.is_present:
+            self._node.reviewed(client)
+        yield _LOOKS_PER_CLIENT + self._services.claim_count(client) // _CLAIMS_PER_LOOK

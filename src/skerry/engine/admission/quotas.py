@@ -1,0 +1,246 @@
+"""What one client and one address may use, and the meter that measures a client's publishing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Final
+
+from skerry.codec.frame import buffer_bytes_max
+from skerry.limits import (
+    CACHE_BYTES_MAX,
+    CACHE_OBJECT_COUNT_MAX,
+    CLAIM_COUNT_MAX,
+    CONFLATED_COUNT_MAX,
+    FRAME_HEADER_BYTES_MAX,
+    GROUP_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    REQUEST_COUNT_MAX,
+    SMALL_FRAME_BYTES_MAX,
+    STREAM_WAITING_BYTES_MAX,
+    TYPE_COUNT_MAX,
+    UPDATE_BYTES_DEFAULT,
+)
+
+__all__ = ["ClientLimits", "PublishMeter", "address_limits", "address_meter"]
+
+_SECOND_NS: Final = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientLimits:
+    """Bounds per client and per address, so that one of them cannot take what all need."""
+
+    connection_count_max: int = 10_000
+    """Connections of all clients. Each takes a file descriptor and some ten kilobytes."""
+    connection_count_per_address_max: int = 2_000
+    """Connections from one address: a computer full of programs, and yet a fifth of all. Unix
+    sockets have no address, and only who is on this computer can use them."""
+    handshake_s: float = 10.0
+    """How long a connection may take until it has introduced itself. An honest client takes
+    milliseconds; a silent one would hold its place for ever."""
+    update_bytes_max: int = UPDATE_BYTES_DEFAULT
+    """One published object, encoded; 256 MiB at most. The node holds some copies of an object while
+    it passes, and each subscriber that is slow one more."""
+    unfinished_bytes_per_address_max: int = 320 * 1024 * 1024
+    """Memory of frames that clients of one address began to send: one of the largest size, or
+    about thirty of the usual 10 MiB. Past it the client that sent most of them is disconnected.
+    Clients that may not publish have frames of at most 64 KiB."""
+    unfinished_bytes_per_node_max: int = 640 * 1024 * 1024
+    """The same for all clients of the node."""
+    updates_per_s_max: float = 0.0
+    """Updates a client may publish in a second, over time; 0 is as many as it can. What is too much
+    depends on the system, so nothing is assumed."""
+    bytes_per_s_max: float = 0.0
+    """Bytes of updates a client may publish in a second, over time; 0 is as many as it can."""
+    updates_per_s_per_address_max: float = 0.0
+    """The same for all clients of one address together: who is held to a rate could come twice."""
+    bytes_per_s_per_address_max: float = 0.0
+    """Bytes of updates that these may publish in a second, over time; 0 is any number."""
+    burst_s: float = 1.0
+    """How many seconds' worth of updates may come at once: programs publish in bursts."""
+    join_count_max: int = 10_000
+    """Groups one client may be in: a type or a pattern each. More than a system has types."""
+    join_count_per_address_max: int = 200_000
+    """Memberships of clients of one address: a thousand programs with two hundred each."""
+    join_count_per_node_max: int = 1_000_000
+    """Memberships of all clients, each some hundred bytes."""
+    pattern_count_per_address_max: int = GROUP_COUNT_MAX // 10
+    """Memberships by subject pattern of clients of one address; they take more memory."""
+    pattern_count_per_node_max: int = GROUP_COUNT_MAX
+    """Subject patterns that all clients joined."""
+    group_count_per_address_max: int = GROUP_COUNT_MAX // 10
+    """Different groups that clients of one address are in."""
+    type_count_max: int = 1_000
+    """Types one client may describe: each becomes tables in the node. Large programs have some
+    hundreds; the registry has room for ten such clients."""
+    type_bytes_max: int = 4 * 1024 * 1024
+    """Descriptions of types of one client, encoded. A large program has less than 1 MiB of them."""
+    type_bytes_per_address_max: int = 64 * 1024 * 1024
+    """The same for all clients of one address: a hundred of different large programs."""
+    type_bytes_per_node_max: int = 256 * 1024 * 1024
+    """And for all clients."""
+    type_count_per_address_max: int = TYPE_COUNT_MAX // 5
+    """Types in use that clients of one address described."""
+    object_count_max: int = CACHE_OBJECT_COUNT_MAX // 2
+    """Objects in the cache that one client made: one that runs wild leaves half to the others."""
+    object_bytes_max: int = CACHE_BYTES_MAX // 2
+    """Bytes of these objects."""
+    object_count_per_address_max: int = CACHE_OBJECT_COUNT_MAX // 4 * 3
+    """Objects in the cache that clients of one address made, also those that are gone: a computer
+    whose programs run wild, or one that comes again and again, leaves a quarter to the others."""
+    object_bytes_per_address_max: int = CACHE_BYTES_MAX // 4 * 3
+    """Bytes of these objects."""
+    waiting_bytes_max: int = STREAM_WAITING_BYTES_MAX
+    """Bytes that wait for a client to take them, before it is cut or its updates are conflated."""
+    backpressure_s_max: float = 2.0
+    """How long publishers wait for a subscriber that reads, but slower than they publish; 0 is not
+    at all. A subscriber that takes in this time what its transport has is waited for again and
+    again, at some MB/s; one that does not is cut when too much waits for it."""
+    waiting_bytes_per_address_max: int = STREAM_WAITING_BYTES_MAX * 50
+    """Bytes that wait for clients of one address: fifty that do not read are a fault there."""
+    waiting_bytes_per_node_max: int = STREAM_WAITING_BYTES_MAX * 100
+    """Bytes that wait for all clients. Past it the client for which most waits is cut."""
+    conflated_count_per_address_max: int = CONFLATED_COUNT_MAX
+    """Objects of which updates wait, conflated, for clients of one address; each takes about
+    700 bytes besides the update. Past it the client for which most wait is disconnected."""
+    conflated_count_per_node_max: int = CONFLATED_COUNT_MAX * 2
+    """The same for all clients."""
+    view_count_max: int = 1_000
+    """Filtered subscriptions of one client: each is tested against every update of its type."""
+    view_part_count_max: int = 10_000
+    """Comparisons in the conditions of all of these: so many take a millisecond for each update.
+    Ten for each of so many subscriptions, and programs have some dozens of a few each."""
+
+    view_count_per_address_max: int = 20_000
+    """Filtered subscriptions of clients of one address."""
+    view_count_per_node_max: int = 100_000
+    """Filtered subscriptions of all clients."""
+    view_part_count_per_address_max: int = 200_000
+    """Comparisons in the conditions of clients of one address."""
+    view_part_count_per_node_max: int = 1_000_000
+    """Comparisons in the conditions of all clients."""
+    view_object_count_per_address_max: int = 2_500_000
+    """Objects that clients of one address see by filtered subscriptions, counted for each
+    subscription: the node keeps the key of each, which takes about 100 bytes. A new subscription
+    is refused; of those that grow, the client with the most is disconnected."""
+    view_object_count_per_node_max: int = 5_000_000
+    """The same for all clients."""
+
+    claim_count_max: int = CLAIM_COUNT_MAX
+    """Claims of one client to objects, and to answer requests. All end in one turn when it goes."""
+    request_count_max: int = REQUEST_COUNT_MAX
+    """Requests of one client that have no answer yet. So many bytes of them as may wait for it."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            may_be_nothing = "_per_s_" in field.name or field.name == "backpressure_s_max"
+            if value < 0 or (value == 0 and not may_be_nothing):
+                least = "0 or more" if may_be_nothing else "more than 0"
+                raise ValueError(f"{field.name} must be {least}, and is {value}")
+        if self.update_bytes_max > PAYLOAD_BYTES_MAX:
+            raise ValueError(
+                f"update_bytes_max must be at most {PAYLOAD_BYTES_MAX},"
+                f" and is {self.update_bytes_max}"
+            )
+        needed = buffer_bytes_max(self.frame_bytes_max)
+        for name in ("unfinished_bytes_per_address_max", "unfinished_bytes_per_node_max"):
+            if getattr(self, name) < needed:
+                raise ValueError(
+                    f"{name} must have room for one object of update_bytes_max, which takes"
+                    f" {needed} bytes while it is received, and is {getattr(self, name)}"
+                )
+
+    @property
+    def frame_bytes_max(self) -> int:
+        """The limit for one frame of a client that may publish."""
+        return max(self.update_bytes_max, SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it matters how much a client publishes."""
+        return self.updates_per_s_max > 0 or self.bytes_per_s_max > 0 or self.is_address_measured
+
+    @property
+    def is_address_measured(self) -> bool:
+        """Whether it matters how much all clients of an address publish."""
+        return self.updates_per_s_per_address_max > 0 or self.bytes_per_s_per_address_max > 0
+
+
+class PublishMeter:
+    """Whether a client publishes too fast, or with the others of its address.
+
+    A bucket that runs empty at the permitted rate, kept as the time at which all that was spent
+    will be worked off. That time may be ahead by the length of a burst; a single update is taken
+    however large it is, and the next ones wait for it.
+    """
+
+    __slots__ = (
+        "_address",
+        "_burst_ns",
+        "_byte_ns",
+        "_bytes_done_ns",
+        "_limits",
+        "_update_ns",
+        "_updates_done_ns",
+        "_whose",
+    )
+
+    def __init__(
+        self, limits: ClientLimits, *, address: PublishMeter | None = None, whose: str = ""
+    ) -> None:
+        self._address = address
+        self._whose = whose
+        self._updates_done_ns = 0.0
+        self._bytes_done_ns = 0.0
+        self.renew(limits)
+
+    def renew(self, limits: ClientLimits) -> None:
+        """Take other limits; what was spent is worked off as before, if it still matters."""
+        self._limits = limits
+        self._update_ns = _per_unit_ns(limits.updates_per_s_max)
+        self._byte_ns = _per_unit_ns(limits.bytes_per_s_max)
+        self._burst_ns = limits.burst_s * _SECOND_NS
+        if not limits.updates_per_s_max:
+            self._updates_done_ns = 0.0
+        if not limits.bytes_per_s_max:
+            self._bytes_done_ns = 0.0
+
+    def spend(self, count: int, size: int, now_ns: int) -> str | None:
+        """Take `count` updates of `size` bytes together; else say why not, and count nothing."""
+        why = self._fault(count, size, now_ns)
+        if why is not None:
+            return why
+        if self._address is not None:
+            why = self._address.spend(count, size, now_ns)
+            if why is not None:
+                return why
+        self._updates_done_ns = max(self._updates_done_ns, now_ns) + count * self._update_ns
+        self._bytes_done_ns = max(self._bytes_done_ns, now_ns) + size * self._byte_ns
+        return None
+
+    def _fault(self, count: int, size: int, now_ns: int) -> str | None:
+        limits = self._limits
+        if self._updates_done_ns - now_ns > self._burst_ns:
+            return f"more than {limits.updates_per_s_max:g} updates a second{self._whose}"
+        if self._bytes_done_ns - now_ns > self._burst_ns:
+            return f"more than {limits.bytes_per_s_max:g} bytes a second{self._whose}"
+        return None
+
+
+def address_meter(limits: ClientLimits) -> PublishMeter:
+    """The meter that all clients of one address share."""
+    return PublishMeter(address_limits(limits), whose=" from one address")
+
+
+def address_limits(limits: ClientLimits) -> ClientLimits:
+    """The fields that such a meter requires."""
+    return replace(
+        limits,
+        updates_per_s_max=limits.updates_per_s_per_address_max,
+        bytes_per_s_max=limits.bytes_per_s_per_address_max,
+    )
+
+
+def _per_unit_ns(rate: float) -> float:
+    return _SECOND_NS / rate if rate else 0.0

@@ -1,0 +1,130 @@
+"""Delays guessing: after a wrong secret, the next one from the same address has to wait.
+
+The delay doubles with each wrong secret up to a bound, and is forgotten after a while without one.
+Right and wrong secrets wait alike, as otherwise a guess that is not accepted at once would be known
+to be wrong. Connections that exist, and clients of other addresses, are not concerned.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from skerry.engine.admission.origins import Origin
+from skerry.limits import (
+    ATTEMPT_ADDRESS_COUNT_MAX,
+    ATTEMPT_DELAY_S_MAX,
+    ATTEMPT_WAITING_COUNT_MAX,
+)
+from skerry.protocol.access.server import ConnectAsked
+from skerry.protocol.deadlines import Deadlines
+
+if TYPE_CHECKING:
+    from skerry.engine.clients import Client
+
+__all__ = ["SecretDelays"]
+
+_FIRST_DELAY_NS: Final = 250_000_000
+_DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
+_FORGET_NS: Final = 600_000_000_000
+"""Time without a wrong secret after which an address is forgotten."""
+_EVICTION_LOOKS: Final = 8
+
+_Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
+
+
+class _Address:
+    """An address that sent wrong secrets."""
+
+    __slots__ = ("failed_count", "failed_ns", "open_ns", "waiting")
+
+    def __init__(self) -> None:
+        self.failed_count = 0
+        self.failed_ns = 0
+        """When the last wrong secret was received."""
+        self.open_ns = 0
+        """When the next secret may be checked."""
+        self.waiting: deque[_Attempt] = deque()
+
+
+class SecretDelays:
+    """The addresses that have to wait, and their waiting clients."""
+
+    def __init__(self) -> None:
+        self._addresses: dict[str, _Address] = {}
+        """Addresses by the time of their last wrong secret, the oldest first."""
+        self._due: Deadlines[str] = Deadlines()
+
+    def __len__(self) -> int:
+        """Addresses that are remembered."""
+        return len(self._addresses)
+
+    def must_wait(self, origin: Origin, now_ns: int) -> bool:
+        """Whether a secret from an origin has to wait."""
+        address = self._addresses.get(origin.share)
+        return address is not None and (now_ns < address.open_ns or bool(address.waiting))
+
+    def wait(self, client: Client, asked: ConnectAsked) -> bool:
+        """Queue a client whose address `must_wait`; False if too many are queued already."""
+        key = client.origin.share
+        address = self._addresses[key]
+        if len(address.waiting) >= ATTEMPT_WAITING_COUNT_MAX:
+            address.waiting = deque(item for item in address.waiting if item[0].is_present)
+        if len(address.waiting) >= ATTEMPT_WAITING_COUNT_MAX:
+            return False
+        address.waiting.append((client, asked))
+        self._due.set(key, address.open_ns)
+        return True
+
+    def failed(self, origin: Origin, now_ns: int) -> str:
+        """Count a wrong secret; returns the new state of the address."""
+        key = origin.share
+        address = self._addresses.pop(key, None)
+        if address is None:
+            self._make_room()
+            address = _Address()
+        elif now_ns - address.failed_ns > _FORGET_NS:
+            address.failed_count = 0
+        self._addresses[key] = address
+        address.failed_count += 1
+        address.failed_ns = now_ns
+        # The exponent is bounded as well, as the count is not.
+        delay_ns = min(_FIRST_DELAY_NS << min(address.failed_count - 1, 32), _DELAY_NS_MAX)
+        address.open_ns = now_ns + delay_ns
+        if address.waiting:
+            self._due.set(key, address.open_ns)
+        return (
+            f"wrong secret, number {address.failed_count} of this address;"
+            f" the next one waits {delay_ns / 1e9:g} s"
+        )
+
+    def take_due(self, now_ns: int) -> list[_Attempt]:
+        """Clients whose secrets are to be checked now, one of each address that is due.
+
+        Call `failed` for those that are wrong, then `deadline_ns`.
+        """
+        taken: list[_Attempt] = []
+        for key, _ in self._due.take_due(now_ns):
+            waiting = self._addresses[key].waiting
+            while waiting:
+                attempt = waiting.popleft()
+                if attempt[0].is_present:
+                    taken.append(attempt)
+                    break
+            if waiting:
+                self._due.set(key, now_ns)
+        return taken
+
+    def deadline_ns(self) -> int | None:
+        """When to call `take_due`."""
+        return self._due.next_ns()
+
+    def _make_room(self) -> None:
+        for _ in range(_EVICTION_LOOKS):
+            if len(self._addresses) < ATTEMPT_ADDRESS_COUNT_MAX:
+                return
+            key = next(iter(self._addresses))
+            oldest = self._addresses.pop(key)
+            if oldest.waiting:
+                # There are no more of these than there are connections.
+                self._addresses[key] = oldest

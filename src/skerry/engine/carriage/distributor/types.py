@@ -1,0 +1,109 @@
+"""Types as a carrier needs them: how objects are read, their subjects, how types are described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from skerry.codec.pieces import canonical_key, split
+from skerry.codec.subjects import default_pattern, default_subject
+from skerry.engine.dispatch.client_queue import TIME_S_MAX
+from skerry.engine.types.scopes import is_site_message
+from skerry.errors import DecodeError
+from skerry.limits import CARRIER_SUBJECT_COUNT_MAX
+from skerry.objects.base import codec_of
+from skerry.objects.classes import class_of
+from skerry.objects.descriptors import describe
+from skerry.protocol.access.header import NEVER, Header, write_header
+from skerry.schema.internal import internal_types
+from skerry.schema.model import NamedType, StructType, dependencies
+
+__all__ = ["CarriedType", "CarriedTypes", "describing"]
+
+
+class CarriedType:
+    """One struct type."""
+
+    def __init__(self, type_: StructType) -> None:
+        self.type = type_
+        self.plan = codec_of(class_of(type_)).plan
+        self.is_carried = is_site_message(type_)
+        """Whether its objects go by the group at all."""
+        self.names = frozenset(part.name for part in (*dependencies(type_), type_))
+        """Itself and all that it is made of."""
+        own = default_pattern(self.plan)
+        self._own = own
+        self._prefix = own.partition("*")[0]
+        self._slash_count = own.count("/")
+        self._has_key = bool(self.plan.keys)
+        self._subjects: dict[bytes, str] = {}
+
+    @cached_property
+    def descriptions(self) -> list[tuple[str, bytes]]:
+        """Subjects and data that describe it to others, what it is made of first."""
+        parts = (*dependencies(self.type), self.type)
+        return [describing(part) for part in parts if part.name not in internal_types()]
+
+    def subject_of(self, header: Header, payload: bytes) -> str:
+        """Where an object is published that came with this header."""
+        if header.subject:
+            return header.subject
+        if not self._has_key:
+            return self._own
+        pieces = split(self.plan, payload, 0)
+        key = canonical_key(self.plan, pieces)
+        subject = self._subjects.get(key)
+        if subject is None:
+            if len(self._subjects) >= CARRIER_SUBJECT_COUNT_MAX:
+                self._subjects.clear()
+            subject = self._subjects[key] = default_subject(self.plan, pieces)
+        return subject
+
+    def is_default(self, subject: str) -> bool:
+        """Whether it is of the form of the default subjects, which nobody chose."""
+        if not self._has_key:
+            return subject == self._own
+        return subject.startswith(self._prefix) and subject.count("/") == self._slash_count
+
+    def check(self, header: Header, payload: bytes) -> None:
+        """DecodeError unless a node would take it from a client."""
+        pieces = split(self.plan, payload, 0)
+        if pieces.stop != len(payload):
+            raise DecodeError(type_name=self.type.name, detail="bytes follow the object")
+        if self.plan.key_mask & ~pieces.present:
+            raise DecodeError(type_name=self.type.name, detail="the key is not complete")
+        if header.remove_obj == 1:
+            raise DecodeError(type_name=self.type.name, detail="a message cannot be removed")
+        # Asked this way round, since a time may also be not a number.
+        if header.sent_time != NEVER and not (-TIME_S_MAX <= header.sent_time <= TIME_S_MAX):
+            raise DecodeError(type_name=self.type.name, detail="sentTime is not a valid time")
+
+
+class CarriedTypes:
+    """Those of a node, by name, as they are in its registry now."""
+
+    def __init__(self, registry: Mapping[str, NamedType]) -> None:
+        self._registry = registry
+        self._made: dict[str, CarriedType] = {}
+
+    def get(self, name: str) -> CarriedType | None:
+        """The struct type of this name, if the node knows one."""
+        type_ = self._registry.get(name)
+        made = self._made.get(name)
+        if made is not None and made.type is type_:
+            return made
+        if not isinstance(type_, StructType):
+            return None
+        # No more than there are in the registry, which is bounded.
+        made = self._made[name] = CarriedType(type_)
+        return made
+
+
+def describing(type_: NamedType) -> tuple[str, bytes]:
+    """The subject and the data by which a type is described to the group."""
+    obj = describe(type_)
+    header = Header(obj.descriptor.name)
+    header.attributes = int(obj.attributes)
+    payload = obj.encode()
+    plan = codec_of(type(obj)).plan
+    return default_subject(plan, split(plan, payload, 0)), write_header(header) + payload

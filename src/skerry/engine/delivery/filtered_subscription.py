@@ -1,0 +1,462 @@
+"""Filtered subscriptions: a client sees the objects of a type that meet a condition.
+
+The condition is tested on the whole object, not on the update. An object that begins to meet it
+appears with all its fields; one that ceases to, or is removed, goes by a remove with its key.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any, Final
+
+from skerry.codec.pieces import canonical_key, cut, split
+from skerry.engine.admission.shared_quotas import Holder, Resource, SharedQuotas
+from skerry.engine.clients import Client
+from skerry.engine.delivery.cache_replay import CacheReplay, ReplayOutput
+from skerry.engine.delivery.conflation import ConflationSlot
+from skerry.engine.delivery.group_members import is_behind
+from skerry.engine.delivery.query import Query, compile_filter, empty_query
+from skerry.engine.delivery.replay_parts import ReplayWalk
+from skerry.engine.dispatch.cache import Entry
+from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.topics import (
+    Topic,
+    UpdateInTransit,
+    UpdateListener,
+    frame_for,
+    replay_header,
+)
+from skerry.errors import FilterError, LimitExceeded
+from skerry.limits import REPLAY_SORTED_COUNT_MAX
+from skerry.protocol.access.header import Header, copy_header
+from skerry.schema.model import StructType
+from skerry.schema.union import unite_deep
+
+__all__ = ["FilteredObjects", "FilteredSubscription"]
+
+_KEYS_STEP: Final = 32
+_KEYS_PART: Final = 8
+"""Keys of a view are counted in advance: so many, and one for so many that it has."""
+_PARTS_PER_LOOK: Final = 8
+"""Parts of a condition that take as long to try as it takes to come to an object."""
+
+
+class FilteredSubscription(UpdateListener):
+    """One filtered subscription of a client."""
+
+    def __init__(
+        self,
+        client: Client,
+        topic: Topic,
+        hub: Dispatcher,
+        shares: SharedQuotas,
+        *,
+        number: int,
+        query: Query,
+        filter_: Any,
+        type_: StructType,
+        is_conflating: bool,
+        is_replacing: bool = False,
+    ) -> None:
+        super().__init__()
+        self.client = client
+        self.topic = topic
+        self.number = number
+        """By which the client knows it."""
+        self.active_replay: CacheReplay | None = None
+        self.is_closed = False
+        """Whether the client does not want it any more."""
+        self._walk: ReplayWalk | None = None
+        """By which it is found out what is in it; the client hears of that afterwards."""
+        self._is_replacing = is_replacing
+        """Whether the client may know objects of it by one of the same number before it."""
+        self._hub = hub
+        self._compiled = query
+        self._filter = filter_
+        self._type = type_
+        """The type for which the condition was compiled."""
+        self._is_outdated = False
+        """Whether the definition of the type changed since."""
+        self._is_conflating = is_conflating
+        self.teller = _ViewTeller(self)
+        self._inside = _Keys(shares, client.holder)
+        """Keys of the objects that the client sees."""
+        self._found: OrderedDict[bytes, None] = OrderedDict()
+        """The same as long as it is found out what is in it: the client is told of them then."""
+        self._described: Any = None
+        self._received: Any = None
+        """The definition of the objects that the client was sent last, and its own then."""
+
+    @property
+    def part_count(self) -> int:
+        """Of how many parts its condition is."""
+        return self._query.part_count
+
+    def redefined(self) -> None:
+        """The type has another definition; the condition is compiled for it on its next use.
+
+        It holds for the same objects: their bytes have not changed.
+        """
+        self._is_outdated = True
+
+    @property
+    def _query(self) -> Query:
+        if self._is_outdated:
+            self._is_outdated = False
+            self._compile()
+        return self._compiled
+
+    def _compile(self) -> None:
+        served = self.client.query_type(self.topic)
+        # A field in the condition may have been removed with its last publisher.
+        united = unite_deep(self._type, served)
+        self._type = united if isinstance(united, StructType) else served
+        try:
+            self._compiled = compile_filter(self._filter, self._type)
+        except FilterError:
+            self._compiled = empty_query(self._type)
+
+    def begin_selection(self) -> None:
+        """From now on the view only notes what is in it, until all objects were examined."""
+        self._walk = ReplayWalk(self.topic.shelf)
+
+    def examine_slice(self) -> list[bytes] | OrderedDict[bytes, None] | None:
+        """See which of the next objects are in the view, as many as its client may look at.
+
+        When all were examined it gives the keys of those in it: the view is to tell of them now.
+
+        Raises LimitExceeded if more objects are in the view than its client may see.
+        """
+        walk, lane, plan = self._walk, self.client.lane, self.topic.plan
+        assert walk is not None
+        cost = 1 + self.part_count // _PARTS_PER_LOOK
+        while not walk.is_over():
+            if lane.looks <= 0:
+                return None
+            lane.looks -= cost
+            entry = walk.advance()
+            if entry is not None and self._is_wanted(entry):
+                key = canonical_key(plan, split(plan, entry.payload, 0))
+                self._inside.add(key)
+                if self._inside.error is not None:
+                    raise self._inside.error
+                self._found[key] = None
+        self._end_selection()
+        found, self._found = self._found, OrderedDict()
+        return list(found) if len(found) <= REPLAY_SORTED_COUNT_MAX else found
+
+    def _end_selection(self) -> None:
+        if self._walk is not None:
+            self._walk.close()
+            self._walk = None
+
+    def close(self) -> None:
+        """The client does not want it any more."""
+        self.is_closed = True
+        self._end_selection()
+        self._inside.clear()
+        if self.active_replay is not None:
+            self.active_replay.cancel()
+
+    def hide(self) -> None:
+        """The client may see less: what it was not told yet and may not see is not in the view."""
+        replay, objects = self.active_replay, self.topic.shelf.objects
+        for key in self._inside.listed():
+            entry = objects.get(key)
+            if entry is None or self._may_see(entry.subject):
+                continue
+            is_told = replay is None or not replay.holds(self.topic, key, entry)
+            if self._walk is not None or not is_told:
+                self._inside.discard(key)
+                self._found.pop(key, None)
+        if replay is not None:
+            replay.leave_out(lambda _, entry: not self._may_see(entry.subject))
+
+    def hear(self, news: UpdateInTransit) -> None:
+        """Tell the client what the update means for what it sees."""
+        lane, topic = self.client.lane, news.topic
+        topic.tally.due += 1
+        lane.tally.due += 1
+        self._hub.work += self.part_count
+        if not topic.is_cached:
+            self._hear_message(news)
+            return
+        key, now_s = news.key(), news.header.server_sent_time
+        if self._walk is not None:
+            self._note(news, key, now_s)
+            return
+        # Before anything else, since a replay must know of each object that it is still to tell.
+        if self._is_taken_up(news, key, now_s):
+            topic.tally.conflated += 1
+            lane.tally.conflated += 1
+        elif self._has_to_wait(news):
+            self.client.slots.add(self, news)
+        elif not self._tell(key, int(news.header.attributes), news, now_s):
+            topic.tally.filtered += 1
+            lane.tally.filtered += 1
+
+    def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
+        """Tell of all that was conflated; gives how many frames that took."""
+        assert slot.news is not None
+        if not topic.is_cached:
+            if not self._may_see(slot.news.subject):
+                return 0
+            self._tell_message(slot.news)
+            return 1
+        return self._tell(key, slot.mask, slot.news, now_s)
+
+    def replay(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell a cached object that is in the view; gives the bytes that took."""
+        lane = self.client.lane
+        header = replay_header(topic, entry, left, now_s, int(self._hub.node))
+        topic.tally.due += 1
+        lane.tally.due += 1
+        present = int(entry.present)
+        return self._send(header, entry.payload, present, present, entry.subject, now_s)
+
+    def _note(self, news: UpdateInTransit, key: bytes, now_s: float) -> None:
+        """What an update does to the objects of which the client is told afterwards."""
+        lane, topic = self.client.lane, self.topic
+        if news.entry is not None and self._is_wanted(news.entry):
+            self._inside.add(key)
+            self._found[key] = None
+            topic.tally.conflated += 1
+            lane.tally.conflated += 1
+            return
+        self._inside.discard(key)
+        self._found.pop(key, None)
+        if self._is_replacing:
+            self._tell_gone(news, now_s)
+        else:
+            topic.tally.filtered += 1
+            lane.tally.filtered += 1
+
+    def _is_taken_up(self, news: UpdateInTransit, key: bytes, now_s: float) -> bool:
+        """Whether a replay will tell of the object, as it is then."""
+        replay = self.active_replay
+        if replay is None or not replay.holds(news.topic, key, news.entry or news.gone):
+            return False
+        if news.entry is not None and self._is_wanted(news.entry):
+            return True
+        # It leaves the view before it was told: told as it was, so that the count is right.
+        was = news.gone
+        if was is None:
+            assert news.entry is not None
+            assert news.before is not None
+            present = split(news.topic.plan, news.before, 0).present
+            was = news.entry.with_payload(news.before, present)
+        replay.tell_now(news.topic, key, was, now_s)
+        return False
+
+    def _tell(self, key: bytes, attributes: int, news: UpdateInTransit, now_s: float) -> int:
+        """Compare what the client sees with what is; gives how many frames that took."""
+        entry = self.topic.shelf.objects.get(key)
+        was_inside = self._inside.has(key)
+        if entry is not None and self._is_wanted(entry):
+            if not was_inside:
+                self._inside.add(key)
+                attributes = int(entry.present)
+            elif self._is_out_of_sight(attributes):
+                return 0
+            header = self._header(news.header)
+            present = int(entry.present)
+            self._send(header, entry.payload, present, attributes, entry.subject, now_s)
+            return 1
+        if not was_inside:
+            return 0
+        self._inside.discard(key)
+        self._tell_gone(news, now_s)
+        return 1
+
+    def _tell_gone(self, news: UpdateInTransit, now_s: float) -> None:
+        """Tell that an object is not, or not any more, in the view."""
+        header = self._header(news.header)
+        header.remove_obj = 1
+        subject = news.subject if self._may_see(news.subject) else ""
+        self._send(header, news.payload, -1, 0, subject, now_s)
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        """Whether an object is in the view as it is now."""
+        return self._may_see(entry.subject) and self._query.matches(entry.payload)
+
+    def _may_see(self, subject: str) -> bool:
+        """Whether the client may see what is published there; default subjects it may, all."""
+        rights = self.client.rights
+        assert rights is not None
+        return not subject or rights.allows_objects or rights.allows("subscribe", subject)
+
+    def _has_to_wait(self, news: UpdateInTransit) -> bool:
+        slots = self.client.slots
+        return slots.has(self, news) or (self._is_conflating and is_behind(self.client))
+
+    def _is_out_of_sight(self, attributes: int) -> bool:
+        """Whether an update speaks of fields that the client did not ask for, and of no other."""
+        spoken = attributes & ~int(self.topic.plan.key_mask)
+        return spoken != 0 and spoken & self._query.mask == 0
+
+    def _hear_message(self, news: UpdateInTransit) -> None:
+        """An object that is not kept: there is only what it says itself."""
+        tallies = (news.topic.tally, self.client.lane.tally)
+        if not self._may_see(news.subject):
+            for tally in tallies:
+                tally.refused += 1
+        elif not self._query.matches(news.payload):
+            for tally in tallies:
+                tally.filtered += 1
+        elif self._has_to_wait(news):
+            self.client.slots.add(self, news)
+        else:
+            self._tell_message(news)
+
+    def _tell_message(self, news: UpdateInTransit) -> None:
+        now_s, attributes = news.header.server_sent_time, int(news.header.attributes)
+        # A payload that was checked has only fields that the header names.
+        present = attributes if news.is_described else -1
+        header = self._header(news.header)
+        self._send(header, news.payload, present, attributes, news.subject, now_s)
+
+    def _describe(self, now_s: float) -> None:
+        """Describe the type, unless the client has nothing new to learn since the last time."""
+        connection, type_ = self.client.connection, self.topic.type
+        received = connection.received.get(type_.name)
+        if self._described is not type_ or self._received is not received:
+            connection.describe(type_, now_s)
+            self._described, self._received = type_, received
+
+    def _header(self, base: Header) -> Header:
+        header = copy_header(base)
+        header.remove_obj = 0
+        header.is_from_myself = 0
+        return header
+
+    def _send(
+        self,
+        header: Header,
+        payload: bytes,
+        present: int,
+        attributes: int,
+        subject: str,
+        now_s: float,
+    ) -> int:
+        """Send an object or an update; `present` is its property set, -1 if that is not known."""
+        lane, plan = self.client.lane, self.topic.plan
+        header.attributes = (attributes & self._query.mask) | int(plan.key_mask)
+        header.subscription_id = self.number
+        self._describe(now_s)
+        wanted = payload
+        if present & ~int(header.attributes):
+            wanted = cut(plan, split(plan, payload, 0), header.attributes)
+        projected = self.client.projected(self.topic, header, wanted)
+        if projected is None:
+            self.topic.tally.refused += 1
+            lane.tally.refused += 1
+            return 0
+        frame = frame_for(lane, header, projected, subject)
+        lane.deliver(frame, self.topic.tally)
+        return len(frame)
+
+
+class _Keys:
+    """Keys of the objects in a view, counted for the share of its client.
+
+    They are counted in steps, as counting takes longer than adding a key, and before they are
+    added. Past a bound they are added all the same: the node disconnects a client then.
+    """
+
+    def __init__(self, shares: SharedQuotas, holder: Holder) -> None:
+        self._shares = shares
+        self._holder = holder
+        self._keys: set[bytes] = set()
+        self._counted = 0
+        self.error: LimitExceeded | None = None
+        """The bound that was exceeded when a key was added."""
+
+    def has(self, key: bytes) -> bool:
+        return key in self._keys
+
+    def listed(self) -> list[bytes]:
+        return list(self._keys)
+
+    def add(self, key: bytes) -> None:
+        self._keys.add(key)
+        count = len(self._keys)
+        if count > self._counted:
+            self._count(count + count // _KEYS_PART + _KEYS_STEP)
+
+    def discard(self, key: bytes) -> None:
+        keys = self._keys
+        keys.discard(key)
+        if len(keys) + _KEYS_STEP < self._counted // 2:
+            # A set keeps its memory when keys are removed.
+            self._keys = keys = set(keys)
+            self._count(len(keys) + len(keys) // _KEYS_PART)
+
+    def clear(self) -> None:
+        self._keys = set()
+        self._count(0)
+
+    def _count(self, count: int) -> None:
+        shares, holder, resource = self._shares, self._holder, Resource.VIEW_OBJECTS
+        if not holder.is_present:
+            return
+        shares.set(holder, resource, holder.used[resource] + count - self._counted)
+        is_more = count > self._counted
+        self._counted = count
+        if is_more:
+            excess = shares.note_excess(holder, resource)
+            self.error = None if excess is None else excess.error
+
+
+class FilteredObjects:
+    """Tells a client of the objects in its view, which are found first: a task of many pieces.
+
+    `refuse` is called with the error if more objects are in the view than the client may see.
+    """
+
+    def __init__(
+        self,
+        view: FilteredSubscription,
+        finish: Callable[[float], None],
+        refuse: Callable[[LimitExceeded], None],
+    ) -> None:
+        self._view = view
+        self._finish = finish
+        self._refuse = refuse
+        view.begin_selection()
+        self._replay: CacheReplay | None = None
+
+    def step(self, now_s: float) -> bool:
+        """Examine the next slice, or tell it; whether that was the last."""
+        view = self._view
+        if self._replay is None:
+            if view.is_closed:
+                # Told all the same: who counts the answers must not miss one.
+                self._finish(now_s)
+                return True
+            try:
+                keys = view.examine_slice()
+            except LimitExceeded as error:
+                self._refuse(error)
+                return True
+            if keys is None:
+                return False
+            self._replay = CacheReplay(view.teller, [(view.topic, keys)], self._end)
+            view.active_replay = self._replay
+        return self._replay.step(now_s)
+
+    def _end(self, now_s: float) -> None:
+        self._view.active_replay = None
+        self._finish(now_s)
+
+
+class _ViewTeller(ReplayOutput):
+    """Tells the objects that are in a view."""
+
+    def __init__(self, view: FilteredSubscription) -> None:
+        super().__init__(view.client.lane)
+        self._view = view
+
+    def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
+        """Tell an object, of which so many follow; gives the bytes that took."""
+        return self._view.replay(topic, entry, left, now_s)

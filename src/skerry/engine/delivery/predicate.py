@@ -1,0 +1,309 @@
+"""Conditions on encoded objects, tried without making objects of them.
+
+A condition is a chain of steps. Each step knows which one follows when it holds and which when it
+does not, so `and`, `or` and `not` are only ways of linking them, and trying a condition is one loop
+that reads no more of the object than it must. The node does that for each update and subscription:
+this module is compiled where a C compiler is at hand, and has no cleverness in it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mypy_extensions import i64
+
+from skerry.codec.decoder import read_float, read_int
+from skerry.codec.heads import read_argument, read_count, read_span, read_tag, skip
+from skerry.codec.plans import (
+    BOOL,
+    DURATION,
+    ENUM,
+    FLOAT16,
+    FLOAT64,
+    STRING,
+    TAG_COUNT,
+    TIMEPOINT,
+    UUID,
+    FieldPlan,
+    StructPlan,
+    refuse_bytes,
+)
+from skerry.limits import FILTER_BYTES_MAX, STRUCT_ENTRY_COUNT_MAX
+from skerry.protocol.access.where.like_pattern import LikePattern
+
+__all__ = [
+    "ACCEPT",
+    "EQUAL",
+    "GREATER",
+    "GREATER_EQUAL",
+    "IS_IN",
+    "IS_NULL",
+    "LESS",
+    "LESS_EQUAL",
+    "NOT_IN",
+    "NOT_NULL",
+    "REJECT",
+    "UNEQUAL",
+    "Comparison",
+    "Fit",
+    "InList",
+    "IsSet",
+    "Predicate",
+    "Step",
+]
+
+# The tags of DotsCompareOp, repeated as constants that compiled code can branch on; a test holds
+# the two together.
+EQUAL: Final = 1
+UNEQUAL: Final = 2
+LESS: Final = 3
+LESS_EQUAL: Final = 4
+GREATER: Final = 5
+GREATER_EQUAL: Final = 6
+IS_IN: Final = 7
+NOT_IN: Final = 8
+IS_NULL: Final = 9
+NOT_NULL: Final = 10
+
+
+class Step:
+    """One question about one field. On its own it is an end, where nothing is asked any more."""
+
+    def __init__(self, plan: StructPlan | None, field: FieldPlan | None) -> None:
+        self.plan: StructPlan | None = plan
+        self.field: FieldPlan | None = field
+        self.is_end: bool = field is None
+        self.slot: i64 = 0
+        """Place of the field among those that the condition reads."""
+        self.is_for_unset: bool = False
+        """The answer for an unset field: a comparison with one is false."""
+        self.part_count: int = 1
+        """How many plain comparisons take as long as this question at the worst."""
+        self.if_true: Step = self
+        self.if_false: Step = self
+
+    def holds(self, data: bytes, at: i64) -> bool:
+        """The answer for a field that is set, whose value begins at `at`."""
+        raise AssertionError("an end asks nothing")
+
+
+_LARGE_BYTES: Final = 4096
+"""Objects above this are searched once for all conditions. To skip a vector, each of its elements
+is looked at."""
+
+ACCEPT: Final = Step(None, None)
+REJECT: Final = Step(None, None)
+
+
+class IsSet(Step):
+    """Whether the field is set, or is not."""
+
+    def __init__(self, plan: StructPlan, field: FieldPlan, is_wanted: bool) -> None:
+        super().__init__(plan, field)
+        self.is_wanted: bool = is_wanted
+        self.is_for_unset = not is_wanted
+
+    def holds(self, data: bytes, at: i64) -> bool:
+        return self.is_wanted
+
+
+class Comparison(Step):
+    """How the field compares with one value.
+
+    Python compares whole numbers with others as mathematics does, whatever their size, which is
+    why the two stay Python objects here.
+    """
+
+    def __init__(self, plan: StructPlan, field: FieldPlan, op: int, bound: Any) -> None:
+        super().__init__(plan, field)
+        self.op: i64 = op
+        self.bound: Any = bound
+
+    def holds(self, data: bytes, at: i64) -> bool:
+        value = _read(self, data, at)
+        bound = self.bound
+        op = self.op
+        if op == GREATER:
+            return bool(value > bound)
+        if op == LESS:
+            return bool(value < bound)
+        if op == EQUAL:
+            return bool(value == bound)
+        if op == GREATER_EQUAL:
+            return bool(value >= bound)
+        if op == LESS_EQUAL:
+            return bool(value <= bound)
+        return bool(value != bound)
+
+
+class InList(Step):
+    """Whether the field has one of some values, or none of them."""
+
+    def __init__(
+        self, plan: StructPlan, field: FieldPlan, values: frozenset[Any], is_wanted: bool
+    ) -> None:
+        super().__init__(plan, field)
+        self.values: frozenset[Any] = values
+        self.is_wanted: bool = is_wanted
+
+    def holds(self, data: bytes, at: i64) -> bool:
+        return (_read(self, data, at) in self.values) == self.is_wanted
+
+
+class Fit(Step):
+    """Whether the text fits a pattern of `like`."""
+
+    def __init__(self, plan: StructPlan, field: FieldPlan, pattern: LikePattern) -> None:
+        super().__init__(plan, field)
+        self.pattern: LikePattern = pattern
+        self.part_count = pattern.part_count
+
+    def holds(self, data: bytes, at: i64) -> bool:
+        text: bytes = _read(self, data, at)
+        return self.pattern.matches(text)
+
+
+class Predicate:
+    """A condition on objects of one struct: its linked steps, of which one is the first."""
+
+    def __init__(self, plan: StructPlan, first: Step, steps: list[Step]) -> None:
+        self.plan: StructPlan = plan
+        self.first: Step = first
+        self.mask: int = 0
+        """Property set of the fields that it reads."""
+        self.part_count: int = 0
+        """Comparisons that it takes, at the worst."""
+        self._slots: list[int] = [-1] * TAG_COUNT
+        slot_count = 0
+        for step in steps:
+            field = step.field
+            assert field is not None
+            tag: int = field.tag
+            if self._slots[tag] < 0:
+                self._slots[tag] = slot_count
+                slot_count += 1
+            step.slot = self._slots[tag]
+            self.mask |= int(field.bit)
+            self.part_count += step.part_count
+        self._slot_count: i64 = slot_count
+
+    def holds(self, data: bytes) -> bool:
+        """Whether it is true of an encoded object, which was checked when it came in.
+
+        What it does not read of the object is not checked again.
+        """
+        starts = self._find(data)
+        step = self.first
+        while not step.is_end:
+            at: i64 = starts[step.slot]
+            holds = step.is_for_unset if at < 0 else step.holds(data, at)
+            step = step.if_true if holds else step.if_false
+        return step is ACCEPT
+
+    def _find(self, data: bytes) -> list[int]:
+        """Where the values of the fields begin that the steps ask about; -1 for unset ones."""
+        plan = self.plan
+        end: i64 = len(data)
+        left = self._slot_count
+        starts: list[int] = [-1] * left
+        if end > _LARGE_BYTES:
+            found = _starts_of_large(plan, data)
+            for tag in range(TAG_COUNT):
+                if self._slots[tag] >= 0:
+                    starts[self._slots[tag]] = found[tag]
+            return starts
+        count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+        while count > 0:
+            count -= 1
+            tag, pos = read_tag(plan, data, pos, end)
+            slot: i64 = self._slots[tag] if tag < TAG_COUNT else -1
+            if slot >= 0:
+                starts[slot] = pos
+                left -= 1
+                if left == 0:
+                    break
+            if pos >= end:
+                refuse_bytes(plan, None, "the bytes end before the value", pos)
+            size: i64 = _SIZES[data[pos]]
+            pos = pos + size if size > 0 else skip(plan, data, pos, end)
+        return starts
+
+
+class _LastLarge:
+    """The last large object that was searched: many conditions are tried on the same one."""
+
+    def __init__(self) -> None:
+        self.data: bytes = b""
+        self.starts: list[int] = []
+        self.search_count: int = 0
+
+
+_last_large: Final = _LastLarge()
+
+
+def _starts_of_large(plan: StructPlan, data: bytes) -> list[int]:
+    """Where the value of each tag begins; -1 for those that are not there."""
+    last = _last_large
+    if last.data is data:
+        return last.starts
+    starts: list[int] = [-1] * TAG_COUNT
+    end: i64 = len(data)
+    count, pos = read_count(plan, None, data, 0, end, 0xA0, STRUCT_ENTRY_COUNT_MAX)
+    while count > 0:
+        count -= 1
+        tag, pos = read_tag(plan, data, pos, end)
+        if tag < TAG_COUNT:
+            starts[tag] = pos
+        pos = skip(plan, data, pos, end)
+    last.data = data
+    last.starts = starts
+    last.search_count += 1
+    return starts
+
+
+def _read(step: Step, data: bytes, at: i64) -> Any:
+    """The value at `at` as it is compared: text and uuids as bytes, elements of enums as tags."""
+    plan = step.plan
+    field = step.field
+    assert plan is not None
+    assert field is not None
+    end: i64 = len(data)
+    if at >= end:
+        refuse_bytes(plan, field, "the bytes end before the value", at)
+    kind = field.kind
+    if FLOAT16 <= kind <= FLOAT64 or TIMEPOINT <= kind <= DURATION:
+        number, _ = read_float(plan, field, field.value, data, at, end)
+        return number
+    if kind == STRING:
+        stop, start = read_span(plan, field, data, at, end, 0x60)
+        if stop - start > _TEXT_BYTES_MAX:
+            # Nothing it is compared with is as long, so the answer does not depend on the rest.
+            stop = start + _TEXT_BYTES_MAX
+        return data[start:stop]
+    if kind == UUID:
+        stop, start = read_span(plan, field, data, at, end, 0x40)
+        return data[start:stop]
+    if kind == ENUM:
+        tag, _ = read_argument(plan, field, data, at, end, 0x00)
+        return int(tag)
+    if kind == BOOL:
+        return data[at] == 0xF5
+    whole, _ = read_int(plan, field, field.value, data, at, end)
+    return whole
+
+
+_TEXT_BYTES_MAX: Final = FILTER_BYTES_MAX + 1
+
+
+def _size(first: int) -> int:
+    """Bytes of the item with this first byte, where that alone tells; else 0."""
+    major = first >> 5
+    info = first & 0x1F
+    if major in (0, 1, 7):
+        return 1 if info < 24 else {24: 2, 25: 3, 26: 5, 27: 9}.get(info, 0)
+    if major in (2, 3):
+        return 1 + info if info < 24 else 0
+    return 1 if first in (0x80, 0xA0) else 0
+
+
+_SIZES: Final = bytes([_size(first) for first in range(256)])

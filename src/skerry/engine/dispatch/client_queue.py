@@ -1,0 +1,294 @@
+"""The way from the node to one client: what waits there, and what became of it.
+
+Every update that somebody asked for is put on a lane, so this is compiled. What was put there is
+accounted for until it is handed to the transport or dropped for a reason that is counted: see
+`engine.dispatch.ledger`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mypy_extensions import i64
+
+from skerry.codec.frame import LARGE_FRAME_BYTES
+from skerry.codec.hot_loops import FrameRelay
+from skerry.limits import (
+    BATCH_BYTES,
+    BATCH_COUNT,
+    BATCH_COUNT_MIN,
+    BATCH_GAP_NS,
+    BATCH_UNDELAYED_COUNT,
+    CACHE_BYTES_MAX,
+    CACHE_OBJECT_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    SELECT_SLICE_COUNT,
+)
+from skerry.protocol.access.outgoing import Outgoing
+from skerry.protocol.access.wire import Wire
+
+__all__ = ["TIME_S_MAX", "ClientQueue", "Tally"]
+
+TIME_S_MAX: Final = 9_000_000_000.0
+"""The nanoseconds of times much further from 1970 do not fit into 64 bits."""
+
+
+class Tally:
+    """What became of the updates that were due to somebody."""
+
+    def __init__(self) -> None:
+        self.due: i64 = 0
+        """Updates times those who asked for them."""
+        self.delivered: i64 = 0
+        """Handed to the transport."""
+        self.filtered: i64 = 0
+        """Not wanted after all, by the condition of a view."""
+        self.conflated: i64 = 0
+        """Taken up in a later update of the same object, for a client that was slow."""
+        self.expired: i64 = 0
+        """Still waiting when the client was gone or was cut."""
+        self.refused: i64 = 0
+        """Not permitted to this client."""
+
+
+class ClientQueue(Outgoing):
+    """One client, as the updates see it."""
+
+    def __init__(self, client_id: int, wire: Wire, listed: list[ClientQueue]) -> None:
+        super().__init__()
+        self.client_id: i64 = client_id
+        self.wire: Wire = wire
+        self.is_framed: bool = wire.version == 2
+        """Whether it accepts the common frames of version 2."""
+        self.is_old: bool = wire.version == 1
+        """Whether it accepts the common frames of version 1; other frames are made for it alone."""
+        self.has_subjects: bool = False
+        """Whether the client understands subjects and our own types."""
+        self.has_origin: bool = False
+        """Whether the client wants to know where in the node's order an update stands."""
+        self.sequence: i64 = 0
+        """Updates of this client that were accepted."""
+        self.stored_number: i64 = 0
+        """Number of its last change in the journal, if it made one."""
+        self.published: dict[str, None] = {}
+        """Names of all types it published, in the order of their first object."""
+        self.relay: FrameRelay = FrameRelay(wire.version, TIME_S_MAX)
+        """The stencils of the headers that the client sent."""
+        self.object_count_max: i64 = CACHE_OBJECT_COUNT_MAX
+        self.object_bytes_max: i64 = CACHE_BYTES_MAX
+        """What the objects that it made may take of the cache."""
+        self.update_bytes_max: i64 = PAYLOAD_BYTES_MAX
+        """The limit for one published object."""
+        self.doubtful_types: set[str] | None = None
+        """Types for which the client's own definition is not part of the served one: each of its
+        updates is checked."""
+        self.look_count_max: i64 = SELECT_SLICE_COUNT
+        """Objects that may be examined for the client in one turn."""
+        self.looks: i64 = SELECT_SLICE_COUNT
+        """How many of them are left, before others have their turn."""
+        self.is_paused: bool = False
+        """Whether the transport has more than it likes already."""
+        self.tally: Tally = Tally()
+        self.waiting_count: i64 = 0
+        """Updates among the frames; the rest are messages of the protocol."""
+        self.size_peak: i64 = 0
+        self.sent_count: i64 = 0
+        self.sent_bytes: i64 = 0
+        self.batch_due_ns: i64 = 0
+        """When the queued updates are handed out at the latest; 0 if none is delayed."""
+        self._window_ns: i64 = 0
+        """Start of the current window of `BATCH_GAP_NS`, in which updates are counted."""
+        self._window_count: i64 = 0
+        """Updates handed out in it so far."""
+        self._stream_stop_ns: i64 = 0
+        """Until when updates are part of a stream."""
+        self._batch_sequence: i64 = 0
+        """Updates that the client itself had published by its last batch."""
+        self._delayed_count: i64 = 0
+        """Updates that were queued when their delay began."""
+        self._undelayed_count: i64 = 0
+        """Batches that are not delayed, since a delay had no effect."""
+        self._has_message: bool = False
+        """Whether a message of the protocol is queued, which is never delayed."""
+        self._listed: list[ClientQueue] = listed
+        self._is_listed: bool = False
+        self._tallies: list[Tally] = []
+        self._counts: list[int] = []
+        """The types of the queued updates in runs, and how many updates each run has. A run has an
+        update at least, so the bound of the queue bounds their number."""
+        self._writing: list[tuple[Tally, int]] = []
+        """The updates that are being written as text."""
+        self._writing_count: i64 = 0
+        """Frames of them, messages of the protocol included."""
+
+    def add(self, frame: bytes) -> None:
+        """A message of the protocol."""
+        self.frames.add(frame)
+        self.frame_count += 1
+        self._has_message = True
+        if not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+
+    def deliver(self, frame: bytes, tally: Tally) -> None:
+        """An update, counted as due already; `tally` is that of its type."""
+        if len(frame) >= LARGE_FRAME_BYTES:
+            # Not copied if nothing waits: subscribers share its bytes.
+            self.add_run(frame, 1)
+        else:
+            self.frames.add(frame)
+            self.frame_count += 1
+        self._note(tally, 1)
+
+    def deliver_run(self, frames: bytes, count: i64, tally: Tally) -> None:
+        """Updates of one type, one after the other, that were not counted as due yet."""
+        self.tally.due += count
+        self.add_run(frames, int(count))
+        self._note(tally, count)
+
+    def delivered(self, count: i64, tally: Tally) -> None:
+        """Count updates of one type that publishers wrote to `frames`."""
+        self.tally.due += count
+        self.frame_count += count
+        self._note(tally, count)
+
+    def _note(self, tally: Tally, count: i64) -> None:
+        self.waiting_count += count
+        if not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+        tallies = self._tallies
+        if tallies and tallies[-1] is tally:
+            self._counts[-1] += int(count)
+        else:
+            tallies.append(tally)
+            self._counts.append(int(count))
+
+    def note_published(self, type_name: str) -> None:
+        """The first update of a type."""
+        self.published[type_name] = None
+
+    def begin_turn(self) -> None:
+        """Others had their turn, and it is the client's again."""
+        self.looks = self.look_count_max
+
+    def unlisted(self) -> None:
+        """Whoever looks after the listed lanes has looked at this one."""
+        self._is_listed = False
+
+    def list_again(self) -> None:
+        """Keep a delayed lane among the listed ones."""
+        self._is_listed = True
+        self._listed.append(self)
+
+    def relist(self) -> None:
+        """There is room again for what waits."""
+        if self.frame_count and not self._is_listed:
+            self._is_listed = True
+            self._listed.append(self)
+
+    def is_delayed(self, now_ns: i64, delay_ns: i64) -> bool:
+        """Whether queued updates wait for more, because the client receives a stream of them.
+
+        Each write wakes up the client, which costs more than the updates themselves. So in a
+        stream of updates they are delayed: until there are enough of them, and for `delay_ns` at
+        most. Messages of the protocol are never delayed, nor is a single update, nor an update
+        for a client that published something since its last batch: it may be the answer to that.
+        """
+        count = self.waiting_count
+        if self._has_message or self.size >= BATCH_BYTES:
+            return False
+        if self.batch_due_ns != 0:
+            return now_ns < self.batch_due_ns and count < BATCH_COUNT
+        if now_ns >= self._stream_stop_ns or self.sequence != self._batch_sequence:
+            return False
+        if self._undelayed_count > 0:
+            self._undelayed_count -= 1
+            return False
+        self.batch_due_ns = now_ns + delay_ns
+        self._delayed_count = count
+        return delay_ns > 0
+
+    def end_delay(self) -> None:
+        """Send delayed updates with the next output of the node."""
+        if self.batch_due_ns != 0:
+            self.batch_due_ns = 1
+
+    def note_batch(self, now_ns: i64) -> None:
+        """Note what is queued and handed out now: it decides whether the next is delayed."""
+        if self.batch_due_ns != 0 and self.waiting_count == self._delayed_count:
+            # No other publisher had anything for the client: a delay is of no use.
+            self._undelayed_count = BATCH_UNDELAYED_COUNT
+        self.batch_due_ns = 0
+        self._has_message = False
+        self._batch_sequence = self.sequence
+        if now_ns - self._window_ns > BATCH_GAP_NS:
+            self._window_ns = now_ns
+            self._window_count = 0
+        self._window_count += self.waiting_count
+        if self._window_count >= BATCH_COUNT_MIN:
+            self._stream_stop_ns = now_ns + BATCH_GAP_NS
+
+    def take(self) -> bytes:
+        """All that waits, as bytes for the stream; from now on it counts as delivered."""
+        self.sent_count += self.frame_count
+        self.sent_bytes += self.size
+        self._note_peak()
+        counts = self._counts
+        own = self.tally
+        index: i64 = 0
+        for tally in self._tallies:
+            count: i64 = counts[index]
+            tally.delivered += count
+            own.delivered += count
+            index += 1  # noqa: SIM113  slower with enumerate when compiled
+        self._end_runs()
+        return super().take()
+
+    def begin_writing(self) -> bytes:
+        """All that waits, in the form in which it was queued; it counts as waiting until
+        `written`."""
+        self._writing_count = self.frame_count
+        self._note_peak()
+        self._writing = self._queued_runs()
+        self._end_runs()
+        return super().take()
+
+    def written(self, is_last: bool, size: int) -> None:
+        """So many bytes of text were handed to the transport; after the last all is delivered."""
+        self.sent_bytes += size
+        if is_last:
+            self.sent_count += self._writing_count
+            self._writing_count = 0
+            for tally, count in self._writing:
+                tally.delivered += count
+                self.tally.delivered += count
+            self._writing = []
+
+    def expire(self) -> None:
+        """The client disconnected: drop its queue and the headers that it sent."""
+        self.relay.forget()
+        for tally, count in self.runs():
+            tally.expired += count
+            self.tally.expired += count
+        self._end_runs()
+        self._writing = []
+        self._writing_count = 0
+        super().take()
+
+    def runs(self) -> list[tuple[Tally, int]]:
+        """How many of the waiting updates each type has; a type may be there several times."""
+        return [*self._queued_runs(), *self._writing]
+
+    def _queued_runs(self) -> list[tuple[Tally, int]]:
+        return list(zip(self._tallies, self._counts, strict=True))
+
+    def _note_peak(self) -> None:
+        size = self.size
+        if size > self.size_peak:
+            self.size_peak = size
+
+    def _end_runs(self) -> None:
+        self._tallies.clear()
+        self._counts.clear()
+        self.waiting_count = 0

@@ -1,0 +1,329 @@
+"""All senders of a group that a connection knows, and what is due with them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.protocol.distributor.config import Dialect, DistributorConfig
+from skerry.protocol.distributor.events import (
+    OtherDialect,
+    RemovalReason,
+    SenderFound,
+    SenderInfo,
+    SenderRemoved,
+    SendersRefused,
+)
+from skerry.protocol.distributor.identity import is_marked, java_sum
+from skerry.protocol.distributor.messages import DatagramHeader
+from skerry.protocol.distributor.receiving.deliveries import Deliveries
+from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts
+from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer, StreamOrigin
+from skerry.protocol.distributor.receiving.remote_senders import (
+    HEARTBEATS_UNHEARD,
+    Departed,
+    RemoteSender,
+)
+from skerry.protocol.distributor.sending.flow import SendTurns
+from skerry.protocol.distributor.subjects import Subjects
+from skerry.protocol.distributor.wire import DatagramWire
+from skerry.protocol.machine import Address
+
+__all__ = ["Asked", "SenderTable", "dotted", "sender_info"]
+
+Asked = tuple[SenderInfo, int, int]
+"""A request that is to be sent: the sender, first and last number. In a position request: the
+sender, a number and the span in microseconds."""
+_NOTHING: Final = LinkCounts()
+_MS: Final = 1_000_000
+_U32: Final = 0xFFFFFFFF
+_FEW_COUNT: Final = 50
+_LOOK_NS: Final = 20_000
+"""With more senders than a few, looks are so far apart for each: ten times what a look takes."""
+_CLOCK_SLACK_MS: Final = 20
+"""Start times have whole milliseconds, and clocks of computers that agree still differ a little."""
+
+
+class SenderTable:
+    """Senders by their key: the twelve bytes of address, sender id and start in their headers."""
+
+    def __init__(
+        self,
+        *,
+        group: Address,
+        config: DistributorConfig,
+        wire: DatagramWire,
+        subjects: Subjects,
+        deliveries: Deliveries,
+        rng: Random,
+        wall_offset_ns: int | None = None,
+    ) -> None:
+        """`wall_offset_ns` is wall time less monotonic time; None if that is not known."""
+        self._wall_offset_ns = wall_offset_ns
+        self.listening_ns: int | None = None
+        """Since when there is a subscription; None while there is none."""
+        self._unannounced: dict[bytes, None] = {}
+        """The senders in `remotes` that did not announce themselves, the oldest first."""
+        self._group = group
+        self._config = config
+        self._wire = wire
+        self._subjects = subjects
+        self._deliveries = deliveries
+        self._rng = rng
+        self._room = ReorderBuffer(config.waiting_bytes_max)
+        self._turns = SendTurns()
+        self._departed = Departed()
+        self._parted: deque[Link] = deque(maxlen=DISTRIBUTOR_SENDER_COUNT_MAX)
+        """Of senders that are gone, as long as nobody asked; the oldest are forgotten first."""
+        self._positions: list[Asked] = []
+        self._foreign: dict[bytes, None] = {}
+        self._has_refused = False
+        self._lost_count = 0
+        self._pieces_fault_count = 0
+        self.remotes: dict[bytes, RemoteSender] = {}
+        self.due_ns: int | None = None
+        """When to `look`: when anything is due, or a little later if there are many senders."""
+        self._looked_ns = 0
+
+    def __len__(self) -> int:
+        return len(self.remotes)
+
+    @property
+    def lost_count(self) -> int:
+        """Datagrams that were told as lost."""
+        return self._lost_count + sum(receiver.lost_count for receiver in self.receivers())
+
+    @property
+    def pieces_fault_count(self) -> int:
+        """Large updates whose pieces did not make them up."""
+        now = sum(receiver.pieces_fault_count for receiver in self.receivers())
+        return self._pieces_fault_count + now
+
+    def receivers(self) -> Iterator[Receiver]:
+        """The streams of all senders."""
+        return (remote.receiver for remote in self.remotes.values())
+
+    def take_links(self) -> list[Link]:
+        """What happened with each sender since the last call, where anything did."""
+        links = list(self._parted)
+        self._parted.clear()
+        links += [Link(sender=r.sender, counts=r.take_counts()) for r in self.receivers()]
+        return [link for link in links if link.counts != _NOTHING]
+
+    def announced(self) -> list[SenderFound]:
+        """Those that announced themselves, as they were told when they did."""
+        return [
+            self._found(remote.receiver.sender)
+            for remote in self.remotes.values()
+            if remote.is_announced
+        ]
+
+    def java_sums(self) -> set[int]:
+        """By what Java programs tell these senders apart."""
+        return {java_sum(r.sender.sender_id, r.sender.start) for r in self.receivers()}
+
+    def may_miss(self, key: bytes) -> bool:
+        """Whether updates of a sender that is not in `remotes`, and is leaving, may be missing."""
+        return self.listening_ns is not None and key not in self._departed
+
+    def meet(
+        self, key: bytes, header: DatagramHeader, now_ns: int, address: str = ""
+    ) -> RemoteSender | None:
+        """Add a sender that is unknown or returned; None if there are too many.
+
+        `address` is the source of its datagrams, for groups whose headers do not have it.
+        """
+        info = sender_info(header, address=address)
+        if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX and self._unannounced:
+            # Forged datagrams add senders, so those that never announced themselves are removed.
+            oldest = next(iter(self._unannounced))
+            self._remove(oldest, self.remotes[oldest], RemovalReason.SILENT, now_ns)
+        if len(self.remotes) >= DISTRIBUTOR_SENDER_COUNT_MAX:
+            if not self._has_refused:
+                self._has_refused = True
+                host, port = self._group.host, self._group.port
+                self._deliveries.add(SendersRefused(group=host, port=port, sender=info))
+            return None
+        receiver = Receiver(
+            sender=info,
+            config=self._config,
+            text_length_bytes=self._wire.text_length_bytes,
+            subjects=self._subjects,
+            deliveries=self._deliveries,
+            room=self._room,
+            rng=self._rng,
+            origin=self._origin(key, header, now_ns),
+            since_ns=self._since_ns(),
+            is_asked=self._is_asked(header),
+        )
+        next_seq = self._departed.take(key)
+        if next_seq is not None:
+            receiver.resume(next_seq)
+        since_ns = now_ns if self.listening_ns is None else self.listening_ns
+        remote = RemoteSender(receiver, self._config, now_ns, now_ns - since_ns)
+        self.remotes[key] = remote
+        self._unannounced[key] = None
+        self.due_at(remote.due_ns())
+        return remote
+
+    def introduce(self, key: bytes, remote: RemoteSender, info: SenderInfo) -> None:
+        """A sender announced itself for the first time."""
+        self._unannounced.pop(key, None)
+        remote.receiver.sender = info
+        self._deliveries.add(self._found(info))
+
+    def look(self, now_ns: int) -> list[Asked]:
+        """Remove those who are gone; what has to be asked for now."""
+        self.due_ns = None
+        self._looked_ns = now_ns
+        asked: list[Asked] = []
+        for key, remote in list(self.remotes.items()):
+            receiver = remote.receiver
+            ranges = receiver.take_requests(now_ns)
+            asked += [(receiver.sender, first, last) for first, last in ranges]
+            if receiver.start is not None and now_ns >= receiver.start.due_ns:
+                self._search(receiver, now_ns)
+            reason = remote.removal(now_ns)
+            if reason is None:
+                self.due_at(remote.due_ns())
+            else:
+                self._remove(key, remote, reason, now_ns)
+        return asked
+
+    def due_at(self, due_ns: int | None) -> None:
+        """Something with a sender is due then."""
+        if due_ns is None:
+            return
+        if len(self.remotes) > _FEW_COUNT:
+            # Each look passes all senders, and each of them may be due at another time.
+            due_ns = max(due_ns, self._looked_ns + len(self.remotes) * _LOOK_NS)
+        if self.due_ns is None or due_ns < self.due_ns:
+            self.due_ns = due_ns
+
+    def take_positions(self) -> list[Asked]:
+        """The position requests that are to be sent since the last call."""
+        positions, self._positions = self._positions, []
+        return positions
+
+    def listen(self, now_ns: int | None) -> None:
+        """There is a first subscription, since `now_ns`."""
+        self.listening_ns = now_ns
+        for receiver in self.receivers():
+            receiver.since_ns = now_ns
+
+    def desynchronise(self) -> None:
+        """There are no subscriptions any more."""
+        self.listening_ns = None
+        self._positions.clear()
+        self._departed.clear()
+        for receiver in self.receivers():
+            receiver.desynchronise()
+
+    # -- those who speak otherwise
+
+    def is_foreign(self, key: bytes) -> bool:
+        """Whether this sender is known to speak the other dialect."""
+        return key in self._foreign
+
+    def add_foreign(self, key: bytes) -> None:
+        """This sender speaks the other dialect, in which addresses are turned round."""
+        if not self._foreign:
+            address = dotted(self._wire.address(key[:4])[::-1])
+            host, port = self._group.host, self._group.port
+            self._deliveries.add(OtherDialect(group=host, port=port, address=address))
+        if len(self._foreign) < DISTRIBUTOR_SENDER_COUNT_MAX:
+            self._foreign[key] = None
+            remote = self.remotes.pop(key, None)
+            self._unannounced.pop(key, None)
+            if remote is not None:
+                remote.receiver.desynchronise()
+                self._count_past(remote.receiver)
+
+    # -- inside
+
+    def _found(self, sender: SenderInfo) -> SenderFound:
+        return SenderFound(group=self._group.host, port=self._group.port, sender=sender)
+
+    def _is_asked(self, header: DatagramHeader) -> bool:
+        """Whether a sender answers position requests: one of this project, in its own dialect."""
+        is_java_wire = self._config.dialect is Dialect.JAVA
+        return is_java_wire and is_marked(header.address, header.application_id)
+
+    def _since_ns(self) -> int | None:
+        """The time from which on updates of new senders have to be delivered."""
+        since_ns, forgot_ns = self.listening_ns, self._departed.forgot_ns
+        # A sender that is not known may be one that was delivered before, and forgotten.
+        return since_ns if since_ns is None or forgot_ns is None else max(since_ns, forgot_ns)
+
+    def _search(self, receiver: Receiver, now_ns: int) -> None:
+        """Send the position request of a receiver that is due, unless there are too many."""
+        assert receiver.start is not None
+        if not self._turns.take(now_ns):
+            receiver.start.postpone(now_ns)
+            return
+        request = receiver.take_position_request(now_ns)
+        if request is not None:
+            self._positions.append((receiver.sender, *request))
+
+    def _origin(self, key: bytes, header: DatagramHeader, now_ns: int) -> StreamOrigin:
+        """What is known of the beginning of a stream, of a sender that cannot be asked."""
+        since_ns = self.listening_ns
+        if since_ns is None or key in self._departed or self._is_asked(header):
+            return StreamOrigin.UNKNOWN
+        forgot_ns = self._departed.forgot_ns
+        if self._has_started(header, max(since_ns, forgot_ns or since_ns), now_ns):
+            return StreamOrigin.STARTED
+        unheard_ns = HEARTBEATS_UNHEARD * self._config.heartbeat_interval_ms * _MS
+        if forgot_ns is None and now_ns - since_ns >= unheard_ns:
+            return StreamOrigin.UNHEARD
+        return StreamOrigin.UNKNOWN
+
+    def _has_started(self, header: DatagramHeader, since_ns: int, now_ns: int) -> bool:
+        """Whether a sender started after `since_ns`, by the sender's clock."""
+        if self._wall_offset_ns is None or self._config.dialect is not Dialect.JAVA:
+            return False
+        # Low bits only, so times are compared by their distance. The result is false for a clock
+        # that is wrong by more than the time that this connection has listened.
+        wall_ms = (now_ns + self._wall_offset_ns) // _MS
+        age_ms = (wall_ms - header.start + _CLOCK_SLACK_MS) & _U32
+        return age_ms * _MS < now_ns - since_ns + _CLOCK_SLACK_MS * _MS
+
+    def _remove(self, key: bytes, remote: RemoteSender, reason: RemovalReason, now_ns: int) -> None:
+        receiver = remote.receiver
+        receiver.end(now_ns)
+        del self.remotes[key]
+        self._unannounced.pop(key, None)
+        self._departed.add(key, receiver.next_seq, now_ns)
+        self._parted.append(Link(sender=receiver.sender, counts=receiver.take_counts()))
+        self._count_past(receiver)
+        self._has_refused = False
+        if remote.is_announced:
+            host, port, info = self._group.host, self._group.port, receiver.sender
+            event = SenderRemoved(group=host, port=port, sender=info, reason=reason)
+            self._deliveries.add(event)
+
+    def _count_past(self, receiver: Receiver) -> None:
+        """A stream is gone; what happened in it still counts."""
+        self._lost_count += receiver.lost_count
+        self._pieces_fault_count += receiver.pieces_fault_count
+
+
+def sender_info(
+    header: DatagramHeader, start: int | None = None, application: str = "", address: str = ""
+) -> SenderInfo:
+    """A sender as its header, and if there is one its announcement, tell of it."""
+    return SenderInfo(
+        address=address or dotted(header.address),
+        sender_id=header.sender_id,
+        start=header.start if start is None else start,
+        application_id=header.application_id,
+        application=application,
+    )
+
+
+def dotted(address: bytes) -> str:
+    """The four bytes as people write them."""
+    return ".".join(map(str, address))

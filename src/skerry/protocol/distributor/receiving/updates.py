@@ -1,0 +1,163 @@
+"""Updates on their way to the application: as pairs, or still in the datagrams they came in.
+
+A hot module. Taking an update out of its datagram costs as much as all that was done with it
+before. Where it is done at the last moment, the bytes are in the cache of the processor when the
+application looks at them, and their memory is that of the update before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import length_hint
+
+from mypy_extensions import i64
+
+__all__ = ["AlikeUpdates", "Packed", "Pairs", "Updates"]
+
+Pairs = list[tuple[str, bytes]]
+"""Subject and data of updates."""
+
+
+class Packed:
+    """The updates of one datagram, of which every one is wanted and has data."""
+
+    def __init__(
+        self, data: bytes, first: int, text_length_bytes: int, subjects: list[str], count: int
+    ) -> None:
+        """The first of so many updates begins at `first`. There is a subject for each of them, or
+        one that all of them have. Somebody has made sure that none goes beyond the end.
+        """
+        self.data: bytes = data
+        self.pos: i64 = first
+        """Where the next update begins."""
+        self.text_length_bytes: i64 = text_length_bytes
+        self.subjects: list[str] = subjects
+        self.count: i64 = count
+        self.index: i64 = 0
+        """Which one that is."""
+
+    def __len__(self) -> int:
+        return self.count - self.index
+
+    def take_into(self, found: Pairs) -> None:
+        """Append all that were not taken yet."""
+        data = self.data
+        # Only the low half of a length can be other than zero.
+        head: i64 = self.text_length_bytes + 1
+        is_same = len(self.subjects) == 1
+        while self.index < self.count:
+            stop: i64 = self.pos + head
+            high: i64 = data[stop - 2]
+            low: i64 = data[stop - 1]
+            start: i64 = stop + high * 256 + low + 5
+            high = data[start - 2]
+            low = data[start - 1]
+            self.pos = start + high * 256 + low
+            subject = self.subjects[0 if is_same else self.index]
+            self.index += 1
+            found.append((subject, data[start : self.pos]))
+
+
+class AlikeUpdates:
+    """The updates of one datagram that all have one subject; the plain build makes these."""
+
+    def __init__(self, subject: str, datas: Iterable[bytes]) -> None:
+        self.subject: str = subject
+        self.left: Iterator[bytes] = iter(datas)
+        """The data of those that were not taken yet."""
+
+    def __len__(self) -> int:
+        return length_hint(self.left)
+
+    def take_into(self, found: Pairs) -> None:
+        """Append all that were not taken yet."""
+        found.extend(zip(repeat(self.subject), self.left, strict=False))
+
+
+class Updates:
+    """Updates of one sender in order. Whoever takes them one by one takes them away."""
+
+    def __init__(self, pairs: Iterable[tuple[str, bytes]] = ()) -> None:
+        self.left: Iterator[tuple[str, bytes]] | None = None
+        """What is left of a part that is being taken; it comes before all others."""
+        self.parts: list[Packed | AlikeUpdates | Pairs] = []
+        self.place: i64 = 0
+        """The part that is taken next; those before it are done."""
+        self.count: int = 0
+        """How many there were before anybody took one; quicker than to count what is left."""
+        if pairs:
+            self.extend(pairs)
+
+    def __len__(self) -> int:
+        count = 0 if self.left is None else length_hint(self.left)
+        place = self.place
+        while place < len(self.parts):
+            count += len(self.parts[place])
+            place += 1
+        return count
+
+    def __iter__(self) -> Iterator[tuple[str, bytes]]:
+        return iter(self.pairs())
+
+    def __getitem__(self, index: int) -> tuple[str, bytes]:
+        return self.pairs()[index]
+
+    def __eq__(self, other: object) -> bool:
+        return self.pairs() == (other.pairs() if isinstance(other, Updates) else other)
+
+    def __hash__(self) -> int:
+        raise TypeError("updates come and go, so they are no key")
+
+    def __repr__(self) -> str:
+        return f"Updates({self.pairs()!r})"
+
+    def extend(self, pairs: Iterable[tuple[str, bytes]]) -> None:
+        """More at the end."""
+        last = self._last_pairs()
+        before = len(last)
+        last.extend(pairs)
+        self.count += len(last) - before
+
+    def pack(self, part: Packed | AlikeUpdates) -> None:
+        """Those of a whole datagram at the end."""
+        self.parts.append(part)
+        self.count += len(part)
+
+    def pairs(self) -> Pairs:
+        """All of them, in a list that is not to be changed."""
+        parts = self.parts
+        if len(parts) == 1 and self.place == 0 and self.left is None:
+            only = parts[0]
+            if isinstance(only, list):
+                return only
+        found: Pairs = [] if self.left is None else list(self.left)
+        for part in parts[self.place :]:
+            if isinstance(part, list):
+                found.extend(part)
+            else:
+                part.take_into(found)
+        self._be(found)
+        return found
+
+    def drop_first(self, count: int) -> None:
+        """Take away the oldest."""
+        self._be(self.pairs()[count:])
+
+    def _be(self, pairs: Pairs) -> None:
+        self.parts = [pairs]
+        self.place = 0
+        self.left = None
+        self.count = len(pairs)
+
+    def _last_pairs(self) -> Pairs:
+        if self.place < len(self.parts):
+            last = self.parts[-1]
+            if isinstance(last, list):
+                return last
+        made: Pairs = []
+        self.parts.append(made)
+        return made
+
+
+Sequence.register(Updates)

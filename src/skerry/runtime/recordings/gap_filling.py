@@ -1,0 +1,81 @@
+"""Gaps of one recording that others fill: what one recorder missed, another of the space has.
+
+A gap that tells its node, and from which position to which, is filled when each position between is
+a row of some recording. Batches tell their positions in the manifest, so only those are read that
+may have one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP, SNAPSHOT, Update
+from skerry.limits import RECORDING_FILLED_COUNT_MAX
+from skerry.recording.gaps import readable_gap
+from skerry.recording.index import RecordedBatch
+from skerry.recording.updates import updates_of
+from skerry.runtime.recordings.reader import Recording
+
+__all__ = ["Range", "filled_gaps", "range_of"]
+
+Range: TypeAlias = tuple[int, int, int]
+"""A node, the first position that is missing there, and the first that is not any more."""
+
+
+def filled_gaps(
+    recordings: Sequence[Recording], *, count_max: int = RECORDING_FILLED_COUNT_MAX
+) -> frozenset[Range]:
+    """Gaps of which nothing is missing when the recordings are put together.
+
+    Gaps of more than `count_max` updates are taken to be real.
+    """
+    wanted = {found for found in _ranges(recordings) if 0 < found[2] - found[1] <= count_max}
+    return frozenset(found for found in wanted if _is_filled(recordings, found))
+
+
+def range_of(update: Update) -> Range | None:
+    """What is missing by a gap row; None for other rows, and where it tells no positions."""
+    if update.operation != GAP or update.sender:
+        return None
+    gap = readable_gap(update.payload)
+    return (update.node, gap.first, gap.stop) if 0 < gap.first < gap.stop else None
+
+
+def _ranges(recordings: Sequence[Recording]) -> Iterator[Range]:
+    for rows in _batches(recordings, lambda batch: "" in batch.types):
+        gaps = rows.filter(pc.equal(rows.column("operation"), GAP))
+        for update in updates_of(gaps):
+            found = range_of(update)
+            if found is not None:
+                yield found
+
+
+def _is_filled(recordings: Sequence[Recording], wanted: Range) -> bool:
+    node, first, stop = wanted
+    is_there = np.zeros(stop - first, bool)
+
+    def may_have(batch: RecordedBatch) -> bool:
+        return batch.position_max >= first and 0 < batch.position_min < stop
+
+    for rows in _batches(recordings, may_have):
+        positions = rows.column("position").to_numpy()
+        operations = rows.column("operation").to_numpy()
+        is_update = (operations != GAP) & (operations != SNAPSHOT)
+        is_in = (positions >= first) & (positions < stop)
+        is_own = rows.column("node").to_numpy() == node
+        is_there[positions[is_update & is_in & is_own] - first] = True
+    return bool(is_there.all())
+
+
+def _batches(
+    recordings: Sequence[Recording], may_have: Callable[[RecordedBatch], bool]
+) -> Iterator[pa.RecordBatch]:
+    for recording in recordings:
+        for segment in recording.segments():
+            for _, rows in recording.batches(segment, may_have):
+                yield rows

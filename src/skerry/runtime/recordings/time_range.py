@@ -1,0 +1,90 @@
+"""A span of a recording, with what was there at its beginning.
+
+Which rows belong to it is told by the order of each node: a clock that is set back does not take an
+update out of its place. So the time of an update is the latest that its node had stamped by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from skerry.codec.envelope import GAP, SNAPSHOT, Update
+from skerry.recording.gaps import readable_gap
+from skerry.recording.seen import SeenUpdates
+from skerry.recording.selection import RowSelection
+from skerry.recording.states import States, has_state
+from skerry.recording.updates import is_description
+from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.updates import Progress, selected_updates
+from skerry.schema.model import StructType
+
+__all__ = ["span_of", "span_updates"]
+
+
+def span_updates(
+    recordings: Sequence[Recording],
+    known: Mapping[int, StructType],
+    selection: RowSelection,
+    *,
+    seen: SeenUpdates | None = None,
+    on_progress: Progress | None = None,
+) -> Iterator[Update]:
+    """Updates and gaps of a selection, the objects that are there at its beginning first.
+
+    `known` has what reads each definition, by fingerprint. Everything before the end is read.
+    """
+    chosen = replace(selection, from_ns=None, to_ns=None)
+    found = selected_updates(recordings, chosen, seen=seen, on_progress=on_progress)
+    updates = (update for update in found if not is_description(update))
+    return span_of(updates, known, from_ns=selection.from_ns, to_ns=selection.to_ns)
+
+
+def span_of(
+    updates: Iterable[Update],
+    known: Mapping[int, StructType],
+    *,
+    from_ns: int | None = None,
+    to_ns: int | None = None,
+) -> Iterator[Update]:
+    """Those of a span, of updates in their order."""
+    states = States(known)
+    clocks: dict[int, int] = {}
+    unfinished: set[int] = set()
+    """Nodes that have not come to the end of the span."""
+    has_begun = from_ns is None
+    for update in updates:
+        if update.operation == GAP:
+            if _concerns(update, from_ns, to_ns):
+                yield update
+            continue
+        time_ns = update.time_ns
+        if update.operation != SNAPSHOT:
+            time_ns = clocks[update.node] = max(time_ns, clocks.get(update.node, time_ns))
+            if to_ns is not None and time_ns >= to_ns:
+                unfinished.discard(update.node)
+                if not unfinished:
+                    break
+                continue
+            unfinished.add(update.node)
+        is_early = from_ns is not None and time_ns < from_ns
+        if is_early and not has_begun:
+            states.take(update)
+            continue
+        if not has_begun:
+            has_begun = True
+            yield from states.take_updates()
+        # Nodes do not have one clock, and what was found there has the time of its last change:
+        # what comes late still is a part of what is there.
+        if not is_early or has_state(update, known.get(update.fingerprint)):
+            yield update
+    yield from states.take_updates()
+
+
+def _concerns(update: Update, from_ns: int | None, to_ns: int | None) -> bool:
+    """Whether something is missing in the span; a gap that nobody could date may be anywhere."""
+    gap = readable_gap(update.payload)
+    if not gap.last_ns:
+        return True
+    is_before = from_ns is not None and gap.last_ns < from_ns
+    return not is_before and (to_ns is None or gap.first_ns < to_ns)

@@ -1,0 +1,213 @@
+"""The columns of the tables, each with what it says.
+
+A table of a type has the columns below and one for each field of the type. Columns follow tags: the
+name that a field was first met with stays the name of its column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import pyarrow as pa
+
+from skerry.spark.lake.schema import UNKNOWN, TypedSchema, payload_schema
+
+__all__ = [
+    "DIVIDED_BY",
+    "GONE",
+    "HISTORY",
+    "LATEST",
+    "OBJECT",
+    "ORDER",
+    "RAW_TABLE",
+    "SNAPSHOTS",
+    "UPDATES",
+    "Column",
+    "FieldColumn",
+    "arrow_columns",
+    "field_columns",
+    "table_schema",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldColumn:
+    """The column of one field of a type."""
+
+    tag: int
+    name: str
+    source: str
+    """Its name in typed rows, where fewer names are taken."""
+
+
+OBJECT: Final = ("space", "key")
+"""What tells one object of a type from the others."""
+
+ORDER: Final = ("order_ns", "node", "position", "sender", "sequence")
+"""The order of updates. The first three decide; the others part what has no position."""
+
+
+def _column(name: str, type_: pa.DataType, meaning: str) -> Column:
+    return Column(name=name, type=type_, meaning=meaning)
+
+
+_TEXT: Final = pa.string()
+_WHOLE: Final = pa.int64()
+_MOMENT: Final = pa.timestamp("us", tz="UTC")
+
+_ENVELOPE: Final = (
+    _column("time_ns", _WHOLE, "wall time of the node where it entered, ns since 1970"),
+    _column("sent_ns", _WHOLE, "wall time of the publisher; null where the wire has none"),
+    _column("space", _TEXT, "space it was published in"),
+    _column("subject", _TEXT, "subject, the default one included"),
+    _column("type", _TEXT, "name of the type"),
+    _column("fingerprint", _WHOLE, "definition of the type that was meant"),
+    _column("operation", pa.int8(), "1 create, 2 update, 3 remove, 4 gap, 5 snapshot"),
+    _column("present", _WHOLE, "property set: bit n is set if the update speaks of tag n"),
+    _column("key", pa.binary(), "canonical key"),
+    _column("sender", _WHOLE, "client on the node; in multicast a hash of the sender"),
+    _column("node", _WHOLE, "node where it entered"),
+    _column("sequence", _WHOLE, "count of the sender"),
+    _column("position", _WHOLE, "count of the node: the order in which its cache merged"),
+    _column("source", _TEXT, "access, distributor, portal, link or internal"),
+)
+_ORDER_NS: Final = _column(
+    "order_ns", _WHOLE, "latest time_ns that the node had stamped by then; tables are ordered by it"
+)
+_PAYLOAD_BYTES: Final = _column("payload_bytes", _WHOLE, "size of the encoded object")
+
+UPDATES: Final = (
+    _ORDER_NS,
+    *_ENVELOPE,
+    _PAYLOAD_BYTES,
+    _column("hour", _TEXT, "hour of order_ns in UTC, as 2026-11-15T14"),
+)
+"""Of `updates/T`: one row for each update, a field null where the update does not speak of it."""
+
+_OBJECT: Final = (
+    _column("space", _TEXT, "space of the object"),
+    _column("key", pa.binary(), "canonical key"),
+)
+_LIFE: Final = _column("life", _WHOLE, "how often it had been created; 0: before recording began")
+_ENTRY: Final = (
+    _column("node", _WHOLE, "where that entered"),
+    _column("position", _WHOLE, "count of the node"),
+    _column("sequence", _WHOLE, "count of the sender"),
+)
+_PART: Final = _column("part", pa.int32(), "pmod(xxhash64(space, key), number of parts)")
+
+_STATE: Final = (
+    *_OBJECT,
+    _column("subject", _TEXT, "subject of its last update"),
+    _column("valid_from_ns", _WHOLE, "since when it was so, ns since 1970"),
+    _column("valid_to_ns", _WHOLE, "until when, not included; null as long as it is so"),
+    _column("valid_from", _MOMENT, "the same as a timestamp"),
+    _column("valid_to", _MOMENT, "the same as a timestamp"),
+    _LIFE,
+    _column("sender", _WHOLE, "who made the last update"),
+    *_ENTRY,
+)
+
+HISTORY: Final = (
+    *_STATE,
+    _column("bucket", _TEXT, "bucket of valid_from in UTC by its start, as 2026-11-15T1400"),
+)
+"""Of `history/T`: one row for each state an object had and has no more, with all its fields."""
+
+LATEST: Final = (*_STATE, _PART)
+"""Of `latest/T`: one row for each object there is now."""
+
+SNAPSHOTS: Final = (
+    *_STATE,
+    _column("edge_ns", _WHOLE, "the instant at which all these objects were there"),
+    _column("until_ns", _WHOLE, "valid_to is right for instants from edge_ns up to this one"),
+)
+"""Of `snapshots/T`: the objects at a few instants, so that questions of long ago read little."""
+
+GONE: Final = (
+    *_OBJECT,
+    _LIFE,
+    _column("removed_ns", _WHOLE, "when it was removed, ns since 1970"),
+    _column("removed", _MOMENT, "the same as a timestamp"),
+    _column("sender", _WHOLE, "who removed it"),
+    *_ENTRY,
+    _PART,
+)
+"""Of `gone/T`: one row for each object that was there and is no more."""
+
+RAW_TABLE: Final = (
+    _ORDER_NS,
+    *_ENVELOPE,
+    _column("payload", pa.binary(), "the encoded object; of a gap, what is missing"),
+    _column("day", _TEXT, "day of order_ns in UTC, as 2026-11-15"),
+)
+"""Of `raw`: gaps, and updates of types that nobody described."""
+
+DIVIDED_BY: Final = {
+    "updates": ("hour",),
+    "history": ("bucket",),
+    "latest": ("part",),
+    "gone": ("part",),
+    "snapshots": ("edge_ns", "until_ns"),
+    "raw": ("day", "type"),
+}
+"""The columns whose values are those of whole files."""
+
+_KINDS: Final = {
+    "updates": UPDATES,
+    "history": HISTORY,
+    "latest": LATEST,
+    "snapshots": SNAPSHOTS,
+    "gone": GONE,
+    "raw": RAW_TABLE,
+}
+_ADDED: Final = ("age_s", "change", "order_time", UNKNOWN)
+"""Names that answers to questions use beside those of tables."""
+_TAKEN: Final = frozenset(
+    name for columns in _KINDS.values() for name in (column.name for column in columns)
+).union(_ADDED)
+
+
+@lru_cache(maxsize=256)
+def field_columns(schema: TypedSchema) -> tuple[FieldColumn, ...]:
+    """The columns of the fields of a type, in the order the fields were met."""
+    taken = {name.lower() for name in _TAKEN}
+    columns = []
+    for field in schema.reader.fields:
+        name = field.name
+        while name.lower() in taken:
+            name += "_"
+        taken.add(name.lower())
+        columns.append(FieldColumn(tag=field.tag, name=name, source=field.name))
+    return tuple(columns)
+
+
+def arrow_columns(columns: tuple[Column, ...]) -> pa.Schema:
+    """Columns as Arrow has them."""
+    return pa.schema([pa.field(column.name, column.type) for column in columns])
+
+
+def table_schema(kind: str, schema: TypedSchema | None = None) -> pa.Schema:
+    """All columns of a table, those it is divided by last; `schema` where it is one of a type."""
+    own = [pa.field(column.name, column.type) for column in _KINDS[kind]]
+    divided = DIVIDED_BY[kind]
+    fields: list[pa.Field] = []
+    if schema is not None and kind != "gone":
+        types = payload_schema(schema.reader)
+        fields = [pa.field(c.name, types.field(c.source).type) for c in field_columns(schema)]
+        if kind == "updates":
+            fields.append(types.field(UNKNOWN))
+    plain = [field for field in own if field.name not in divided]
+    last = [field for name in divided for field in own if field.name == name]
+    return pa.schema([*plain, *fields, *last])

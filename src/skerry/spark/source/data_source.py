@@ -1,0 +1,208 @@
+"""The data source `skerry`: recordings as rows of Spark, and rows of Spark as objects of a space.
+
+Spark makes these objects in processes of its own and sends them about, so all they hold can be
+pickled, and what was found out once (the columns) is kept for whoever comes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    InputPartition,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+)
+from pyspark.sql.types import StructType
+
+from skerry.errors import PipelineError
+from skerry.spark.lake.schema import RAW, TypedSchema, spark_schema, typed_schema
+from skerry.spark.lake.schema_json import schema_from_text
+from skerry.spark.sink.sink import BatchWriter, StreamWriter
+from skerry.spark.source.options import ReadOptions, read_options, write_options
+from skerry.spark.source.planning import Runs, Wanted, definitions, pack, runs, segments
+from skerry.spark.source.reading import RowShape, read_runs
+from skerry.spark.source.stream_source import StreamReader
+
+__all__ = ["BatchReader", "SkerrySource", "shape_of"]
+
+
+class SkerrySource(DataSource):
+    """`spark.read.format("skerry")` and its three sisters."""
+
+    _shape: RowShape | None = None
+
+    @classmethod
+    def name(cls) -> str:
+        return "skerry"
+
+    def schema(self) -> StructType:
+        return spark_schema(self._shape_of_options().schema)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = read_options(self.options)
+        return BatchReader(options, _with_columns(self._shape_of_options(), schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+        options = read_options(self.options)
+        return StreamReader(options, _with_columns(self._shape_of_options(), schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        return BatchWriter(write_options(self.options), schema.fieldNames())
+
+    def streamWriter(  # noqa: N802
+        self,
+        schema: StructType,
+        overwrite: bool,
+    ) -> DataSourceStreamWriter:
+        return StreamWriter(write_options(self.options), schema.fieldNames())
+
+    def _shape_of_options(self) -> RowShape:
+        if self._shape is None:
+            self._shape = shape_of(read_options(self.options))
+        return self._shape
+
+
+def shape_of(options: ReadOptions) -> RowShape:
+    """The rows that options ask for; looks into the recordings for definitions of the type."""
+    if options.type_name is None:
+        return RowShape(
+            wanted=Wanted(from_ns=options.from_ns, to_ns=options.to_ns),
+            columns=_chosen(RAW, options),
+            is_strict=options.is_strict,
+        )
+    schema = _typed_schema(options)
+    wanted = Wanted(
+        types=frozenset([options.type_name]),
+        fingerprints=None if options.fingerprints is None else frozenset(options.fingerprints),
+        from_ns=options.from_ns,
+        to_ns=options.to_ns,
+    )
+    return RowShape(
+        wanted=wanted,
+        columns=_chosen(schema.columns, options),
+        reader=schema.reader,
+        is_strict=options.is_strict,
+    )
+
+
+class BatchReader(DataSourceReader):
+    """Reads all there is."""
+
+    def __init__(self, options: ReadOptions, shape: RowShape) -> None:
+        self._options = options
+        self._shape = shape
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802
+        """Take over what is said about `time_ns` and `type`; the rest stays with Spark."""
+        for item in filters:
+            narrowed = _narrowed(self._shape.wanted, item)
+            if narrowed is None:
+                yield item
+            else:
+                self._shape = replace(self._shape, wanted=narrowed)
+
+    def partitions(self) -> list[InputPartition]:
+        found = runs(segments(self._options), self._shape.wanted)
+        tasks = pack(found, self._options.partition_bytes)
+        return [Runs(task) for task in tasks] or [Runs(())]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Runs)
+        return read_runs(partition.runs, self._shape)
+
+
+def _typed_schema(options: ReadOptions) -> TypedSchema:
+    assert options.type_name is not None
+    if options.definition is not None:
+        return schema_from_text(options.definition)
+    found = definitions(options.type_name, segments(options), options.fingerprints)
+    if not found:
+        error = PipelineError(
+            f"no definition of {options.type_name} is recorded in {', '.join(options.paths)}"
+        )
+        error.hint = "`skerry record info` lists the types; rows without the option type have all"
+        raise error
+    return typed_schema(found)
+
+
+def _chosen(schema: pa.Schema, options: ReadOptions) -> tuple[str, ...]:
+    if options.columns is None:
+        return tuple(schema.names)
+    by_name = {name.lower(): name for name in schema.names}
+    unknown = [name for name in options.columns if name.lower() not in by_name]
+    if unknown:
+        error = PipelineError(f"there is no column {', '.join(unknown)}")
+        error.hint = f"there are {', '.join(schema.names)}"
+        raise error
+    return tuple(by_name[name.lower()] for name in options.columns)
+
+
+def _with_columns(shape: RowShape, schema: StructType) -> RowShape:
+    """The shape with the columns that a query was planned with, which may have named its own."""
+    names = tuple(schema.fieldNames())
+    return shape if names == shape.columns else replace(shape, columns=names)
+
+
+# -- filters
+
+
+def _narrowed(wanted: Wanted, item: Filter) -> Wanted | None:
+    """What is wanted when the filter holds too; None if the filter is none of ours."""
+    name = getattr(item, "attribute", ())
+    if name == ("time_ns",):
+        return _narrowed_time(wanted, item)
+    if name == ("type",):
+        return _narrowed_type(wanted, item)
+    return None
+
+
+def _narrowed_time(wanted: Wanted, item: Filter) -> Wanted | None:
+    if isinstance(item, IsNotNull):
+        return wanted
+    value: Any = getattr(item, "value", None)
+    if type(value) is not int:
+        return None
+    if isinstance(item, EqualTo):
+        return _between(wanted, value, value + 1)
+    if isinstance(item, GreaterThanOrEqual):
+        return _between(wanted, value, None)
+    if isinstance(item, GreaterThan):
+        return _between(wanted, value + 1, None)
+    if isinstance(item, LessThan):
+        return _between(wanted, None, value)
+    if isinstance(item, LessThanOrEqual):
+        return _between(wanted, None, value + 1)
+    return None
+
+
+def _between(wanted: Wanted, from_ns: int | None, to_ns: int | None) -> Wanted:
+    lows = [ns for ns in (wanted.from_ns, from_ns) if ns is not None]
+    highs = [ns for ns in (wanted.to_ns, to_ns) if ns is not None]
+    return replace(wanted, from_ns=max(lows, default=None), to_ns=min(highs, default=None))
+
+
+def _narrowed_type(wanted: Wanted, item: Filter) -> Wanted | None:
+    if isinstance(item, IsNotNull):
+        return wanted
+    if isinstance(item, EqualTo):
+        names = frozenset([item.value])
+    elif isinstance(item, In):
+        names = frozenset(item.value)
+    else:
+        return None
+    return replace(wanted, types=names if wanted.types is None else wanted.types & names)

@@ -1,0 +1,154 @@
+"""What a task does: batches of segments to rows as Spark takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skerry.codec.envelope import GAP
+from skerry.errors import PipelineError
+from skerry.recording.format import block_at
+from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.reader import read_block
+from skerry.schema.model import StructType
+from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, PLACE, RAW, payload_schema
+from skerry.spark.source.decode import decode_payloads
+from skerry.spark.source.planning import Run, Wanted
+
+__all__ = ["RowShape", "pieces_of", "read_runs", "rows_of"]
+
+_PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
+"""Payloads that are decoded and handed over at once: a batch of large ones is cut. A byte can turn
+into the name of an enum's element with 128, and a column of text holds two gigabytes."""
+_PLACES: Final = frozenset(field.name for field in PLACE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowShape:
+    """What rows look like, and which of them there are."""
+
+    wanted: Wanted
+    columns: tuple[str, ...]
+    reader: StructType | None = None
+    """Of the type whose fields become columns; None for rows as they were recorded."""
+    is_strict: bool = False
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns, in order."""
+        known = RAW if self.reader is None else _typed(self.reader)
+        return pa.schema([known.field(name) for name in self.columns])
+
+
+def read_runs(runs: Iterable[Run], shape: RowShape) -> Iterator[pa.RecordBatch]:
+    """The rows of batches, in their order."""
+    for run in runs:
+        batches = run.segment.batches
+        wanted = [i for i in range(run.first, run.stop) if shape.wanted.has_batch(batches[i])]
+        blocks = read_blocks(run.segment, (batches[index] for index in wanted))
+        for index, (noted, block) in zip(wanted, blocks, strict=True):
+            batch = read_block(block, noted, space=run.space)
+            if shape.is_strict and _is_damaged(batch, block):
+                raise _damage(run, index)
+            yield from rows_of(batch, shape, (run.recording, run.segment.name, index))
+
+
+def rows_of(
+    batch: pa.RecordBatch, shape: RowShape, place: tuple[str, str, int]
+) -> Iterator[pa.RecordBatch]:
+    """The wanted rows of one recorded batch, with the columns of the shape."""
+    schema = shape.schema
+    for piece in pieces_of(_selected(batch, shape)):
+        columns: dict[str, pa.Array] = {}
+        if shape.reader is not None:
+            fields = [name for name in shape.columns if name not in ENVELOPE.names]
+            if fields:
+                decoded = decode_payloads(shape.reader, piece.column("payload"), fields)
+                columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
+        constants = dict(zip((field.name for field in PLACE), place, strict=True))
+        for name in shape.columns:
+            if name in _PLACES:
+                value = pa.scalar(constants[name], RAW.field(name).type)
+                columns[name] = pa.repeat(value, piece.num_rows)
+            elif name == PAYLOAD_BYTES:
+                columns[name] = pc.binary_length(piece.column("payload")).cast(pa.int64())
+            elif name not in columns:
+                columns[name] = _plain(piece.column(name), RAW.field(name).type)
+        yield pa.RecordBatch.from_arrays([columns[name] for name in shape.columns], schema=schema)
+
+
+def _typed(reader: StructType) -> pa.Schema:
+    return pa.schema([*ENVELOPE, *payload_schema(reader)])
+
+
+def _selected(batch: pa.RecordBatch, shape: RowShape) -> pa.RecordBatch:
+    """The rows that are wanted; the batch itself where that is all of them."""
+    masks = [mask for mask in _masks(batch, shape) if not mask.all()]
+    if not masks:
+        return batch
+    return batch.filter(pa.array(np.logical_and.reduce(masks)))
+
+
+def _masks(batch: pa.RecordBatch, shape: RowShape) -> Iterator[np.ndarray]:
+    wanted = shape.wanted
+    if wanted.types is not None:
+        yield _has_name(batch.column("type"), wanted.types)
+    if shape.reader is not None:
+        # A gap may name the type, but has none of its fields.
+        yield batch.column("operation").to_numpy() != GAP
+    if wanted.fingerprints is not None:
+        numbers = batch.column("fingerprint").to_numpy()
+        yield np.isin(numbers, np.fromiter(wanted.fingerprints, np.int64))
+    times = batch.column("time_ns").to_numpy()
+    if wanted.from_ns is not None:
+        yield times >= wanted.from_ns
+    if wanted.to_ns is not None:
+        yield times < wanted.to_ns
+
+
+def _has_name(column: pa.DictionaryArray, names: frozenset[str]) -> np.ndarray:
+    """Which rows have one of these names: the few distinct ones are compared, not the rows."""
+    is_named = np.array([name in names for name in column.dictionary.to_pylist()], bool)
+    found: np.ndarray = is_named[column.indices.to_numpy()]
+    return found
+
+
+def pieces_of(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """The batch, cut where its payloads are too much at once; nothing where it has no rows."""
+    if batch.num_rows == 0:
+        return
+    payload = batch.column("payload")
+    if payload.nbytes <= _PIECE_BYTES_MAX:
+        yield batch
+        return
+    sizes = pc.binary_length(payload).to_numpy()
+    start, size = 0, 0
+    for index, length in enumerate(sizes.tolist()):
+        if index > start and size + length > _PIECE_BYTES_MAX:
+            yield batch.slice(start, index - start)
+            start, size = index, 0
+        size += length
+    yield batch.slice(start)
+
+
+def _plain(column: pa.Array, type_: pa.DataType) -> pa.Array:
+    """A column in the kind that Spark has: no dictionaries, no unsigned numbers."""
+    return column if column.type == type_ else column.cast(type_)
+
+
+def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
+    """Whether the batch only stands for one that is damaged."""
+    # A gap may also have been recorded as such.
+    is_gap = batch.num_rows == 1 and batch.column("operation")[0].as_py() == GAP
+    return is_gap and block_at(block, 0) is None
+
+
+def _damage(run: Run, index: int) -> PipelineError:
+    error = PipelineError(f"batch {index} of {run.segment.place} is damaged")
+    error.hint = "read it without the option strict; what is missing becomes a gap row"
+    return error

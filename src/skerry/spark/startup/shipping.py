@@ -1,0 +1,51 @@
+"""Getting the package to executors that do not have it: its sources, as one zip file.
+
+The zip holds the plain build, since machine code of this computer need not run on theirs. What the
+package builds on (numpy, pyarrow) must be there already; Spark needs the same for Python rows.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["has_package", "package_zip", "ship_package"]
+
+_PACKAGE: Final = Path(__file__).parents[2]
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of every file in the zip, so that equal sources make equal bytes."""
+
+
+def ship_package(spark: SparkSession, *, always: bool = False) -> bool:
+    """Send the package to the executors, unless they have it; says whether it was sent."""
+    if not always and has_package(spark):
+        return False
+    folder = Path(tempfile.mkdtemp(prefix="skerry-ship-"))
+    target = package_zip(folder / "skerry.zip")
+    spark.sparkContext.addPyFile(str(target))
+    return True
+
+
+def has_package(spark: SparkSession) -> bool:
+    """Whether the Python of the executors finds skerry by itself."""
+    context = spark.sparkContext
+    count = max(2, context.defaultParallelism)
+    # A function of the standard library travels by its name; one of ours would need what is asked.
+    found = context.parallelize(["skerry"] * count, count).map(importlib.util.find_spec).map(bool)
+    return all(found.collect())
+
+
+def package_zip(target: Path) -> Path:
+    """Write the sources of the package as a zip file that Python can import from."""
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for path in sorted(_PACKAGE.rglob("*")):
+            if path.suffix in (".py", ".typed") and "__pycache__" not in path.parts:
+                name = str(Path("skerry") / path.relative_to(_PACKAGE))
+                archive.writestr(zipfile.ZipInfo(name, _EPOCH), path.read_bytes())
+    return target

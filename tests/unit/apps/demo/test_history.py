@@ -1,0 +1,125 @@
+"""The past of the demo: what is recorded, and what is asked of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.apps.demo import history as demo_history
+from skerry.apps.demo.history import RECORDER_NAME, DemoHistory, missing_extra
+from skerry.apps.demo.stage import DemoStage
+from skerry.apps.demo.tour import Tour
+from skerry.errors import StartFailed
+
+PIPELINE = """
+import json, sys
+if "run" in sys.argv:
+    print(json.dumps({"rows": 5}))
+elif "report" in sys.argv:
+    print(json.dumps({"updates": 5, "objects": 2}))
+else:
+    print(json.dumps({"mmsi": 1, "lat": 1.0, "lon": 2.0}))
+"""
+
+
+def test_what_is_missing_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing_extra("recording") == ""
+    monkeypatch.setattr(demo_history, "find_spec", lambda name: None if name == "pyspark" else 1)
+    assert missing_extra("spark") == "pyspark is not installed: it takes skerry[spark]"
+
+
+def test_without_the_extra_nothing_is_recorded(
+    monkeypatch: pytest.MonkeyPatch, live_node: Any, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(demo_history, "find_spec", lambda _name: None)
+    said: list[str] = []
+    with DemoStage() as stage:
+        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+        history.start(live_node.place)
+        assert not history.is_recording
+    assert said == ["nothing is recorded: pyarrow is not installed: it takes skerry[recording]"]
+
+
+@pytest.mark.slow
+def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_path: Path) -> None:
+    said: list[str] = []
+    with DemoStage() as stage:
+        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+        history.start(live_node.place)
+        with skerry.connect(live_node.place) as space:
+            tour = played(stage, history)
+            assert tour._wait(lambda: history.is_heard(space))
+            space.publish("/a", b"x")
+            space.flush()
+        code, summary = history.end()
+        assert code == 0
+        assert summary["updates"] > 0
+        assert history.verify()["is_sound"]
+        with pytest.raises(StartFailed, match="failed with 1"):
+            history._ask("state at", "record", "info", "nowhere")
+    assert RECORDER_NAME == "skerry-record"
+
+
+def played(
+    stage: DemoStage, history: DemoHistory, is_stopped: Callable[[], bool] = lambda: False
+) -> Tour:
+    tour = Tour(
+        stage,
+        tell=lambda _text: None,
+        is_stopped=is_stopped,
+        seconds=1.0,
+        vessel_count=1,
+        seed=1,
+    )
+    tour._history = history
+    return tour
+
+
+class Answering(DemoHistory):
+    """A history whose questions are answered by a program that makes it up."""
+
+    is_recording = True
+
+    def _ask(self, name: str, *words: str) -> list[dict[str, Any]]:
+        program = self._stage.start(name, "-c", PIPELINE, *words)
+        program.finish(30.0)
+        return program.lines()
+
+
+@pytest.mark.slow
+def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
+    with DemoStage() as stage:
+        tour = played(stage, Answering(stage, tmp_path, tell=lambda _text: None))
+        tour._settled = 7, {1: (1.0, 2.0)}
+        tour._ask_tables()
+        tour._settled = 7, {1: (1.5, 2.0)}
+        tour._ask_tables()
+    # A promise that was broken once stays broken.
+    (check,) = tour.checks
+    assert check.promise == "the tables know where all vessels were at the end"
+    assert not check.holds
+
+
+def test_tables_that_cannot_be_made_break_the_promise(tmp_path: Path) -> None:
+    class Failing(Answering):
+        def build(self) -> dict[str, Any]:
+            raise StartFailed("no Java")
+
+    with DemoStage() as stage:
+        tour = played(stage, Failing(stage, tmp_path, tell=lambda _text: None))
+        tour._settled = 7, {}
+        tour._ask_tables()
+    assert [(check.holds, check.facts) for check in tour.checks] == [(False, "no Java")]
+
+
+def test_who_is_told_to_end_makes_no_tables(tmp_path: Path) -> None:
+    with DemoStage() as stage:
+        history = Answering(stage, tmp_path, tell=lambda _text: None)
+        tour = played(stage, history, is_stopped=lambda: True)
+        tour._settled = 7, {}
+        tour._ask_tables()
+    assert tour.checks == []

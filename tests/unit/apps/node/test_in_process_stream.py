@@ -1,0 +1,48 @@
+"""The stream of a client inside the node's program."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from skerry.apps.node.in_process_stream import InsideStream
+from skerry.protocol.machine import Address
+
+
+class Stage:
+    """Owner and server in one, with all that they are told."""
+
+    def __init__(self) -> None:
+        self.told: list[Any] = []
+
+    def said(self, stream: InsideStream) -> None:
+        self.told.append(("said", b"".join(stream.waiting)))
+
+    def ended(self, stream: InsideStream) -> None:
+        self.told.append("ended")
+
+    def lost(self, address: Address, stream: InsideStream) -> None:
+        self.told.append(("lost", address))
+
+
+def test_what_is_written_waits_for_its_owner() -> None:
+    stage: Any = Stage()
+    stream = InsideStream(stage, stage)
+    stream.write(b"a")
+    stream.write(b"b")
+    assert stage.told == [("said", b"a"), ("said", b"ab")]
+
+
+def test_end_is_told_once_and_to_the_server_afterwards() -> None:
+    async def play() -> list[Any]:
+        stage: Any = Stage()
+        stream = InsideStream(stage, stage)
+        stream.address = Address("inside", 1)
+        stream.close()
+        stream.abort()
+        assert stream.is_closing()
+        before = list(stage.told)
+        await asyncio.sleep(0)
+        return [*before, "later", *stage.told[len(before) :]]
+
+    assert asyncio.run(play()) == ["ended", "later", ("lost", Address("inside", 1))]

@@ -1,0 +1,395 @@
+"""The node as a program: where it listens, what it tells, what it keeps, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.apps.node import program as node
+from skerry.apps.node.config import NodeConfig
+from skerry.apps.node.distributor_carriage import NodeDistributorConfig
+from skerry.apps.node.program import DEFAULT_ENDPOINTS, run_node, usual_endpoints
+from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
+from skerry.engine.dispatch.cache import Cache
+from skerry.errors import ConfigError, ConnectFailed
+from skerry.runtime.clock import wall_ns
+from skerry.runtime.loops import LoopKind, run_loop
+from skerry.runtime.storage.config import StorageConfig
+from skerry.runtime.streams.endpoints import parse_endpoint
+
+PATIENCE_S = 10.0
+"""Far longer than anything here takes; a test that waits so long has failed."""
+
+
+def told_by_node(
+    folder: Path,
+    *listen: str,
+    loop: LoopKind = "asyncio",
+    visit: Callable[[], object] | None = None,
+    dots_endpoint: str = "",
+    run: dict[str, Any] | None = None,
+    **options: Any,
+) -> list[str]:
+    """What a node tells that is asked to end as soon as it listens, or after a visit."""
+    told: list[str] = []
+    environ = {
+        "DOTS_ENDPOINT": dots_endpoint,
+        "SKERRY_RUNTIME_DIR": str(folder / "run"),
+        "SKERRY_STATE_DIR": str(folder / "state"),
+    }
+
+    def tell(text: str) -> None:
+        told.append(text)
+        if "listens at" in text:
+            asyncio.get_running_loop().create_task(end())
+
+    async def end() -> None:
+        try:
+            if visit is not None:
+                await asyncio.wait_for(asyncio.to_thread(visit), PATIENCE_S)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
+    run_loop(run_node(config, tell=tell, environ=environ, **run or {}), loop)
+    return told
+
+
+def port_of(taken: socket.socket) -> int:
+    port = taken.getsockname()[1]
+    assert isinstance(port, int)
+    return port
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as found:
+        return port_of(found)
+
+
+def page(port: int, path: str) -> tuple[str, str]:
+    """Status line and body."""
+    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as stream:
+        stream.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        answer = b""
+        while data := stream.recv(65536):
+            answer += data
+    head, _, body = answer.decode().partition("\r\n\r\n")
+    return head.splitlines()[0], body
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_node_tells_where_it_listens_and_that_it_ends(loop: LoopKind, tmp_path: Path) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    place = f"uds:{tmp_path}/node.sock"
+    assert told_by_node(tmp_path, place, loop=loop) == [
+        f"node harbour listens at {place}",
+        "node harbour ends",
+    ]
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_signals_mean_what_they_meant_when_the_node_is_over(loop: LoopKind, tmp_path: Path) -> None:
+    if loop == "uvloop":
+        pytest.importorskip("uvloop")
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", loop=loop)
+    assert [signal.getsignal(number) for number in numbers] == before
+
+
+def test_usual_places_are_of_this_computer_and_for_both_framings(tmp_path: Path) -> None:
+    places = usual_endpoints({"SKERRY_RUNTIME_DIR": f"{tmp_path}/my run"})
+    assert places[0].path == f"{tmp_path}/my run/node.sock"
+    assert [(place.host, place.port, place.version) for place in places[1:]] == [
+        ("127.0.0.1", 11235, 2),
+        ("127.0.0.1", 11234, 1),
+    ]
+    assert [place.text for place in places[1:]] == list(DEFAULT_ENDPOINTS)
+
+
+def test_places_that_a_host_of_dots_would_take_are_taken(tmp_path: Path) -> None:
+    places = [f"uds:{tmp_path}/a.sock", f"uds-v1:{tmp_path}/b.sock"]
+    told = told_by_node(tmp_path, dots_endpoint="  ".join(places))
+    assert told[0] == f"node harbour listens at {', '.join(places)}"
+
+
+def test_places_that_the_node_is_told_replace_those_of_dots(tmp_path: Path) -> None:
+    told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", dots_endpoint="no place at all")
+    assert told[0] == f"node harbour listens at uds:{tmp_path}/a.sock"
+
+
+def test_usual_place_that_is_taken_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        usual = (f"tcp://127.0.0.1:{port_of(taken)}", "tcp-v1://127.0.0.1:0")
+        monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
+        passed, listens, ends = told_by_node(tmp_path)
+    assert passed.startswith(f"cannot listen at {usual[0]}: ")
+    assert passed.endswith("; passed over")
+    start = f"node harbour listens at uds:{tmp_path}/run/node.sock, tcp-v1://127.0.0.1:"
+    assert listens.startswith(start)
+    assert ends == "node harbour ends"
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+def test_runtime_folder_that_is_no_place_to_use_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", ("tcp://127.0.0.1:0",))
+    (tmp_path / "run").write_text("precious")
+    passed, listens, _ = told_by_node(tmp_path)
+    assert "File exists" in passed
+    assert listens.startswith("node harbour listens at tcp://")
+
+
+def test_node_without_any_place_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").write_text("precious")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        usual = (f"tcp://127.0.0.1:{port_of(taken)}",)
+        monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
+        with pytest.raises(ConnectFailed, match="every usual place to listen at is taken"):
+            told_by_node(tmp_path)
+
+
+def test_named_place_that_is_taken_is_not_passed_over(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"tcp://127.0.0.1:{port_of(taken)}"
+        with pytest.raises(ConnectFailed, match=f"cannot listen at {place}"):
+            told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", place)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_pages_are_served_while_the_node_runs(tmp_path: Path) -> None:
+    port = free_port()
+    seen: dict[str, tuple[str, str]] = {}
+
+    def visit() -> None:
+        for path in ("/healthz", "/readyz", "/status.json", "/metrics"):
+            seen[path] = page(port, path)
+
+    told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, metrics=f"127.0.0.1:{port}")
+    assert {status for status, _ in seen.values()} == {"HTTP/1.1 200 OK"}
+    assert seen["/healthz"][1] == "ok\n"
+    assert seen["/readyz"][1] == "ready\n"
+    assert json.loads(seen["/status.json"][1])["client_count"] == 0
+    assert "\nskerry_ledger_unexplained 0.0\n" in seen["/metrics"][1]
+
+
+def test_named_place_for_pages_that_is_taken_is_an_error(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{port_of(taken)}"
+        with pytest.raises(ConnectFailed, match=f"cannot serve metrics at {place}"):
+            told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place)
+
+
+def test_usual_place_for_pages_that_is_taken_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        place = f"127.0.0.1:{port_of(taken)}"
+        monkeypatch.setattr(node, "METRICS_PLACE", place)
+        ready: list[object] = []
+        run = {"ready": lambda _places, pages: ready.append(pages)}
+        told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
+    assert told[0].endswith("; passed over")
+    assert len(told) == 3
+    # What is there are the pages of somebody else.
+    assert ready == [None]
+
+
+def test_port_that_was_chosen_for_pages_is_told(tmp_path: Path) -> None:
+    ready: list[str] = []
+    seen: list[str] = []
+
+    def visit() -> None:
+        host, _, port = ready[0].rpartition(":")
+        assert host == "127.0.0.1"
+        seen.append(page(int(port), "/healthz")[0])
+
+    run = {"ready": lambda _places, pages: ready.append(pages)}
+    told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", visit=visit, run=run, metrics="127.0.0.1:0")
+    assert seen == ["HTTP/1.1 200 OK"]
+
+
+def test_node_without_persistent_objects_leaves_nothing_behind(tmp_path: Path) -> None:
+    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_named_storage_is_opened_at_the_start(tmp_path: Path) -> None:
+    storage = StorageConfig(url=f"sqlite:{tmp_path}/mine.db")
+    told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", storage=storage)
+    assert (tmp_path / "mine.db").exists()
+
+
+def test_sighup_reads_certificates_anew_and_does_not_end_the_node(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def visit() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    with caplog.at_level(logging.INFO, "skerry"):
+        told = told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
+    assert told[-1] == "node harbour ends"
+    assert "certificates read anew" in [record.getMessage() for record in caplog.records]
+
+
+def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    place = f"uds:{tmp_path}/node.sock"
+    rule = PermissionRule(verbs=("publish",))
+    other = NodeConfig(name="other", listen=(place,), admission=AdmissionConfig(permission=(rule,)))
+    ready: list[tuple[list[str], str | None]] = []
+
+    def visit() -> None:
+        with skerry.connect(place) as space:
+            space.subscribe("/a").close()
+            os.kill(os.getpid(), signal.SIGHUP)
+            with pytest.raises(skerry.Refused):
+                space.container("DotsClient")
+
+    with caplog.at_level(logging.INFO, "skerry"):
+        options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
+        told_by_node(tmp_path, place, visit=visit, run=options)
+    words = [record.getMessage() for record in caplog.records]
+    assert "admission read anew" in words
+    (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
+    assert vars(record)["keys"] == "node.name, node.metrics"
+    assert ready == [([place], None)]
+
+
+def test_a_configuration_that_went_bad_leaves_the_one_in_use(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    def reread() -> NodeConfig:
+        raise ConfigError(key="node.name", origin="skerry.toml", detail="bad")
+
+    def visit() -> None:
+        os.kill(os.getpid(), signal.SIGHUP)
+
+    place = f"uds:{tmp_path}/node.sock"
+    told_by_node(tmp_path, place, visit=visit, run={"reread": reread})
+    (record,) = [r for r in caplog.records if r.getMessage() == "admission stays as it was"]
+    assert "bad" in vars(record)["reason"]
+
+
+def test_certificates_that_went_bad_leave_those_in_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Server:
+        def reload_certificates(self) -> None:
+            raise ConfigError(key="node.tls.cert", origin="node.pem", detail="gone")
+
+    server: Any = Server()
+    node._reload(server)
+    (record,) = caplog.records
+    assert record.getMessage() == "certificates stay as they were"
+    assert "gone" in vars(record)["reason"]
+
+
+def test_keys_of_the_group_that_went_bad_leave_those_in_use(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Server:
+        def reload_certificates(self) -> None:
+            return None
+
+    class Carrier:
+        def reload_keys(self) -> None:
+            raise ConfigError(key="distributor.key_file", origin="keys.toml", detail="gone")
+
+    server: Any = Server()
+    carrier: Any = Carrier()
+    node._reload(server, carrier)
+    (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
+    assert record.getMessage() == "keys of the group stay as they were"
+    assert "gone" in vars(record)["reason"]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_node_of_a_system_says_by_which_group(tmp_path: Path, loop: LoopKind) -> None:
+    options = NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=10)
+    place = f"uds:{tmp_path}/node.sock"
+    told = told_by_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
+    assert told[0] == "node harbour carries messages by 239.193.104.190:4711 on lo"
+    assert told[-1] == "node harbour ends"
+
+
+def test_complaints_of_the_loop_become_lines_of_ours(caplog: pytest.LogCaptureFixture) -> None:
+    loop: Any = None
+    node._note_fault(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
+    node._note_fault(loop, {"message": "broken", "exception": ZeroDivisionError()})
+    first, second = caplog.records
+    assert (first.levelname, first.getMessage()) == ("WARNING", "accept failed")
+    assert vars(first)["reason"] == "Too many"
+    assert (second.levelname, second.getMessage()) == ("ERROR", "broken")
+    assert second.exc_info is not None
+
+
+@pytest.mark.parametrize(("descriptors", "connections"), [(100_000, 99_936), (256, 192), (64, 48)])
+def test_some_descriptors_are_kept_free(descriptors: int, connections: int) -> None:
+    assert node._connections(descriptors) == connections
+
+
+def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    class Core:
+        cache = Cache()
+
+        def set_wall_offset(self, wall_offset_ns: int, now_ns: int) -> None:
+            told.append("offset")
+
+        def tell_usage(self, usage: dict[str, float]) -> None:
+            told.append("usage")
+
+    async def scene() -> None:
+        core: Any = Core()
+        pulse = node._Pulse(core)
+        await asyncio.sleep(0)
+        assert told == ["usage"]
+        monkeypatch.setattr(node, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
+        pulse._timer.cancel()
+        pulse._beat()
+        pulse.stop()
+        assert told == ["usage", "offset", "usage"]
+
+    asyncio.run(scene())
+
+
+def test_endpoints_are_read_with_their_options(tmp_path: Path) -> None:
+    text = f"uds:{tmp_path}/node.sock?extensions=off"
+    assert not parse_endpoint(text).extensions
+    told = told_by_node(tmp_path, text)
+    assert told[0] == f"node harbour listens at uds:{tmp_path}/node.sock"
+
+
+@pytest.mark.parametrize(
+    ("listen", "is_open"),
+    [
+        ("tcp://0.0.0.0", True),
+        ("tcp://[::]:11235", True),
+        ("tls://10.1.2.3", True),
+        ("tcp://harbour.example", True),
+        ("tcp://127.0.0.1", False),
+        ("tcp://[::1]", False),
+        ("tcp-v1://localhost", False),
+        ("uds:/run/skerry/node.sock", False),
+    ],
+)
+def test_places_that_other_computers_reach_are_known(listen: str, is_open: bool) -> None:
+    assert node._is_open(listen) == is_open

@@ -1,0 +1,347 @@
+"""A node as a source: all of it or a part, and what happens when it is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import skerry
+import skerry.aio
+from skerry.apps.recorder.node_source import NodeSource, NodeWishes
+from skerry.apps.recorder.row_queue import RowQueue
+from skerry.client.io.loop_thread import LoopThread
+from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT
+from skerry.engine.admission.admission import Admission, AdmissionConfig
+from skerry.engine.admission.permissions import PermissionRule
+from skerry.engine.node import NodeCore
+from skerry.errors import ConnectFailed, Disconnected, Refused
+from skerry.objects.internal import internal_class
+from skerry.recording.format import to_record_batch
+from skerry.recording.gaps import gap_of
+from skerry.runtime.clock import monotonic_ns, wall_ns
+from skerry.runtime.streams.endpoints import parse_endpoint
+from skerry.runtime.streams.node_server import NodeServer
+
+TYPES = skerry.define_types(
+    """
+    struct Vessel { 1: [key] uint32 mmsi; 2: string name; }
+    struct Leg { 3: [key] string a; 1: [key] uint32 b; 2: string text; }
+    struct Hail [cached=false] { 1: string text; }
+    """
+)
+Vessel = TYPES.Vessel
+
+
+class Stage:
+    """A node, a publisher and a source on one loop."""
+
+    def __init__(self, folder: Path, wishes: dict[str, Any]) -> None:
+        self.place = f"uds:{folder}/node.sock"
+        self.queue = RowQueue(space="local", row_count_max=10_000)
+        self.said: list[str] = []
+        self.source = NodeSource(
+            self.queue,
+            NodeWishes(endpoint=self.place, **wishes),
+            space="local",
+            tell=self.said.append,
+        )
+        self._server: NodeServer | None = None
+        self._taken: list[dict[str, Any]] = []
+
+    async def start_node(self, node_id: int, admission: Admission | None = None) -> None:
+        core = NodeCore(
+            wall_offset_ns=wall_ns() - monotonic_ns(), node_id=node_id, admission=admission
+        )
+        self._server = NodeServer(core)
+        await self._server.listen(parse_endpoint(self.place))
+
+    async def stop_node(self) -> None:
+        server, self._server = self._server, None
+        if server is not None:
+            await server.close()
+
+    def rows(self, type_name: str = "Vessel") -> list[dict[str, Any]]:
+        """Rows of a type, and gaps, as they came."""
+        if self.queue.rows.count:
+            self._taken += to_record_batch(self.queue.rows.take()).to_pylist()
+        return [row for row in self._taken if row["type"] in (type_name, "")]
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Each turn of the loop brings what has come."""
+        async with asyncio.timeout(30):
+            while not condition():  # noqa: ASYNC110  it is on the other side of a socket
+                await asyncio.sleep(0.005)
+
+
+@asynccontextmanager
+async def on_stage(folder: Path, **wishes: Any) -> AsyncIterator[Stage]:
+    stage = Stage(folder, wishes)
+    try:
+        yield stage
+    finally:
+        await stage.source.stop()
+        await stage.stop_node()
+
+
+def operations(rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
+    return [(row["operation"], row["key"][1:]) for row in rows]
+
+
+def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            async with await skerry.aio.connect(stage.place, types=TYPES) as space:
+                space.publish(Vessel(mmsi=1))
+                await space.flush()
+                assert not stage.source.is_complete
+                await stage.source.start()
+                await stage.until(lambda: stage.source.is_complete)
+                space.publish(Vessel(mmsi=2))
+                space.publish(TYPES.Hail(text="ahoy"))
+                await space.flush()
+                await stage.until(lambda: len(stage.rows("Hail")) == 1)
+            assert operations(stage.rows()) == [(SNAPSHOT, b"\x01"), (CREATE, b"\x02")]
+            assert {row["node"] for row in stage.rows()} == {5}
+            stage.source.check()
+            assert stage.source.taken_count > 3
+            assert stage.rows("DotsClient")
+
+    asyncio.run(play())
+
+
+def test_end_comes_after_all_that_the_node_had_by_then(tmp_path: Path) -> None:
+    stage = Stage(tmp_path, {})
+    node = LoopThread("node")
+
+    async def play() -> None:
+        await stage.source.start()
+        await stage.until(lambda: stage.source.is_complete)
+        # This loop stands still meanwhile, so what it is sent stays unread.
+        with skerry.connect(stage.place, types=TYPES) as space:
+            for mmsi in range(100):
+                space.publish(Vessel(mmsi=mmsi))
+            space.flush()
+        await stage.source.stop()
+
+    try:
+        node.run(stage.start_node(5))
+        asyncio.run(play())
+        assert len(stage.rows()) == 100
+        assert stage.said == []
+    finally:
+        node.run(stage.stop_node())
+        node.end()
+
+
+def test_end_does_not_wait_for_a_node_that_is_away(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            await stage.stop_node()
+            await stage.until(lambda: stage.source.lost_count == 1)
+            async with asyncio.timeout(1):
+                await stage.source.stop()
+            assert gap_of(stage.rows()[-1]["payload"]).reason.endswith("until the recording ended")
+
+    asyncio.run(play())
+
+
+def test_only_what_was_asked_for_is_recorded(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path, types=("Vessel",), subjects=("/odd/*",)) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            async with await skerry.aio.connect(stage.place, types=TYPES) as space:
+                space.publish(TYPES.Leg(a="x", b=1))
+                space.publish(TYPES.Leg(a="x", b=2), subject="/odd/2")
+                space.publish(Vessel(mmsi=1))
+                await space.flush()
+                await stage.until(lambda: len(stage.rows()) == 1)
+            assert [row["subject"] for row in stage.rows("Leg")] == ["/odd/2"]
+            assert not stage.rows("DotsClient")
+
+    asyncio.run(play())
+
+
+@pytest.mark.slow
+def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path, subjects=("/Vessel/*",)) as stage:
+            await stage.start_node(5)
+            async with await skerry.aio.connect(stage.place, types=TYPES) as space:
+                await stage.source.start()
+                space.publish(Vessel(mmsi=1))
+                await space.flush()
+                await stage.until(lambda: len(stage.rows()) == 1)
+                first = stage.rows()[0]["position"]
+                # The stream breaks, and meanwhile others go on.
+                session = stage.source._session
+                assert session is not None
+                assert session._line is not None
+                session._line.stream.abort()
+                await stage.until(lambda: stage.source.lost_count == 1)
+                space.remove(Vessel(mmsi=1))
+                space.publish(Vessel(mmsi=2))
+                await space.flush()
+                await stage.until(lambda: "connected again" in stage.said)
+                await stage.until(lambda: stage.source.is_complete)
+                space.publish(Vessel(mmsi=3))
+                await space.flush()
+                await stage.until(lambda: stage.rows()[-1]["key"] == b"\x81\x03")
+            rows = stage.rows()
+            gap = gap_of(next(row for row in rows if row["operation"] == GAP)["payload"])
+            assert gap.first == first + 1
+            assert gap.stop == rows[-1]["position"]
+            assert gap.count == gap.stop - gap.first
+            assert gap.reason.startswith("the connection to the node was lost")
+            found = operations([row for row in rows if row["operation"] != GAP])
+            assert found[1] == (SNAPSHOT, b"\x02")
+            assert (REMOVE, b"\x01") in found
+            assert found[-1] == (CREATE, b"\x03")
+            gone = next(row for row in rows if row["operation"] == REMOVE)
+            assert (gone["sequence"], gone["sender"], gone["subject"]) == (0, 1, "/Vessel/1")
+            assert gone["payload"] == Vessel(mmsi=1).encode()
+
+    asyncio.run(play())
+
+
+@pytest.mark.slow
+def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            await stage.stop_node()
+            await stage.until(lambda: stage.source.lost_count == 1)
+            await stage.start_node(6)
+            await stage.until(lambda: bool(stage.rows("none")))
+            (row,) = stage.rows("none")
+            gap = gap_of(row["payload"])
+            assert (row["node"], gap.count, gap.stop) == (5, 0, 0)
+            assert gap.reason.endswith("the node was started anew")
+
+    asyncio.run(play())
+
+
+@pytest.mark.slow
+def test_a_recording_that_ends_without_its_node_says_so(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            await stage.stop_node()
+            await stage.until(lambda: stage.source.lost_count == 1)
+            await stage.source.stop()
+            (row,) = stage.rows("none")
+            assert gap_of(row["payload"]).reason.endswith("until the recording ended")
+            stage.source.intake.is_resuming = False
+
+    asyncio.run(play())
+
+
+def test_without_a_node_it_cannot_begin(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            with pytest.raises(ConnectFailed):
+                await stage.source.start()
+
+    asyncio.run(play())
+
+
+def test_what_is_not_permitted_is_an_error(tmp_path: Path) -> None:
+    async def play() -> None:
+        rule = PermissionRule(subjects=("/DotsClient/...",), verbs=("subscribe",))
+        async with on_stage(tmp_path, types=("Vessel",)) as stage:
+            await stage.start_node(5, Admission(AdmissionConfig(permission=(rule,))))
+            await stage.source.start()
+            await stage.until(lambda: stage.source._failure is not None)
+            with pytest.raises(Refused, match="Vessel"):
+                stage.source.check()
+
+    asyncio.run(play())
+
+
+def test_a_recorder_with_few_rights_ends_in_order(tmp_path: Path) -> None:
+    async def play() -> None:
+        rule = PermissionRule(subjects=("/Vessel/...",), verbs=("subscribe",))
+        async with on_stage(tmp_path, types=("Vessel",)) as stage:
+            await stage.start_node(5, Admission(AdmissionConfig(permission=(rule,))))
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            # The space asked for more, was refused, and a flush tells of that.
+            stage.source.check()
+            await stage.source.stop()
+
+    asyncio.run(play())
+
+
+def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            session = stage.source._session
+            assert session is not None
+            session.core.close(monotonic_ns(), reason="enough")
+            session.carry()
+            with pytest.raises(Disconnected, match="enough"):
+                stage.source.check()
+
+    asyncio.run(play())
+
+
+def test_how_long_an_answer_of_the_node_takes_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.until(lambda: stage.source.is_complete)
+            stage.source.check()
+            assert stage.rows("SkerryLink") == [], "it is not time yet"
+            monkeypatch.setattr(stage.source._links, "is_due", lambda: True)
+            stage.source.check()
+            await stage.until(lambda: len(stage.rows("SkerryLink")) == 1)
+            await stage.source.stop()
+            told = stage.rows("SkerryLink")
+            assert len(told) == 2, "the last answer is timed, too"
+            session = stage.source._session
+            assert session is not None
+            for row in told:
+                link: Any = internal_class("SkerryLink").decode(row["payload"])
+                assert (link.carrier, link.roundTrips) == ("access", 1)
+                assert link.senderNumber == row["sender"] == session.core.client_id
+                assert 0 < link.roundTripTime < 30
+                assert row["node"] == 5
+
+    asyncio.run(play())
+
+
+def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
+    async def play() -> None:
+        async with on_stage(tmp_path, types=("Vessel",)) as stage:
+            await stage.start_node(5)
+            await stage.source.start()
+            await stage.source.stop()
+            assert stage.rows("SkerryLink") == []
+
+    asyncio.run(play())
+
+
+def test_everything_is_all_subjects_and_what_is_told_by_name() -> None:
+    assert NodeWishes().groups == ("/...", "SkerryLedger", "SkerryLink")
+    assert NodeWishes(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
+    assert NodeSource(
+        RowQueue(space="x", row_count_max=1), NodeWishes(), space="x", tell=print
+    ).name.startswith("the node")

@@ -1,0 +1,28 @@
+"""What no target takes."""
+
+from __future__ import annotations
+
+from skerry.apps.replayer.targets import sent_ns_of, unplayable
+from skerry.objects.internal import internal_class
+from tests.unit.apps.playing import SENT_NS, TYPES, update, vessel
+
+KNOWN = TYPES.Vessel.descriptor
+
+
+def test_objects_and_bytes_can_be_played() -> None:
+    assert unplayable(update(vessel(1)), KNOWN) is None
+    content = internal_class("SkerryBytes")(data=b"x")
+    assert unplayable(update(content, subject="/x"), content.descriptor) is None
+
+
+def test_what_only_a_node_says_and_what_nobody_described_cannot() -> None:
+    client = internal_class("DotsClient")(id=1)
+    assert unplayable(update(client), client.descriptor) == "only a node says this"
+    described = update(vessel(1)).replace(type_name="StructDescriptorData")
+    assert unplayable(described, None) == "only a node says this"
+    assert unplayable(update(vessel(1)), None) == "its type is not described"
+
+
+def test_where_nobody_told_when_it_was_sent_it_is_when_it_came() -> None:
+    assert sent_ns_of(update(vessel(1))) == SENT_NS
+    assert sent_ns_of(update(vessel(1), sent_ns=-1)) == SENT_NS + 5

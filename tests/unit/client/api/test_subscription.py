@@ -1,0 +1,166 @@
+"""What both kinds of subscription have alike; each kind is tested with its space."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from skerry.client.api.subscription import ON_SLOW, SubscriptionBase, check_callback
+from skerry.errors import LocalProtocolError, SlowConsumer
+from tests.unit.client.stage import Shout, Stage, Vessel
+
+
+class Loop:
+    """Keeps what is to be done, until somebody does it."""
+
+    def __init__(self) -> None:
+        self.calls: list[Callable[[], None]] = []
+        self.is_closed = False
+
+    def call_soon_threadsafe(self, call: Callable[[], None]) -> None:
+        if self.is_closed:
+            raise RuntimeError("Event loop is closed")
+        self.calls.append(call)
+
+    def turn(self) -> None:
+        calls, self.calls = self.calls, []
+        for call in calls:
+            call()
+
+
+def session_of(stage: Stage, **config: Any) -> Any:
+    core = stage.space(**config)
+    return SimpleNamespace(core=core, wakers=set(), carry=stage.run, loop=Loop())
+
+
+def test_what_happens_to_the_slow_is_one_of_two() -> None:
+    assert ON_SLOW == ("disconnect", "conflate")
+    with pytest.raises(LocalProtocolError, match="on_slow is 'wait'"):
+        SubscriptionBase(session_of(Stage()), Shout, print, on_slow="wait")  # type: ignore[arg-type]
+
+
+def test_it_opens_and_ends_once() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    texts: list[str] = []
+    subscription: SubscriptionBase[Any] = SubscriptionBase(
+        session, Shout, lambda event: texts.append(event.object.text), on_slow="disconnect"
+    )
+    subscription.open()
+    stage.publish(session.core, Shout(text="a"))
+    subscription.end()
+    subscription.end()
+    stage.publish(session.core, Shout(text="b"))
+    assert texts == ["a"]
+    assert session.wakers == set()
+
+
+def target_count(session: Any) -> int:
+    return sum(len(route.targets) for route in session.core.intake.routes.values())
+
+
+def test_one_that_nobody_iterates_over_any_more_is_ended_by_the_loop() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    subscription: SubscriptionBase[Any] = SubscriptionBase(
+        session, Shout, None, on_slow="disconnect"
+    )
+    subscription.open()
+    assert (target_count(session), len(session.wakers)) == (1, 1)
+    del subscription
+    assert target_count(session) == 1, "that is for the loop to do, whose thread may be another"
+    session.loop.turn()
+    assert (target_count(session), len(session.wakers)) == (0, 0)
+
+
+def test_one_with_a_callback_needs_nobody_to_hold_it() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    texts: list[str] = []
+    SubscriptionBase[Any](
+        session, Shout, lambda event: texts.append(event.object.text), on_slow="disconnect"
+    ).open()
+    gc.collect()
+    session.loop.turn()
+    stage.publish(session.core, Shout(text="a"))
+    assert texts == ["a"]
+
+
+def test_one_that_is_ended_or_whose_space_is_over_has_nothing_to_end() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    for is_over in (False, True):
+        subscription: SubscriptionBase[Any] = SubscriptionBase(
+            session, Shout, None, on_slow="disconnect"
+        )
+        subscription.open()
+        if is_over:
+            session.core.close(stage.now_ns)
+        else:
+            subscription.end()
+        del subscription
+        assert session.loop.calls == []
+
+
+def test_loop_that_is_closed_has_nothing_to_end() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    subscription: SubscriptionBase[Any] = SubscriptionBase(
+        session, Shout, None, on_slow="disconnect"
+    )
+    subscription.open()
+    session.loop.is_closed = True
+    # An error here would be a warning, and those are errors.
+    del subscription
+    gc.collect()
+
+
+@pytest.mark.parametrize("is_late", [False, True])
+def test_one_that_does_not_keep_up_is_ended(is_late: bool) -> None:
+    stage = Stage()
+    session = session_of(stage, queue_count_max=2)
+    vessels = [Vessel(mmsi=number) for number in range(3)]
+    subscription: SubscriptionBase[Any] = SubscriptionBase(
+        session, Vessel, None, on_slow="disconnect"
+    )
+    if is_late:
+        # Too much is here already when it is opened.
+        session.core.hold(Vessel, stage.now_ns)
+        stage.publish(session.core, *vessels)
+        subscription.open()
+    else:
+        subscription.open()
+        stage.publish(session.core, *vessels)
+    assert target_count(session) == 1
+    session.loop.turn()
+    assert target_count(session) == 0
+    assert [subscription._next().object.mmsi for _ in range(2)] == [0, 1]  # type: ignore[union-attr]
+    with pytest.raises(SlowConsumer):
+        subscription._next()
+
+
+class Async:
+    async def __call__(self, _event: object) -> None:
+        """Never called."""
+
+    async def method(self, _event: object) -> None:
+        """Never called."""
+
+
+@pytest.mark.parametrize(
+    "callback", [Async(), Async().method, partial(Async().method)], ids=["object", "method", "part"]
+)
+def test_callback_is_not_awaited(callback: Any) -> None:
+    with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
+        check_callback(callback)
+    assert caught.value.hint == "iterate with `async for`, or let a plain function start a task"
+
+
+@pytest.mark.parametrize("callback", [print, [].append, partial(print), str, Async], ids=range(5))
+def test_whatever_can_be_called_is_a_callback(callback: Any) -> None:
+    check_callback(callback)

@@ -1,0 +1,196 @@
+"""Claims: made, told, given up, and made anew on the next connection."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from skerry.client.core import claims as module
+from skerry.client.core.claims import Claim, Claims, ClaimState
+from skerry.errors import LimitExceeded, LocalProtocolError
+from skerry.limits import CLAIM_COUNT_MAX, PAYLOAD_BYTES_MAX
+from skerry.objects.internal import internal_class
+from skerry.protocol.access.client import ClientConnection
+from skerry.protocol.access.wire import Wire
+from tests.unit.client.stage import Ask, Vessel
+
+
+def connection() -> ClientConnection:
+    return ClientConnection(Wire(), name="c", cnonce="1")
+
+
+def sent(to: ClientConnection) -> list[Any]:
+    data = to.take_output()
+    return [
+        internal_class("SkerryClaim").decode(payload) if header.type_name == "SkerryClaim" else None
+        for header, payload in (Wire().feed(data) if data else [])
+    ]
+
+
+def stands(claims: Claims, claim: Claim, state: str, reason: str | None = None) -> None:
+    states = internal_class("SkerryClaimState")
+    message = internal_class("SkerryClaimed")(
+        number=claim.number, state=states[state], reason=reason
+    )
+    claims.stands(message)
+
+
+class Told:
+    """Notes the states of a claim."""
+
+    def __init__(self, **facts: Any) -> None:
+        self.states: list[str] = []
+        self.claim = Claim(told=self.note, **{"type_": Ask.descriptor, "handler": "", **facts})
+
+    def note(self) -> None:
+        self.states.append(str(self.claim.state))
+
+
+def owned(number: int) -> Claim:
+    key = Vessel(mmsi=number)
+    return Claim(
+        type_=Vessel.descriptor,
+        key=number,
+        place=key.encode(),
+        payload=key.encode(),
+        told=lambda: None,
+    )
+
+
+def test_type_is_described_before_it_is_claimed() -> None:
+    claims, node = Claims(), connection()
+    claims.connected(node, 1.0)
+    first = Told(handler="router", is_standby=True).claim
+    claims.begin([first, owned(7)], 1.0)
+    described, one, also_described, two = sent(node)
+    assert described is also_described is None
+    assert (one.event.label, one.typeName, one.handler) == ("standby", "Ask", "router")
+    assert one.object is None
+    assert (two.event.label, two.typeName, two.handler) == ("claim", "Vessel", None)
+    assert Vessel.decode(two.object) == Vessel(mmsi=7)
+    assert one.number != two.number
+
+
+def test_handler_without_a_name_is_still_a_handler() -> None:
+    claims, node = Claims(), connection()
+    claims.connected(node, 1.0)
+    claims.begin([Told().claim], 1.0)
+    assert sent(node)[-1].handler == ""
+
+
+def test_each_change_is_told_once() -> None:
+    claims, seen = Claims(), Told(is_standby=True)
+    claims.connected(connection(), 1.0)
+    claims.begin([seen.claim], 1.0)
+    for state in ("standby", "standby", "held", "standby", "held"):
+        stands(claims, seen.claim, state)
+    assert seen.states == ["standby", "held", "standby", "held"]
+
+
+@pytest.mark.parametrize("state", ["lost", "refused"])
+def test_claim_that_is_over_is_forgotten(state: str) -> None:
+    claims, seen = Claims(), Told()
+    claims.connected(connection(), 1.0)
+    claims.begin([seen.claim], 1.0)
+    stands(claims, seen.claim, state, "somebody came")
+    stands(claims, seen.claim, "held")
+    assert seen.states == [state]
+    assert seen.claim.reason == "somebody came"
+    assert len(claims) == 0
+    node = connection()
+    claims.connected(node, 1.0)
+    assert sent(node) == []
+    claims.begin([Told().claim], 1.0)
+
+
+def test_released_claim_is_told_to_the_node_and_to_nobody_here() -> None:
+    claims, seen, node = Claims(), Told(), connection()
+    claims.connected(node, 1.0)
+    claims.begin([seen.claim], 1.0)
+    sent(node)
+    claims.release(seen.claim, 1.0)
+    claims.release(seen.claim, 1.0)
+    (release,) = sent(node)
+    assert (release.event.label, release.number) == ("release", seen.claim.number)
+    stands(claims, seen.claim, "held")
+    assert seen.claim.state == "closed"
+    assert seen.states == []
+
+
+def test_lost_connection_leaves_all_of_them_asked_for_and_they_are_made_anew_in_order() -> None:
+    claims, seen, node = Claims(), Told(), connection()
+    claims.connected(connection(), 1.0)
+    claims.begin([seen.claim, owned(1), owned(2)], 1.0)
+    stands(claims, seen.claim, "held")
+    for told in claims.disconnected():
+        told()
+    assert seen.states == ["held", "asked"]
+    assert claims.disconnected() == (), "those that were asked for anyway did not change"
+    claims.begin([owned(3)], 1.0)
+    claims.connected(node, 1.0)
+    made = [message for message in sent(node) if message is not None]
+    assert [Vessel.decode(m.object).mmsi for m in made[1:]] == [1, 2, 3]
+    assert made[0].typeName == "Ask"
+
+
+def test_who_shares_claims_is_told_of_the_end_once() -> None:
+    claims, seen = Claims(), Told()
+    told = seen.note
+    shared = [
+        Claim(type_=Vessel.descriptor, place=bytes([n]), payload=b"\xa0", told=told)
+        for n in range(3)
+    ]
+    claims.begin([seen.claim, *shared], 1.0)
+    assert claims.end() == (told,)
+    assert {claim.state for claim in shared} == {ClaimState.CLOSED}
+    assert len(claims) == 0
+
+
+def test_same_thing_is_claimed_once_and_all_or_nothing() -> None:
+    claims = Claims()
+    claims.begin([Told().claim, owned(1)], 1.0)
+    with pytest.raises(LocalProtocolError, match="claims Vessel 1 already") as caught:
+        claims.begin([owned(2), owned(1)], 1.0)
+    assert caught.value.hint is not None
+    assert len(claims) == 2
+    claims.begin([owned(2), Told(handler="other").claim, Told(type_=Vessel.descriptor).claim], 1.0)
+
+
+def test_there_is_a_limit_to_claims() -> None:
+    claims = Claims()
+    claims.begin([owned(number) for number in range(CLAIM_COUNT_MAX)], 1.0)
+    with pytest.raises(LimitExceeded, match="count of claims"):
+        claims.begin([Told().claim], 1.0)
+    assert len(claims) == CLAIM_COUNT_MAX
+
+
+@pytest.mark.slow
+def test_key_that_does_not_fit_into_a_message_is_refused_here() -> None:
+    claims = Claims()
+    seen = Told(handler=None, place=b"x", payload=b"x" * PAYLOAD_BYTES_MAX)
+    claims.begin([seen.claim], 1.0)
+    claims.connected(connection(), 1.0)
+    assert seen.states == ["refused"]
+    assert "the limit is" in seen.claim.reason
+
+
+def test_numbers_begin_anew_after_the_last() -> None:
+    claims = Claims()
+    claims._last_number = module._NUMBER_MAX - 1
+    first, second = owned(1), owned(2)
+    claims.begin([first, second], 1.0)
+    assert (first.number, second.number) == (module._NUMBER_MAX, 1)
+
+
+def test_only_handlers_are_found_for_requests() -> None:
+    claims = Claims()
+    everything = Claim(type_=Ask.descriptor, told=lambda: None)
+    claims.begin([everything, owned(1)], 1.0)
+    assert claims.server("Ask", "") is None
+    claims.begin([Told().claim], 1.0)
+    found = claims.server("Ask", "")
+    assert found is not None
+    assert str(found) == "requests Ask"
+    assert str(everything) == "all objects of Ask"
+    assert str(Told(handler="router").claim) == "requests Ask as router"

@@ -1,0 +1,78 @@
+"""What an echo vouches for, and what it cannot."""
+
+from __future__ import annotations
+
+import pytest
+
+from skerry.client.core.flushes import Flushes
+from skerry.client.core.states import Refusal
+from skerry.errors import Disconnected, Refused
+from skerry.limits import REFUSAL_COUNT_MAX
+
+
+def test_answered_flush_is_done() -> None:
+    flushes = Flushes()
+    flush = flushes.begin(3)
+    flushes.answered(99)
+    assert flushes.waiting() == [flush]
+    flushes.answered(flush.number)
+    assert flush.is_done
+    assert flush.error is None
+    assert flushes.lost(3, "it broke") == 0, "all three were vouched for"
+
+
+def test_lost_publishes_fail_the_flush_that_covers_them() -> None:
+    flushes = Flushes()
+    covered = flushes.begin(2)
+    assert flushes.lost(5, "it broke") == 5
+    assert isinstance(covered.error, Disconnected)
+    assert "2 publishes" in str(covered.error)
+    with pytest.raises(Disconnected, match="3 publishes"):
+        flushes.begin(5)
+    assert flushes.begin(5).error is None
+
+
+def test_flush_with_nothing_in_doubt_waits_on() -> None:
+    flushes = Flushes()
+    first = flushes.begin(2)
+    flushes.answered(first.number)
+    second = flushes.begin(2)
+    assert flushes.lost(2, "it broke") == 0
+    third = flushes.begin(7)
+    assert flushes.lost(2, "it broke") == 0, "the five are still here"
+    assert flushes.waiting() == [second, third]
+    flushes.end(Disconnected("over"))
+    assert str(third.error) == "over"
+    assert len(flushes) == 0
+
+
+def test_given_up_flush_is_not_asked_again() -> None:
+    flushes = Flushes()
+    flush = flushes.begin(0)
+    flushes.given_up(flush)
+    flushes.given_up(flush)
+    assert flushes.waiting() == []
+
+
+def test_refusals_are_told_once_and_not_without_end() -> None:
+    flushes = Flushes()
+    for number in range(REFUSAL_COUNT_MAX + 10):
+        flushes.refused(Refusal(what=f"publish {number}", reason="no"))
+    flush = flushes.begin(0)
+    flushes.answered(flush.number)
+    assert isinstance(flush.error, Refused)
+    assert str(flush.error) == (f"the node refused publish 0: no, and {REFUSAL_COUNT_MAX - 1} more")
+    again = flushes.begin(0)
+    flushes.answered(again.number)
+    assert again.error is None
+
+
+def test_doubt_says_why_and_what_was_refused_before() -> None:
+    flushes = Flushes()
+    flushes.refused(Refusal(what="describe", reason="two definitions of T"))
+    flush = flushes.begin(1)
+    assert flushes.lost(1, "T.x: expected text") == 1
+    assert str(flush.error) == (
+        "1 publish was under way when the connection was lost, and may not have arrived:"
+        " T.x: expected text; it refused describe: two definitions of T"
+    )

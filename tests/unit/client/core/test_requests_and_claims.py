@@ -1,0 +1,496 @@
+"""Requests and claims of a pure space: with a node that is played by hand, and with a real one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import skerry
+from skerry.client.core.claims import Claim
+from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.space import SpaceCore
+from skerry.client.core.states import ClaimsChanged, SpaceState
+from skerry.errors import (
+    Disconnected,
+    EncodeError,
+    LocalProtocolError,
+    NotRegistered,
+    RequestTimedOut,
+    SchemaMismatchError,
+)
+from skerry.limits import (
+    HANDLER_NAME_BYTES_MAX,
+    REQUEST_BYTES_MAX,
+    REQUEST_TIMEOUT_S_MAX,
+    REQUEST_WINDOW_COUNT,
+)
+from skerry.protocol.machine import CloseReason
+from tests.unit.client.stage import (
+    NODE,
+    SECOND,
+    Ask,
+    Only,
+    Pair,
+    Part,
+    Say,
+    Shout,
+    Stage,
+    Vessel,
+    alone,
+    asked,
+    claimed,
+    greeted,
+    hears,
+    meet_again,
+    met,
+    responded,
+    said,
+    states,
+)
+
+
+class Handler:
+    """Keeps what it is given, and answers when it is told to."""
+
+    def __init__(self, core: SpaceCore, name: str = "", **options: Any) -> None:
+        self.core = core
+        self.calls: list[ReceivedRequest] = []
+        self.states: list[str] = []
+        self.claim: Claim = core.claim_requests(
+            Ask,
+            self.calls.append,
+            SECOND,
+            name=name,
+            is_standby=options.get("is_standby", False),
+            told=lambda: self.states.append(str(self.claim.state)),
+        )
+
+    def answer(self, answer: Any = None) -> None:
+        self.core.answer(self.calls.pop(0), answer, SECOND)
+
+
+def own(core: SpaceCore, cls: Any, keys: Any = None, *, is_standby: bool = False) -> list[Claim]:
+    return core.claim_objects(cls, keys, SECOND, is_standby=is_standby, told=lambda: None)
+
+
+def request(core: SpaceCore, obj: Any, to: str = "", timeout_s: float = 2.0) -> Any:
+    return core.request(obj, SECOND, to=to, timeout_s=timeout_s)
+
+
+# -- with a node that is played by hand
+
+
+def test_request_goes_behind_what_was_published_and_its_type_before_it() -> None:
+    core = met()
+    core.publish(Shout(text="first"), 1.0)
+    asking = request(core, Ask(text="a"), to="router")
+    assert said(core) == [
+        "StructDescriptorData",
+        "Shout",
+        "StructDescriptorData",
+        "SkerryRequest",
+    ]
+    hears(core, "SkerryResponse", number=77)
+    assert not asking.is_done, "that is somebody else's"
+    responded(core, asking.number, "answered")
+    assert asking.is_done
+
+
+def test_request_made_meanwhile_waits_for_the_connection() -> None:
+    core = met()
+    core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    asking = request(core, Ask(text="a"))
+    core.publish(Shout(text="before it"), 1.0)
+    assert said(core) == []
+    meet_again(core)
+    names = [name for name in said(core) if name != "StructDescriptorData"]
+    assert names == ["DotsMsgConnect", "Shout", "SkerryRequest"]
+    responded(core, asking.number, "answered")
+    assert asking.is_done
+
+
+def test_request_under_way_is_not_repeated_and_its_asker_is_told() -> None:
+    core = met()
+    asking = request(core, Ask(text="a"))
+    said(core)
+    meet_again(core)
+    assert isinstance(asking.error, Disconnected)
+    assert "SkerryRequest" not in said(core)
+
+
+def test_answer_of_a_type_that_was_described_meanwhile() -> None:
+    stage = Stage()
+    server, client = stage.space(), stage.space()
+    handler = Handler(server)
+    stage.run()
+    asking = request(client, Ask(text="a"))
+    stage.run()
+    handler.answer(Say(text="b", count=3))
+    stage.run()
+    assert type(asking.answer).__name__ == "Say"
+    assert asking.answer == Say(text="b", count=3)
+    assert client.types.classes()["Say"] is type(asking.answer)
+
+
+def test_answer_goes_behind_what_its_handler_published() -> None:
+    core = met()
+    handler = Handler(core, "router")
+    claimed(core, handler.claim.number, "held")
+    said(core)
+    asked(core, 1, Ask(text="a"), "router")
+    core.publish(Shout(text="done"), 1.0)
+    handler.answer(Say(text="b"))
+    names = said(core)
+    assert names == [
+        "StructDescriptorData",
+        "Shout",
+        "StructDescriptorData",
+        "SkerryResponse",
+    ]
+
+
+def test_answers_may_come_in_any_order() -> None:
+    core = met()
+    handler = Handler(core)
+    said(core)
+    for number in (1, 2, 3):
+        asked(core, number, Ask(text="a"))
+    for call in reversed(handler.calls):
+        core.answer(call, None, SECOND)
+    core.fail(handler.calls[0], "it is answered", SECOND)
+    assert [r.number for r in said(core, "SkerryResponse")] == [3, 2, 1]
+
+
+def test_answer_to_a_request_of_a_former_connection_is_dropped() -> None:
+    core = met()
+    handler = Handler(core)
+    asked(core, 1, Ask(text="a"))
+    asked(core, 2, Ask(text="b"))
+    meet_again(core)
+    said(core)
+    handler.answer(Say(text="b"))
+    core.fail(handler.calls[0], "no way", SECOND)
+    assert said(core) == []
+
+
+def test_request_for_a_handler_that_was_just_closed_is_given_back() -> None:
+    core = met()
+    handler = Handler(core, "router")
+    asked(core, 1, Ask(text="a"), "router")
+    core.release_claims([handler.claim], SECOND)
+    said(core)
+    asked(core, 2, Ask(text="b"), "router")
+    (response,) = said(core, "SkerryResponse")
+    assert (response.number, response.outcome.label) == (2, "not_registered")
+    assert "closed" in response.reason
+    handler.answer(Say(text="still"))
+    (response,) = said(core, "SkerryResponse")
+    assert (response.number, response.outcome.label) == (1, "answered")
+
+
+def test_what_cannot_be_an_answer_leaves_the_request_to_be_failed() -> None:
+    core = met()
+    handler = Handler(core)
+    asked(core, 1, Ask(text="a"))
+    said(core)
+    (call,) = handler.calls
+    for wrong, kind in (
+        (5, LocalProtocolError),
+        (Part(on=True), LocalProtocolError),
+        (Say(text=5), EncodeError),
+        (Say(text="x" * REQUEST_BYTES_MAX), EncodeError),
+        (skerry.define_types("struct Ask { 1: bool on; }").Ask(on=True), SchemaMismatchError),
+    ):
+        with pytest.raises(kind):
+            core.answer(call, wrong, SECOND)
+    assert said(core) == []
+    core.fail(call, "no way", SECOND)
+    (response,) = said(core, "SkerryResponse")
+    assert (response.outcome.label, response.reason) == ("failed", "no way")
+
+
+def test_claims_go_before_what_waits_and_requests_behind_it() -> None:
+    core = met()
+    Handler(core, "router")
+    own(core, Vessel, [1])
+    core.publish(Vessel(mmsi=1), 1.0)
+    said(core)
+    core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    core.publish(Vessel(mmsi=1, name="a"), 1.0)
+    request(core, Ask(text="a"))
+    meet_again(core)
+    names = [name for name in said(core) if name != "StructDescriptorData"]
+    assert names == ["DotsMsgConnect", "SkerryClaim", "SkerryClaim", "Vessel", "SkerryRequest"]
+
+
+def test_lost_connection_and_the_end_are_told_to_who_claims() -> None:
+    core = met()
+    handler = Handler(core)
+    claimed(core, handler.claim.number, "held")
+    assert handler.states == ["held"]
+    core.stream_closed(NODE, CloseReason.LOST, SECOND)
+    told = [event for event in core.take_events() if isinstance(event, ClaimsChanged)]
+    assert len(told) == 1
+    assert handler.claim.state == "asked"
+    core.close(SECOND)
+    (ended,) = [event for event in core.take_events() if isinstance(event, ClaimsChanged)]
+    for tell in ended.told:
+        tell()
+    assert handler.states[-1] == "closed"
+
+
+def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
+    core = met()
+    events: list[Any] = []
+    for name in ("SkerryClaimed", "SkerryRequest", "SkerryResponse"):
+        core.subscribe(name, events.append, SECOND)
+    core.subscribe("/...", events.append, SECOND)
+    handler = Handler(core)
+    claimed(core, handler.claim.number, "held")
+    asked(core, 1, Ask(text="a"))
+    responded(core, 1, "answered")
+    assert events == []
+    assert len(handler.calls) == 1
+
+
+# -- what is wrong is told here
+
+
+@pytest.mark.parametrize(
+    ("obj", "options", "text"),
+    [
+        (5, {}, "a request is an object of a type, not int"),
+        (Ask, {}, "a request is an object of a type, not type"),
+        (Part(on=True), {}, "only for use inside"),
+        (Ask(), {"to": 5}, "the name of a handler is a text, got int"),
+        (Ask(), {"to": "ä" * HANDLER_NAME_BYTES_MAX}, "has 400 bytes, the limit is 200"),
+        (Ask(), {"to": "\ud800"}, "cannot be written as UTF-8"),
+        (Ask(), {"timeout_s": 0}, "cannot wait 0 s"),
+        (Ask(), {"timeout_s": -1.5}, "cannot wait -1.5 s"),
+        (Ask(), {"timeout_s": float("nan")}, "cannot wait nan s"),
+        (Ask(), {"timeout_s": float("inf")}, "cannot wait inf s"),
+        (Ask(), {"timeout_s": None}, "cannot wait None s"),
+        (Ask(), {"timeout_s": REQUEST_TIMEOUT_S_MAX + 1}, "cannot wait 3601 s"),
+        (Ask(), {"timeout_s": 10**400}, "cannot wait 1000"),
+    ],
+)
+def test_request_that_cannot_be_asked(obj: Any, options: Any, text: str) -> None:
+    core = met()
+    with pytest.raises(LocalProtocolError, match=text):
+        request(core, obj, **options)
+    assert said(core) == []
+
+
+def test_longest_name_and_time_are_allowed() -> None:
+    core = met()
+    request(core, Ask(), to="x" * HANDLER_NAME_BYTES_MAX, timeout_s=REQUEST_TIMEOUT_S_MAX)
+    assert len(said(core, "SkerryRequest")) == 1
+
+
+def test_largest_request_fits_and_a_larger_one_is_told() -> None:
+    core = met()
+    room = REQUEST_BYTES_MAX
+    empty = len(Ask(text="x" * 70_000).encode()) - 70_000
+    request(core, Ask(text="x" * (room - empty)), to="x" * HANDLER_NAME_BYTES_MAX)
+    assert len(said(core, "SkerryRequest")) == 1
+    with pytest.raises(EncodeError, match="the limit for requests and answers"):
+        request(core, Ask(text="x" * (room - empty + 1)))
+
+
+@pytest.mark.parametrize(
+    ("cls", "keys", "text"),
+    [
+        (Vessel, [], "`keys` is empty"),
+        (Vessel, "1", "`keys` is a list of keys, got str"),
+        (Vessel, 1, "`keys` is a list of keys, got int"),
+        (Vessel, [Pair(first=1)], "is no key of Vessel"),
+        (Vessel, [(1, 2)], r"\(1, 2\) is no key of Vessel"),
+        (Vessel, ["x"], "'x' is no key of Vessel: Vessel.mmsi"),
+        (Vessel, [Vessel(name="a")], "has no whole key of Vessel"),
+        (Vessel, [None], "None has no whole key of Vessel"),
+    ],
+)
+def test_keys_that_cannot_be_owned(cls: Any, keys: Any, text: str) -> None:
+    core = met()
+    with pytest.raises(LocalProtocolError, match=text) as caught:
+        own(core, cls, keys)
+    assert caught.value.hint is not None
+    assert said(core) == []
+
+
+def test_what_cannot_be_claimed() -> None:
+    core = met()
+    with pytest.raises(LocalProtocolError, match="Shout is not cached"):
+        own(core, Shout)
+    with pytest.raises(LocalProtocolError, match="only for use inside"):
+        own(core, Part)
+    with pytest.raises(LocalProtocolError, match="the limit is 200"):
+        Handler(core, "x" * (HANDLER_NAME_BYTES_MAX + 1))
+    Handler(core, "router")
+    with pytest.raises(LocalProtocolError, match="claims requests Ask as router already"):
+        Handler(core, "router")
+
+
+def test_keys_are_those_of_containers() -> None:
+    core = met()
+    pair, copy = Pair(first=1, second="b", on=True), (1, "b")
+    (claim,) = own(core, Pair, [pair, copy])
+    assert claim.key == (1, "b")
+    (sent,) = said(core, "SkerryClaim")
+    assert Pair.decode(sent.object) == Pair(first=1, second="b")
+    (only,) = own(core, Only, [()])
+    assert only.payload == b"\xa0"
+    (everything,) = own(core, Only)
+    assert everything.payload is None
+
+
+def test_plain_host_knows_none_of_it() -> None:
+    core = alone()
+    greeted(core, accepted=True, preload=False)
+    for what, attempt in (
+        ("requests", lambda: request(core, Ask())),
+        ("claims", lambda: Handler(core)),
+        ("claims", lambda: own(core, Vessel, [1])),
+    ):
+        with pytest.raises(LocalProtocolError, match=f"the node h knows no {what}") as caught:
+            attempt()
+        assert "extensions=off" in (caught.value.hint or "")
+    assert core.state is SpaceState.CONNECTED
+
+
+@pytest.mark.parametrize("what", ["claims", "requests"])
+def test_plain_host_in_the_place_of_a_node_ends_the_space_that_needs_more(what: str) -> None:
+    stage = Stage()
+    core = stage.space()
+    if what == "claims":
+        Handler(core)
+        stage.run()
+    stage.kill()
+    if what == "requests":
+        request(core, Ask(), timeout_s=100)
+    stage.restart(extensions=False)
+    stage.run(10)
+    assert states(core)[-1] == "closed"
+    assert core.failure == "claims or requests are in use here, and the node knows only types"
+
+
+def test_closed_space_says_so() -> None:
+    core = met()
+    core.close(SECOND)
+    for attempt in (
+        lambda: request(core, Ask()),
+        lambda: Handler(core),
+        lambda: own(core, Vessel),
+    ):
+        with pytest.raises(Disconnected, match="the space is closed"):
+            attempt()
+
+
+# -- with a real node
+
+
+def test_requests_find_their_handler_by_type_and_name() -> None:
+    stage = Stage()
+    first, second, client = stage.space(), stage.space(), stage.space()
+    one, two = Handler(first, "one"), Handler(second, "two")
+    stage.run()
+    asking = [request(client, Ask(text=name), to=name) for name in ("two", "one", "three")]
+    stage.run()
+    for handler, name in ((one, "one"), (two, "two")):
+        (call,) = handler.calls
+        assert Ask.decode(call.payload).text == name
+        assert call.client == client.client_id
+        handler.answer(Say(text=name))
+    stage.run()
+    assert [a.answer and a.answer.text for a in asking] == ["two", "one", None]
+    assert isinstance(asking[2].error, NotRegistered)
+
+
+def test_handler_has_some_requests_at_a_time_and_all_of_them_in_order() -> None:
+    stage = Stage()
+    server, client = stage.space(), stage.space()
+    handler = Handler(server)
+    stage.run()
+    asking = [request(client, Ask(text=str(n))) for n in range(25)]
+    stage.run()
+    assert len(handler.calls) == REQUEST_WINDOW_COUNT
+    texts: list[str] = []
+    while handler.calls:
+        texts.append(Ask.decode(handler.calls[0].payload).text)
+        handler.answer(Say(count=len(texts)))
+        stage.run()
+    assert texts == [str(n) for n in range(25)]
+    assert [a.answer.count for a in asking] == list(range(1, 26))
+
+
+def test_standby_takes_over_when_the_holder_is_gone() -> None:
+    stage = Stage()
+    holder, waiting, client = stage.space(), stage.space(), stage.space()
+    first, second = Handler(holder), Handler(waiting, is_standby=True)
+    stage.run()
+    assert (first.states, second.states) == (["held"], ["standby"])
+    given = request(client, Ask(text="given"))
+    stage.run()
+    stage.cut(holder)
+    stage.run()
+    assert second.states == ["standby", "held"]
+    asking = request(client, Ask(text="a"))
+    stage.run()
+    second.answer(Say(text="b"))
+    stage.run(1)
+    stage.run()
+    assert asking.answer == Say(text="b")
+    assert isinstance(given.error, RequestTimedOut)
+    # The former holder is back by now, claims again as it did first, and takes it.
+    assert holder.state is SpaceState.CONNECTED
+    assert second.states == ["standby", "held", "standby"]
+    assert first.claim.state == "held"
+
+
+def test_later_claim_takes_it_away() -> None:
+    stage = Stage()
+    former, latter = stage.space(), stage.space()
+    first = Handler(former)
+    stage.run()
+    second = Handler(latter)
+    stage.run()
+    assert first.states == ["held", "lost"]
+    assert "claimed by client" in first.claim.reason
+    assert second.states == ["held"]
+    stage.cut(former)
+    stage.run(1)
+    assert second.states == ["held"], "what was lost is not claimed again"
+
+
+def test_owner_alone_changes_its_objects() -> None:
+    stage = Stage()
+    owner, other = stage.space(), stage.space()
+    claims = own(owner, Vessel, [1])
+    stage.run()
+    assert [str(claim.state) for claim in claims] == ["held"]
+    stage.publish(other, Vessel(mmsi=1, name="mine"), Vessel(mmsi=2))
+    stage.publish(owner, Vessel(mmsi=1, name="ours"))
+    names = {Vessel.decode(payload).name for payload in stage.cached(Vessel).values()}
+    assert names == {"ours", None}
+    flush = other.flush(stage.now_ns)
+    stage.run()
+    assert "owned" in str(flush.error)
+    owner.release_claims(claims, stage.now_ns)
+    stage.publish(other, Vessel(mmsi=1, name="mine"))
+    assert len(stage.cached(Vessel)) == 2
+    names = {Vessel.decode(payload).name for payload in stage.cached(Vessel).values()}
+    assert names == {"mine", None}
+
+
+def test_restarted_node_hears_of_all_claims_again() -> None:
+    stage = Stage()
+    core = stage.space()
+    handler, (claim,) = Handler(core), own(core, Vessel, [1])
+    stage.run()
+    stage.kill()
+    stage.run(1)
+    assert claim.state == "asked"
+    stage.restart()
+    stage.run(10)
+    assert handler.claim.state == claim.state == "held"

@@ -1,0 +1,1141 @@
+"""The loops of every message, in both twins: the one in use, and the plain one beside it.
+
+Where nothing is compiled the two are the same, and the comparisons say little; the tests of a
+compiled installation are what they are for.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skerry.codec import hot_loops
+from skerry.codec.encoder import head
+from skerry.errors import CodecError, DecodeError
+from skerry.limits import (
+    HEADER_MEMO_BYTES_MAX,
+    HEADER_MEMO_COUNT_MAX,
+    PAYLOAD_BYTES_MAX,
+    STRUCT_COUNT_MAX,
+    VECTOR_COUNT_MAX,
+)
+from skerry.objects.base import codec_of, key_of
+from skerry.objects.typeset import define_types
+
+TYPES = define_types("""
+enum Color { 1: red, 2: green, 200: blue }
+struct Inner { 1: bool flag; 2: string label; }
+struct Tick [cached=false] {
+    1: [key] uint32 id;
+    2: uint64 seq;
+    3: timepoint time;
+    4: float64 bid;
+    5: string venue;
+    6: int16 change;
+    7: Color color;
+    8: vector<float32> curve;
+    9: Inner inner;
+    10: bytes raw;
+    11: bool is_last;
+    12: uint8 level;
+    13: vector<Inner> inners;
+}
+struct Odd [cached=false] { 1: [key] uint32 id; 2: uuid which; 24: bool late; }
+""")
+Tick, Inner, Odd, Color = TYPES.Tick, TYPES.Inner, TYPES.Odd, TYPES.Color
+
+
+def load_plain() -> Any:
+    """The plain twin, whatever is in use: it lies beside the compiled one."""
+    path = Path(hot_loops.__file__).with_name("hot_loops.py")
+    spec = importlib.util.spec_from_file_location("plain_hot_loops", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+PLAIN = load_plain()
+TWINS = pytest.mark.parametrize("twin", [hot_loops, PLAIN], ids=["in_use", "plain"])
+
+
+def layout_of(twin: Any, cls: Any) -> Any:
+    return twin.StructLayout(codec_of(cls).plan)
+
+
+def outcome(call: Callable[..., Any], *arguments: Any) -> Any:
+    """What comes out, in a form that compares; the only error there may be is a CodecError."""
+    try:
+        result = call(*arguments)
+    except CodecError as error:
+        return f"{type(error).__name__}: {error}"
+    return result.encode() if hasattr(result, "descriptor") else result
+
+
+def full(**facts: Any) -> Any:
+    values = {
+        "id": 7,
+        "seq": 2**40,
+        "time": 1.5e9,
+        "bid": -0.5,
+        "venue": "ABC",
+        "change": -300,
+        "color": Color.green,
+        "curve": [0.5, -1.0],
+        "inner": Inner(flag=True, label="x"),
+        "raw": b"\x00" * 30,
+        "is_last": False,
+        "level": 255,
+        "inners": [Inner(), Inner(label="y")],
+    }
+    return Tick(**{**values, **facts})
+
+
+TICKS = st.builds(
+    Tick,
+    id=st.none() | st.integers(-1, 2**32),
+    seq=st.none() | st.integers(-1, 2**64) | st.booleans(),
+    time=st.none() | st.floats(),
+    bid=st.none() | st.floats() | st.integers(),
+    venue=st.none() | st.text(max_size=90) | st.just("\udc80") | st.just("\ud800") | st.just(b"x"),
+    change=st.none() | st.integers(-(2**15) - 1, 2**15),
+    color=st.none() | st.sampled_from(list(Color)) | st.just(1),
+    curve=st.none() | st.lists(st.floats(width=32)) | st.lists(st.floats()) | st.just((1.0,)),
+    inner=st.none() | st.builds(Inner, flag=st.none() | st.booleans(), label=st.just("x")),
+    raw=st.none() | st.binary(max_size=300) | st.just("text"),
+    is_last=st.none() | st.booleans() | st.just(1),
+    level=st.none() | st.integers(-1, 256),
+    inners=st.none() | st.lists(st.builds(Inner, flag=st.booleans()), max_size=3),
+)
+
+
+# -- objects
+
+
+@pytest.mark.slow
+@given(TICKS)
+def test_twins_encode_alike_and_refuse_alike(obj: Any) -> None:
+    assert outcome(layout_of(hot_loops, Tick).encode, obj) == outcome(
+        layout_of(PLAIN, Tick).encode, obj
+    )
+
+
+@pytest.mark.slow
+@given(TICKS, st.data())
+def test_twins_decode_whatever_comes_alike(obj: Any, data: Any) -> None:
+    try:
+        good = obj.encode()
+    except CodecError:
+        good = full().encode()
+    at = data.draw(st.integers(0, len(good)))
+    wrong = data.draw(st.binary(max_size=4))
+    bad = good[:at] + wrong + good[at + data.draw(st.integers(0, 4)) :]
+    for given_bytes in (good, good[:at], bad, good + wrong):
+        ours = outcome(layout_of(hot_loops, Tick).decode, given_bytes)
+        assert ours == outcome(layout_of(PLAIN, Tick).decode, given_bytes)
+        present = layout_of(hot_loops, Tick).check(given_bytes, 0)
+        assert present in (-1, layout_of(PLAIN, Tick).check(given_bytes, 0))
+
+
+@TWINS
+def test_object_comes_back_whole(twin: Any) -> None:
+    layout, obj = layout_of(twin, Tick), full()
+    data = layout.encode(obj)
+    assert data == obj.encode()
+    again = layout.decode(data)
+    assert again == obj
+    assert type(again) is Tick
+    assert layout.check(b"\xff" + data, 1) == int(obj.attributes)
+    assert layout.decode(b"\xa0") == Tick()
+
+
+@TWINS
+def test_texts_that_come_again_are_told_apart(twin: Any) -> None:
+    layout = layout_of(twin, Tick)
+    texts = ["a", "a", "b", "ab", "", "ab", "ä", "a", "ä", "x" * 100, "x" * 100]
+    assert [layout.decode(Tick(venue=text).encode()).venue for text in texts] == texts
+
+
+@TWINS
+def test_what_is_not_usual_is_left_to_the_tables(twin: Any) -> None:
+    obj = Odd(id=1, late=True)
+    assert layout_of(twin, Odd).decode(obj.encode()) == obj
+    assert layout_of(twin, Odd).encode(obj) == obj.encode()
+    with pytest.raises(TypeError, match="bytes"):
+        layout_of(twin, Tick).decode(bytearray(b"\xa0"))
+
+
+@pytest.mark.slow
+@TWINS
+def test_bounds_hold_on_the_fast_road(twin: Any) -> None:
+    layout = layout_of(twin, Tick)
+    many = head(0x80, VECTOR_COUNT_MAX + 1) + b"\xfa\x00\x00\x00\x00" * (VECTOR_COUNT_MAX + 1)
+    with pytest.raises(DecodeError, match="entries, the limit is"):
+        layout.decode(b"\xa1\x08" + many)
+    assert layout.check(b"\xa1\x08" + many, 0) == -1
+    with pytest.raises(DecodeError, match="the bytes end before as many entries as counted"):
+        layout.decode(b"\xa1\x08\x9b" + b"\xff" * 8)
+    structs = head(0x80, STRUCT_COUNT_MAX) + b"\xa0" * STRUCT_COUNT_MAX
+    with pytest.raises(DecodeError, match="which is the limit"):
+        layout.decode(b"\xa1\x0d" + structs)
+    assert layout.check(b"\xa1\x0d" + structs, 0) == -1
+    with pytest.raises(CodecError, match="the limit is"):
+        layout.encode(Tick(raw=bytes(PAYLOAD_BYTES_MAX)))
+
+
+class Named(Tick):  # type: ignore[misc,valid-type]
+    """A class of the program, with things of its own."""
+
+    note = "none"
+
+
+class Guarded(Tick):  # type: ignore[misc,valid-type]
+    """One that looks at what it is given."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, "***" if name == "venue" and value else value)
+
+
+class Computed(Tick):  # type: ignore[misc,valid-type]
+    """One whose field is no slot any more."""
+
+    __slots__ = ()
+
+    @property
+    def venue(self) -> Any:
+        return "computed"
+
+    @venue.setter
+    def venue(self, value: Any) -> None:
+        """What is computed cannot be set."""
+
+
+@TWINS
+def test_classes_of_programs_keep_their_ways(twin: Any) -> None:
+    data = full().encode()
+    named = layout_of(twin, Named).decode(data)
+    assert type(named) is Named
+    assert (named.venue, named.note, named.__dict__) == ("ABC", "none", {})
+    assert layout_of(twin, Guarded).decode(data).venue == "***"
+    computed = layout_of(twin, Computed).decode(data)
+    assert computed.venue == "computed"
+    assert Tick.decode(layout_of(twin, Computed).encode(computed)).venue == "computed"
+
+
+@TWINS
+def test_attribute_that_was_deleted_is_missed(twin: Any) -> None:
+    obj = full()
+    del obj.bid
+    with pytest.raises(AttributeError, match="bid"):
+        layout_of(twin, Tick).encode(obj)
+
+
+# -- frames
+
+
+def template_of(twin: Any, cls: Any) -> Any:
+    codec = codec_of(cls)
+    return twin.Template(twin.StructLayout(codec.plan), codec.encode, b"HEAD", b"<", b">")
+
+
+def framed(body: bytes) -> bytes:
+    return b"\x1a" + len(body).to_bytes(4, "big") + body
+
+
+@TWINS
+def test_frames_lie_one_behind_the_other(twin: Any) -> None:
+    frames = twin.Frames()
+    obj = Tick(id=1, venue="a")
+    frames.add(b"first")
+    time = struct.pack(">d", 2.5)
+    wanted = framed(b"HEAD" + time + b"<\x18\x22>" + obj.encode())
+    assert frames.add_object(template_of(twin, Tick), obj, 2.5) == len(wanted)
+    plain = framed(b"H" + time + b"R\x58\x1e" + b"x" * 30)
+    assert frames.add_bytes(b"H", 2.5, b"R", b"x" * 30) == len(plain)
+    assert len(frames) == 5 + len(wanted) + len(plain)
+    assert frames.take() == b"first" + wanted + plain
+    assert (len(frames), frames.take()) == (0, b"")
+
+
+@pytest.mark.slow
+@TWINS
+def test_object_that_cannot_go_leaves_no_frame(twin: Any) -> None:
+    frames, template = twin.Frames(), template_of(twin, Tick)
+    frames.add(b"first")
+    deleted = full()
+    del deleted.bid
+    large = Tick(id=1, raw=bytes(PAYLOAD_BYTES_MAX))
+    for obj in (Tick(), Tick(id="x"), Tick(id=1, venue="\ud800"), Odd(id=1), 5, deleted, large):
+        assert frames.add_object(template, obj, 2.5) == -1
+    assert frames.take() == b"first"
+
+
+@TWINS
+def test_frames_are_forgotten_from_a_place_on(twin: Any) -> None:
+    frames = twin.Frames()
+    frames.add(b"x" * 600_000)
+    frames.truncate(3)
+    for size in (4, -1):
+        with pytest.raises(ValueError, match="there are 3 bytes"):
+            frames.truncate(size)
+    assert frames.take() == b"xxx"
+
+
+# -- frames that are alike
+
+FIRST, REST = b"\xa3\x01\x61T\x02\xfb", b"\x03\x02\x04\xf4"
+SECOND = 7
+
+
+def frame_of(payload: bytes, time: float = 1.0, second: float | None = None) -> bytes:
+    times = struct.pack(">d", time)
+    if second is not None:
+        times += bytes((SECOND, 0xFB)) + struct.pack(">d", second)
+    return framed(FIRST + times + REST + payload)
+
+
+def forwarded(twin: Any, buffer: bytes, named: int = -1, bytes_max: int = 10_000) -> Any:
+    plain, full_frames = twin.Frames(), twin.Frames()
+    result = twin.AlikeFrames(FIRST, REST, -1).forward(
+        *(buffer, 0, bytes_max, layout_of(twin, Tick), named, 100.0),
+        *(plain, b"PLAIN", b"-", full_frames, b"FULL", b"+"),
+    )
+    return result, plain.take(), full_frames.take()
+
+
+@TWINS
+def test_frames_are_passed_on_up_to_one_that_is_something_else(twin: Any) -> None:
+    payloads = [Tick(id=n, venue="v").encode() for n in range(3)]
+    good = b"".join(frame_of(payload, 5.0) for payload in payloads)
+    time = struct.pack(">d", 5.0)
+    plain = b"".join(framed(b"PLAIN" + time + b"-" + payload) for payload in payloads)
+    full_frames = b"".join(framed(b"FULL" + time + b"+" + payload) for payload in payloads)
+    one = frame_of(payloads[0])
+    strangers = [
+        b"",
+        one[:-1],
+        one[:3],
+        b"\x1b" + one[1:],
+        frame_of(payloads[0], 101.0),
+        frame_of(payloads[0], float("nan")),
+        frame_of(payloads[0] + b"\x00"),
+        frame_of(Tick(venue="no key").encode()),
+        frame_of(b"\xa1\x01\x18\x01"),
+        frame_of(b"\xa1\x01\x61x"),
+        frame_of(full(raw=bytes(9_999)).encode()),
+        framed(FIRST),
+        framed(b"\xa4" + FIRST[1:] + bytes(8) + REST + payloads[0]),
+        framed(FIRST + bytes(8) + b"\x05" + REST[1:] + payloads[0]),
+    ]
+    for stranger in strangers:
+        result = forwarded(twin, good + stranger)
+        assert result == ((len(good), 3), plain, full_frames), stranger
+    assert forwarded(twin, good, named=2)[0] == (0, 0), "not all of it was spoken of"
+
+
+# -- headers that came before
+
+WHOLE = b"\xa4" + FIRST[1:]
+"""With the right count of entries, which is what frames that are alike need not have."""
+
+
+def headed(payload: bytes, time: float = 1.0) -> bytes:
+    return framed(WHOLE + struct.pack(">d", time) + REST + payload)
+
+
+def version_1(frame: bytes) -> bytes:
+    """A frame of version 2 with the header above as one of version 1."""
+    size = len(WHOLE) + 8 + len(REST)
+    header, payload = frame[5 : 5 + size], frame[5 + size :]
+    outer = b"\xa3\x02\x61T\x03" + header + b"\x04" + head(0x00, len(payload))
+    return len(outer).to_bytes(2, "little") + outer + payload
+
+
+class Passing:
+    """A relay with one way out for each form."""
+
+    def __init__(self, twin: Any, version: int = 2, *, is_message: bool = True) -> None:
+        self.twin = twin
+        self.relay = twin.FrameRelay(version, 100.0)
+        self.gate = twin.RouteVersion()
+        self.outs = [twin.Frames() for _ in range(3)]
+        self._is_message = is_message
+
+    def pass_on(self, data: bytes, start: int = 0, work_max: int = 10_000) -> Any:
+        return self.relay.pass_on(data, start, 10_000, 9.0, work_max)
+
+    def learn(self, data: bytes, owner: str = "first") -> Any:
+        """Know the header of a frame, and open its form."""
+        assert self.pass_on(data) is None
+        assert self.relay.is_new
+        heads, rests = [b"P", b"F", b"O"], [b"-p", b"-f", b"-o"]
+        form = self.twin.ForwardedHeader(owner, self.relay.parts(), heads, rests)
+        form.open(
+            self.gate,
+            layout_of(self.twin, Tick),
+            -1,
+            self._is_message,
+            self.outs,
+            bytes((0, 1, 2)),
+        )
+        if self.relay.wants():
+            self.relay.learn(form)
+        return form
+
+    def taken(self) -> list[bytes]:
+        return [out.take() for out in self.outs]
+
+
+def expected(payload: bytes, time: float = 1.0) -> list[bytes]:
+    times = struct.pack(">d", time) + b"\x07\xfb" + struct.pack(">d", 9.0)
+    old = b"O" + times + b"-o\x04" + head(0x00, len(payload))
+    return [
+        framed(b"P" + times + b"-p" + payload),
+        framed(b"F" + times + b"-f" + payload),
+        len(old).to_bytes(2, "little") + old + payload,
+    ]
+
+
+@TWINS
+@pytest.mark.parametrize("version", [1, 2])
+def test_known_headers_are_passed_on_in_all_forms(twin: Any, version: int) -> None:
+    payloads = [Tick(id=n, venue="v" * (n * 40)).encode() for n in range(4)]
+    frames = [headed(payload, 5.0) for payload in payloads]
+    if version == 1:
+        frames = [version_1(frame) for frame in frames]
+    passing = Passing(twin, version)
+    form = passing.learn(frames[0])
+    data = b"".join(frames)
+    assert passing.pass_on(data + frames[0][:-1]) is None
+    assert (passing.relay.count, passing.relay.stop) == (4, len(data))
+    assert not passing.relay.is_new
+    wanted = [b"".join(some) for some in zip(*map(expected, payloads, [5.0] * 4), strict=True)]
+    assert passing.taken() == wanted
+    assert form.owner == "first"
+    assert passing.relay.take_touched() == [("first", 4)]
+    assert passing.relay.take_touched() == []
+
+
+@TWINS
+def test_headers_in_turn_are_all_known(twin: Any) -> None:
+    payload = Tick(id=1).encode()
+
+    def named(number: int) -> bytes:
+        name = f"T{number:03d}".encode()
+        header = b"\xa5\x01\x64" + name + b"\x02\xfb" + struct.pack(">d", 1.0)
+        return framed(header + REST + b"\x14\x62/" + name[3:] + payload)
+
+    passing = Passing(twin)
+    for number in range(40):
+        passing.learn(named(number), str(number))
+    assert len(passing.relay) == 40
+    data = b"".join(named(number) for number in [*range(40), *range(39, -1, -1)])
+    assert passing.pass_on(data) is None
+    assert passing.relay.count == 80
+    assert {count for _, count in passing.relay.take_touched()} == {2}
+    passing.relay.forget()
+    assert len(passing.relay) == 0
+    assert passing.pass_on(data) is None
+    assert (passing.relay.count, passing.relay.is_new) == (0, True)
+
+
+@TWINS
+def test_only_so_many_headers_are_known(twin: Any) -> None:
+    passing = Passing(twin)
+    payload = Tick(id=1).encode()
+    for number in range(HEADER_MEMO_COUNT_MAX * 4):
+        rest = b"\x03\x1a" + number.to_bytes(4, "big") + b"\x04\xf4"
+        passing.learn(framed(WHOLE + struct.pack(">d", 1.0) + rest + payload))
+    assert 0 < len(passing.relay) <= HEADER_MEMO_COUNT_MAX
+    first = b"\xa5" + FIRST[1:] + bytes(8) + REST
+    for size in (HEADER_MEMO_BYTES_MAX, HEADER_MEMO_BYTES_MAX + 1):
+        subject = size - 5 - len(first) - 4
+        long = framed(first + b"\x14\x79" + subject.to_bytes(2, "big") + b"x" * subject + payload)
+        assert passing.pass_on(long) is None
+        # Those that come again and again find a place in the end.
+        wants = any(passing.relay.wants() for _ in range(100))
+        assert wants == (size == HEADER_MEMO_BYTES_MAX)
+
+
+@TWINS
+def test_no_more_is_passed_on_than_may_be_done(twin: Any) -> None:
+    frame = headed(Tick(id=1).encode())
+    passing = Passing(twin)
+    passing.learn(frame)
+    for work_max, count in ((1, 1), (4, 1), (5, 2), (40, 10)):
+        assert passing.pass_on(frame * 10, work_max=work_max) is None
+        assert (passing.relay.count, passing.relay.work) == (count, 4 * count)
+        assert passing.relay.is_spent
+    assert passing.pass_on(frame * 10, work_max=41) is None
+    assert not passing.relay.is_spent
+
+
+@TWINS
+def test_form_behind_a_shut_gate_is_only_given(twin: Any) -> None:
+    data = headed(Tick(id=1).encode())
+    passing = Passing(twin)
+    form = passing.learn(data)
+    passing.gate.shut()
+    assert not form.is_open
+    assert passing.pass_on(data + data) is form
+    assert (passing.relay.count, passing.relay.is_checked) == (0, False)
+    assert passing.taken() == [b"", b"", b""]
+
+
+@TWINS
+def test_objects_that_are_kept_are_checked_and_given_one_by_one(twin: Any) -> None:
+    payload = Tick(id=700, venue="v").encode()
+    data = headed(payload, 3.0)
+    passing = Passing(twin, is_message=False)
+    form = passing.learn(data)
+    assert passing.pass_on(b"before" + data, 6) is form
+    relay = passing.relay
+    assert (relay.count, relay.is_checked, relay.payload()) == (0, True, payload)
+    assert relay.checked() == (payload, key_of(Tick(id=700)), 0b100010, 3.0)
+    relay.deliver()
+    assert passing.taken() == expected(payload, 3.0)
+    assert relay.take_touched() == [("first", 1)]
+    for call in (relay.payload, relay.checked, relay.deliver, relay.parts):
+        with pytest.raises(ValueError, match="no current frame"):
+            call()
+
+
+@TWINS
+@pytest.mark.parametrize(
+    "payload",
+    [
+        Tick(venue="no key").encode(),
+        b"\xa1\x01\x18\x01",
+        b"\xa1\x01\x61x",
+        Tick(id=1).encode() + b"\x00",
+        b"",
+    ],
+)
+def test_object_that_is_not_usual_is_not_passed_on(twin: Any, payload: bytes) -> None:
+    passing = Passing(twin)
+    form = passing.learn(headed(Tick(id=1).encode()))
+    assert passing.pass_on(headed(payload)) is form
+    assert (passing.relay.count, passing.relay.is_checked) == (0, False)
+    assert passing.pass_on(headed(Tick(id=1).encode(), 101.0)) is form
+    assert passing.pass_on(headed(Tick(id=1).encode(), float("nan"))) is form
+    assert passing.taken() == [b"", b"", b""]
+
+
+@TWINS
+def test_those_who_know_headers_have_one_base(twin: Any) -> None:
+    assert issubclass(twin.FrameRelay, twin.KnownHeaders)
+    assert issubclass(twin.FrameDelivery, twin.KnownHeaders)
+    assert not twin.KnownHeader("owner", (b"first", b"rest", False)).is_open
+
+
+@TWINS
+def test_form_needs_a_head_for_each_kind_and_a_kind_for_each_way_out(twin: Any) -> None:
+    with pytest.raises(ValueError, match="three forms"):
+        twin.ForwardedHeader("owner", (b"", b"", False), [b""], [b""])
+    form = twin.ForwardedHeader("owner", (b"", b"", False), [b""] * 3, [b""] * 3)
+    for outs, kinds in (([], b"\x00"), ([twin.Frames()], b"\x03")):
+        with pytest.raises(ValueError, match="a form for each out"):
+            form.open(twin.RouteVersion(), layout_of(twin, Tick), -1, True, outs, kinds)
+    with pytest.raises(ValueError, match="no such form"):
+        form.frame(3, 0.0, 0.0, b"")
+    assert not form.is_open
+
+
+@pytest.mark.slow
+@given(
+    st.integers(1, 2),
+    st.lists(st.binary(max_size=40) | TICKS, max_size=5),
+    st.integers(0, 400),
+    st.binary(max_size=10),
+)
+def test_twins_relay_alike(version: int, items: list[Any], cut_at: int, wrong: bytes) -> None:
+    good = headed(Tick(id=1).encode())
+    payloads = [item if isinstance(item, bytes) else outcome(item.encode) for item in items]
+    frames = [good, *(headed(item) for item in payloads if isinstance(item, bytes))]
+    if version == 1:
+        frames = [version_1(frame) for frame in frames]
+    buffer = b"".join(frames)
+    buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
+    results = []
+    for twin in (hot_loops, PLAIN):
+        passing = Passing(twin, version)
+        passing.learn(frames[0])
+        found = passing.pass_on(buffer)
+        counts = (passing.relay.count, passing.relay.stop)
+        results.append((counts, found is None, passing.relay.is_new, passing.taken()))
+    ours, theirs = results
+    # The plain twin knows more forms of objects as usual, and may get further.
+    if ours[0] == theirs[0]:
+        assert ours == theirs
+    else:
+        assert ours[0] < theirs[0]
+        assert not ours[1]
+        assert all(b.startswith(a) for a, b in zip(ours[3], theirs[3], strict=True))
+
+
+@pytest.mark.slow
+@given(st.lists(st.binary(max_size=40) | TICKS, max_size=5), st.integers(0, 400), st.binary())
+def test_twins_pass_on_alike(items: list[Any], cut_at: int, wrong: bytes) -> None:
+    payloads = [item if isinstance(item, bytes) else outcome(item.encode) for item in items]
+    frames = [frame_of(item) for item in payloads if isinstance(item, bytes)]
+    buffer = b"".join(frames)
+    buffer = buffer[:cut_at] + wrong + buffer[cut_at + len(wrong) :]
+    ours, theirs = forwarded(hot_loops, buffer), forwarded(PLAIN, buffer)
+    (stop, count), plain, full_frames = ours
+    # The plain twin knows more forms as usual, and may get further.
+    assert count <= theirs[0][1]
+    assert theirs[1].startswith(plain)
+    assert theirs[2].startswith(full_frames)
+    assert buffer[:stop].count(FIRST) >= count
+
+
+# -- telling
+
+
+class Told:
+    """Stands for the type as a space uses it."""
+
+    def __init__(self, twin: Any, cls: Any) -> None:
+        self.layout = layout_of(twin, cls)
+        self.decode = codec_of(cls).decode
+        self.is_bytes = False
+
+    def bytes_of(self, payload: bytes) -> bytes:
+        return b"special " + payload
+
+
+class Listener:
+    """Somebody who is told."""
+
+    def __init__(self, callback: Callable[[Any], Any]) -> None:
+        self.callback = callback
+        self.is_open = True
+
+
+class Tellings:
+    """Tells a listener or more of some payloads."""
+
+    def __init__(
+        self, twin: Any, *, second: float | None = None, cls: Any = Tick, header: Any = "header"
+    ) -> None:
+        self.twin = twin
+        self.header = header
+        self.objects: Any = None if header == "header" else {}
+        self.shape = Told(twin, cls)
+        self.telling = twin.FrameDelivery()
+        self.gate = twin.RouteVersion()
+        self.failures: list[BaseException] = []
+        self.failed: Callable[..., Any] = self._note
+        self._second = second
+        self._kind = type("Kind", (twin.ReceivedUpdate,), {"__slots__": ()})
+
+    def tell(self, payloads: list[bytes], *listeners: Any, more: bytes = b"") -> Any:
+        frames = [self._frame(p, 1.0 + n) for n, p in enumerate(payloads)]
+        self.learn(frames[0], list(listeners))
+        return self.take(b"ab" + b"".join(frames) + more)
+
+    def learn(self, frame: bytes, targets: list[Any] | None) -> Any:
+        """Know the header of a frame, and who is told of it."""
+        self.telling.forget()
+        assert self.take(b"ab" + frame) is None
+        assert self.telling.is_new
+        call = self.twin.DeliveredHeader("owner", self.telling.parts())
+        call.open(self.gate, self.header, self.shape, targets, self.objects)
+        self.telling.learn(call)
+        return call
+
+    def take(self, data: bytes) -> Any:
+        return self.telling.tell(data, 2, 10_000, self._kind, 5, 9.5, 3, self.failed)
+
+    def _frame(self, payload: bytes, time: float) -> bytes:
+        times = struct.pack(">d", time)
+        if self._second is not None:
+            times += bytes((SECOND, 0xFB)) + struct.pack(">d", self._second)
+        count = b"\xa4" if self._second is None else b"\xa5"
+        return framed(count + FIRST[1:] + times + REST + payload)
+
+    def _note(self, _target: Any, _event: Any, error: BaseException) -> None:
+        self.failures.append(error)
+
+
+@TWINS
+def test_each_is_told_of_each_in_order(twin: Any) -> None:
+    tellings, heard = Tellings(twin, second=8.0), []
+
+    def hear(event: Any) -> None:
+        heard.append((event.object.id, event._sent_time, event._server_sent_time))
+
+    payloads = [Tick(id=n).encode() for n in range(3)]
+    tellings.tell(payloads, Listener(hear), Listener(hear), more=b"\x1a\x00")
+    assert heard == [(n, 1.0 + n, 8.0) for n in range(3) for _ in range(2)]
+    telling = tellings.telling
+    size = len(frame_of(payloads[0], 1.0, 8.0))
+    assert (telling.count, telling.start, telling.stop) == (3, 2 + 2 * size + 5, 2 + 3 * size)
+
+
+@TWINS
+def test_what_is_kept_stays_as_it_was(twin: Any) -> None:
+    tellings, events, objects = Tellings(twin), [], []
+
+    def keep_some(event: Any) -> None:
+        if event.update.id % 2:
+            events.append(event)
+        elif event.update.id % 3 == 0:
+            objects.append(event.object)
+
+    ticks = [full(id=n, venue=f"v{n}") if n % 4 else Tick(id=n) for n in range(13)]
+    tellings.tell([tick.encode() for tick in ticks], Listener(keep_some))
+    assert [event.object for event in events] == ticks[1::2]
+    assert [event.data for event in events] == [tick.encode() for tick in ticks[1::2]]
+    assert [event._sent_time for event in events] == [1.0 + n for n in range(1, 13, 2)]
+    assert objects == [ticks[0], ticks[6], ticks[12]]
+    event = events[0]
+    assert (event.operation, event._known, event._own_id, event._received) == (
+        *("create", "header", 5),
+        9.5,
+    )
+    assert event.object is event.update
+
+
+@TWINS
+def test_values_that_are_kept_stay_as_they_were(twin: Any) -> None:
+    tellings, kept = Tellings(twin), []
+
+    def keep_values(event: Any) -> None:
+        tick = event.object
+        kept.append((tick.bid, tick.time if tick.id % 2 else None))
+        if tick.id % 3 == 0:
+            tick.bid = "something else"
+        elif tick.id % 3 == 1:
+            del tick.bid, tick.seq
+
+    ticks = [Tick(id=n, seq=7, bid=n + 0.5, time=n + 0.25) for n in range(12)]
+    tellings.tell([tick.encode() for tick in [*ticks, Tick(id=1)]], Listener(keep_values))
+    assert not tellings.failures
+    assert kept == [
+        *((n + 0.5, n + 0.25 if n % 2 else None) for n in range(12)),
+        (None, None),
+    ]
+
+
+@TWINS
+def test_objects_of_programs_have_nothing_of_others(twin: Any) -> None:
+    tellings, notes = Tellings(twin, cls=Named), []
+
+    def mark(event: Any) -> None:
+        notes.append(event.object.note)
+        event.object.note = "marked"
+
+    tellings.tell([Tick(id=n).encode() for n in range(3)], Listener(mark))
+    assert notes == ["none"] * 3
+
+
+@TWINS
+def test_failure_of_one_is_told_and_harms_no_other(twin: Any) -> None:
+    tellings, heard = Tellings(twin), []
+
+    def fail(event: Any) -> None:
+        raise ZeroDivisionError(event.object.id)
+
+    tellings.tell(
+        [Tick(id=n).encode() for n in range(2)],
+        Listener(fail),
+        Listener(lambda event: heard.append(event.object.id)),
+    )
+    assert [str(error) for error in tellings.failures] == ["0", "1"]
+    assert heard == [0, 1]
+
+
+@TWINS
+def test_failure_of_who_is_told_of_failures_goes_up(twin: Any) -> None:
+    tellings = Tellings(twin)
+
+    def stop(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    tellings.failed = stop
+    with pytest.raises(KeyboardInterrupt):
+        tellings.tell([Tick(id=1).encode()], Listener(stop))
+
+
+@TWINS
+def test_objects_that_are_kept_are_checked_and_not_told(twin: Any) -> None:
+    tellings = Tellings(twin, second=8.0)
+    payload = Tick(id=700, venue="v").encode()
+    data = tellings._frame(payload, 3.0)
+    call = tellings.learn(data, None)
+    assert tellings.take(b"ab" + data) is call
+    telling = tellings.telling
+    assert (telling.count, telling.is_new, telling.is_checked) == (0, False, True)
+    assert (telling.times(), telling.payload(), call.owner) == ((3.0, 8.0), payload, "owner")
+    assert telling.checked() == (payload, key_of(Tick(id=700)), 0b100010)
+    assert tellings.take(b"ab" + tellings._frame(b"\xa1\x01\x18\x01", 3.0)) is call
+    assert not telling.is_checked
+    with pytest.raises(ValueError, match="not checked"):
+        telling.checked()
+    telling.end()
+    with pytest.raises(ValueError, match="no current frame"):
+        telling.payload()
+    tellings.gate.shut()
+    assert tellings.take(b"ab" + data) is call
+    assert not telling.is_checked
+
+
+@TWINS
+def test_messages_of_types_in_turn_are_told_in_order(twin: Any) -> None:
+    heard: list[Any] = []
+    tellings, kept = Tellings(twin), []
+    data = b""
+    for name in (b"A", b"B", b"C"):
+        frame = tellings._frame(Tick(id=1).encode(), 1.0).replace(b"\x61T", b"\x61" + name)
+        known = len(tellings.telling)
+        assert tellings.take(b"ab" + frame) is None
+        call = tellings.twin.DeliveredHeader(name, tellings.telling.parts())
+
+        def hear(event: Any, name: bytes = name) -> None:
+            heard.append((name, event._known, event.object.id))
+            if name == b"B":
+                kept.append(event)
+
+        call.open(tellings.gate, name.decode(), tellings.shape, [Listener(hear)], None)
+        tellings.telling.learn(call)
+        assert len(tellings.telling) == known + 1
+        data += frame
+    assert tellings.take(b"ab" + data * 3) is None
+    assert tellings.telling.count == 9
+    assert heard == [(name, name.decode(), 1) for name in (b"A", b"B", b"C")] * 3
+    assert [(event._known, event.object.id) for event in kept] == [("B", 1)] * 3
+
+
+@TWINS
+def test_telling_ends_when_the_gate_is_shut(twin: Any) -> None:
+    tellings, heard = Tellings(twin), []
+    second = Listener(lambda event: heard.append(("second", event.object.id)))
+
+    def hear(event: Any) -> None:
+        heard.append(("first", event.object.id))
+        if event.object.id == 1:
+            second.is_open = False
+            tellings.gate.shut()
+
+    tellings.tell([Tick(id=n).encode() for n in range(4)], Listener(hear), second)
+    assert heard == [("first", 0), ("second", 0), ("first", 1)]
+    assert tellings.telling.count == 2
+
+
+@TWINS
+def test_who_has_left_before_is_not_told(twin: Any) -> None:
+    tellings = Tellings(twin)
+    heard: list[Any] = []
+    gone = Listener(heard.append)
+    gone.is_open = False
+    tellings.tell([Tick(id=1).encode()], gone)
+    assert (heard, tellings.telling.count) == ([], 1)
+
+
+@TWINS
+def test_bytes_that_are_no_object_show_when_it_is_asked_for(twin: Any) -> None:
+    tellings, faults = Tellings(twin), []
+
+    def hear(event: Any) -> None:
+        assert event.fault is None
+        with pytest.raises(DecodeError):
+            _ = event.object
+        faults.append(str(event.fault))
+
+    tellings.tell([b"\xa1\x01\x61x", b"\xff"], Listener(hear))
+    assert len(set(faults)) == 2
+
+
+@TWINS
+def test_content_of_a_bare_subject_is_cut_out(twin: Any) -> None:
+    tellings, heard = Tellings(twin), []
+    tellings.shape.is_bytes = True
+    contents = [b"", b"x", b"x" * 23, b"x" * 24, b"x" * 256]
+    payloads = [b"\xa1\x01" + head(0x40, len(data)) + data for data in contents]
+    others = [b"\xa0", b"\xa1\x01\x41", b"\xa1\x01\x42x", b"\xa1\x01\x61x", b"\xa1\x01\x5f\xff"]
+    tellings.tell([*payloads, *others], Listener(lambda event: heard.append(event.data)))
+    if Path(twin.__file__).suffix == ".py":
+        # It leaves all of them to who knows what the bytes are.
+        contents = [b"special " + payload for payload in payloads]
+    assert heard == [*contents, *(b"special " + payload for payload in others)]
+
+
+# -- what is published
+
+
+class Plan:
+    """Has the template of a class."""
+
+    def __init__(self, template: Any) -> None:
+        self.template = template
+
+
+def waiting_of(twin: Any, bytes_max: int = 1000, lock: Any = None) -> Any:
+    waiting = twin.WaitingFrames(bytes_max, lock, b"B")
+    waiting.is_short = True
+    waiting.plans[Tick] = Plan(template_of(twin, Tick))
+    waiting.subjects["/a"] = b"R"
+    return waiting
+
+
+@TWINS
+def test_first_that_waits_is_to_be_told(twin: Any) -> None:
+    waiting = waiting_of(twin)
+    assert waiting.put_object(Tick(id=1), 2.5) == 1
+    assert waiting.put_object(Tick(id=1), 2.5) == 0
+    assert waiting.put_bytes("/a", b"x", 2.5) == 0
+    waiting.is_awaited = False
+    assert waiting.put_bytes("/a", b"x", 2.5) == 1
+    assert waiting.added_count == 4
+    assert waiting.size == len(waiting.frames)
+
+
+@TWINS
+def test_whoever_writes_is_told_again_of_each_piece(twin: Any) -> None:
+    waiting = waiting_of(twin, bytes_max=10_000)
+    frame = bytes(30)
+    assert [waiting.add(frame) for _ in range(20)] == [True] + [False] * 19, "not unless asked to"
+    assert waiting.take() == frame * 20
+    waiting.is_awaited = False
+    waiting.tell_each(100)
+    told = [waiting.add(frame) for _ in range(10)]
+    assert [index for index, is_told in enumerate(told) if is_told] == [0, 4, 8]
+    waiting.take()
+    assert [waiting.put_bytes("/a", bytes(30), 2.5) for _ in range(4)] == [0, 0, 1, 0]
+    assert waiting.added_count == 34
+
+
+@TWINS
+def test_what_has_no_short_way_is_not_done(twin: Any) -> None:
+    waiting = waiting_of(twin, bytes_max=40)
+    assert waiting.put_object(Tick(id=1), 2.5) == 1
+    size = len(waiting.frames)
+    assert waiting.put_object(Tick(id=1, raw=bytes(100)), 2.5) == -1, "no room"
+    assert waiting.put_object(Odd(id=1), 2.5) == -1
+    assert waiting.put_object(Tick(), 2.5) == -1
+    for subject, data in (("/b", b""), (5, b""), ("/a", "text"), ("/a", bytearray())):
+        assert waiting.put_bytes(subject, data, 2.5) == -1
+    waiting.size = 0
+    assert waiting.put_bytes("/a", bytes(PAYLOAD_BYTES_MAX), 2.5) == -1
+    waiting.is_short = False
+    assert waiting.put_object(Tick(id=1), 2.5) == -1
+    assert waiting.put_bytes("/a", b"", 2.5) == -1
+    assert (len(waiting.frames), waiting.added_count) == (size, 1)
+
+
+@TWINS
+def test_subjects_in_turn_each_get_their_own_header(twin: Any) -> None:
+    waiting = waiting_of(twin)
+    waiting.subjects["/b"] = b"S"
+    assert waiting.put_bytes(None, b"x", 2.5) == -1
+    for subject in ("/a", "/a", "/b", "/a"):
+        assert waiting.put_bytes(subject, b"x", 2.5) >= 0
+    rests = [frame[14:15] for frame in frames_in(waiting.take())]
+    assert rests == [b"R", b"R", b"S", b"R"]
+    waiting.forget_subjects()
+    for forgotten in ("/a", "/b", None, ()):
+        assert waiting.put_bytes(forgotten, b"x", 2.5) == -1, "it is asked for again"
+
+
+@TWINS
+def test_objects_under_subjects_take_the_template_of_both(twin: Any) -> None:
+    waiting = waiting_of(twin)
+    waiting.named[Tick, "/a"] = template_of(twin, Tick)
+    assert waiting.put_named(Tick(id=1), "/b", 2.5) == -1
+    assert waiting.put_named(Tick(id=1), None, 2.5) == -1
+    assert waiting.put_named(Tick(venue="no key"), "/a", 2.5) == -1
+    assert waiting.put_named(Tick(id=1), "/a", 2.5) == 1
+    assert waiting.put_object(Tick(id=1), 2.5) == 0
+    first, second = frames_in(waiting.take())
+    assert first == second
+    waiting.is_short = False
+    assert waiting.put_named(Tick(id=1), "/a", 2.5) == -1
+
+
+def frames_in(data: bytes) -> list[bytes]:
+    """Frames one behind the other, cut apart."""
+    found = []
+    while data:
+        size = 5 + int.from_bytes(data[1:5], "big")
+        found.append(data[:size])
+        data = data[size:]
+    return found
+
+
+@TWINS
+def test_single_frame_is_let_through_however_small_the_bound(twin: Any) -> None:
+    waiting = waiting_of(twin, bytes_max=1)
+    assert waiting.put_object(Tick(id=1), 2.5) == 1
+
+
+class Lock:
+    """Counts how often it is held."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __enter__(self) -> None:
+        self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        """It was held."""
+
+
+@TWINS
+def test_another_lock_may_take_the_place_of_the_first(twin: Any) -> None:
+    first, second = Lock(), Lock()
+    waiting = waiting_of(twin, lock=first)
+    waiting.put_object(Tick(id=1), 2.5)
+    waiting.lock = second
+    waiting.put_object(Tick(id=2), 2.5)
+    assert (first.count, second.count) == (1, 1)
+
+
+@TWINS
+def test_outlet_takes_the_short_way_where_there_is_one(twin: Any) -> None:
+    lock = Lock()
+    log: list[Any] = []
+    waiting = twin.WaitingFrames(1000, lock, b"B")
+    waiting.is_short = True
+    waiting.subjects["/a"] = b"R"
+
+    def first(*arguments: Any) -> bool:
+        log.append(arguments)
+        return False
+
+    outlet = twin.PublishPath(waiting, first, lambda: log.append("wake"), lambda: 2.5)
+    tick = Tick(id=1)
+    outlet.publish(tick)
+    waiting.plans[Tick] = Plan(template_of(twin, Tick))
+    outlet.publish(tick)
+    outlet.publish(tick, only=["venue"])
+    outlet.publish(tick, subject="/s")
+    outlet.publish("/a", b"x")
+    outlet.publish("/b", b"x")
+    outlet.publish("/a", b"x", only=["venue"])
+    outlet.publish("/a", b"x", subject="/s")
+    outlet.publish(tick, b"x")
+    assert log == [
+        (tick, None, None, ""),
+        "wake",
+        (tick, None, ["venue"], ""),
+        (tick, None, None, "/s"),
+        ("/b", b"x", None, ""),
+        ("/a", b"x", ["venue"], ""),
+        ("/a", b"x", None, "/s"),
+        (tick, b"x", None, ""),
+    ]
+    assert waiting.added_count == 2
+    frames = twin.Frames()
+    frames.add_object(template_of(twin, Tick), tick, 2.5)
+    frames.add_bytes(b"B", 2.5, b"R", b"x")
+    assert waiting.frames.take() == frames.take()
+
+
+# -- objects that are stored before they are told
+
+
+def stored_tellings(twin: Any, **facts: Any) -> Tellings:
+    header = SimpleNamespace(attributes=int(Tick.descriptor.mask), subject="", sender=8)
+    vars(header).update(facts)
+    return Tellings(twin, header=header)
+
+
+@TWINS
+def test_objects_are_stored_before_they_are_told(twin: Any) -> None:
+    tellings, told = stored_tellings(twin), []
+
+    def hear(event: Any) -> None:
+        stored = tellings.objects[key_of(event.object)]
+        assert stored is event._entry
+        told.append((event.operation, event.object.id, event.object.bid, stored.created))
+
+    ticks = [Tick(id=n % 2, bid=float(n)) for n in range(4)]
+    tellings.tell([tick.encode() for tick in ticks], Listener(hear))
+    assert told == [
+        ("create", 0, 0.0, 1.0),
+        ("create", 1, 1.0, 2.0),
+        ("update", 0, 2.0, 1.0),
+        ("update", 1, 3.0, 2.0),
+    ]
+    assert tellings.telling.count == 4
+    state = tellings.objects[key_of(ticks[3])]
+    assert state.payload == ticks[3].encode()
+    assert (state.present, state.subject, state.operation) == (
+        int(ticks[3].attributes),
+        "",
+        "update",
+    )
+    assert (state.modified, state.modified_from, state.created_from) == (4.0, 8, 8)
+    assert (state.received, state.epoch) == (9.5, 3)
+
+
+@TWINS
+def test_partial_updates_are_merged_and_told_whole(twin: Any) -> None:
+    attributes = int(Tick(id=1, bid=1.0, venue="x").attributes)
+    tellings, told = stored_tellings(twin, attributes=attributes), []
+    tellings.objects[key_of(Tick(id=1))] = twin.ObjectState(
+        *(full(id=1).encode(), int(full(id=1).attributes), "", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    )
+
+    def hear(event: Any) -> None:
+        told.append((event.object, event.update))
+
+    update = Tick(id=1, bid=-1.0)
+    tellings.tell([update.encode()], Listener(hear))
+    whole = full(id=1, bid=-1.0)
+    whole.clear("venue")
+    assert told == [(whole, update)]
+    state = tellings.objects[key_of(update)]
+    assert (state.payload, state.present) == (whole.encode(), int(whole.attributes))
+    assert (state.created, state.created_from, state.operation) == (0.5, 2, "update")
+
+
+@TWINS
+@pytest.mark.parametrize("payload", [b"\xa1\x02\x01", b"\xa1\x01\x18\x01", b"\xff"])
+def test_what_is_not_usual_is_not_stored(twin: Any, payload: bytes) -> None:
+    tellings = stored_tellings(twin)
+    told: list[Any] = []
+    call = tellings.tell([payload], Listener(told.append))
+    assert call.owner == "owner"
+    assert (tellings.telling.count, tellings.objects, told) == (0, {}, [])
+    assert not tellings.telling.is_checked
+
+
+@TWINS
+def test_object_with_another_subject_is_left_to_the_caller(twin: Any) -> None:
+    tellings = stored_tellings(twin, subject="/a")
+    told: list[Any] = []
+    tick = Tick(id=1)
+    state = twin.ObjectState(tick.encode(), 2, "/b", 0.5, 2, 0.5, 2, "create", 0.5, 1)
+    tellings.objects[key_of(tick)] = state
+    assert tellings.tell([tick.encode()], Listener(told.append)).owner == "owner"
+    assert tellings.telling.is_checked
+    assert (tellings.telling.count, told) == (0, [])
+    assert tellings.objects == {key_of(tick): state}
+
+
+@TWINS
+def test_events_of_stored_objects_that_are_kept_stay_as_they_were(twin: Any) -> None:
+    tellings, kept = stored_tellings(twin), []
+
+    def keep_some(event: Any) -> None:
+        if event.object.id % 2:
+            kept.append(event)
+
+    ticks = [full(id=n % 4, bid=float(n)) for n in range(12)]
+    tellings.tell([tick.encode() for tick in ticks], Listener(keep_some))
+    assert [(event.operation, event.object) for event in kept] == [
+        ("create" if n < 4 else "update", ticks[n]) for n in range(1, 12, 2)
+    ]
+    assert [event._entry.payload for event in kept] == [tick.encode() for tick in ticks[1::2]]

@@ -1,0 +1,166 @@
+"""The objects of one topic in a replay."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import skerry
+from skerry.engine.delivery.replay_parts import (
+    ListedPart,
+    PickedPart,
+    ReplayChoice,
+    ReplayPart,
+    ReplayWalk,
+    WholePart,
+)
+from skerry.engine.dispatch.cache import Entry
+from skerry.engine.dispatch.topics import Topic
+from skerry.limits import SHELF_HOLE_COUNT_MAX
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 speed; }").Boat
+
+
+class Fast(ReplayChoice):
+    """Wants what is not slow, and counts how often it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def wants(self, entry: Entry) -> bool:
+        self.count += 1
+        return bool(Boat.decode(entry.payload).speed > 10)
+
+
+@pytest.fixture
+def maker(harbour: Harbour) -> Guest:
+    guest = harbour.guest("maker")
+    guest.publish(*(Boat(id=number, speed=10 + number % 3) for number in range(9)))
+    return guest
+
+
+@pytest.fixture
+def topic(harbour: Harbour, maker: Guest) -> Topic:
+    return harbour.node._hub.topics["Boat"]
+
+
+def key(number: int) -> bytes:
+    return bytes([0x81, number])
+
+
+def told(part: ReplayPart) -> list[int]:
+    found = []
+    while not part.is_over():
+        entry = part.advance()
+        if entry is not None:
+            found.append(Boat.decode(entry.payload).id)
+    return found
+
+
+def test_a_walk_goes_by_what_was_there_when_it_began(maker: Guest, topic: Topic) -> None:
+    walk, shelf = ReplayWalk(topic.shelf), topic.shelf
+    first, third = shelf.objects[key(0)], shelf.objects[key(2)]
+    assert walk.advance() is first
+    maker.publish(Boat(id=9))
+    maker.remove(Boat(id=1))
+    assert [walk.is_ahead(entry) for entry in (first, third, shelf.objects[key(9)])] == [
+        False,
+        True,
+        False,
+    ]
+    assert walk.advance() is None, "it is gone"
+    assert len(walk.ahead()) == 7
+    assert not walk.is_over()
+    walk.close()
+    walk.close()
+    assert walk.is_over()
+    assert (walk.ahead(), walk.is_ahead(third), shelf.reader_count) == ([], False, 0)
+
+
+def test_places_stay_as_long_as_somebody_walks(topic: Topic) -> None:
+    shelf, walk = topic.shelf, ReplayWalk(topic.shelf)
+    known = shelf.objects[key(0)]
+    for _ in range(2 * SHELF_HOLE_COUNT_MAX):
+        shelf.add(b"other", known.with_payload(known.payload, 6))
+        shelf.take(b"other")
+    assert len(shelf.order) == 9 + 2 * SHELF_HOLE_COUNT_MAX
+    walk.close()
+    shelf.add(b"other", known.with_payload(known.payload, 6))
+    shelf.take(b"other")
+    assert len(shelf.order) == 9
+
+
+def test_what_is_wanted_is_found_in_pieces_and_then_told(topic: Topic) -> None:
+    choice = Fast()
+    part = PickedPart(topic, choice)
+    assert part.examine(4) == 4
+    assert (choice.count, part.is_examined(), topic.shelf.reader_count) == (4, False, 1)
+    assert part.examine(0) == 0
+    assert part.examine(100) == 5
+    assert part.is_examined()
+    assert part.count() == 6
+    assert told(part) == [1, 2, 4, 5, 7, 8]
+    part.close()
+    assert topic.shelf.reader_count == 0
+
+
+def test_what_was_not_examined_is_held_and_what_was_only_if_it_was_found(topic: Topic) -> None:
+    part, objects = PickedPart(topic, Fast()), topic.shelf.objects
+    part.examine(3)
+
+    def held() -> list[int]:
+        return [n for n in range(9) if part.holds(key(n), objects[key(n)])]
+
+    assert held() == [1, 2, 3, 4, 5, 6, 7, 8]
+    assert [n for n in range(9) if part.has_found(key(n), objects[key(n)])] == [1, 2]
+    for number in (1, 4):
+        part.skip(key(number), objects[key(number)])
+    assert held() == [2, 3, 5, 6, 7, 8]
+    assert not part.holds(key(9), None)
+    assert not part.has_found(key(9), None)
+    part.examine(100)
+    assert held() == [2, 5, 7, 8]
+    assert told(part) == [2, 5, 7, 8]
+    part.close()
+    assert held() == []
+
+
+def test_what_is_left_out_is_so_also_where_it_is_found_later(topic: Topic) -> None:
+    part = PickedPart(topic, Fast())
+    part.examine(3)
+    left_out: list[int] = []
+
+    def is_even(_: Topic, entry: Entry) -> bool:
+        left_out.append(Boat.decode(entry.payload).id)
+        return left_out[-1] % 2 == 0
+
+    assert part.leave_out(is_even) == 1
+    part.examine(100)
+    assert sorted(left_out) == [1, 2, 4, 5, 7, 8]
+    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id == 7) == 1
+    assert told(part) == [1, 5]
+
+
+def test_a_whole_shelf_counts_what_was_told_before_the_rest_was_counted(topic: Topic) -> None:
+    part, objects = WholePart(topic), topic.shelf.objects
+    part.skip(key(3), objects[key(3)])
+    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
+    assert part.count() == 7
+    assert not part.holds(key(5), objects[key(5)])
+    assert told(part) == [0, 1, 2, 4, 6, 7, 8]
+    assert part.has_found(key(0), objects[key(0)]) is False
+
+
+def test_listed_objects_are_told_by_their_keys(topic: Topic) -> None:
+    part, objects = ListedPart(topic, [key(5), key(1), key(3)]), topic.shelf.objects
+    assert part.count() == 3
+    assert part.has_found(key(3), objects[key(3)])
+    part.skip(key(3), objects[key(3)])
+    assert told(part) == [1, 5]
+    part.close()
+    assert part.count() == 0

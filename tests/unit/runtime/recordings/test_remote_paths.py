@@ -1,0 +1,205 @@
+"""Places elsewhere, on a store that speaks S3."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import PipelineError, RecordingError
+from skerry.runtime.recordings.remote_paths import (
+    RemotePath,
+    file_system,
+    first_line,
+    place_of,
+    told,
+)
+from tests.object_store import ObjectStore, refusing_port
+
+
+@pytest.mark.parametrize(
+    "text", ["/a/b", "a/b", "file:///a/b", "file:/a/b", "FILE:///a", "a:b", "s3:b", "./s3://y"]
+)
+def test_what_is_here_is_a_path(text: str) -> None:
+    assert isinstance(place_of(text), Path)
+
+
+def test_a_folder_may_be_named_by_a_uri() -> None:
+    assert place_of("file:///a/b") == place_of("/a/b") == place_of(Path("/a/b")) == Path("/a/b")
+
+
+@pytest.mark.parametrize("text", ["s3://b/r/", "s3a://b/r", "hdfs:///r", "hdfs://n:8020/r"])
+def test_what_is_elsewhere_is_a_place(text: str) -> None:
+    place = place_of(text)
+    assert isinstance(place, RemotePath)
+    assert str(place) == text.rstrip("/")
+    assert str(place / "x") == f"{text.rstrip('/')}/x"
+    assert (place.name, (place / "x").name) == ("r", "x")
+    assert pickle.loads(pickle.dumps(place)) == place
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [("S3A://b/r", "s3a://b/r"), ("s3://b//", "s3://b"), ("hdfs:///", "hdfs://")],
+)
+def test_a_place_has_one_name(text: str, meant: str) -> None:
+    assert str(place_of(text)) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "reason", "hint"),
+    [
+        ("s3a:/b/x", "is no URI", "write s3a://b/x"),
+        ("hdfs:/data/r", "is no URI", "write hdfs:///data/r"),
+        ("gs://b/x?y", "settings behind its name", "leave them out"),
+        ("s3a://", "names no bucket", "s3a://bucket/"),
+        ("s3:///x", "names no bucket", "s3://bucket/"),
+        ("s3a://b//x", "a part without a name", "one slash: s3a://b/x"),
+        ("s3a://b/x//y", "a part without a name", "one slash: s3a://b/x/y"),
+        ("s3://b/x?endpoint_override=h", "settings behind its name", "AWS_ENDPOINT_URL"),
+        ("file://tmp/x", "names a host", "file:///tmp/x"),
+    ],
+)
+def test_a_uri_that_names_no_place_is_said(text: str, reason: str, hint: str) -> None:
+    shown = re.escape(text.partition("?")[0])
+    with pytest.raises(RecordingError, match=f"^{shown} .*{reason}") as caught:
+        place_of(text)
+    assert hint in str(caught.value.hint)
+
+
+def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
+    with pytest.raises(RecordingError, match=r"^s3://b has credentials in its name") as caught:
+        place_of("s3://key:sesame@b/x")
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
+    with pytest.raises(RecordingError, match="settings behind its name") as caught:
+        place_of("s3://b/x?secret_key=sesame")
+    assert "sesame" not in str(caught.value)
+
+
+def test_a_store_is_not_waited_for_long(bucket: str) -> None:
+    _, (options,) = RemotePath(bucket).files.__reduce__()
+    assert options["connect_timeout"] == options["request_timeout"] == 10
+
+
+def test_both_names_of_a_store_mean_the_same(bucket: str) -> None:
+    (RemotePath(bucket) / "a").write(b"abc")
+    assert (RemotePath(bucket.replace("s3://", "s3a://")) / "a").read() == b"abc"
+    assert (RemotePath(bucket) / "a").path == f"{bucket.removeprefix('s3://')}/a"
+
+
+def test_a_file_is_read_whole_or_in_part(bucket: str) -> None:
+    place = RemotePath(bucket) / "folder" / "file"
+    place.write(b"0123456789")
+    assert place.exists()
+    assert place.read() == b"0123456789"
+    assert place.read(2, 5) == b"234"
+    assert place.read(8, 99) == b"89"
+    assert place.read(-5, 2) == b"01"
+    assert place.read(10, 12) == place.read(99, 3) == b""
+
+
+def test_a_file_that_is_another_has_another_version(bucket: str) -> None:
+    place = RemotePath(bucket) / "file"
+    assert place.version() is None
+    versions = []
+    for content in (b"a", b"b", b"bc"):
+        place.write(content)
+        versions.append(place.version())
+        assert place.version() == versions[-1]
+    assert len(set(versions)) == 3
+    assert [version[0] for version in versions if version is not None] == [1, 1, 2]
+
+
+def test_what_lies_in_a_folder_is_told(bucket: str) -> None:
+    place = RemotePath(bucket) / "all"
+    for name in ("b/x", "a/y", "one", "two"):
+        (place / name).write(name.encode())
+    assert place.folders() == [place / "a", place / "b"]
+    assert place.sizes() == {"one": 3, "two": 3}
+    assert place.sizes(["one", "none"]) == {"one": 3}
+    with pytest.raises(FileNotFoundError):
+        (RemotePath(bucket) / "none").folders()
+    assert not (place / "a").exists(), "a folder is no file"
+
+
+def test_that_a_file_is_missing_is_for_who_asked(bucket: str) -> None:
+    with pytest.raises(FileNotFoundError), told("cannot read", bucket, RecordingError):
+        (RemotePath(bucket) / "none").read()
+
+
+def test_no_bucket_is_said(bucket: str) -> None:
+    place = RemotePath("s3://nobody-made-this/lake")
+    with (
+        pytest.raises(PipelineError, match="there is no bucket nobody-made-this") as caught,
+        told("cannot use", place, PipelineError),
+    ):
+        place.folders()
+    assert str(caught.value).startswith("cannot use s3://nobody-made-this/lake: ")
+    assert caught.value.hint == "make it, or name another"
+
+
+def test_wrong_credentials_are_said(bucket: str, object_store: ObjectStore) -> None:
+    place = RemotePath(bucket) / "lake"
+    refused = pytest.raises(RecordingError, match="does not take these credentials")
+    with object_store.locked(), refused as caught, told("cannot read", place, RecordingError):
+        place.folders()
+    assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
+
+
+@pytest.mark.slow
+def test_a_store_that_is_down_is_said(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_system.cache_clear()
+    with (
+        refusing_port() as port,
+        monkeypatch.context() as patched,
+        pytest.raises(RecordingError, match="cannot be reached") as caught,
+        told("cannot read", bucket, RecordingError),
+    ):
+        patched.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
+        (RemotePath(bucket) / "file").exists()
+    assert "AWS_ENDPOINT_URL" in str(caught.value.hint)
+
+
+def test_hdfs_without_its_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR", "JAVA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    with (
+        pytest.raises(RecordingError, match="libhdfs") as caught,
+        told("cannot read", "hdfs://127.0.0.1:1/r", RecordingError),
+    ):
+        RemotePath("hdfs://127.0.0.1:1/r").folders()
+    assert "hadoop classpath --glob" in str(caught.value.hint)
+
+
+def test_a_place_of_no_known_kind_is_said() -> None:
+    with (
+        pytest.raises(RecordingError, match="nothing is known of ftp://") as caught,
+        told("cannot read", "ftp://host/r", RecordingError),
+    ):
+        RemotePath("ftp://host/r").folders()
+    assert "s3a" in str(caught.value.hint)
+
+
+def test_what_is_not_permitted_elsewhere_has_a_hint_of_its_own() -> None:
+    with (
+        pytest.raises(RecordingError, match="does not let them do this") as caught,
+        told("cannot read", "hdfs://name/r", RecordingError),
+    ):
+        raise PermissionError("Permission denied: user=nobody")
+    assert caught.value.hint == "get permission to use it"
+
+
+def test_another_failure_is_told_in_its_own_words() -> None:
+    with (
+        pytest.raises(RecordingError, match=r"cannot read s3://b/x: the disk burns$") as caught,
+        told("cannot read", "s3://b/x", RecordingError),
+    ):
+        raise OSError("the disk burns\nat line 7")
+    assert caught.value.hint
+
+
+def test_only_the_first_line_of_an_error_is_for_people() -> None:
+    assert first_line(ValueError("\nit broke\n  0: backtrace")) == "it broke"
+    assert first_line(ValueError()) == "ValueError"

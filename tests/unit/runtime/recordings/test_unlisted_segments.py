@@ -1,0 +1,52 @@
+"""Segments that a manifest does not know. What becomes of them is told with the reader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skerry.codec.envelope import Update
+from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.reader import Recording
+from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
+
+Recorded = Callable[..., Recording]
+UpdateOf = Callable[..., Update]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Path:
+    """A recording with a segment of another in its folder."""
+    recorded(tmp_path / "r", [update_of(1)])
+    (theirs,) = recorded(tmp_path / "o", [update_of(2, node=4)]).segments()
+    (tmp_path / "r" / theirs.name).write_bytes(theirs.path.read_bytes())
+    return tmp_path / "r"
+
+
+def test_a_stray_gets_a_line(folder: Path) -> None:
+    manifest = Manifest(folder)
+    strays = UnlistedSegments(folder, manifest)
+    strays.look()
+    assert (strays.segments, strays.unindexed) == ([], ())
+    assert [segment.line for segment in manifest.segments.values()] == [0, 1]
+
+
+def test_where_one_may_not_write_a_stray_follows_the_lines(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    manifest = Manifest(folder)
+    strays = UnlistedSegments(folder, manifest)
+    strays.look()
+    assert [segment.line for segment in strays.segments] == [1]
+    assert manifest.line_count == 1
+
+
+def test_what_is_no_segment_is_told(folder: Path) -> None:
+    strays = UnlistedSegments(folder, Manifest(folder))
+    (folder / "0000-0000000009.arrow").write_bytes(b"no segment")
+    strays.look()
+    assert strays.unindexed == ("0000-0000000009.arrow",)

@@ -1,0 +1,68 @@
+"""The look whether the other end of a connection is still there."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from time import sleep
+
+import pytest
+
+from skerry.runtime.streams.dead_peer_watch import DeadPeerWatch, is_gone
+from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with socket.create_server(("127.0.0.1", 0)) as door:
+        near = socket.create_connection(door.getsockname())
+        far, _ = door.accept()
+    with near, far:
+        yield near, far
+
+
+def test_who_is_silent_and_was_asked_nothing_is_there(
+    ends: tuple[socket.socket, socket.socket],
+) -> None:
+    sleep(0.05)
+    assert not is_gone(ends[0], 0.001)
+
+
+def test_who_takes_nothing_is_there(ends: tuple[socket.socket, socket.socket]) -> None:
+    near, _ = ends
+    near.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            near.send(bytes(65536))
+    # The system asks for room after 0.2 s, 0.4 s and so on, and is answered each time.
+    for _ in range(15):
+        sleep(0.1)
+        assert not is_gone(near, 0.001)
+
+
+def test_quiet_peers_are_asked_by_the_system_within_the_same_time() -> None:
+    with socket.socket() as raw:
+        tune(raw)
+        idle, gap, count = (
+            raw.getsockopt(socket.IPPROTO_TCP, getattr(socket, f"TCP_KEEP{name}"))
+            for name in ("IDLE", "INTVL", "CNT")
+        )
+    assert idle + gap * count == SILENCE_S_MAX
+
+
+def test_who_left_is_looked_at_no_more(ends: tuple[socket.socket, socket.socket]) -> None:
+    async def scenario() -> None:
+        vigil = DeadPeerWatch(0.05)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.create_connection(asyncio.Protocol, sock=ends[0])
+        vigil.add(transport, transport.get_extra_info("socket"))
+        looks = [vigil.is_looking]
+        await asyncio.sleep(0.05)
+        looks.append(vigil.is_looking)
+        transport.close()
+        vigil.discard(transport)
+        await asyncio.sleep(0.05)
+        assert [*looks, vigil.is_looking] == [True, True, False]
+
+    asyncio.run(scenario())

@@ -1,0 +1,832 @@
+"""WebSockets of a node on real sockets: who is let in and who is not, and what clients hear."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import ssl
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.frames import Frame, Opcode
+
+import skerry
+from skerry.engine.admission.admission import AdmissionConfig, ClientLimits
+from skerry.engine.admission.origins import Origin
+from skerry.engine.node import NodeCore
+from skerry.limits import (
+    STREAM_CHUNK_BYTES_MAX,
+    WEBSOCKET_HEAD_BYTES_MAX,
+    WEBSOCKET_WAITING_COUNT_MAX,
+    WEBSOCKET_WAITING_PER_HOST_COUNT_MAX,
+)
+from skerry.protocol.access.json.writing import JsonNodeWire
+from skerry.protocol.access.wire import Wire
+from skerry.protocol.machine import Address, CloseReason, Disconnect
+from skerry.runtime.clock import monotonic_ns
+from skerry.runtime.streams.websocket import WebSocketConfig, WebSocketEntrance, _Door
+from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
+from skerry.runtime.streams.websocket_client import open_websocket
+
+PATIENCE_S = 10.0
+SESSION = json.loads(
+    (Path(__file__).parents[3] / "golden" / "dots" / "websocket-json.json").read_text(
+        encoding="utf-8"
+    )
+)["messages"]
+TYPES = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }")
+
+
+@dataclass
+class House:
+    """A node behind the door."""
+
+    core: NodeCore = field(default_factory=lambda: NodeCore(name="harbour"))
+    streams: dict[Address, WebSocketBase] = field(default_factory=dict)
+    origins: list[Origin] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    left: list[asyncio.Transport] = field(default_factory=list)
+    is_full: bool = False
+
+    def __post_init__(self) -> None:
+        self.changed = asyncio.Condition()
+
+    def enter(self, transport: asyncio.Transport) -> bool:
+        if self.is_full:
+            transport.abort()
+        return not self.is_full
+
+    def leave(self, transport: asyncio.Transport) -> None:
+        self.left.append(transport)
+
+    def opened(
+        self, stream: WebSocketBase, wire: Wire, origin: Origin, extensions: bool
+    ) -> Address:
+        address = Address("client", len(self.origins) + 1, is_stream=True)
+        self.origins.append(origin)
+        self.streams[address] = stream
+        self.core.open(address, wire, monotonic_ns(), origin=origin, extensions=extensions)
+        self.carry()
+        return address
+
+    def received(self, address: Address, data: bytes) -> bool:
+        self.core.receive(data, address, monotonic_ns())
+        self.carry()
+        return False
+
+    def hold(self, _address: Address, _release: Callable[[], None]) -> None:
+        raise AssertionError("nothing is held here")
+
+    def unfinished(self, address: Address, size: int) -> None:
+        self.tell(f"unfinished {size}")
+
+    def too_large(self, address: Address, size: int) -> None:
+        self.core.met_large(address, size, monotonic_ns())
+        self.carry()
+
+    def lost(self, address: Address, stream: WebSocketBase) -> None:
+        self.tell("lost")
+        if self.streams.pop(address, None) is not None:
+            self.core.stream_closed(address, CloseReason.LOST, monotonic_ns())
+            self.carry()
+
+    def paused(self, _address: Address) -> None:
+        self.tell("paused")
+
+    def resumed(self, _address: Address) -> None:
+        self.tell("resumed")
+
+    def carry(self) -> None:
+        for transmit in self.core.take_transmits():
+            stream = self.streams.get(transmit.destination)
+            if stream is None:
+                continue
+            if isinstance(transmit, Disconnect):
+                del self.streams[transmit.destination]
+                stream.close()
+            else:
+                stream.write(transmit.data)
+
+    def tell(self, what: str) -> None:
+        self.told.append(what)
+        asyncio.get_running_loop().create_task(self._wake())
+
+    async def _wake(self) -> None:
+        async with self.changed:
+            self.changed.notify_all()
+
+    async def until_told(self, what: str) -> None:
+        async with self.changed:
+            await asyncio.wait_for(self.changed.wait_for(lambda: what in self.told), PATIENCE_S)
+
+
+@dataclass(frozen=True)
+class Harbour:
+    house: House
+    entrance: WebSocketEntrance
+    port: int
+
+    def dial(self, path: str = "/", **more: Any) -> connect:
+        return connect(f"ws://127.0.0.1:{self.port}{path}", subprotocols=[SUBPROTOCOL], **more)
+
+    async def ask(self, request: bytes) -> bytes:
+        """What the door answers to bytes, until it ends the stream; nothing if it is cut."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
+        try:
+            writer.write(request)
+            return await asyncio.wait_for(reader.read(), PATIENCE_S)
+        except ConnectionResetError:
+            # How a cut looks depends on what of ours had not been read.
+            return b""
+        finally:
+            await hang_up(writer)
+
+
+async def hang_up(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionResetError):
+        await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def harbour(
+    config: WebSocketConfig | None = None,
+    *,
+    context: ssl.SSLContext | None = None,
+    **more: Any,
+) -> AsyncIterator[Harbour]:
+    house = House()
+    entrance = WebSocketEntrance(house, house.core.registry, config=config, **more)
+    server = await asyncio.get_running_loop().create_server(
+        entrance.door, "127.0.0.1", 0, ssl=context
+    )
+    try:
+        yield Harbour(house, entrance, server.sockets[0].getsockname()[1])
+    finally:
+        server.close()
+        entrance.close()
+        for stream in list(house.streams.values()):
+            stream.abort()
+        await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
+
+
+async def hear(peer: ClientConnection, type_name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The next message about a type; what comes before is passed over."""
+    while True:
+        header, plain = json.loads(await asyncio.wait_for(peer.recv(), PATIENCE_S))
+        if header["typeName"] == type_name:
+            return header, plain
+
+
+async def say(peer: ClientConnection, type_name: str, attributes: int, **plain: Any) -> None:
+    header = {"typeName": type_name, "attributes": attributes}
+    await peer.send(json.dumps([header, plain]))
+
+
+async def enter(peer: ClientConnection, name: str) -> None:
+    assert (await hear(peer, "DotsMsgHello"))[1]["serverName"] == "harbour"
+    await say(peer, "DotsMsgConnect", 6, clientName=name, preloadCache=False)
+    assert (await hear(peer, "DotsMsgConnectResponse"))[1]["accepted"] is True
+
+
+async def describe_boat(peer: ClientConnection) -> None:
+    properties = [
+        {"name": "id", "tag": 1, "isKey": True, "type": "uint32"},
+        {"name": "name", "tag": 2, "isKey": False, "type": "string"},
+    ]
+    await say(
+        peer, "StructDescriptorData", 38, name="Boat", properties=properties, flags={"cached": True}
+    )
+
+
+def test_clients_publish_and_hear() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as ann, place.dial() as bob:
+            await enter(ann, "ann")
+            await enter(bob, "bob")
+            await describe_boat(ann)
+            await say(ann, "Boat", 6, id=1, name="Aurora")
+            await say(bob, "DotsMember", 6, groupName="Boat", event=1)
+            header, boat = await hear(bob, "Boat")
+            assert header["fromCache"] == 0
+            assert boat == {"id": 1, "name": "Aurora"}
+            await say(ann, "Boat", 6, id=1, name=None)
+            header, boat = await hear(bob, "Boat")
+            assert header["attributes"] == 6
+            assert boat == {"id": 1}
+            assert {origin.kind for origin in place.house.origins} == {"websocket"}
+            assert {origin.host for origin in place.house.origins} == {"127.0.0.1"}
+
+    asyncio.run(scene())
+
+
+def test_greeting_of_the_captured_client_is_answered_as_by_the_host() -> None:
+    (greeting,) = [message for message in SESSION if "http_request" in message]
+    expected = greeting["http_response"].split("\r\n")
+
+    async def scene() -> None:
+        async with harbour() as place:
+            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+            writer.write(greeting["http_request"].encode())
+            answer = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
+            writer.close()
+            await writer.wait_closed()
+            assert answer[0] == expected[0]
+            ours, theirs = headers_of(answer), headers_of(expected)
+            for name in ("upgrade", "connection", "sec-websocket-accept", "sec-websocket-protocol"):
+                assert ours[name].lower() == theirs[name].lower()
+
+    asyncio.run(scene())
+
+
+def headers_of(lines: list[str]) -> dict[str, str]:
+    return {line.partition(": ")[0].lower(): line.partition(": ")[2] for line in lines[1:] if line}
+
+
+def greeting(*lines: str, path: str = "/", method: str = "GET") -> bytes:
+    usual = (
+        "Host: 127.0.0.1",
+        "Upgrade: websocket",
+        "Connection: Upgrade",
+        "Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==",
+        "Sec-WebSocket-Version: 13",
+    )
+    return "\r\n".join([f"{method} {path} HTTP/1.1", *usual, *lines, "", ""]).encode()
+
+
+@pytest.mark.parametrize(
+    ("request_", "status", "hint"),
+    [
+        (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"426 ", b"subprotocol dots-json"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\n\r\n\xff\xffsome data", b"426 ", b"skerry node"),
+        (greeting(path="/elsewhere"), b"404 ", b"WebSockets: /\n"),
+        (greeting(path="/elsewhere") + b"\xff" * 100, b"404 ", b"'/elsewhere'"),
+        (greeting(method="PUT"), b"405 ", b""),
+        (greeting().replace(b"Version: 13", b"Version: 8"), b"400 ", b""),
+        (greeting().replace(b"MDEy", b"??"), b"400 ", b""),
+        (greeting("Origin: http://evil.example"), b"403 ", b"node.websocket.origins"),
+        (greeting(*["Origin: http://127.0.0.1"] * 2), b"403 ", b"one Origin"),
+        (greeting("X: " + "x" * 9000), b"431 ", b""),
+        (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", b"414 ", b""),
+    ],
+)
+def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint: bytes) -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            answer = await place.ask(request_)
+            assert answer.startswith(b"HTTP/1.1 " + status)
+            assert hint in answer
+            assert place.house.origins == []
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"\x1a\x00\x00",
+        b"hello\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno header\r\n\r\n" + b"\xff" * 100,
+        b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\ndata",
+    ],
+)
+def test_what_is_no_request_for_a_websocket_at_all_is_told_so(data: bytes) -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            answer = await place.ask(data)
+            assert answer.startswith(b"HTTP/1.1 400 ")
+            assert answer.count(b"HTTP/1.1") == 1
+            assert b"the WebSocket door of a skerry node" in answer
+            assert place.house.origins == []
+
+    asyncio.run(scene())
+
+
+def test_path_may_have_a_query() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial("/?from=console") as peer:
+            await enter(peer, "ann")
+
+    asyncio.run(scene())
+
+
+def test_page_of_the_same_host_may_connect() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial(origin="http://127.0.0.1:8080") as peer:
+            await enter(peer, "page")
+
+    asyncio.run(scene())
+
+
+def test_page_of_another_host_may_connect_if_it_is_named() -> None:
+    async def scene(*allowed: str) -> None:
+        config = WebSocketConfig(origins=allowed)
+        async with (
+            harbour(config) as place,
+            place.dial(origin="https://console.example") as peer,
+        ):
+            await enter(peer, "page")
+
+    with pytest.raises(InvalidStatus) as caught:
+        asyncio.run(scene("https://other.example"))
+    assert caught.value.response.status_code == 403
+    asyncio.run(scene("https://console.example"))
+    asyncio.run(scene("*"))
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"origins": ("console.example",)}, "origins: 'console.example' is none"),
+        ({"handshake_s_max": 0}, "handshake_s_max"),
+        ({"close_s_max": -1}, "close_s_max"),
+    ],
+)
+def test_configuration_is_checked(values: dict[str, Any], fault: str) -> None:
+    with pytest.raises(ValueError, match=fault):
+        WebSocketConfig(**values)
+
+
+def test_messages_may_follow_the_greeting_at_once() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+            text = SESSION[2]["text"].encode()
+            writer.write(greeting() + Frame(Opcode.TEXT, text).serialize(mask=True))
+            await reader.readuntil(b"\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b'"accepted": true'), PATIENCE_S)
+            writer.close()
+            await writer.wait_closed()
+
+    asyncio.run(scene())
+
+
+def test_greeting_may_come_in_any_pieces() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            left, right = await pipe(door)
+            for byte in greeting():
+                door.data_received(bytes([byte]))
+            assert place.house.streams
+            assert (await left.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            right.close()
+            await right.wait_closed()
+
+    asyncio.run(scene())
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until something is so that nobody tells of."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+async def pipe(door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Streams to a door whose input is given to it by hand."""
+    server = await asyncio.get_running_loop().create_server(lambda: door, "127.0.0.1", 0)
+    streams = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+    server.close()
+    await until(lambda: door._stream is not None)
+    return streams
+
+
+def test_silent_connection_is_cut_and_delays_nobody() -> None:
+    async def scene() -> None:
+        async with harbour(WebSocketConfig(handshake_s_max=0.05)) as place:
+            silent = asyncio.create_task(place.ask(b""))
+            slow = asyncio.create_task(place.ask(b"GET / HTTP/1.1\r\n"))
+            async with place.dial() as peer:
+                await enter(peer, "ann")
+                assert await silent == b""
+                assert await slow == b""
+                # Who is in is not cut.
+                await say(peer, "DotsEcho", 2, request=True)
+                await hear(peer, "DotsEcho")
+            assert place.entrance.waiting_count == 0
+
+    asyncio.run(scene())
+
+
+def test_request_has_a_bound() -> None:
+    def head(size: int) -> bytes:
+        lines = [f"X-{number}: {'x' * 7000}" for number in range(9)]
+        short = len(greeting(*lines, "Y: ")) - len(b"\r\n\r\n")
+        return greeting(*lines, f"Y: {'y' * (size - short)}")
+
+    async def scene() -> None:
+        async with harbour() as place:
+            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+            writer.write(head(WEBSOCKET_HEAD_BYTES_MAX))
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
+            writer.close()
+            await writer.wait_closed()
+            answer = await place.ask(head(WEBSOCKET_HEAD_BYTES_MAX + 1))
+            assert answer.startswith(b"HTTP/1.1 431 ")
+            answer = await place.ask(b"x" * (WEBSOCKET_HEAD_BYTES_MAX + 1))
+            assert answer.startswith(b"HTTP/1.1 431 ")
+
+    asyncio.run(scene())
+
+
+def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> None:
+    async def scene() -> None:
+        async with (
+            harbour(waiting_count_max=3) as place,
+            contextlib.AsyncExitStack() as stack,
+        ):
+            waiting = []
+            for _ in range(5):
+                reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+                stack.push_async_callback(hang_up, writer)
+                writer.write(b"GET")
+                waiting.append((reader, writer))
+            for reader, _ in waiting[:2]:
+                assert await ending(reader) == b""
+            assert place.entrance.waiting_count == 3
+            async with place.dial() as peer:
+                await enter(peer, "ann")
+                assert await ending(waiting[2][0]) == b""
+                # Who is left may still ask, and who is in has no place among them.
+                reader, writer = waiting[3]
+                writer.write(greeting()[len(b"GET") :])
+                await reader.readuntil(b"\r\n\r\n")
+                assert place.entrance.waiting_count == 1
+
+    asyncio.run(scene())
+
+
+async def ending(reader: asyncio.StreamReader) -> bytes:
+    """What still comes until the stream ends, be it by a cut."""
+    try:
+        return await asyncio.wait_for(reader.read(), PATIENCE_S)
+    except ConnectionResetError:
+        return b""
+
+
+class Crowd(WebSocketEntrance):
+    """Counts who came, without a stream."""
+
+    cut_count = 0
+
+    def door(self) -> _Door:
+        crowd = self
+
+        class Silent(_Door):
+            def abort(self) -> None:
+                crowd.cut_count += 1
+
+        return Silent(self)
+
+
+def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
+    async def scene() -> None:
+        house = House()
+        entrance = Crowd(house, house.core.registry)
+        for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
+            entrance.arrived(entrance.door(), "192.0.2.1")
+        assert entrance.cut_count == 0
+        entrance.arrived(entrance.door(), "192.0.2.1")
+        assert entrance.cut_count == 1
+        assert entrance.waiting_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        while entrance.waiting_count < WEBSOCKET_WAITING_COUNT_MAX:
+            entrance.arrived(entrance.door(), f"198.51.100.{entrance.waiting_count % 200}")
+        assert entrance.cut_count == 1
+        entrance.arrived(entrance.door(), "203.0.113.1")
+        assert entrance.cut_count == 2
+        assert entrance.waiting_count == WEBSOCKET_WAITING_COUNT_MAX
+        assert len(entrance._waiting._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+
+    asyncio.run(scene())
+
+
+def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            reader, writer = await pipe(door)
+            door.data_received(greeting())
+            door.pause_writing()
+            before = door.get_write_buffer_size()
+            ping = Frame(Opcode.PING, b"p" * 125).serialize(mask=True)
+            for _ in range(200):
+                door.data_received(ping * 100)
+                await asyncio.sleep(0)
+            await until(lambda: not door._turns.is_waiting)
+            assert door.get_write_buffer_size() == before
+            door.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
+            await until(lambda: not door._turns.is_waiting)
+            door.resume_writing()
+            heard = await asyncio.wait_for(reader.readuntil(b"last"), PATIENCE_S)
+            assert heard.endswith(b"\x8a\x04last")
+            assert b"ppp" not in heard
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def test_fault_of_a_client_that_does_not_read_is_told_all_the_same() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            reader, writer = await pipe(door)
+            door.data_received(greeting())
+            door.pause_writing()
+            # A frame of a client has a mask.
+            door.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
+            heard = await ending(reader)
+            assert b"\x88" in heard
+            assert b"incorrect masking" in heard
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def boats(count: int) -> bytes:
+    """Frames of so many messages."""
+    header = {"typeName": "Boat", "attributes": 6}
+    texts = [json.dumps([header, {"id": n, "name": "x" * 40}]).encode() for n in range(count)]
+    return b"".join(Frame(Opcode.TEXT, text).serialize(mask=True) for text in texts)
+
+
+async def let_in(place: Harbour, door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whose input is given to its door by hand, and that has described boats."""
+    async with place.dial() as peer:
+        await enter(peer, "ann")
+        await describe_boat(peer)
+        await say(peer, "DotsEcho", 2, request=True)
+        await hear(peer, "DotsEcho")
+    reader, writer = await pipe(door)
+    door.data_received(greeting())
+    text = SESSION[2]["text"].encode()
+    door.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
+    await asyncio.wait_for(reader.readuntil(b'"accepted": true'), PATIENCE_S)
+    return reader, writer
+
+
+def boat_count(place: Harbour) -> int:
+    return len(list(place.house.core.cache.objects("Boat")))
+
+
+def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            data = boats(2000)
+            assert len(data) > STREAM_CHUNK_BYTES_MAX
+            door.data_received(data)
+            assert 0 < boat_count(place) < 2000
+            assert not door._transport.is_reading(), "the client has to wait"
+            await until(lambda: boat_count(place) == 2000)
+            await until(door._transport.is_reading)
+            await hang_up(writer)
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def test_what_came_before_the_end_counts() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            assert boat_count(place) < 2000
+            door.eof_received()
+            door._transport.abort()
+            await until(lambda: door._is_gone)
+            assert place.house.told.count("lost") == told
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert place.house.core.statistics().accepted_count >= 2000
+            await hang_up(writer)
+
+    asyncio.run(scene())
+
+
+def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            door.abort()
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert not door._turns.is_waiting
+            assert boat_count(place) < 2000
+            await hang_up(writer)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_mistake_of_ours_ends_the_connection_and_is_told(
+    is_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene() -> None:
+        mistakes: list[object] = []
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: mistakes.append(context.get("exception")))
+        async with harbour() as place:
+            door = place.entrance.door()
+            assert isinstance(door, _Door)
+            _, writer = await let_in(place, door)
+            told = place.house.told.count("lost")
+            door.data_received(boats(2000))
+            mistake = RuntimeError("a mistake")
+            if is_gone:
+                door._transport.abort()
+                await until(lambda: door._is_gone)
+
+            def fail(_address: Address, _data: bytes) -> None:
+                raise mistake
+
+            monkeypatch.setattr(place.house, "received", fail)
+            await until(lambda: place.house.told.count("lost") == told + 1)
+            assert mistakes == [mistake]
+            await hang_up(writer)
+
+    asyncio.run(scene())
+
+
+def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            place.house.is_full = True
+            assert await place.ask(greeting()) == b""
+            assert place.entrance.waiting_count == 0
+
+    asyncio.run(scene())
+
+
+def test_entrance_that_closes_turns_out_those_who_wait() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as peer:
+            waiting = asyncio.create_task(place.ask(b"GET"))
+            await until(lambda: place.entrance.waiting_count == 1)
+            place.entrance.close()
+            assert await waiting == b""
+            await enter(peer, "ann")
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("text", ["no JSON", "[]", '[{"typeName": "Nobody", "attributes": 0}, {}]'])
+def test_client_that_talks_nonsense_is_told_and_cut_and_no_other(text: str) -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as fool, place.dial() as ann:
+            await enter(fool, "fool")
+            await enter(ann, "ann")
+            await fool.send(text)
+            _, error = await hear(fool, "DotsMsgError")
+            assert error["errorCode"] == 1
+            with pytest.raises(ConnectionClosed):
+                await fool.recv()
+            await say(ann, "DotsEcho", 2, request=True)
+            await hear(ann, "DotsEcho")
+
+    asyncio.run(scene())
+
+
+def test_nonsense_before_the_handshake_ends_the_connection_without_a_message() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as fool:
+            await hear(fool, "DotsMsgHello")
+            await fool.send("no JSON")
+            with pytest.raises(ConnectionClosed):
+                await fool.recv()
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("is_in", [True, False])
+def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial() as peer:
+            limits = ClientLimits(update_bytes_max=70_000)
+            place.house.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
+            async with place.dial() as late:
+                if is_in:
+                    await enter(late, "ann")
+                else:
+                    await hear(late, "DotsMsgHello")
+                await late.send("x" * (limits.frame_bytes_max + 1 if is_in else 65_537))
+                if is_in:
+                    _, error = await hear(late, "DotsMsgError")
+                    assert "update_bytes_max" in error["errorText"]
+                with pytest.raises(ConnectionClosed) as caught:
+                    await late.recv()
+                assert caught.value.rcvd is not None
+                assert caught.value.rcvd.code == 1009
+            await place.house.until_told("lost")
+            await enter(peer, "bob")
+
+    asyncio.run(scene())
+
+
+def test_what_a_client_did_not_finish_is_counted() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+            writer.write(
+                b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+                b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            )
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(Frame(Opcode.TEXT, b"x" * 9000).serialize(mask=True)[:-1])
+            await place.house.until_told("unfinished 8999")
+            writer.close()
+            await place.house.until_told("lost")
+
+    asyncio.run(scene())
+
+
+def test_node_is_told_when_a_client_is_gone() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            async with place.dial() as peer:
+                await enter(peer, "ann")
+            await place.house.until_told("lost")
+            assert not place.house.streams
+
+    asyncio.run(scene())
+
+
+def test_node_hears_when_a_client_does_not_keep_up() -> None:
+    async def scene() -> None:
+        async with harbour() as place, place.dial(max_queue=1) as peer:
+            await enter(peer, "slow")
+            (stream,) = place.house.streams.values()
+            text = b"x" * 100_000
+            count = 0
+            while "paused" not in place.house.told:
+                stream.write(len(text).to_bytes(4, "big") + text)
+                count += 1
+            assert stream.get_write_buffer_size() > 256 * 1024
+            for _ in range(count):
+                assert len(await asyncio.wait_for(peer.recv(), PATIENCE_S)) == len(text)
+            await place.house.until_told("resumed")
+
+    asyncio.run(scene())
+
+
+def test_wires_are_those_of_a_node() -> None:
+    async def scene() -> None:
+        async with harbour() as place:
+            wire = place.entrance.wire()
+            assert isinstance(wire, JsonNodeWire)
+            assert not wire.has_additions
+
+    asyncio.run(scene())
+
+
+@pytest.mark.slow
+def test_client_is_let_in_over_tls(tmp_path: Path) -> None:
+    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",
+         "-nodes", "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=harbour",
+         "-addext", "subjectAltName=IP:127.0.0.1"],
+        check=True,
+        capture_output=True,
+    )  # fmt: skip
+    server_side = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server_side.load_cert_chain(cert, key)
+    client_side = ssl.create_default_context(cafile=str(cert))
+
+    async def scene() -> None:
+        async with harbour(context=server_side) as place:
+            address = f"wss://127.0.0.1:{place.port}/"
+            async with connect(address, ssl=client_side, subprotocols=[SUBPROTOCOL]) as peer:
+                await enter(peer, "ann")
+                with pytest.raises(ConnectionClosed) as caught:
+                    await peer.send(b"binary")
+                    await peer.recv()
+                assert caught.value.rcvd is not None
+                assert caught.value.rcvd.code == 1003
+            await place.house.until_told("lost")
+            stream = await open_websocket("127.0.0.1", place.port, ssl=client_side)
+            assert json.loads(await stream.read())[0]["typeName"] == "DotsMsgHello"
+            stream.close()
+            await asyncio.wait_for(stream.wait_closed(), PATIENCE_S)
+
+    asyncio.run(scene())

@@ -1,0 +1,99 @@
+"""Buffers and filters: what the kernel does for us."""
+
+from __future__ import annotations
+
+import select
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from skerry.runtime.udp.datagrams import (
+    Buffer,
+    drop_kinds,
+    has_segmentation,
+    kernel_drop_count,
+    set_buffers,
+    start_coalescing,
+)
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """One who sends to the other."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,
+    ):
+        receiving.bind(("127.0.0.1", 0))
+        sending.connect(receiving.getsockname())
+        yield sending, receiving
+
+
+def received(made: socket.socket) -> list[bytes]:
+    found = []
+    while select.select([made], [], [], 0.05)[0]:
+        found.append(made.recv(65535))
+    return found
+
+
+def test_sockets_without_udp_have_no_trains() -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as other:
+        assert not has_segmentation(other)
+        assert not start_coalescing(other)
+        assert kernel_drop_count(other) in (None, 0)
+
+
+def test_kinds_are_dropped_by_the_kernel(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    assert drop_kinds(receiving, [1, 2])
+    for kind in range(4):
+        sending.send(bytes((9, 9, kind)))
+    assert received(receiving) == [b"\t\t\0", b"\t\t\3"]
+    assert drop_kinds(receiving, [])
+    sending.send(b"\t\t\1")
+    assert received(receiving) == [b"\t\t\1"]
+
+
+def test_kinds_of_one_sender_are_dropped(pair: tuple[socket.socket, socket.socket]) -> None:
+    sending, receiving = pair
+    ours = b"123456789abc"
+    assert drop_kinds(receiving, [1, 2], ours)
+    others = [
+        b"\1\0\3\0" + ours,
+        b"\1\0\1\0" + b"x23456789abc",
+        b"\1\0\1\0" + b"1234x6789abc",
+        b"\1\0\1\0" + b"12345678xabc",
+        b"\1\0\2\0" + b"123456789abx",
+    ]
+    for datagram in (b"\1\0\1\0" + ours, *others, b"\1\0\2\0" + ours + b"more"):
+        sending.send(datagram)
+    assert received(receiving) == others
+
+
+def test_filter_that_was_never_set_cannot_be_taken_away() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        assert not drop_kinds(made, [])
+
+
+def test_buffers_are_as_large_as_was_asked_or_say_so() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as made:
+        receive, send = set_buffers(made, 100_000)
+        assert receive.bytes >= 100_000
+        assert not receive.is_clipped
+        assert not send.is_clipped
+        assert receive.sysctl == "net.core.rmem_max"
+        assert send.sysctl == "net.core.wmem_max"
+    assert Buffer(asked_bytes=10, bytes=9, sysctl="x").is_clipped
+
+
+def test_what_does_not_fit_the_buffer_is_counted(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
+    sending, receiving = pair
+    set_buffers(receiving, 4096)
+    for _ in range(100):
+        sending.send(bytes(1000))
+    kept = len(received(receiving))
+    assert 0 < kept < 100
+    assert kernel_drop_count(receiving) == 100 - kept

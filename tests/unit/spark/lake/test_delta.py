@@ -1,0 +1,327 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Schema
+
+from skerry.errors import PipelineError
+from skerry.spark.lake.delta import LOG_KEEP_S, DataFile, Seen, Table, TableChange, read_files
+from skerry.spark.lake.lake import delta_schema
+from skerry.spark.lake.store import TableStore
+from tests.object_store import ObjectStore
+from tests.unit.spark.deltas import SCHEMA, change, data_file, stored_file, table_of
+
+
+def test_files_are_in_the_table_once_they_are_committed(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "updates/T")
+    assert (table.exists(), table.schema(), table.files()) == (False, None, [])
+    first = data_file(tmp_path, "updates/T", "a.parquet", 1, 2)
+    assert table.commit(change("updates/T", first), application="x", version=0)
+    assert table.files() == [first]
+    second = data_file(tmp_path, "updates/T", "b.parquet", 3)
+    table.commit(change("updates/T", second, removed=("a.parquet",)), application="x", version=1)
+    assert table.files() == [second]
+    assert table.files(lambda file: file.may_have("order_ns", 4, 9)) == []
+
+
+def test_contents_are_those_of_one_moment_and_can_be_narrowed(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    assert table.contents() is None
+    files = [data_file(tmp_path, "t", f"{n}.parquet", n, hour=f"h{n}") for n in range(3)]
+    table.commit(change("t", *files), application="x", version=0)
+    contents = table.contents()
+    assert contents is not None
+    assert sorted(contents.files, key=lambda file: file.path) == files
+    assert contents.divided_by == ("hour",)
+    assert contents.schema.equals(SCHEMA)
+    table.commit(change("t", removed=("1.parquet",)), application="x", version=1)
+    assert contents.only(None) is contents, "what was read stays as it was"
+    (file,) = contents.only(lambda file: file.parts["hour"] == "h1").files
+    assert file == files[1]
+
+
+def test_files_without_statistics_or_parts_are_listed_too(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    whole = data_file(tmp_path, "t", "a.parquet", 1, 2)
+    bare = replace(data_file(tmp_path, "t", "b.parquet", 3), parts={"hour": None}, low={}, high={})
+    table.commit(change("t", whole, bare), application="x", version=0)
+    assert sorted(table.files(), key=lambda file: file.path) == [whole, bare]
+    undivided = table_of(tmp_path, "u")
+    alone = replace(data_file(tmp_path, "u", "a.parquet", 1), parts={})
+    undivided.commit(replace(change("u", alone), divided_by=()), application="x", version=0)
+    assert undivided.files() == [alone]
+
+
+def test_batch_is_committed_once(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    work = change("t", data_file(tmp_path, "t", "a.parquet", 1))
+    assert table.version_of("x") == -1
+    assert [table.commit(work, application="x", version=0) for _ in range(2)] == [True, False]
+    assert table.version_of("x") == 0
+    assert DeltaTable(tmp_path / "t").version() == 0
+
+
+def test_file_that_is_gone_cannot_be_replaced(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    table.commit(change("t", data_file(tmp_path, "t", "a.parquet", 1)), application="x", version=0)
+    with pytest.raises(PipelineError, match="that were to be replaced are gone: z"):
+        table.commit(change("t", removed=("z.parquet",)), application="x", version=1)
+    assert table.version_of("x") == 0
+
+
+def test_new_column_is_added_and_other_kinds_replace_all(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    first = data_file(tmp_path, "t", "a.parquet", 1)
+    table.commit(change("t", first), application="x", version=0)
+    wider = SCHEMA.append(pa.field("note", pa.string()))
+    more = replace(change("t"), schema=delta_schema(wider))
+    table.commit(
+        replace(more, added=(data_file(tmp_path, "t", "b.parquet", 2),)), application="x", version=1
+    )
+    schema = table.schema()
+    assert schema is not None
+    assert set(schema.names) == {"order_ns", "hour", "note"}
+    other = pa.schema([pa.field("order_ns", pa.float64()), pa.field("hour", pa.string())])
+    last = data_file(tmp_path, "t", "c.parquet", 3)
+    table.commit(
+        replace(change("t", last), schema=delta_schema(other), is_replacing=True),
+        application="x",
+        version=2,
+    )
+    assert [file.path for file in table.files()] == ["c.parquet"]
+
+
+def test_table_that_is_not_there_has_no_rows(tmp_path: Path) -> None:
+    with pytest.raises(PipelineError, match="there is no table nothing"):
+        table_of(tmp_path, "nothing").frame(None)  # type: ignore[arg-type]
+
+
+def test_file_without_statistics_may_have_anything() -> None:
+    file = DataFile(path="a", byte_count=1, rows=1, parts={}, low={}, high={})
+    assert file.may_have("order_ns", 5, 6)
+
+
+@pytest.mark.slow
+def test_staged_rows_come_back_with_the_parts_they_were_divided_by(
+    spark: Any, tmp_path: Path
+) -> None:
+    table = table_of(tmp_path, "raw")
+    schema = pa.schema(
+        [
+            pa.field("order_ns", pa.int64()),
+            pa.field("day", pa.string()),
+            pa.field("type", pa.string()),
+        ]
+    )
+    rows = [(1, "d", "a+b/ç"), (5, "d", None), (9, "e", "x")]
+    frame = spark.createDataFrame(rows, "order_ns bigint, day string, type string")
+    files = table.stage(frame, ["day", "type"], label="b")
+    assert {file.parts["type"] for file in files} == {"a+b/ç", None, "x"}
+    assert not [path for path in tmp_path.rglob("*") if path.name.endswith((".crc", "_SUCCESS"))]
+    work = TableChange(
+        table="raw", schema=delta_schema(schema), divided_by=("day", "type"), added=tuple(files)
+    )
+    table.commit(work, application="x", version=0)
+    assert sorted(tuple(r) for r in table.frame(spark).collect()) == sorted(
+        rows, key=lambda r: r[0]
+    )
+    late = table.frame(spark, lambda file: file.may_have("order_ns", 6, 99), has_place=True)
+    (row,) = late.collect()
+    assert row.file_path in {file.path for file in table.files()}
+    assert read_files(spark, table.store, "raw", [], schema, ("day",)).count() == 0
+
+
+@pytest.mark.slow
+def test_columns_that_came_later_stand_where_the_log_has_them(spark: Any, tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    old = spark.createDataFrame([(1, "h")], "order_ns bigint, hour string")
+    new = spark.createDataFrame([(2, "n", "i")], "order_ns bigint, note string, hour string")
+    wider = delta_schema(SCHEMA.append(pa.field("note", pa.string())))
+    work = change("t", *table.stage(old, ["hour"], label="b"))
+    table.commit(work, application="x", version=0)
+    work = replace(change("t", *table.stage(new, ["hour"], label="b")), schema=wider)
+    table.commit(work, application="x", version=1)
+    first = table.frame(spark, lambda file: file.parts["hour"] == "h")
+    second = table.frame(spark, lambda file: file.parts["hour"] == "i")
+    assert first.columns == second.columns == ["order_ns", "hour", "note"]
+    assert [tuple(row) for row in (*first.collect(), *second.collect())] == [
+        (1, "h", None),
+        (2, "i", "n"),
+    ]
+
+
+def test_a_log_that_cannot_be_read_is_told_with_its_table(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "updates/T")
+    table.commit(
+        change("updates/T", data_file(tmp_path, "updates/T", "a.parquet", 1)),
+        application="x",
+        version=0,
+    )
+    (entry,) = (tmp_path / "updates/T/_delta_log").glob("*.json")
+    entry.write_text("nonsense")
+    with pytest.raises(PipelineError, match="updates/T"):
+        table.files()
+
+
+def test_what_is_wrong_with_a_log_is_said_in_one_line(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    table.commit(change("t", data_file(tmp_path, "t", "a.parquet", 1)), application="x", version=0)
+    (entry,) = (tmp_path / "t/_delta_log").glob("*.json")
+    entry.write_text("nonsense")
+    with pytest.raises(PipelineError, match=r"^the log of table t cannot be read: .+\Z") as caught:
+        table.files()
+    assert str(tmp_path / "t/_delta_log") in str(caught.value.hint)
+
+
+def settings_of(folder: Path) -> dict[str, str]:
+    return dict(DeltaTable(folder).metadata().configuration)
+
+
+RETENTION = "delta.logRetentionDuration"
+
+
+def test_entries_of_a_log_stay_for_a_day(tmp_path: Path) -> None:
+    table = table_of(tmp_path, "t")
+    table.commit(change("t", data_file(tmp_path, "t", "a.parquet", 1)), application="x", version=0)
+    assert LOG_KEEP_S == 86_400
+    assert settings_of(tmp_path / "t") == {RETENTION: "interval 86400 seconds"}
+
+
+def test_a_log_without_a_rule_for_its_entries_gets_one_and_another_rule_stays(
+    tmp_path: Path,
+) -> None:
+    for name in ("old", "own"):
+        file = data_file(tmp_path, name, "a.parquet", 1)
+        rule = {} if name == "old" else {RETENTION: "interval 3 days"}
+        DeltaTable.create(
+            tmp_path / name,
+            Schema.from_arrow(SCHEMA),
+            partition_by=["hour"],
+            configuration=rule,
+        )
+        table = table_of(tmp_path, name)
+        assert table.commit(change(name, file), application="x", version=0)
+        assert table.files() == [file]
+        assert table.version_of("x") == 0
+    assert settings_of(tmp_path / "old") == {RETENTION: "interval 86400 seconds"}
+    assert settings_of(tmp_path / "own") == {RETENTION: "interval 3 days"}
+
+
+def short_log(root: Path, commits: int) -> tuple[Table, list[DataFile]]:
+    """A table whose log is cut at each checkpoint, and its files, of which the last is in it."""
+    table = Table(TableStore(root), "t", log_keep_s=0)
+    files = [data_file(root, "t", f"{number}.parquet", number) for number in range(commits)]
+    for number, file in enumerate(files):
+        removed = (files[number - 1].path,) if number else ()
+        assert table.commit(change("t", file, removed=removed), application="x", version=number)
+    return table, files
+
+
+@pytest.mark.slow
+def test_a_log_that_was_cut_knows_its_batches_and_files(tmp_path: Path) -> None:
+    table, files = short_log(tmp_path, 220)
+    entries = sorted((tmp_path / "t/_delta_log").glob("*.json"))
+    assert len(entries) < 150, "those before a checkpoint were deleted"
+    assert table.version_of("x") == 219
+    assert not table.commit(change("t", files[3]), application="x", version=3)
+    assert table.files() == [files[-1]]
+
+
+@pytest.mark.slow
+def test_a_log_that_was_being_cut_when_its_writer_died_is_whole(tmp_path: Path) -> None:
+    table, files = short_log(tmp_path, 105)
+    folder = tmp_path / "t/_delta_log"
+    (checkpoint,) = folder.glob("*.checkpoint.parquet")
+    (folder / "_last_checkpoint").unlink()
+    last = int(checkpoint.name[:20])
+    for number in (0, 3, 50, last):
+        # Some of what the checkpoint has are gone, some are not, and one came to be in part.
+        (folder / f"{number:020}.json").unlink(missing_ok=True)
+    for number in (2, 49):
+        (folder / f"{number:020}.json").write_text("{}")
+    (folder / f"{last + 100:020}.checkpoint.parquet#1").write_bytes(b"half")
+    assert table.files() == [files[-1]]
+    assert table.version_of("x") == 104
+    more = data_file(tmp_path, "t", "more.parquet", 1)
+    assert table.commit(change("t", more), application="x", version=105)
+    assert {file.path for file in table.files()} == {files[-1].path, "more.parquet"}
+
+
+def test_what_was_seen_is_not_read_again_and_commits_are_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: Seen = {}
+    table = Table(TableStore(tmp_path), "t", seen=seen)
+    reads = []
+    read = Table.log
+
+    def counted(self: Table) -> DeltaTable | None:
+        reads.append(self.name)
+        return read(self)
+
+    monkeypatch.setattr(Table, "log", counted)
+    assert not table.exists()
+    assert (table.files(), table.schema(), table.contents()) == ([], None, None)
+    assert len(reads) == 1
+    first, second, third = (data_file(tmp_path, "t", f"{n}.parquet", n) for n in range(3))
+    table.commit(change("t", first), application="x", version=0)
+    assert table.files() == [first]
+    reads.clear()
+    table.commit(change("t", second, removed=(first.path,)), application="x", version=1)
+    assert table.files() == [second]
+    assert table.exists()
+    assert len(reads) == 1, "that of the commit"
+    # Who commits goes by the log as it is, whatever was seen.
+    table_of(tmp_path, "t").rewrite(change("t", third))
+    assert table.files() == [second]
+    assert not table.commit(change("t", first), application="x", version=1)
+    table.rewrite(change("t", removed=(second.path,)))
+    assert table.files() == [third]
+
+
+# -- elsewhere
+
+
+def test_a_table_elsewhere_takes_each_batch_once(bucket: str) -> None:
+    store = TableStore(f"{bucket.replace('s3:', 's3a:')}/lake")
+    table = Table(store, "updates/T")
+    assert (table.exists(), table.files(), table.version_of("x")) == (False, [], -1)
+    first = stored_file(store, "updates/T", "a.parquet", 1, 2)
+    assert table.commit(change("updates/T", first), application="x", version=0)
+    assert not table.commit(change("updates/T", first), application="x", version=0)
+    assert (table.files(), table.version_of("x")) == ([first], 0)
+    second = stored_file(store, "updates/T", "b.parquet", 3)
+    table.commit(change("updates/T", second, removed=("a.parquet",)), application="x", version=1)
+    assert Table(TableStore(f"{bucket}/lake"), "updates/T").files() == [second]
+
+
+def test_two_who_commit_at_once_elsewhere_do_not_write_over_each_other(
+    bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store itself sees to it: an entry of a log is only written where there is none."""
+    store = TableStore(f"{bucket}/lake")
+    table = Table(store, "t")
+    files = [stored_file(store, "t", f"{name}.parquet", 1) for name in "abc"]
+    table.commit(change("t", files[0]), application="x", version=0)
+    stale = table.log()
+    table.commit(change("t", files[1]), application="x", version=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Table, "log", lambda _table: stale)
+        with pytest.raises(PipelineError, match="cannot commit to t"):
+            table.commit(change("t", files[2]), application="x", version=2)
+    assert sorted(file.path for file in table.files()) == ["a.parquet", "b.parquet"]
+    assert table.version_of("x") == 1
+
+
+@pytest.mark.slow
+def test_a_log_elsewhere_that_cannot_be_reached_is_said(
+    bucket: str, object_store: ObjectStore
+) -> None:
+    table = Table(TableStore(f"{bucket}/lake"), "t")
+    with object_store.locked(), pytest.raises(PipelineError, match="credentials") as caught:
+        table.files()
+    assert str(caught.value).startswith(f"cannot read {bucket}/lake/t: ")

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from skerry.errors import PipelineError
+from skerry.spark.lake.store import StoredFile, TableStore, disk_error
+from tests.object_store import ObjectStore
+
+
+def test_one_place_has_a_name_for_each_library(tmp_path: Path) -> None:
+    store = TableStore(tmp_path)
+    assert store.spark_path("a/b") == f"file://{tmp_path}/a/b"
+    assert store.delta_path("a/b") == store.arrow_path("a/b") == f"{tmp_path}/a/b"
+    assert TableStore(f"file://{tmp_path}/").root == str(tmp_path)
+
+
+def test_text_is_written_whole_and_read_back(tmp_path: Path) -> None:
+    store = TableStore(tmp_path)
+    assert store.read_text("x/y.json") is None
+    store.write_text("x/y.json", "ä")
+    store.write_text("x/y.json", "b")
+    assert store.read_text("x/y.json") == "b"
+    assert [file.path for file in store.listed("x")] == ["x/y.json"]
+    assert isinstance(store.listed("x")[0], StoredFile)
+    assert store.folders("") == ["x"]
+    store.delete("x/y.json")
+    store.delete("x/y.json")
+    store.delete_folder("x")
+    store.delete_folder("x")
+    assert store.listed("x") == []
+
+
+def test_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = TableStore(tmp_path)
+    store.write_text("plan", "old")
+
+    def full(_descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(PipelineError, match="cannot write plan") as caught:
+        store.write_text("plan", "new")
+    assert "make room" in str(caught.value.hint)
+    assert store.read_text("plan") == "old"
+    assert [file.path for file in store.listed("")] == ["plan"]
+
+
+def test_second_writer_is_refused_until_the_first_is_done(tmp_path: Path) -> None:
+    store = TableStore(tmp_path)
+    other = TableStore(tmp_path)
+    refused = pytest.raises(PipelineError, match="another job is writing")
+    with store.lock("own/lock"), refused, other.lock("own/lock"):
+        pass
+    with store.lock("own/lock"):
+        pass
+
+
+def test_error_about_the_disk_says_what_to_do() -> None:
+    error = disk_error("cannot write x", "/lake", "there is no room")
+    assert str(error) == "cannot write x in /lake: there is no room"
+    assert "start again" in str(error.hint)
+
+
+def test_a_place_that_cannot_be_written_to_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    for place in (Path("/proc/lake"), tmp_path / "file" / "lake"):
+        with pytest.raises(PipelineError, match=f"cannot write tables in {place}: ") as caught:
+            TableStore(place).lock("own/lock").__enter__()
+        assert "may write to" in str(caught.value.hint)
+
+
+# -- elsewhere
+
+
+def test_a_place_elsewhere_has_a_name_for_each_library(bucket: str) -> None:
+    name = bucket.removeprefix("s3://")
+    for root in (f"s3://{name}/lake/", f"s3a://{name}/lake"):
+        store = TableStore(root)
+        assert not store.is_local
+        assert store.root == root.rstrip("/")
+        assert store.spark_path("a/b") == f"s3a://{name}/lake/a/b"
+        assert store.delta_path("a/b") == f"s3://{name}/lake/a/b"
+        assert store.arrow_path("a/b") == f"{name}/lake/a/b"
+        assert store.delta_options() == {"allow_http": "true"}
+
+
+def test_the_delta_library_is_told_of_no_plain_store_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for endpoint in ("", "https://127.0.0.1:1"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+        assert TableStore(tmp_path).delta_options() == {}
+
+
+def test_text_is_written_and_read_back_elsewhere(bucket: str, object_store: ObjectStore) -> None:
+    store = TableStore(f"{bucket}/lake")
+    assert store.read_text("x/y.json") is None
+    store.write_text("x/y.json", "ä")
+    store.write_text("x/y.json", "b")
+    assert store.read_text("x/y.json") == "b"
+    assert object_store.get(f"{bucket}/lake/x/y.json") == b"b"
+    (file,) = store.listed("x")
+    assert (file.path, file.byte_count) == ("x/y.json", 1)
+    assert file.changed_ns > 0
+    assert (store.folders(""), store.folders("none")) == (["x"], [])
+    store.delete("x/y.json")
+    store.delete("x/y.json")
+    store.delete_folder("x")
+    store.delete_folder("x")
+    assert store.listed("") == []
+
+
+def test_a_place_is_there_when_something_is_in_it(bucket: str, tmp_path: Path) -> None:
+    store = TableStore(f"{bucket}/lake")
+    assert not store.require()
+    store.write_text("x", "y")
+    assert store.require()
+    assert TableStore(tmp_path).require()
+    assert not TableStore(tmp_path / "none").require()
+
+
+def test_a_store_that_does_not_work_is_said(bucket: str, object_store: ObjectStore) -> None:
+    with pytest.raises(PipelineError, match="there is no bucket nobody-made-it") as caught:
+        TableStore("s3://nobody-made-it/lake").require()
+    assert caught.value.hint == "make it, or name another"
+    with pytest.raises(PipelineError, match="nothing is known of ftp://"):
+        TableStore("ftp://host/lake")
+    store = TableStore(f"{bucket}/lake")
+    actions: list[Callable[[], object]] = [
+        store.require,
+        lambda: store.read_text("x"),
+        lambda: store.write_text("x", "y"),
+        lambda: store.listed(""),
+        lambda: store.folders(""),
+        lambda: store.delete("x"),
+        lambda: store.delete_folder("x"),
+    ]
+    with object_store.locked():
+        for act in actions:
+            with pytest.raises(PipelineError, match="does not take these credentials"):
+                act()
+
+
+def test_nothing_keeps_two_writers_apart_elsewhere(bucket: str) -> None:
+    with TableStore(bucket).lock("lock"), TableStore(bucket).lock("lock"):
+        assert TableStore(bucket).listed("") == []
