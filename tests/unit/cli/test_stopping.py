@@ -130,30 +130,31 @@ def test_command_that_is_inside_a_library_is_answered_for_and_ended_by_the_secon
             job.kill()
 
 
-BUSY = """
-import ctypes, os, signal, threading, time
+LATE = """
+import ctypes, os, signal, sys, threading, time
 from skerry.cli.stopping import stop_on_signals
 library, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
 library.pthread_mutex_init(mutex, None)
 library.pthread_mutex_lock(mutex)
-def send():
-    time.sleep(0.05)
-    os.kill(os.getpid(), signal.SIGTERM)
-    os.kill(os.getpid(), signal.SIGTERM)
-    library.pthread_mutex_unlock(mutex)
 with stop_on_signals() as stop:
-    threading.Thread(target=send).start()
+    def send():
+        os.kill(os.getpid(), signal.SIGTERM)
+        while not stop.is_requested:
+            time.sleep(0.01)
+        library.pthread_mutex_unlock(mutex)
+    # Sent when the main thread is inside the library.
+    threading.Timer(1, send).start()
     library.pthread_mutex_lock(mutex)
-    while not stop.is_requested:
-        pass
-    time.sleep(1.5)
+    # Python calls the handler here, after the signal was acknowledged by the thread.
+    for _ in range(100):
+        time.sleep(0.001)
 print("ended", flush=True)
 """
 
 
 @pytest.mark.slow
-def test_equal_signals_that_a_library_kept_back_ask_for_an_orderly_end() -> None:
-    line = [sys.executable, "-c", BUSY]
+def test_handler_that_is_called_late_does_not_count_as_a_second_signal() -> None:
+    line = [sys.executable, "-c", LATE]
     done = subprocess.run(line, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "ended\n")
     assert done.stderr == "stopping; once more to interrupt\n"
