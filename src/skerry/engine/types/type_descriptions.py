@@ -12,8 +12,9 @@ from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.events import DefinitionRefused, TypeChanged
-from skerry.engine.types.definitions import Definition, Definitions
+from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.node_types import NodeTypes
+from skerry.engine.types.served_types import Definition
 from skerry.limits import (
     DEFINITION_USER_COUNT_MAX,
     DESCRIBE_LOOK_COUNT,
@@ -135,10 +136,10 @@ class TypeDescriptions:
         registry, name = self._types.registry, own.name
         before, work = registry.get(name), registry.work
         if _concerns(client, name):
-            registry.bring(
+            registry.register(
                 own,
                 client=client.client_id,
-                who=client.name,
+                client_name=client.name,
                 may_publish=lambda used: self._may_define(client, used),
                 is_publishing=is_publishing or name in client.lane.published,
                 address="" if client.household is None else client.household.address,
@@ -292,8 +293,8 @@ class DefinitionList:
             clientNames=[name for _, name in clients],
             clientCount=len(definition.clients),
         )
-        if definition.clash is not None:
-            message.conflict = definition.clash.difference  # type: ignore[attr-defined]
+        if definition.conflict is not None:
+            message.conflict = definition.conflict.difference  # type: ignore[attr-defined]
         return message
 
 
