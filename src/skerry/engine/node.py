@@ -211,7 +211,7 @@ class NodeCore(Outbox):
         client = Client(peer, connection, lane, origin=origin, limits=limits, opened_ns=now_ns)
         client.limit_frames()
         client.nonce = self._admission.challenge(origin)
-        client.household = self._admission.household(origin)
+        client.household = self._admission.address_usage(origin)
         client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
         if client.household is not None:
             self.cache.locate(client.client_id, client.household.address)

@@ -11,9 +11,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from skerry.codec.pieces import canonical_key, cut, split
-from skerry.codec.subjects import short_subject
+from skerry.codec.pieces import cut, split
 from skerry.engine.admission.admission import Admission
+from skerry.engine.admission.permissions import change_refusal
 from skerry.engine.clients import Client, Countdown
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.ledger import RequestCounts
@@ -118,8 +118,8 @@ class NodeServices:
     def is_permitted(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
-        """Whether a client may publish or remove this now; if not, it was told."""
-        # The update of a type that has another definition pays for the class that is made of it.
+        """Whether a client may publish or remove an object; if not, the client is notified."""
+        # The cost of a topic that was made for this update counts for the client.
         client.lane.looks -= self._types.take_work()
         if client.meter is not None:
             why = client.meter.spend(1, len(payload), now_ns)
@@ -128,38 +128,15 @@ class NodeServices:
                 return False
         rights = client.rights
         assert rights is not None
-        if rights.allows_objects:
+        if rights.allows_objects or topic.name in SPECIAL_TYPES:
             return True
-        if topic.name in SPECIAL_TYPES:
-            return True
-        verb = "remove" if header.remove_obj == 1 else "publish"
+        is_remove = header.remove_obj == 1
         chosen = header.subject if client.lane.has_subjects else ""
-        allowed = rights.allows_type(verb, topic.name)
-        if allowed is None:
-            own = short_subject(topic.plan, split(topic.plan, payload, 0))
-            allowed = rights.allows(verb, own)
-        # Under whatever subject it is published, it is the object of that type and key; and the
-        # bytes of a bare subject are nothing but their subject.
-        if topic.name == "SkerryBytes" and chosen:
-            allowed = rights.allows(verb, chosen)
-        elif chosen:
-            allowed = allowed and rights.allows(verb, chosen)
-        if allowed and self._may_change(client, verb, topic, payload):
+        why = change_refusal(rights, topic, payload, chosen=chosen, is_remove=is_remove)
+        if why is None:
             return True
-        self._node.refuse(client, verb, f"{chosen or topic.name}: not permitted", now_ns)
+        self._node.refuse(client, "remove" if is_remove else "publish", why, now_ns)
         return False
-
-    def _may_change(self, client: Client, verb: str, topic: Topic, payload: bytes) -> bool:
-        """Whether the client may do this where the object is now: to publish it elsewhere takes it
-        away from there, and tells all of it to others."""
-        rights, plan = client.rights, topic.plan
-        assert rights is not None
-        pieces = split(plan, payload, 0)
-        if plan.key_mask & ~pieces.present:
-            # It is no object at all, which is told when it is taken.
-            return True
-        known = topic.shelf.objects.get(canonical_key(plan, pieces))
-        return known is None or not known.subject or rights.allows(verb, known.subject)
 
     @property
     def request_counts(self) -> RequestCounts:

@@ -390,7 +390,7 @@ def test_a_rule_that_says_nothing_harms_only_its_sender(harbour: Harbour) -> Non
     guest.publish(rule())
     assert guest.is_cut
     assert guest.fault == str(
-        LocalProtocolError("DotsAuthentication without accept, so it says nothing")
+        LocalProtocolError("DotsAuthentication without accept: set it for a new rule")
     )
 
 
