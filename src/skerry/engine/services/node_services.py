@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from skerry.codec.pieces import cut, split
 from skerry.engine.admission.admission import Admission
@@ -19,29 +19,27 @@ from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.ledger import RequestCounts
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.dispatch.topics import Topic
-from skerry.engine.services.joining import Joining
-from skerry.engine.services.requests import RequestTable
+from skerry.engine.persistence import Journal
+from skerry.engine.services.joining import Joining, JoiningNode
+from skerry.engine.services.requests import RequestNode, RequestTable
 from skerry.engine.types.node_types import SPECIAL_TYPES, NodeTypes
-from skerry.engine.types.type_descriptions import TypeDescriptions
+from skerry.engine.types.type_descriptions import DescribingNode, TypeDescriptions
 from skerry.limits import RUNNING_CHANGE_COUNT_MAX, SERVICE_BYTES_MAX
 from skerry.protocol.access.connection import ALIVE_MARK
 from skerry.protocol.access.header import Header
 from skerry.schema.model import NamedType
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
-
-__all__ = ["NodeServices"]
+__all__ = ["NodeServices", "ServicesNode"]
 
 _SECRET_BIT: Final = 1 << 4
-"""The field of DotsAuthentication that nobody gets to see."""
+"""The field of DotsAuthentication that is not sent to subscribers."""
 
-_OURS: Final = "only the node publishes and removes its objects"
+_NODE_ONLY: Final = "only the node publishes and removes its objects"
 
 _LARGE_MESSAGES: Final = frozenset(
     {"DotsEcho", "EnumDescriptorData", "SkerryRequest", "SkerryResponse", "StructDescriptorData"}
 )
-"""Messages that carry something of the client's: their services have bounds of their own."""
+"""Messages with content of the client; their services have limits of their own."""
 
 _USUAL_LOOKS: Final = (20, 128)
 _LOOKS: Final = {
@@ -52,18 +50,28 @@ _LOOKS: Final = {
     "SkerryResponse": (20, 1024),
     "StructDescriptorData": (200, 32),
 }
-"""Looks that a message takes: a fixed number, and one more for each so many bytes. A description is
-read, compared with others, and a class is made of it."""
+"""The cost of a message in looks: a fixed number, and the bytes that cost one more look. A type
+description is decoded, compared with others, and a class is made of it."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
 
 
+class ServicesNode(JoiningNode, DescribingNode, RequestNode, Protocol):
+    """What the services need of their node."""
+
+    @property
+    def journal(self) -> Journal | None: ...
+    def clear(
+        self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
+    ) -> None: ...
+
+
 class NodeServices:
-    """Everything a client can say to the node."""
+    """Processes the messages that clients send to the node itself."""
 
     def __init__(
         self,
-        node: NodeCore,
+        node: ServicesNode,
         hub: Dispatcher,
         routing: Routing,
         types: NodeTypes,
@@ -73,7 +81,7 @@ class NodeServices:
         self._types = types
         self._admission = admission
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
-        """Answers that wait until what was published before them is stored."""
+        """Echoes that wait until all updates published before them are stored."""
         self._joining = Joining(node, hub, routing, types)
         self._describing = TypeDescriptions(node, hub, routing, types)
         self._requests = RequestTable(node, types)
@@ -87,9 +95,9 @@ class NodeServices:
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
             "EnumDescriptorData": self._describing.take,
-            "SkerryClaim": self._only_theirs(self._ownership.take),
-            "SkerryRequest": self._only_theirs(self._requests.ask),
-            "SkerryResponse": self._only_theirs(self._requests.answer),
+            "SkerryClaim": self._with_extensions(self._ownership.take),
+            "SkerryRequest": self._with_extensions(self._requests.take_request),
+            "SkerryResponse": self._with_extensions(self._requests.take_response),
             "StructDescriptorData": self._describing.take,
         }
         assert set(self._services) < SPECIAL_TYPES
@@ -97,21 +105,21 @@ class NodeServices:
     def serve(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> bool:
-        """Act on what is meant for the node; whether it was."""
+        """Process a message to the node. Returns False if the update is not such a message."""
         if topic.name not in SPECIAL_TYPES:
             return False
         # The node's own objects stay at their default subjects.
         header.subject = ""
-        service = self._services.get(topic.name, self._only_ours)
+        service = self._services.get(topic.name, self._refuse_publish)
         if len(payload) > SERVICE_BYTES_MAX and topic.name not in _LARGE_MESSAGES:
             reason = f"{topic.name}: {len(payload)} bytes, the limit is {SERVICE_BYTES_MAX}"
-            self._node.refuse(client, "ask", f"{reason}; ask in several messages", now_ns)
+            self._node.refuse(client, "ask", f"{reason}; use several messages", now_ns)
             return True
         looks, bytes_per_look = _LOOKS.get(topic.name, _USUAL_LOOKS)
         client.lane.looks -= looks + len(payload) // bytes_per_look
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
-            why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"
+            why = f"{client.owed_count} messages and {len(client.agenda)} tasks wait"
             self._node.drop(client, now_ns, f"{topic.name}: {why}", reason="slow")
         return True
 
@@ -140,20 +148,20 @@ class NodeServices:
 
     @property
     def request_counts(self) -> RequestCounts:
-        """What became of all requests."""
+        """How many requests were received, and their outcomes."""
         return self._requests.counts
 
     @property
     def held_count(self) -> int:
-        """How many things are some client's alone."""
+        """Claim targets that have a holder."""
         return self._ownership.held_count
 
     def deadline_ns(self) -> int | None:
-        """When to call `advance`; for the storage whoever drives it does."""
+        """When to call `advance`; the driver of the storage also calls it after each batch."""
         return self._requests.deadline_ns()
 
     def advance(self, now_ns: int) -> None:
-        """Answer what nobody else will any more, and what waited for the storage."""
+        """Respond to requests that timed out, and to echoes that waited for the storage."""
         self._requests.advance(now_ns)
         journal = self._node.journal
         while self._echoes and journal is not None and self._echoes[0][0] <= journal.stored:
@@ -162,7 +170,7 @@ class NodeServices:
                 reply(self._node.wall_s(now_ns))
 
     def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """A client has other rights: register a type that it described, if it may use it now."""
+        """Register a type of a client whose rights changed, if the client may use the type now."""
         self._describing.renew(client, own, now_ns)
 
     def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
@@ -170,11 +178,11 @@ class NodeServices:
         return self._describing.refusal(client, type_name, now_ns)
 
     def claim_count(self, client: Client) -> int:
-        """How many claims a client has."""
+        """The number of claims of a client."""
         return self._ownership.claim_count(client)
 
     def forbidden_claim(self, client: Client) -> str | None:
-        """Something that a client holds and may not any more."""
+        """The subject of a claim that a client may no longer have; None if it may have all."""
         return self._ownership.forbidden(client)
 
     def leaving(self, client: Client) -> Iterator[int]:
@@ -217,36 +225,38 @@ class NodeServices:
             return
         for name in message.typeNames:
             if name in SPECIAL_TYPES:
-                self._node.refuse(client, "clear", f"{name}: {_OURS}", now_ns)
+                self._node.refuse(client, "clear", f"{name}: {_NODE_ONLY}", now_ns)
                 return
             if not rights.allows_group("clear", name):
                 self._node.refuse(client, "clear", f"{name}: not permitted", now_ns)
                 return
             known = self._types.topic(name)
             if known is not None and not self._ownership.is_free_for(known, client):
-                self._node.refuse(client, "clear", f"{name}: some of it is owned", now_ns)
+                reason = f"{name}: another client owns some of its objects"
+                self._node.refuse(client, "clear", reason, now_ns)
                 return
         if not message.typeNames:
             # It needs no permission, so it must not be forwarded to subscribers of DotsClearCache.
             return
-        # What is told when all are gone is what the client said, with its right to say it now.
-        told = Countdown(
+        # The message is forwarded to subscribers after the last object is removed. Its permission
+        # is checked now.
+        cleared_all = Countdown(
             1, lambda: self._node.take(client, topic, header, payload, self._node.now_ns)
         )
         for name in dict.fromkeys(message.typeNames):
             cleared = self._types.topic(name)
             if cleared is not None:
-                told.count += 1
-                self._node.clear(cleared, _hidden(client, cleared), now_ns, told.one_less)
-        told.one_less()
-        if told.count:
-            # An echo that follows has to wait for it.
-            self._node.start(client, told, now_ns)
+                cleared_all.count += 1
+                self._node.clear(cleared, _hidden(client, cleared), now_ns, cleared_all.one_less)
+        cleared_all.one_less()
+        if cleared_all.count:
+            # An echo that follows has to wait for the removal.
+            self._node.start(client, cleared_all, now_ns)
 
     def _set_rule(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A rule about who may connect; the others hear of it without its secret."""
+        """Set or remove an authentication rule or policy; it is forwarded without its secret."""
         rights = client.rights
         assert rights is not None
         if not rights.allows_group("administer", topic.name):
@@ -267,10 +277,11 @@ class NodeServices:
     def _client(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """Take `running` from a client's own DotsClient; the node publishes all other fields."""
+        """Publish `running` of a client's own DotsClient; the node sets all other fields itself."""
         message: Any = self._types.class_of(topic).decode(payload)
         if message.id != client.client_id or header.remove_obj == 1:
-            self._node.refuse(client, "publish", "DotsClient: of another than itself", now_ns)
+            reason = "DotsClient: a client may only publish its own"
+            self._node.refuse(client, "publish", reason, now_ns)
             return
         if message.running is None or message.running == client.running:
             return
@@ -284,14 +295,14 @@ class NodeServices:
         header.attributes = int(own.attributes)
         self._node.take(client, topic, header, own.encode(), now_ns)
 
-    def _only_ours(
+    def _refuse_publish(
         self, client: Client, topic: Topic, header: Header, _payload: bytes, now_ns: int
     ) -> None:
         verb = "remove" if header.remove_obj == 1 else "publish"
-        self._node.refuse(client, verb, f"{topic.name}: {_OURS}", now_ns)
+        self._node.refuse(client, verb, f"{topic.name}: {_NODE_ONLY}", now_ns)
 
-    def _only_theirs(self, service: _Service) -> _Service:
-        """What only clients say that know our additions."""
+    def _with_extensions(self, service: _Service) -> _Service:
+        """A service that only clients with extensions may use; others are disconnected."""
 
         def serve(
             client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
@@ -305,7 +316,7 @@ class NodeServices:
 
 
 def _hidden(client: Client, topic: Topic) -> frozenset[bytes]:
-    """The objects of a type that the client may not clear, which have subjects of their own."""
+    """The keys of objects of a type that the client may not clear: their subjects forbid it."""
     rights, shelf = client.rights, topic.shelf
     assert rights is not None
     if rights.allows_all:

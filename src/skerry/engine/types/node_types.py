@@ -1,4 +1,4 @@
-"""The types a node knows, and what it keeps of each.
+"""The types that a node knows, and the topics of those in use.
 
 A type becomes known when a client describes it or when its objects are loaded from the storage.
 `engine.types.definitions` decides which definition is served; this module keeps a topic for each
@@ -41,9 +41,8 @@ SPECIAL_TYPES: Final = (
     frozenset(name for name, type_ in internal_types().items() if isinstance(type_, StructType))
     - CLIENT_TYPES
 )
-"""All other internal types: requests of clients to the node, and what the node publishes about
-itself and its clients. Only the node publishes, removes and clears their objects."""
-
+"""All other internal types: messages of clients to the node, and objects that the node publishes
+about itself and its clients. Only the node publishes, removes and clears them."""
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"
 _LOOKS_PER_TOPIC: Final = 500
@@ -77,7 +76,7 @@ class NodeTypes:
             hub.keeper = _JournalKeeper(hub, journal)
 
     def topic(self, name: str) -> Topic | None:
-        """What the node keeps of a struct type, if it knows one of that name."""
+        """The topic of a struct type; None if the node does not know a struct of that name."""
         topic = self._hub.topics.get(name)
         if topic is not None:
             return topic
@@ -92,12 +91,12 @@ class NodeTypes:
         return topic
 
     def is_cleaned_up(self, name: str) -> bool:
-        """Whether objects of a type are removed with the client that changed them last."""
+        """Whether objects of a type are removed when the client that changed them disconnects."""
         type_ = self.registry.get(name)
         return isinstance(type_, StructType) and type_.flags.cleanup and type_.flags.cached
 
     def take_work(self) -> int:
-        """The looks that topics took which were made or renewed since the last call."""
+        """The looks for topics that were made or renewed since the last call."""
         work, self._work = self._work, 0
         return work
 
@@ -118,7 +117,7 @@ class NodeTypes:
         if definition is not None:
             self.registry.restore(stored_type(definition))
         topic = self.topic(stored.type_name)
-        assert topic is not None, f"objects of {stored.type_name} came before their type"
+        assert topic is not None, f"objects of {stored.type_name} were loaded before their type"
         pieces = split_whole(topic.plan, stored.payload)
         entry = Entry(
             payload=stored.payload,
@@ -187,7 +186,7 @@ class NodeTypes:
                 pieces = split_whole(plan, shelf.objects[key].payload)
             except DecodeError as error:
                 return f"{name}: {_UNDESCRIBED}: {error}"
-            # Values inside a struct are not examined again: the misfit itself is not known.
+            # The values inside a struct are not examined one by one.
             if union.name != name and pieces.unknown & plan.mask:
                 return f"{name}: {_UNDESCRIBED}"
         return ""
@@ -205,7 +204,7 @@ class NodeTypes:
 
 
 class _JournalKeeper(PersistentTypes):
-    """Hands what is to be stored to the journal."""
+    """Passes changes of persistent objects to the journal."""
 
     def __init__(self, hub: Dispatcher, journal: Journal) -> None:
         super().__init__()
@@ -213,12 +212,12 @@ class _JournalKeeper(PersistentTypes):
         self._journal = journal
 
     def check(self) -> None:
-        """LimitExceeded when the storage is too far behind."""
+        """Raise LimitExceeded if the journal is full."""
         if self._journal.is_full:
             raise self._journal.shortage()
 
     def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
-        """An object changed or went."""
+        """Pass on a changed or removed object. Returns the number of the change."""
         if entry is None:
             self._journal.drop(topic.name, key, position=int(self._hub.position) + 1)
         else:

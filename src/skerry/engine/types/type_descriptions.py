@@ -1,12 +1,13 @@
-"""The types that clients describe: learned, compared, and described to others."""
+"""Type descriptions that clients send and request."""
 
 from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
-from skerry.engine.admission.shared_quotas import Resource, open_part
+from skerry.engine.admission.quotas import ClientLimits
+from skerry.engine.admission.shared_quotas import Resource, SharedQuotas, open_part
 from skerry.engine.clients import Client, Later
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
@@ -15,6 +16,7 @@ from skerry.engine.events import DefinitionRefused, TypeChanged
 from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.served_types import Definition
+from skerry.errors import SchemaMismatchError
 from skerry.limits import (
     DEFINITION_USER_COUNT_MAX,
     DESCRIBE_LOOK_COUNT,
@@ -26,15 +28,13 @@ from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.header import Header
+from skerry.protocol.machine import MachineEvent
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
-if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
-
-__all__ = ["DefinitionList", "TypeDescriptions"]
+__all__ = ["DefinitionList", "DescribingNode", "TypeDescriptions"]
 
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""
@@ -46,10 +46,32 @@ _USES: Final = ("publish", "subscribe", "remove")
 """The actions for which a client needs to know a type."""
 
 
+class DescribingNode(Protocol):
+    """What the type descriptions need of their node."""
+
+    @property
+    def limits(self) -> ClientLimits: ...
+    @property
+    def shares(self) -> SharedQuotas: ...
+    def client(self, client_id: int) -> Client | None: ...
+    def refuse(
+        self, client: Client, what: str, reason: str, now_ns: int, *, join: Any = None
+    ) -> None: ...
+    def report(self, event: MachineEvent) -> None: ...
+    def start(self, client: Client, task: Any, now_ns: int) -> None: ...
+    def take(
+        self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
+    ) -> None: ...
+    def tell_conflict(self, conflict: SchemaMismatchError, now_ns: int) -> None: ...
+    def wall_s(self, now_ns: int) -> float: ...
+
+
 class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
-    def __init__(self, node: NodeCore, hub: Dispatcher, routing: Routing, types: NodeTypes) -> None:
+    def __init__(
+        self, node: DescribingNode, hub: Dispatcher, routing: Routing, types: NodeTypes
+    ) -> None:
         self._node = node
         self._hub = hub
         self._routing = routing
@@ -81,14 +103,14 @@ class TypeDescriptions:
         self._node.shares.take(client.holder, {Resource.TYPE_BYTES: more})
         client.note_described(own.name, len(payload))
         client.connection.note_received(own)
-        self._bring(client, own, now_ns)
+        self._register(client, own, now_ns)
         held = self._types.registry.held(client.client_id, own.name)
         if client.is_present and held is not None and held.is_accepted:
             self._pass_on(client, topic, own, header, payload, now_ns)
 
     def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
-        """The rights of a client changed: register a type that it described, if it may use it."""
-        self._bring(client, own, now_ns)
+        """Register a type of a client whose rights changed, if the client may use the type now."""
+        self._register(client, own, now_ns)
 
     def refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible.
@@ -99,7 +121,7 @@ class TypeDescriptions:
         held = registry.held(client.client_id, type_name)
         if held is not None and not registry.is_blocked(client.client_id, type_name):
             before = registry.get(type_name)
-            self._bring(client, held.type, now_ns, is_publishing=True)
+            self._register(client, held.type, now_ns, is_publishing=True)
             if registry.get(type_name) is not before:
                 self._announce(type_name, now_ns)
         conflict = registry.conflict(client.client_id, type_name)
@@ -108,7 +130,7 @@ class TypeDescriptions:
     def answer(
         self, client: Client, topic: Topic, _header: Header, payload: bytes, now_ns: int
     ) -> None:
-        """A DotsDescriptorRequest: describe what the client does not know yet."""
+        """Answer a DotsDescriptorRequest: describe the types that the client does not know yet."""
         message: Any = self._types.class_of(topic).decode(payload)
         wanted, unwanted = frozenset(message.whitelist or ()), frozenset(message.blacklist or ())
 
@@ -129,7 +151,7 @@ class TypeDescriptions:
             now_ns,
         )
 
-    def _bring(
+    def _register(
         self, client: Client, own: NamedType, now_ns: int, *, is_publishing: bool = False
     ) -> None:
         """Register a client's definition, as far as the client has the right to it."""
@@ -148,12 +170,12 @@ class TypeDescriptions:
                     TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
                 ),
             )
-            # Where the client publishes, its update is refused for the same reason.
-            self._note_conflict(client, name, now_ns, is_told=not is_publishing)
+            # An update that the client publishes is refused with the same reason.
+            self._note_conflict(client, name, now_ns, is_notified=not is_publishing)
             for number, definition in registry.take_displaced():
                 displaced = self._node.client(number)
                 if displaced is not None:
-                    self._note_conflict(displaced, definition.type.name, now_ns, is_told=True)
+                    self._note_conflict(displaced, definition.type.name, now_ns, is_notified=True)
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
@@ -162,8 +184,11 @@ class TypeDescriptions:
         if topic is not None:
             self._routing.definition_changed(client, topic)
 
-    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_told: bool) -> None:
-        """Report a conflict, and check each update by a client whose definition is not served."""
+    def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_notified: bool) -> None:
+        """Report a conflict, and note whether updates of the type by the client must be checked.
+
+        With `is_notified`, the client is notified of the conflict.
+        """
         registry, lane = self._types.registry, client.lane
         held = registry.held(client.client_id, name)
         doubtful = lane.doubtful_types or set()
@@ -176,7 +201,7 @@ class TypeDescriptions:
         if conflict is not None:
             self._node.report(DefinitionRefused(type_name=name, detail=str(conflict)))
             self._node.tell_conflict(conflict, now_ns)
-            if is_told and lane.has_subjects:
+            if is_notified and lane.has_subjects:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 
     def _may_define(self, client: Client, type_name: str) -> bool:
@@ -209,9 +234,9 @@ class TypeDescriptions:
 
 
 def _reserved(name: str) -> str | None:
-    """Why no client may describe a type of this name; None if clients may.
+    """Why a type name is reserved; None if clients may describe a type of this name.
 
-    DOTS programs do describe types that begin with `Dots`.
+    Names that begin with `Dots` are not reserved: DOTS programs describe such types.
     """
     if name.startswith("Skerry") and name not in internal_types():
         return f"{name:.60}: names that begin with Skerry are reserved for internal types"
@@ -234,7 +259,7 @@ class _Descriptions:
         self._finish = finish
 
     def step(self, now_s: float) -> bool:
-        """Describe the next types, as many as the client has looks for; whether it is finished."""
+        """Describe as many types as the client has looks for. Returns whether all are described."""
         client, lane = self._client, self._client.lane
         size_max = int(lane.size) + REPLAY_SLICE_BYTES
         while lane.looks > 0 and lane.size < size_max:
@@ -263,7 +288,7 @@ class DefinitionList:
         self._found = self._definitions()
 
     def step(self, now_s: float) -> bool:
-        """Send the next definitions; whether those were the last."""
+        """Send the next definitions. Returns whether all are sent."""
         connection = self._client.connection
         for _ in range(_LISTED_COUNT):
             try:

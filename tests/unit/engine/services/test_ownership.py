@@ -217,9 +217,9 @@ def test_what_cannot_be_claimed_is_refused_and_its_number_is_free_again(harbour:
     guest.send("SkerryClaim", number=1, event=event, typeName="Boat", object=b"\xa0")
     assert told(guest) == [(1, "refused")] * 6
     assert reasons(guest) == [
-        "Shout: it is not cached, so there is nothing to own",
-        "Part: its objects are nobody's",
-        "DotsClient: its objects are nobody's",
+        "Shout: objects of a type that is not cached cannot be claimed",
+        "Part: its objects cannot be claimed",
+        "DotsClient: its objects cannot be claimed",
         "Nothing: there is no such type",
         ": there is no such type",
         "Boat: the key is not complete",
@@ -439,7 +439,7 @@ def test_what_others_own_cannot_be_cleared(harbour: Harbour) -> None:
     owner.publish(Boat(id=7), Boat(id=8))
     claim(owner, Boat(id=7))
     other.send("DotsClearCache", typeNames=["Boat"])
-    assert other.refusals() == [("clear", "Boat: some of it is owned")]
+    assert other.refusals() == [("clear", "Boat: another client owns some of its objects")]
     assert len(harbour.cached(Boat)) == 2
     owner.send("DotsClearCache", typeNames=["Boat"])
     assert harbour.cached(Boat) == []

@@ -132,8 +132,8 @@ def test_nobody_there_is_told_at_once(harbour: Harbour) -> None:
     ask(asker, 2, to="")
     assert outcomes(asker) == [(1, "not_registered"), (2, "not_registered")]
     assert [m.reason for m in asker.messages("SkerryResponse")] == [
-        "nobody answers Ask under the name another",
-        "nobody answers Ask",
+        "there is no handler for Ask under the name another",
+        "there is no handler for Ask",
     ]
 
 
@@ -294,7 +294,7 @@ def test_requests_under_way_wait_half_a_second_for_a_handler_that_is_gone(
     assert outcomes(asker) == [(2, "timed_out")]
     harbour.wait(0.02)
     assert outcomes(asker) == [(2, "timed_out"), (1, "timed_out")]
-    assert asker.messages("SkerryResponse")[-1].reason == "its handler is gone"
+    assert asker.messages("SkerryResponse")[-1].reason == "its handler disconnected"
 
 
 def test_a_handler_is_given_so_many_at_a_time_and_the_rest_in_order(harbour: Harbour) -> None:
@@ -393,7 +393,7 @@ def test_who_claims_again_and_again_without_an_answer_leaves_nothing_behind(
     answer(server, given(server)[0].number)
     assert harbour.node.statistics().requests.late == 1
     requests = harbour.node._services._requests
-    assert sum(len(calls) for calls in requests._given.values()) == 0
+    assert sum(len(calls) for calls in requests._forwarded.values()) == 0
 
 
 def test_nobody_answers_who_is_gone(harbour: Harbour) -> None:
@@ -572,7 +572,10 @@ def test_an_answer_of_a_type_that_nobody_described_fails(harbour: Harbour) -> No
         object=b"\xa0",
     )
     assert not server.is_cut
-    assert asker.messages("SkerryResponse")[0].reason == "nobody has described Unheard"
+    assert (
+        asker.messages("SkerryResponse")[0].reason
+        == "answer of type Unheard: there is no such type"
+    )
 
 
 def test_an_answer_of_a_type_that_its_handler_may_not_use_fails_and_says_so(
@@ -588,7 +591,10 @@ def test_an_answer_of_a_type_that_its_handler_may_not_use_fails_and_says_so(
     ask(asker)
     answer(server, given(server)[0].number)
     assert not server.is_cut
-    assert asker.messages("SkerryResponse")[0].reason == "its handler may not use Answer"
+    assert (
+        asker.messages("SkerryResponse")[0].reason
+        == "answer of type Answer: the handler may not use it"
+    )
 
 
 @pytest.mark.parametrize("fields", [{}, {"number": 1}])
@@ -627,7 +633,7 @@ def test_those_who_follow_requests_are_told_of_each_that_is_over(harbour: Harbou
     assert Ask.decode(call.object).text == "where?"
     assert (call.answerType, Answer.decode(call.answer).text) == ("Answer", "there")
     assert (other.outcome.label, other.servedBy) == ("not_registered", None)
-    assert other.reason == "nobody answers Ask under the name nobody"
+    assert other.reason == "there is no handler for Ask under the name nobody"
     (item, _) = watcher.items("SkerryCall")
     assert item.header.subject == "/Ask/router"
 

@@ -191,7 +191,7 @@ def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
         told.append(1)
         usual(obj, now_ns, is_remove)
 
-    node._roster._say = say
+    node._roster._publish = say
     turn_count = 0
     harbour.now_ns += 6_000_000_000
     while node._roster._work or not turn_count:

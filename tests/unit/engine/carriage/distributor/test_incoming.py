@@ -300,7 +300,7 @@ def test_conflicts_are_remembered_up_to_a_bound(site: Any, stranger: Any) -> Non
     text = "struct T{} [cached=false] {{ 1: {} number; }}"
     for number in range(CARRIER_CONFLICT_COUNT_MAX + 1):
         mine = types_of(text.format(number, "uint32"))[f"T{number}"]
-        host.core.registry.bring(mine, client=9, who="here", may_publish=lambda _: True)
+        host.core.registry.register(mine, client=9, client_name="here", may_publish=lambda _: True)
         theirs = types_of(text.format(number, "string"))[f"T{number}"]
         stranger.publish(*describing(theirs), site.now_ns)
     site.settle()
