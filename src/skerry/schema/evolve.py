@@ -232,7 +232,10 @@ def _retyped(where: str, old: Field, new: Field) -> Change:
     stored = new_reader
     what = What.TYPE_CHANGED
     if old.is_key and new.is_key and _key_form(old.type.kind) != _key_form(new.type.kind):
-        stored, new_why = Effect.BREAKS, "the bytes of the key change, so old objects are others"
+        stored, new_why = (
+            Effect.BREAKS,
+            "the bytes of the key change, so old objects are different objects",
+        )
     elif new_reader == Effect.FINE and old_reader == Effect.BREAKS:
         what = What.TYPE_WIDENED
     elif old_reader == Effect.FINE and new_reader == Effect.BREAKS:
@@ -259,7 +262,7 @@ def _replaced(where: str, old: Field, new: Field) -> Change:
         old_reader=max(old_reader, Effect.LOSES),
         new_reader=max(new_reader, Effect.LOSES),
         stored=max(new_reader, Effect.LOSES),
-        why=f"a tag keeps its meaning for ever; {_both_reasons(old_why, new_why)}",
+        why=f"a tag never changes its meaning; {_both_reasons(old_why, new_why)}",
     )
 
 

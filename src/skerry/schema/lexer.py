@@ -74,7 +74,7 @@ def unquote(raw: str) -> str:
     body = raw[1:-1]
     value = _unescape(body, raw[0]) if "\\" in body else body
     if _SURROGATE.search(value):
-        raise ValueError("half of a surrogate pair is no character")
+        raise ValueError("half of a surrogate pair is not a character")
     return value
 
 
@@ -86,7 +86,7 @@ def _unescape(body: str, quote: str) -> str:
     except json.JSONDecodeError as error:
         # The position counts from the quote, and lies on the backslash or behind it.
         start = body.rfind("\\", 0, error.pos)
-        raise ValueError(f"`{body[start : start + 2]}` is no escape") from None
+        raise ValueError(f"`{body[start : start + 2]}` is not an escape") from None
     assert isinstance(value, str)
     return value
 
@@ -203,12 +203,13 @@ _Fault: TypeAlias = tuple[str, str | None]
 def _name_fault(piece: str) -> _Fault | None:
     if piece.isascii():
         return None
-    return f"`{piece}` is no name: only letters A-Z and a-z, digits and `_` are", None
+    return f"`{piece}` is not a name: use only the letters A-Z and a-z, digits and `_`", None
 
 
 def _number_fault(piece: str) -> _Fault | None:
     if not (piece.isascii() and piece.isdigit()):
-        return f"`{piece}` is no number: only digits are, and no name begins with one", None
+        why = "a number has only digits, and a name does not begin with one"
+        return f"`{piece}` is not a number: {why}", None
     if len(piece) > limits.NUMBER_DIGITS_MAX:
         return f"a number of {len(piece)} digits is too long", None
     return None
@@ -228,7 +229,7 @@ def _open_string_fault(piece: str) -> _Fault:
 
 def _comment_fault(piece: str) -> _Fault | None:
     if _SURROGATE.search(piece):
-        return "half of a surrogate pair is no character", _UTF8_HINT
+        return "half of a surrogate pair is not a character", _UTF8_HINT
     return None
 
 

@@ -151,7 +151,7 @@ def _scope(options: OptionSet, file: str, problems: ProblemList) -> Scope | None
 def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
     found: list[tuple[str, str]] = []
     if flags.substruct_only:
-        reason = "its objects live only inside others"
+        reason = "its objects exist only inside others"
         found += [("cleanup", reason)] * flags.cleanup
         found += [("persistent", reason)] * flags.persistent
         found += [("scope", reason)] * (scope is not None)
@@ -160,7 +160,7 @@ def _without_effect(flags: Flags, scope: Scope | None) -> list[tuple[str, str]]:
         found += [("cleanup", reason)] * flags.cleanup
         found += [("persistent", reason)] * flags.persistent
     if flags.local and scope in {Scope.SITE, Scope.GLOBAL} and not flags.substruct_only:
-        found.append(("local", f"scope {scope.name.lower()} sends its objects further"))
+        found.append(("local", f"scope {scope.name.lower()} distributes its objects further"))
     return found
 
 

@@ -107,7 +107,7 @@ class _Parser:
     def _no_item(self, token: Token) -> GivenUpError:
         cursor = self._cursor
         if token.text == ";" and cursor.last.text == "}":
-            failure = cursor.fail("no `;` belongs after a closing `}`", hint="remove it")
+            failure = cursor.fail("`;` cannot follow a closing `}`", hint="remove it")
             cursor.take()
             return failure
         if token.text == "}":
@@ -131,7 +131,7 @@ class _Parser:
     def _end_line(self, notes: Notes, what: str) -> Notes:
         cursor = self._cursor
         if cursor.is_at(";"):
-            cursor.report(f"no `;` belongs after `{what}`", cursor.token, hint="remove it")
+            cursor.report(f"`;` cannot follow `{what}`", cursor.token, hint="remove it")
             cursor.take()
         return dataclasses.replace(notes, inside=cursor.take_inside(), after=cursor.take_after())
 
@@ -183,7 +183,7 @@ class _Parser:
                 if cursor.token.is_first and cursor.token.column <= keyword.column:
                     break
                 cursor.report(
-                    f"no type can be defined inside `{name.text}`",
+                    f"a type cannot be defined inside `{name.text}`",
                     cursor.token,
                     hint="define it before, and name it as the type of a field",
                 )
@@ -275,7 +275,7 @@ class _Parser:
             return cursor.fail(
                 "there are no arrays", hint=f"a list of values is a `vector<{type_name}>`"
             )
-        return cursor.fail(f"no options belong after {where}", hint=_OPTIONS_HINT)
+        return cursor.fail(f"options cannot follow {where}", hint=_OPTIONS_HINT)
 
     def _element(self) -> ElementSyntax:
         cursor = self._cursor
@@ -328,7 +328,7 @@ class _Parser:
                 f"`{name.text}` takes no `<...>`: only `vector` and `instance_ref` do"
             )
         cursor.take()
-        target = cursor.expect_name("the type a reference leads to")
+        target = cursor.expect_name("the target type of a reference")
         cursor.expect(">", f"after `instance_ref<{target.text}`")
         return TypeSyntax(name=name, argument=TypeSyntax(name=target))
 

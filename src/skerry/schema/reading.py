@@ -71,7 +71,10 @@ def _reads(reader: FieldType, writer: FieldType, seen: set[tuple[str, str]]) -> 
     if reader.kind == writer.kind and reader.kind != Kind.ENUM:
         return _SAME
     if reader.kind == Kind.ENUM and writer.kind in _UNSIGNED:
-        return Effect.BREAKS, "a number that is no tag of the enum fails the whole object"
+        return (
+            Effect.BREAKS,
+            "a number that is not a tag of the enum makes the whole object unreadable",
+        )
     return _reads_scalar(reader.kind, writer.kind)
 
 
@@ -87,11 +90,11 @@ def _reads_scalar(reader: Kind, writer: Kind) -> _Result:
         fits = _UNSIGNED[writer] < _SIGNED[reader]
         return _meant(reader, writer) if fits else _too_wide(writer)
     if reader in _UNSIGNED and writer in _SIGNED:
-        return Effect.BREAKS, "a negative number is no unsigned one"
+        return Effect.BREAKS, "a negative number is not an unsigned one"
     if (reader, writer) == (Kind.BYTES, Kind.UUID):
-        return Effect.FINE, "a uuid travels as 16 bytes"
+        return Effect.FINE, "a uuid is transmitted as 16 bytes"
     if (reader, writer) == (Kind.UUID, Kind.BYTES):
-        return Effect.BREAKS, "bytes of another length than 16 are no uuid"
+        return Effect.BREAKS, "bytes of another length than 16 are not a uuid"
     return Effect.BREAKS, f"{_spoken(writer)} is not {_spoken(reader)} on the wire"
 
 
@@ -107,7 +110,7 @@ def _meant(reader: Kind, writer: Kind) -> _Result:
     if _MEANINGS.get(reader) == _MEANINGS.get(writer):
         return _SAME
     seen = _MEANINGS.get(reader, "plain number")
-    return Effect.LOSES, f"the bytes fit, but are taken for a {seen}"
+    return Effect.LOSES, f"the bytes fit, but are read as a {seen}"
 
 
 def _too_wide(writer: Kind) -> _Result:
@@ -118,7 +121,10 @@ def _reads_enum(reader: FieldType, writer: EnumType) -> _Result:
     if isinstance(reader, EnumType):
         known = {element.tag: element.name for element in reader.elements}
         if any(element.tag not in known for element in writer.elements):
-            return Effect.BREAKS, "a tag the reader does not know fails the whole object"
+            return (
+                Effect.BREAKS,
+                "a tag that the reader does not know makes the whole object unreadable",
+            )
         if any(known[element.tag] != element.name for element in writer.elements):
             return Effect.LOSES, "tags have other names for the reader"
         return _SAME
@@ -140,7 +146,7 @@ def _reads_struct(reader: StructType, writer: StructType, seen: set[tuple[str, s
             result = _reads(fields[field.tag].type, field.type, seen)
             worst = max(worst, result, key=lambda r: r[0])
     if worst[0] < Effect.LOSES and _shape(reader) != _shape(writer):
-        return Effect.LOSES, "some fields have no place in the other struct"
+        return Effect.LOSES, "some fields do not exist in the other struct"
     return worst
 
 
@@ -152,7 +158,7 @@ def _reads_reference(reader: RefType, writer: RefType) -> _Result:
     if reader.target == writer.target:
         return _SAME
     if reader.target is None or writer.target is None:
-        return Effect.BREAKS, "only one of them names the type it leads to"
+        return Effect.BREAKS, "only one of them names its target type"
     return Effect.LOSES, f"the key is looked up among objects of {reader.target}"
 
 

@@ -102,13 +102,13 @@ class TypeNames:
                 self._report_no_target(file, word)
             elif target is not None and not isinstance(target, StructType):
                 self._problems.error(
-                    file, word, f"a reference cannot lead to `{word.text}`: it is an enum"
+                    file, word, f"a reference cannot refer to `{word.text}`: it is an enum"
                 )
             elif target is not None and target.flags.substruct_only:
                 self._problems.error(
                     file,
                     word,
-                    f"a reference cannot lead to `{word.text}`: it lives only inside others",
+                    f"a reference cannot refer to `{word.text}`: it exists only inside others",
                 )
             elif target is not None and not target.flags.cached:
                 self._problems.warning(
@@ -153,7 +153,7 @@ class TypeNames:
         name = word.text
         if name in BUILT_IN_NAMES:
             self._problems.error(
-                file, word, f"a reference cannot lead to `{name}`: it is a built-in type"
+                file, word, f"a reference cannot refer to `{name}`: it is a built-in type"
             )
             return
         guess = self.guess(name, with_built_in=False)

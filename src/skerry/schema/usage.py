@@ -29,15 +29,15 @@ __all__ = [
 ]
 
 _UNSTABLE_KEYS: Final = {
-    Kind.FLOAT16: "floats are seldom equal",
-    Kind.FLOAT32: "floats are seldom equal",
-    Kind.FLOAT64: "floats are seldom equal",
-    Kind.TIMEPOINT: "times travel as floats, which are seldom equal",
-    Kind.STEADY_TIMEPOINT: "times travel as floats, which are seldom equal",
-    Kind.DURATION: "times travel as floats, which are seldom equal",
+    Kind.FLOAT16: "floats are rarely equal",
+    Kind.FLOAT32: "floats are rarely equal",
+    Kind.FLOAT64: "floats are rarely equal",
+    Kind.TIMEPOINT: "times are transmitted as floats, which are rarely equal",
+    Kind.STEADY_TIMEPOINT: "times are transmitted as floats, which are rarely equal",
+    Kind.DURATION: "times are transmitted as floats, which are rarely equal",
     Kind.VECTOR: "an object whose key grows is another object",
-    Kind.STRUCT: "a struct that gains a field no longer equals itself",
-    Kind.ANY: "what it contains decides",
+    Kind.STRUCT: "a struct with a new field is not equal to the old one",
+    Kind.ANY: "equality depends on its content",
 }
 
 
@@ -63,7 +63,7 @@ def check_imports(file: SyntaxFile, names: TypeNames, problems: ProblemList) -> 
             problems.error(
                 file.file,
                 name,
-                f"no type `{name.text}` is there to import",
+                f"there is no type `{name.text}` to import",
                 hint=(
                     f"did you mean `{guess}`?"
                     if guess
@@ -156,8 +156,8 @@ def _warn_lost(file: str, comments: Iterable[Comment], problems: ProblemList) ->
             problems.warning(
                 file,
                 comment,
-                "this documentation belongs to nothing",
-                hint="it stands before a type, field or element, or after one on its line",
+                "this documentation does not belong to anything",
+                hint="put it before a type, field or element, or after one on its line",
             )
 
 

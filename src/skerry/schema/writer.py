@@ -76,7 +76,7 @@ def _with_needs(types: Sequence[NamedType]) -> Iterator[NamedType]:
 
 def _name(text: str) -> str:
     if not _NAME.fullmatch(text):
-        raise SchemaCheckError(f"{text!r} cannot be written: it is no name of the type language")
+        raise SchemaCheckError(f"{text!r} cannot be written: it is not a name of the type language")
     return text
 
 

@@ -84,7 +84,7 @@ def test_faults_of_syntax_and_of_rules_are_told_together() -> None:
         (1, "expected `:` after tag 1, found `string`"),
         (2, "tag 0 of field `a` is not in 1..31"),
         (2, "type `strng` is unknown"),
-        (3, "no type `Nope` is there to import"),
+        (3, "there is no type `Nope` to import"),
         (4, "expected `true`, `false` or text in quotes for option `cached`, found `maybe`"),
     ]
 

@@ -97,8 +97,8 @@ def test_integers_fit_up_to_both_ends_of_their_range(kind: Kind) -> None:
     assert default_fault(type_, str(high)) is None
     assert default_fault(type_, str(low - 1)) == f"{low - 1} is not in {low}..{high}"
     assert default_fault(type_, str(high + 1)) == f"{high + 1} is not in {low}..{high}"
-    assert default_fault(type_, "1.0") == "1.0 is no whole number"
-    assert default_fault(type_, "true") == "true is no whole number"
+    assert default_fault(type_, "1.0") == "1.0 is not a whole number"
+    assert default_fault(type_, "true") == "true is not a whole number"
 
 
 def test_a_long_value_is_cut_in_the_message() -> None:

@@ -188,7 +188,7 @@ def test_swapped_tags_are_two_retagged_fields() -> None:
     taken = [one for one in changes if one.what is What.TAG_TAKEN_OVER]
     assert [one.detail for one in taken] == ["tag 1, a to b", "tag 2, b to a"]
     assert {(one.old_reader, one.new_reader, one.stored) for one in taken} == {(B, B, B)}
-    assert "takes the one for the other" in taken[0].why
+    assert "reads one as the other" in taken[0].why
     assert verdict(changes) is Verdict.BOTH_BREAK
 
 

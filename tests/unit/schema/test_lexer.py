@@ -73,11 +73,11 @@ def test_comment_marks_inside_texts_are_text() -> None:
         ("a / b", (1, 3, "`/` has no meaning here")),
         ("a \x07", (1, 3, "U+0007 has no meaning here")),
         ("a \ud800", (1, 3, "U+D800 has no meaning here")),
-        ("// \udc00", (1, 1, "half of a surrogate pair is no character")),
+        ("// \udc00", (1, 1, "half of a surrogate pair is not a character")),
         ("\n 'ab", (2, 2, "the text is not closed: ' is missing on this line")),
         ("a\n/* b\nc", (2, 1, "the comment is not closed: `*/` is missing")),
         ("٣", (1, 1, "`٣` has no meaning here")),
-        ("12ab", (1, 1, "`12ab` is no number: only digits are, and no name begins with one")),
+        ("12ab", (1, 1, "`12ab` is not a number: a number has only digits, and a name does not begin with one")),
     ],
 )
 def test_what_is_no_token_is_a_problem(text: str, fault: tuple[int, int, str]) -> None:
@@ -123,8 +123,8 @@ def test_texts_are_unquoted(raw: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("raw", "fault"),
     [
-        ('"a\\xb"', r"`\\x` is no escape"),
-        ('"\\u12"', r"`\\u` is no escape"),
+        ('"a\\xb"', r"`\\x` is not an escape"),
+        ('"\\u12"', r"`\\u` is not an escape"),
         ('"\\udc00"', "half of a surrogate pair"),
         ('"\udc00"', "half of a surrogate pair"),
     ],

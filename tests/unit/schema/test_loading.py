@@ -73,14 +73,14 @@ def test_faults_have_a_bound() -> None:
 
 def test_import_that_nothing_meets_is_told_by_the_check() -> None:
     assert len(resolve(["lost.dots"], read).files) == 1
-    with pytest.raises(SchemaCheckError, match="no type `Nowhere` is there to import"):
+    with pytest.raises(SchemaCheckError, match="there is no type `Nowhere` to import"):
         load(["lost.dots"], read)
 
 
 def test_file_beside_that_does_not_define_the_type_does_not_meet_the_import() -> None:
     files = {"a.dots": "import B", "B.dots": "enum C { 1: c }"}
     assert len(resolve(["a.dots"], files.get).files) == 2
-    with pytest.raises(SchemaCheckError, match="no type `B` is there to import"):
+    with pytest.raises(SchemaCheckError, match="there is no type `B` to import"):
         load(["a.dots"], files.get)
 
 

@@ -17,7 +17,7 @@ MESSAGE = re.compile(r"^\* ``(.+)``$", re.MULTILINE)
 STAND_IN = re.compile(r"\b(?:MARK|NAME|N|PLACE|TEXT|WHAT|WHY)\b")
 
 REACHED_IN_UNIT_TESTS = {
-    "half of a surrogate pair is no character",
+    "half of a surrogate pair is not a character",
     "the text has N bytes, the limit is N",
     "the documentation of NAME has N bytes, the limit is N",
     "enum NAME has N elements, the limit is N",

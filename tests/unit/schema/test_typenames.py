@@ -58,5 +58,5 @@ def test_known_types_are_found_but_own_ones_come_first() -> None:
 
 def test_known_targets_of_references_are_judged_too() -> None:
     known = {type_.name: type_ for type_ in define("enum E { 1: e }").types}
-    with pytest.raises(SchemaCheckError, match="a reference cannot lead to `E`: it is an enum"):
+    with pytest.raises(SchemaCheckError, match="a reference cannot refer to `E`: it is an enum"):
         only_type("instance_ref<E>", known)

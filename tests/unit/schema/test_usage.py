@@ -19,7 +19,7 @@ def test_imports_are_met_by_any_file_or_by_known_types() -> None:
     assert len(check([user, kind]).types) == 2
     known = {type_.name: type_ for type_ in check([kind]).types}
     assert len(check([user], known).types) == 1
-    with pytest.raises(SchemaCheckError, match="no type `Kind` is there to import"):
+    with pytest.raises(SchemaCheckError, match="there is no type `Kind` to import"):
         check([user])
 
 

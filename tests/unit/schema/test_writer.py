@@ -117,7 +117,7 @@ def test_names_that_cannot_be_spelled_are_refused(name: str) -> None:
             name="S", fields=(good,), removed=(RemovedField(tag=2, name="b", type_name=name),)
         ),
     ):
-        with pytest.raises(SchemaCheckError, match="it is no name of the type language"):
+        with pytest.raises(SchemaCheckError, match="it is not a name of the type language"):
             write_type(type_)
 
 

@@ -48,7 +48,7 @@ def test_changes_that_break_come_first_with_their_reason(run: Run, fleet: Path) 
     assert lines[1].startswith("Purpose.tug")
     assert lines[2].startswith("Vessel.name")
     assert lines[4:] == [
-        "Purpose.tug: element added: an unknown tag fails the whole object for an old reader",
+        "Purpose.tug: element added: an unknown tag makes the whole object unreadable for an old reader",
         "old readers break: 2 changes",
     ]
 
