@@ -1,4 +1,4 @@
-"""The kinds of change a type can undergo, and what each does to its readers."""
+"""The kinds of change of a type, and the effect of each on readers."""
 
 from __future__ import annotations
 
@@ -67,19 +67,19 @@ class What(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One difference between two definitions, and what it does."""
+    """One difference between two definitions, and its effects."""
 
     what: What
     where: str
     """The type, or the type and its field or element: `Vessel.lat`."""
     detail: str
-    """From what to what, or the thing that came or went."""
+    """The old and the new value, or what was added or removed."""
     old_reader: Effect
-    """A program with the old definition that receives new data."""
+    """The effect on a program with the old definition that receives new data."""
     new_reader: Effect
-    """A program with the new definition that receives old data."""
+    """The effect on a program with the new definition that receives old data."""
     stored: Effect
-    """Data kept from earlier, read with the new definition."""
+    """The effect on data that was stored earlier and is read with the new definition."""
     why: str
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ class Change:
 
 
 class Verdict(enum.Enum):
-    """The changes taken together."""
+    """The effect of all changes together."""
 
     COMPATIBLE = "compatible"
     OLD_READERS_BREAK = "old readers break"
@@ -96,7 +96,7 @@ class Verdict(enum.Enum):
 
 
 def verdict(changes: Iterable[Change]) -> Verdict:
-    """Who breaks. Readers of stored data have the new definition."""
+    """Which readers break. Readers of stored data have the new definition."""
     old = new = False
     for change in changes:
         old |= change.old_reader == Effect.BREAKS
@@ -108,7 +108,7 @@ def verdict(changes: Iterable[Change]) -> Verdict:
     return Verdict.NEW_READERS_BREAK if new else Verdict.COMPATIBLE
 
 
-# -- what each change does
+# -- the effect of each change
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,11 +240,11 @@ _RULES: Final[dict[What, _Rule]] = {
     What.OPTIONS_CHANGED: _Rule(_F, _F, _F, "skerry gives these options no meaning"),
     What.DOCUMENTATION_CHANGED: _Rule(_F, _F, _F, "it is text for people"),
 }
-"""Every kind of change but those of a field's type, which `reads` decides case by case."""
+"""Every kind of change, except for those of a field's type, about which `reads` decides."""
 
 
 def change(what: What, where: str, detail: str) -> Change:
-    """The change with what the table says of its kind."""
+    """A change with the effects of its kind."""
     rule = _RULES[what]
     return Change(
         what=what,

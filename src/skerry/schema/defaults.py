@@ -12,7 +12,7 @@
     vector<T>                  an array
     struct                     an object with field names
 
-`any` and `instance_ref` have no default: what they hold is known only at run time.
+`any` and `instance_ref` have no default: their content is known only at run time.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _HEX: Final = re.compile(r"(?:[0-9a-fA-F]{2})*")
 
 
 def default_fault(type_: FieldType, text: str) -> str | None:
-    """Why `text` is no default for `type_`; None when it is one."""
+    """Why `text` is not a valid default for `type_`; None if it is."""
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -145,7 +145,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _show(value: Any) -> str:
-    """The value, cut to what fits a message."""
+    """The value, shortened for a message."""
     try:
         text = json.dumps(value, ensure_ascii=False)
     except ValueError:

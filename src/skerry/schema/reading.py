@@ -1,8 +1,8 @@
-"""What a reader with one type makes of bytes that were written with another.
+"""What a reader with one type gets from values that were written with another type.
 
-The rules are those of the wire: a number may not be wider than the reader declared, a float must
-not be wider either, times are floats, enums travel as tags, structs as maps of tags whose unknown
-ones are skipped, text and bytes are different things.
+The rules are those of the wire: a number or float must not be wider than the type of the reader,
+times are floats, enums are transmitted as tags and structs as maps of tags, unknown tags of structs
+are skipped, and text is not the same as bytes.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ __all__ = ["Effect", "reads"]
 
 
 class Effect(enum.IntEnum):
-    """How a reader fares. Higher is worse."""
+    """The effect of a change on a reader. Higher is worse."""
 
     FINE = 0
-    """It reads on and sees what was meant."""
+    """It reads the object as the writer meant it."""
     LOSES = 1
-    """It reads on, but misses the value or takes it for something else."""
+    """It reads the object, but misses the value or misinterprets it."""
     BREAKS = 2
-    """Some values make the whole object unreadable, or land in the wrong object or field."""
+    """Some values make the whole object unreadable, or are read as another object or field."""
 
 
 _SIGNED: Final = {Kind.INT8: 8, Kind.INT16: 16, Kind.INT32: 32, Kind.INT64: 64}
@@ -54,12 +54,12 @@ _SAME: Final[_Result] = (Effect.FINE, "both read the same")
 
 
 def reads(reader: FieldType, writer: FieldType) -> _Result:
-    """What a reader of type `reader` makes of values of type `writer`, and why."""
+    """The effect on a reader of type `reader` of values of type `writer`, and why."""
     return _reads(reader, writer, set())
 
 
 def _reads(reader: FieldType, writer: FieldType, seen: set[tuple[str, str]]) -> _Result:
-    """`seen` has the pairs of structs that were compared: they may meet on many ways."""
+    """`seen` has the pairs of structs that were compared: a pair may occur many times."""
     if isinstance(reader, VectorType) and isinstance(writer, VectorType):
         return _reads(reader.element, writer.element, seen)
     if isinstance(reader, StructType) and isinstance(writer, StructType):
@@ -99,7 +99,7 @@ def _reads_scalar(reader: Kind, writer: Kind) -> _Result:
 
 
 def _reads_float(reader: Kind, writer: Kind) -> _Result:
-    # Times are read from any float; a plain float only from one that is not wider.
+    # Times are read from any float; a float type only from a float that is not wider.
     if reader not in _MEANINGS and _FLOATS[writer] > _FLOATS[reader]:
         width = f"float{_FLOATS[writer]}"
         return Effect.BREAKS, f"a reader of {reader.name.lower()} rejects every {width}"
@@ -135,7 +135,7 @@ def _reads_enum(reader: FieldType, writer: EnumType) -> _Result:
 
 
 def _reads_struct(reader: StructType, writer: StructType, seen: set[tuple[str, str]]) -> _Result:
-    # Changes inside a struct that keeps its name are told where it is compared itself.
+    # Changes inside a struct that keeps its name are reported for that struct itself.
     if reader.name == writer.name or (reader.name, writer.name) in seen:
         return _SAME
     seen.add((reader.name, writer.name))

@@ -77,7 +77,14 @@ def test_comment_marks_inside_texts_are_text() -> None:
         ("\n 'ab", (2, 2, "the text is not closed: ' is missing on this line")),
         ("a\n/* b\nc", (2, 1, "the comment is not closed: `*/` is missing")),
         ("٣", (1, 1, "`٣` has no meaning here")),
-        ("12ab", (1, 1, "`12ab` is not a number: a number has only digits, and a name does not begin with one")),
+        (
+            "12ab",
+            (
+                1,
+                1,
+                "`12ab` is not a number: a number has only digits, and a name does not begin with one",
+            ),
+        ),
     ],
 )
 def test_what_is_no_token_is_a_problem(text: str, fault: tuple[int, int, str]) -> None:

@@ -108,7 +108,7 @@ def test_a_conflict_is_remembered_once(registry: Registry) -> None:
         (
             "enum E { 1: a } struct T { 1: E e; }",
             "enum E { 1: b } struct T { 1: E e; }",
-            "a type they are made of differs",
+            "a type inside differs",
         ),
     ],
 )
