@@ -7,7 +7,7 @@ model
 fingerprint
 : One number for everything in a definition that is transmitted.
 registry
-: The types that a program knows, by name and fingerprint.
+: The types that a program knows, by name.
 internal
 : The internal types, which every program knows.
 dots_types

@@ -1,4 +1,4 @@
-"""The types that a program knows, by name and by fingerprint."""
+"""The types that a program knows, by name."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Registry(Mapping[str, NamedType]):
     def __init__(self, *, type_count_max: int = TYPE_COUNT_MAX) -> None:
         self._types: dict[str, NamedType] = {}
         self._origins: dict[str, str] = {}
-        self._by_fingerprint: dict[int, NamedType] = {}
         self._conflicts: dict[tuple[str, int], Conflict] = {}
         self._type_count_max = type_count_max
 
@@ -51,7 +50,6 @@ class Registry(Mapping[str, NamedType]):
         for item in fresh:
             self._types[item.name] = item
             self._origins[item.name] = origin
-            self._by_fingerprint[fingerprint(item)] = item
 
     def __getitem__(self, name: str) -> NamedType:
         return self._types[name]
@@ -61,14 +59,6 @@ class Registry(Mapping[str, NamedType]):
 
     def __len__(self) -> int:
         return len(self._types)
-
-    def by_fingerprint(self, number: int) -> NamedType | None:
-        """The type with that fingerprint, if it is known."""
-        return self._by_fingerprint.get(number)
-
-    def origin(self, name: str) -> str:
-        """The origin of the definition in use."""
-        return self._origins[name]
 
     @property
     def conflicts(self) -> tuple[Conflict, ...]:

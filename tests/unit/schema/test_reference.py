@@ -23,7 +23,7 @@ REACHED_IN_UNIT_TESTS = {
     "enum NAME has N elements, the limit is N",
     "there is no such file",
 }
-"""Messages whose provocation is no file, or one too large to keep."""
+"""Messages that no file of the golden ones provokes, or only one that is too large to keep."""
 
 
 def pattern(message: str) -> re.Pattern[str]:
