@@ -40,7 +40,7 @@ def call(harbour: Harbour) -> RequestCall:
     )
 
 
-def test_a_handler_is_told_how_long_somebody_still_waits(call: RequestCall) -> None:
+def test_a_handler_receives_the_remaining_timeout(call: RequestCall) -> None:
     request: Any = request_message(call, call.data, 1_500_000_000)
     assert (request.number, request.typeName, request.handler) == (9, "Ask", "router")
     assert (request.client, request.timeout) == (call.requester.client_id, 1.5)
@@ -58,7 +58,7 @@ def test_a_response_has_an_object_or_a_reason(call: RequestCall) -> None:
     assert not failed.is_set("object")
 
 
-def test_a_call_tells_who_had_it_if_anybody(call: RequestCall) -> None:
+def test_a_call_has_the_handler_if_there_was_one(call: RequestCall) -> None:
     alone: Any = call_message(call, "not_registered", "nobody", None, asked_s=1.0, took_s=0.5)
     assert (alone.asked, alone.took, alone.reason) == (1.0, 0.5, "nobody")
     assert not alone.is_set("servedBy")

@@ -123,7 +123,7 @@ def test_objects_keep_a_definition_that_no_client_has() -> None:
     assert node.definitions["Boat"] == BROKEN
 
 
-def test_a_reader_does_not_change_what_is_served() -> None:
+def test_a_reader_does_not_change_the_served_definition() -> None:
     node = Node()
     node.register(GROWN, 2, may_define=False)
     assert node.definitions["Boat"] == GROWN
@@ -254,7 +254,7 @@ def test_a_part_that_changes_outdates_the_types_that_use_it() -> None:
     assert car.field("place").type == node.definitions["Place"]
 
 
-def test_types_that_nothing_uses_make_room_for_others() -> None:
+def test_unused_types_make_room_for_others() -> None:
     node = Node(type_count_max=2)
     for number in range(2):
         node.register(types(f"struct T{number} {{ 1: bool a; }}")["T" + str(number)], number)
@@ -269,7 +269,7 @@ def test_types_that_nothing_uses_make_room_for_others() -> None:
     assert node.removed == ["T1"]
 
 
-def test_one_address_has_a_share_of_the_types() -> None:
+def test_the_types_of_one_address_are_limited() -> None:
     node = Node()
     for number in range(3):
         node.register(types(f"struct T{number} {{ 1: bool a; }}")[f"T{number}"], 2, address="a")
@@ -278,7 +278,7 @@ def test_one_address_has_a_share_of_the_types() -> None:
     assert node.register(OLD, 3, address="b") == ""
 
 
-def test_types_of_an_address_that_nothing_uses_make_room_for_its_others() -> None:
+def test_unused_types_of_an_address_make_room_for_its_others() -> None:
     """A program that comes again and again with new types does not use up its address."""
     node = Node()
     for number in range(20):
@@ -328,7 +328,7 @@ def test_enums_count_and_make_room_like_structs() -> None:
         node.register(types(text)["D"], 20, address="b")
 
 
-def test_a_type_that_is_brought_again_does_not_make_room_for_its_user() -> None:
+def test_a_type_that_is_registered_again_does_not_make_room_for_its_user() -> None:
     node = Node()
     text = "struct Part { 1: bool a; } struct Whole { 1: Part part; }"
     node.register(types(text)["Part"], 1, address="a")
@@ -339,7 +339,7 @@ def test_a_type_that_is_brought_again_does_not_make_room_for_its_user() -> None:
     assert node.removed in (["X"], ["Y"])
 
 
-def test_definitions_of_one_type_have_a_limit() -> None:
+def test_definitions_of_one_type_are_limited() -> None:
     node = Node()
     for number in range(DEFINITION_COUNT_MAX):
         node.register(boat(f"2: int32 n{number};"), number)

@@ -40,7 +40,7 @@ def stage() -> Stage:
     return Stage()
 
 
-def test_the_node_lets_it_in_and_knows_it_by_name(stage: Stage) -> None:
+def test_the_node_accepts_the_client_under_its_name(stage: Stage) -> None:
     assert (stage.client.is_open, stage.client.client_id) == (False, 0)
     stage.open()
     assert stage.client.is_open
@@ -64,7 +64,7 @@ def test_after_a_close_it_can_be_opened_again(stage: Stage) -> None:
     assert other.client.is_open
 
 
-def test_objects_are_handed_over_with_a_flush_and_come_back(site: Any, stage: Stage) -> None:
+def test_messages_are_sent_with_a_flush_and_delivered_back(site: Any, stage: Stage) -> None:
     stage.open()
     tick = site.make("Tick", number=1)
     stage.core.registry.restore(tick.descriptor)
