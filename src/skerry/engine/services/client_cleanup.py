@@ -49,13 +49,13 @@ class ClientCleanup:
         routing: Routing,
         services: NodeServices,
         types: NodeTypes,
-        sweeps: BulkRemovals,
+        bulk_removals: BulkRemovals,
     ) -> None:
         self._node = node
         self._routing = routing
         self._services = services
         self._types = types
-        self._sweeps = sweeps
+        self._bulk_removals = bulk_removals
         self._waiting: deque[Iterator[int]] = deque()
         """The steps of each client; each step returns the number of looks that it took."""
         self._looks = SELECT_SLICE_COUNT
@@ -107,7 +107,7 @@ class ClientCleanup:
             # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:
-                self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
+                self._bulk_removals.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
             yield 1 + self._types.take_work()
         self._node.cache.left(client.client_id)
         self._node.shares.left(client.holder)

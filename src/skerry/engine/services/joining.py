@@ -60,10 +60,10 @@ class Joining:
     """Adds clients to groups, and starts the cache replay for them."""
 
     def __init__(
-        self, node: JoiningNode, hub: Dispatcher, routing: Routing, types: NodeTypes
+        self, node: JoiningNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
     ) -> None:
         self._node = node
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._types = types
 
@@ -179,7 +179,7 @@ class Joining:
         listed_count = look_count = 0
         reach = Reach(pattern)
         topic_count = 0
-        for topic in self._hub.all_topics():
+        for topic in self._dispatcher.all_topics():
             if not topic.is_cached or not topic.shelf.objects:
                 continue
             if not (topic.shelf.own_keys or reach.has(topic)) or not knows_type(client, topic):
@@ -227,7 +227,7 @@ class Joining:
         subscription = FilteredSubscription(
             client,
             topic,
-            self._hub,
+            self._dispatcher,
             self._node.shares,
             number=message.subscriptionId,
             query=query,

@@ -72,7 +72,7 @@ class NodeServices:
     def __init__(
         self,
         node: ServicesNode,
-        hub: Dispatcher,
+        dispatcher: Dispatcher,
         routing: Routing,
         types: NodeTypes,
         admission: Admission,
@@ -82,8 +82,8 @@ class NodeServices:
         self._admission = admission
         self._echoes: deque[tuple[int, Client, Callable[[float], None]]] = deque()
         """Echoes that wait until all updates published before them are stored."""
-        self._joining = Joining(node, hub, routing, types)
-        self._describing = TypeDescriptions(node, hub, routing, types)
+        self._joining = Joining(node, dispatcher, routing, types)
+        self._type_descriptions = TypeDescriptions(node, dispatcher, routing, types)
         self._requests = RequestTable(node, types)
         self._ownership = self._requests.ownership
         self._services: dict[str, _Service] = {
@@ -91,14 +91,14 @@ class NodeServices:
             "DotsAuthenticationPolicy": self._set_rule,
             "DotsClearCache": self._clear,
             "DotsClient": self._client,
-            "DotsDescriptorRequest": self._describing.answer,
+            "DotsDescriptorRequest": self._type_descriptions.answer,
             "DotsEcho": self._echo,
             "DotsMember": self._joining.take,
-            "EnumDescriptorData": self._describing.take,
+            "EnumDescriptorData": self._type_descriptions.take,
             "SkerryClaim": self._with_extensions(self._ownership.take),
             "SkerryRequest": self._with_extensions(self._requests.take_request),
             "SkerryResponse": self._with_extensions(self._requests.take_response),
-            "StructDescriptorData": self._describing.take,
+            "StructDescriptorData": self._type_descriptions.take,
         }
         assert set(self._services) < SPECIAL_TYPES
 
@@ -171,11 +171,11 @@ class NodeServices:
 
     def renew(self, client: Client, own: NamedType, now_ns: int) -> None:
         """Register a type of a client whose rights changed, if the client may use the type now."""
-        self._describing.renew(client, own, now_ns)
+        self._type_descriptions.renew(client, own, now_ns)
 
     def definition_refusal(self, client: Client, type_name: str, now_ns: int) -> str | None:
         """Why updates of a type by a client are refused, if its definition is incompatible."""
-        return self._describing.refusal(client, type_name, now_ns)
+        return self._type_descriptions.refusal(client, type_name, now_ns)
 
     def claim_count(self, client: Client) -> int:
         """The number of claims of a client."""
@@ -187,7 +187,7 @@ class NodeServices:
 
     def leaving(self, client: Client) -> Iterator[int]:
         """Clean up after a client that disconnected; yields the looks of each step."""
-        yield from self._describing.leaving(client)
+        yield from self._type_descriptions.leaving(client)
         yield from self._ownership.leaving(client)
         self._requests.forget(client, self._node.now_ns)
 

@@ -202,19 +202,19 @@ class StatusObjects:
 
     def _publish_counters(self, client: Client, now_ns: int) -> bool:
         """Publish the counters of a client, if they changed."""
-        lane = client.lane
+        queue = client.lane
         # Sent bytes are not compared: sending the counters would change them each time.
-        counted = (client.received_count, client.received_bytes, int(lane.sequence))
+        counted = (client.received_count, client.received_bytes, int(queue.sequence))
         if not client.is_in or self._counted.get(client.client_id) == counted:
             return False
         self._counted[client.client_id] = counted
         statistics = internal_class("DotsStatistics")
         obj = internal_class("DotsClientStatistics")(
             clientId=client.client_id,
-            sent=statistics(bytes=int(lane.sent_bytes), packages=int(lane.sent_count)),
+            sent=statistics(bytes=int(queue.sent_bytes), packages=int(queue.sent_count)),
             received=statistics(bytes=client.received_bytes, packages=client.received_count),
-            peakQueuedBytes=int(lane.size_peak),
-            currentQueuedBytes=int(lane.size),
+            peakQueuedBytes=int(queue.size_peak),
+            currentQueuedBytes=int(queue.size),
             overflowDisconnected=False,
         )
         self._publish(obj, now_ns, False)

@@ -54,7 +54,7 @@ class NodeTypes:
 
     def __init__(
         self,
-        hub: Dispatcher,
+        dispatcher: Dispatcher,
         routing: Routing,
         journal: Journal | None,
         has_published: Callable[[int, str], bool],
@@ -64,28 +64,28 @@ class NodeTypes:
             misfit=self._misfit,
             has_published=has_published,
             is_needed=self._is_needed,
-            outdated=hub.outdate,
+            outdated=dispatcher.outdate,
             removed=self._removed,
         )
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._work = 0
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
-            hub.keeper = _JournalKeeper(hub, journal)
+            dispatcher.keeper = _JournalKeeper(dispatcher, journal)
 
     def topic(self, name: str) -> Topic | None:
         """The topic of a struct type; None if the node does not know a struct of that name."""
-        topic = self._hub.topics.get(name)
+        topic = self._dispatcher.topics.get(name)
         if topic is not None:
             return topic
         type_ = self.registry.get(name)
         if not isinstance(type_, StructType):
             return None
-        outdated = self._hub.outdated.pop(name, None)
+        outdated = self._dispatcher.outdated.pop(name, None)
         topic = self._make_topic(type_) if outdated is None else self._renew(outdated, type_)
-        self._hub.topics[name] = topic
+        self._dispatcher.topics[name] = topic
         if not type_.flags.internal:
             self._work += _LOOKS_PER_TOPIC
         return topic
@@ -132,14 +132,14 @@ class NodeTypes:
         )
         if pieces.unknown:
             topic.shelf.unknown_keys.add(stored.key)
-        self._hub.cache.restore(topic.shelf, stored.key, entry)
+        self._dispatcher.cache.restore(topic.shelf, stored.key, entry)
 
     def _make_topic(self, type_: StructType) -> Topic:
         flags = type_.flags
         topic = Topic(
             type_,
             codec_of(class_of(type_)).plan,
-            self._hub.cache.shelf(type_.name),
+            self._dispatcher.cache.shelf(type_.name),
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
             is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
@@ -167,15 +167,15 @@ class NodeTypes:
         return topic
 
     def _has_objects(self, name: str) -> bool:
-        return self._hub.cache.count(name) > 0
+        return self._dispatcher.cache.count(name) > 0
 
     def _misfit(self, name: str, union: StructType) -> str:
         """Why a union cannot serve objects of a type: they have undescribed values under its tags.
 
         The union is one of the type itself, or one of a struct inside.
         """
-        shelf = self._hub.cache.shelf(name)
-        topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
+        shelf = self._dispatcher.cache.shelf(name)
+        topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
         if not shelf.unknown_keys or topic is None:
             return ""
         if len(shelf.unknown_keys) > UNKNOWN_SCAN_COUNT_MAX:
@@ -193,22 +193,22 @@ class NodeTypes:
 
     def _is_needed(self, name: str) -> bool:
         """Whether clients have claims on a type or filtered subscriptions to it."""
-        topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
+        topic = self._dispatcher.topics.get(name) or self._dispatcher.outdated.get(name)
         return topic is not None and (topic.owners is not None or self._routing.has_views(name))
 
     def _removed(self, name: str) -> None:
-        self._hub.topics.pop(name, None)
-        self._hub.outdated.pop(name, None)
-        self._hub.cache.forget_shelf(name)
+        self._dispatcher.topics.pop(name, None)
+        self._dispatcher.outdated.pop(name, None)
+        self._dispatcher.cache.forget_shelf(name)
         self._routing.went(name)
 
 
 class _JournalKeeper(PersistentTypes):
     """Passes changes of persistent objects to the journal."""
 
-    def __init__(self, hub: Dispatcher, journal: Journal) -> None:
+    def __init__(self, dispatcher: Dispatcher, journal: Journal) -> None:
         super().__init__()
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._journal = journal
 
     def check(self) -> None:
@@ -219,7 +219,7 @@ class _JournalKeeper(PersistentTypes):
     def keep(self, topic: Topic, key: bytes, entry: Entry | None) -> int:
         """Pass on a changed or removed object. Returns the number of the change."""
         if entry is None:
-            self._journal.drop(topic.name, key, position=int(self._hub.position) + 1)
+            self._journal.drop(topic.name, key, position=int(self._dispatcher.position) + 1)
         else:
             self._journal.put(topic.type, key, entry)
         return self._journal.number

@@ -70,10 +70,10 @@ class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
     def __init__(
-        self, node: DescribingNode, hub: Dispatcher, routing: Routing, types: NodeTypes
+        self, node: DescribingNode, dispatcher: Dispatcher, routing: Routing, types: NodeTypes
     ) -> None:
         self._node = node
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._routing = routing
         self._types = types
 
@@ -180,7 +180,7 @@ class TypeDescriptions:
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
         client.lane.looks -= registry.work - work
-        topic = self._hub.topics.get(name)
+        topic = self._dispatcher.topics.get(name)
         if topic is not None:
             self._routing.definition_changed(client, topic)
 
@@ -189,19 +189,19 @@ class TypeDescriptions:
 
         With `is_notified`, the client is notified of the conflict.
         """
-        registry, lane = self._types.registry, client.lane
+        registry, queue = self._types.registry, client.lane
         held = registry.held(client.client_id, name)
-        doubtful = lane.doubtful_types or set()
+        doubtful = queue.doubtful_types or set()
         doubtful.discard(name)
         if held is not None and not held.is_accepted:
             doubtful.add(name)
-        lane.doubtful_types = doubtful or None
-        lane.relay.forget()
+        queue.doubtful_types = doubtful or None
+        queue.relay.forget()
         conflict = registry.conflict(client.client_id, name)
         if conflict is not None:
             self._node.report(DefinitionRefused(type_name=name, detail=str(conflict)))
             self._node.tell_conflict(conflict, now_ns)
-            if is_notified and lane.has_subjects:
+            if is_notified and queue.has_subjects:
                 self._node.refuse(client, "describe", str(conflict), now_ns)
 
     def _may_define(self, client: Client, type_name: str) -> bool:
@@ -260,21 +260,21 @@ class _Descriptions:
 
     def step(self, now_s: float) -> bool:
         """Describe as many types as the client has looks for. Returns whether all are described."""
-        client, lane = self._client, self._client.lane
-        size_max = int(lane.size) + REPLAY_SLICE_BYTES
-        while lane.looks > 0 and lane.size < size_max:
+        client, queue = self._client, self._client.lane
+        size_max = int(queue.size) + REPLAY_SLICE_BYTES
+        while queue.looks > 0 and queue.size < size_max:
             name = next(self._names, None)
             if name is None:
                 self._finish(now_s)
                 return True
-            lane.looks -= 1
+            queue.looks -= 1
             if not self._registry.is_defined(name) or not _concerns(client, name):
                 continue
             type_ = self._registry[name]
             if isinstance(type_, EnumType) or type_.flags.internal:
                 continue
             if not client.connection.is_described(type_):
-                lane.looks -= DESCRIBE_LOOK_COUNT
+                queue.looks -= DESCRIBE_LOOK_COUNT
                 client.connection.describe(type_, now_s)
         return False
 
