@@ -34,6 +34,7 @@ from skerry.protocol.distributor.identity import (
     java_sum,
 )
 from skerry.protocol.distributor.messages import (
+    DATAGRAM_DROPS,
     GOODBYE,
     HEADER_BYTES,
     HEARTBEAT,
@@ -45,7 +46,6 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     UPDATE_HEADER_BYTES,
     Configuration,
-    DatagramFault,
     DatagramHeader,
     HeartbeatMessage,
     Nak,
@@ -78,11 +78,12 @@ __all__ = ["GroupConnection"]
 _MS: Final = 1_000_000
 _DEFAULTS: Final = DistributorConfig()
 _WITHOUT_GROUP: Final = (REQUEST, POSITION_REQUEST, POSITION)
-_DROP_REASONS: Final = {
-    DatagramFault.DUPLICATE: DropReason.DUPLICATE,
-    DatagramFault.SENDERS: DropReason.STRANGER,
-    DatagramFault.SEAL: DropReason.STRANGER,
+_TRACED_REASONS: Final = {
+    DropReason.DUPLICATE: DropReason.DUPLICATE,
+    DropReason.SENDERS: DropReason.STRANGER,
+    DropReason.SEAL: DropReason.STRANGER,
 }
+"""Trace events have one of three reasons; all others are traced as malformed."""
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
@@ -168,7 +169,7 @@ class GroupConnection:
         self._source = group
         """Source address of the datagram that is being received."""
         self._requests: list[bytes] = []
-        self._faults = dict.fromkeys(DatagramFault, 0)
+        self._faults = dict.fromkeys(DATAGRAM_DROPS, 0)
         self._received_update_count = 0
         self._received_datagram_count = 0
         self._received_byte_count = 0
@@ -311,13 +312,13 @@ class GroupConnection:
         if self._seal is not None:
             opened = self._seal.open(data)
             if opened is None:
-                self._drop(DatagramFault.SEAL, source, now_ns)
+                self._drop(DropReason.SEAL, source, now_ns)
                 return
             data = opened
         if len(data) < HEADER_BYTES:
-            fault: DatagramFault | None = DatagramFault.SHORT
+            fault: DropReason | None = DropReason.SHORT
         elif data[0] != MAJOR_VERSION:
-            fault = DatagramFault.VERSION
+            fault = DropReason.VERSION
         elif data[2] == UPDATE or data[2] == RETRANSMISSION:
             fault = self._receive_data(data, now_ns)
         else:
@@ -394,9 +395,9 @@ class GroupConnection:
         sender, roster = self._sender, self._roster
         receivers = list(roster.receivers())
         faults = self._faults | {
-            DatagramFault.FAKE: self._faults[DatagramFault.FAKE] + sender.fake_loss_count,
-            DatagramFault.SUBJECT: self._subjects.refused_count,
-            DatagramFault.PIECES: roster.pieces_fault_count,
+            DropReason.FAKE: self._faults[DropReason.FAKE] + sender.fake_loss_count,
+            DropReason.SUBJECT: self._subjects.refused_count,
+            DropReason.PIECES: roster.pieces_fault_count,
         }
         return DistributorStatistics(
             sent_update_count=sender.sent_update_count,
@@ -457,12 +458,12 @@ class GroupConnection:
             self._received_update_count += receiver.run_update_count
         return stop
 
-    def _receive_data(self, data: bytes, now_ns: int) -> DatagramFault | None:
+    def _receive_data(self, data: bytes, now_ns: int) -> DropReason | None:
         if len(data) < UPDATE_HEADER_BYTES:
-            return DatagramFault.SHORT
+            return DropReason.SHORT
         permille = self._config.fake_receive_loss_permille
         if permille and self._rng.randrange(1000) < permille:
-            return DatagramFault.FAKE
+            return DropReason.FAKE
         self._received_datagram_count += 1
         self._received_byte_count += len(data)
         if data[2] == UPDATE and data[3] & START:
@@ -475,7 +476,7 @@ class GroupConnection:
         remote = self._roster.remotes.get(key)
         if remote is None:
             found = self._meet(key, data, now_ns)
-            if isinstance(found, DatagramFault):
+            if isinstance(found, DropReason):
                 return found
             remote = found
         remote.heard_ns = now_ns
@@ -493,16 +494,16 @@ class GroupConnection:
 
     # -- control messages
 
-    def _receive_control(self, data: bytes, now_ns: int) -> DatagramFault | None:
+    def _receive_control(self, data: bytes, now_ns: int) -> DropReason | None:
         key = data[4:16]
         if data[2] not in _WITHOUT_GROUP and self._is_other_dialect(data[20:24]):
             self._roster.add_foreign(key)
         if self._roster.is_foreign(key):
-            return DatagramFault.DIALECT
+            return DropReason.DIALECT
         try:
             message = self._wire.decode(data)
         except DecodeError:
-            return DatagramFault.BODY if HEARTBEAT <= data[2] <= POSITION else DatagramFault.KIND
+            return DropReason.BODY if HEARTBEAT <= data[2] <= POSITION else DropReason.KIND
         assert not isinstance(message, UpdateMessage)
         if self._may_have_java:
             self._mind_java(message.header)
@@ -520,7 +521,7 @@ class GroupConnection:
 
     def _receive_heartbeat(
         self, data: bytes, message: HeartbeatMessage, now_ns: int
-    ) -> DatagramFault | None:
+    ) -> DropReason | None:
         if self._is_muted(message.header):
             return None
         is_goodbye = message.header.kind == GOODBYE
@@ -529,8 +530,8 @@ class GroupConnection:
             # A sender that is leaving is added only if some of its updates may be missing.
             is_missed = message.last_seq and self._roster.may_miss(data[4:16])
             is_late = is_goodbye and not is_missed
-            found = DatagramFault.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
-            if isinstance(found, DatagramFault):
+            found = DropReason.DUPLICATE if is_late else self._meet(data[4:16], data, now_ns)
+            if isinstance(found, DropReason):
                 return found
             remote = found
         remote.heard_ns = now_ns
@@ -543,13 +544,13 @@ class GroupConnection:
 
     def _receive_configuration(
         self, data: bytes, message: Configuration, now_ns: int
-    ) -> DatagramFault | None:
+    ) -> DropReason | None:
         if self._is_muted(message.header):
             return None
         remote = self._roster.remotes.get(data[4:16])
         if remote is None:
             found = self._meet(data[4:16], data, now_ns)
-            if isinstance(found, DatagramFault):
+            if isinstance(found, DropReason):
                 return found
             remote = found
         is_new = not remote.is_announced
@@ -571,7 +572,7 @@ class GroupConnection:
 
     def _receive_request(
         self, key: bytes, message: RepairRequest, now_ns: int
-    ) -> DatagramFault | None:
+    ) -> DropReason | None:
         if self._is_for_me(message.target_id, message.target_start):
             self._requests_received_count += 1
             self._sender.request(message.first_seq, message.last_seq, now_ns, key)
@@ -585,21 +586,19 @@ class GroupConnection:
                 remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
         return None
 
-    def _receive_nak(self, key: bytes, message: Nak) -> DatagramFault | None:
+    def _receive_nak(self, key: bytes, message: Nak) -> DropReason | None:
         self._naks_received_count += 1
         remote = self._roster.remotes.get(key)
         if remote is not None:
             remote.receiver.nak_received(message.seqs)
         return None
 
-    def _receive_position_request(
-        self, message: PositionRequest, now_ns: int
-    ) -> DatagramFault | None:
+    def _receive_position_request(self, message: PositionRequest, now_ns: int) -> DropReason | None:
         if self._is_for_me(message.target_id, message.target_start):
             self._sender.position(message.seq, message.span_us, now_ns)
         return None
 
-    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> DatagramFault | None:
+    def _receive_position(self, key: bytes, message: Position, now_ns: int) -> DropReason | None:
         remote = self._roster.remotes.get(key)
         if remote is not None:
             remote.heard_ns = now_ns
@@ -607,15 +606,15 @@ class GroupConnection:
             self._roster.due_at(remote.due_ns())
         return None
 
-    def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | DatagramFault:
+    def _meet(self, key: bytes, data: bytes, now_ns: int) -> RemoteSender | DropReason:
         if self._roster.is_foreign(key):
-            return DatagramFault.DIALECT
+            return DropReason.DIALECT
         header = self._wire.decode_header(data)
         # Four bytes cannot hold an IPv6 address; the source address is reported instead.
         address = self._source.host if self._is_v6 else ""
         remote = self._roster.meet(key, header, now_ns, address)
         if remote is None:
-            return DatagramFault.SENDERS
+            return DropReason.SENDERS
         if self._is_own(header):
             self._own_host = address
         else:
@@ -694,8 +693,8 @@ class GroupConnection:
         mine = self._wire.address(self._group_bytes)
         return group != mine and group == mine[::-1]
 
-    def _drop(self, fault: DatagramFault, source: Address, now_ns: int) -> None:
+    def _drop(self, fault: DropReason, source: Address, now_ns: int) -> None:
         self._faults[fault] += 1
-        if fault is not DatagramFault.FAKE:
-            reason = _DROP_REASONS.get(fault, DropReason.MALFORMED)
+        if fault is not DropReason.FAKE:
+            reason = _TRACED_REASONS.get(fault, DropReason.MALFORMED)
             self._tracer.emit(DatagramDropped(now_ns=now_ns, source=str(source), reason=reason))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass
 from typing import Final
 
+from skerry.tracing import DropReason
+
 __all__ = [
     "CONFIGURATION",
+    "DATAGRAM_DROPS",
     "END",
     "GOODBYE",
     "HEADER_BYTES",
@@ -24,7 +26,6 @@ __all__ = [
     "UPDATE_HEADER_BYTES",
     "WHOLE",
     "Configuration",
-    "DatagramFault",
     "DatagramHeader",
     "HeartbeatMessage",
     "Message",
@@ -61,37 +62,23 @@ UPDATE_HEADER_BYTES: Final = 28
 """With sequence number and count of updates."""
 
 
-class DatagramFault(enum.Enum):
-    """What is wrong with a datagram, or why it is of no use; each is counted."""
-
-    SHORT = "short"
-    """It has no whole header."""
-    VERSION = "version"
-    """Its major version is another one."""
-    KIND = "kind"
-    """Nobody knows this kind of message."""
-    BODY = "body"
-    """The fields of a control message do not fit its length."""
-    UPDATES = "updates"
-    """The updates in it do not end where the datagram does."""
-    PIECES = "pieces"
-    """The pieces of a large update do not make up what the first one says."""
-    SUBJECT = "subject"
-    """An update has a subject that none can have."""
-    DUPLICATE = "duplicate"
-    """It was here before."""
-    JUMP = "jump"
-    """Its number is too far ahead to be believed at once."""
-    OVERFLOW = "overflow"
-    """Its sender's stream is stopped, and as much is waiting as may."""
-    SENDERS = "senders"
-    """It is from one sender more than there is room for."""
-    DIALECT = "dialect"
-    """Its sender speaks the other dialect."""
-    SEAL = "seal"
-    """It is not sealed with the key of the group."""
-    FAKE = "fake"
-    """It was dropped on purpose, to try out an application."""
+DATAGRAM_DROPS: Final = (
+    DropReason.SHORT,
+    DropReason.VERSION,
+    DropReason.KIND,
+    DropReason.BODY,
+    DropReason.UPDATES,
+    DropReason.PIECES,
+    DropReason.SUBJECT,
+    DropReason.DUPLICATE,
+    DropReason.JUMP,
+    DropReason.OVERFLOW,
+    DropReason.SENDERS,
+    DropReason.DIALECT,
+    DropReason.SEAL,
+    DropReason.FAKE,
+)
+"""The reasons for which a datagram, or an update in it, is dropped."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,6 @@ from skerry.protocol.distributor.messages import (
     UPDATE,
     UPDATE_HEADER_BYTES,
     WHOLE,
-    DatagramFault,
     Position,
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
@@ -47,6 +46,7 @@ from skerry.protocol.distributor.receiving.unpacking import scan
 from skerry.protocol.distributor.receiving.updates import AlikeUpdates, Packed
 from skerry.protocol.distributor.segments import Reassembly, first_piece
 from skerry.protocol.distributor.subjects import Subjects
+from skerry.tracing import DropReason
 
 __all__ = ["Receiver", "ReorderBuffer", "StreamOrigin"]
 
@@ -205,7 +205,7 @@ class Receiver:
 
     # -- what comes
 
-    def receive(self, datagram: bytes, now_ns: int) -> DatagramFault | None:
+    def receive(self, datagram: bytes, now_ns: int) -> DropReason | None:
         """Take a data datagram with a whole header; why it is of no use, or None."""
         if self.receive_run(datagram, len(datagram)):
             return None
@@ -222,17 +222,17 @@ class Receiver:
         if datagram[2] == UPDATE and self._is_lapped(seq):
             seq += _LAP
         if seq < self._next_seq or seq in self._waiting:
-            return DatagramFault.DUPLICATE
+            return DropReason.DUPLICATE
         is_far = seq - self._highest_seq > self._gap_count_max
         if is_far and not self._is_believed(seq):
-            return DatagramFault.JUMP
+            return DropReason.JUMP
         content = self._content(datagram, flags)
         if content is None:
-            return DatagramFault.UPDATES
+            return DropReason.UPDATES
         if is_far and not self._jump_to(seq, now_ns):
-            return DatagramFault.JUMP
+            return DropReason.JUMP
         if not self._has_room_for(seq, len(datagram), now_ns):
-            return DatagramFault.OVERFLOW
+            return DropReason.OVERFLOW
         self._accept(seq, content, now_ns)
         return None
 
@@ -507,12 +507,12 @@ class Receiver:
 
     def _receive_next(
         self, datagram: bytes, flags: int, seq: int, now_ns: int
-    ) -> DatagramFault | None:
+    ) -> DropReason | None:
         """The usual case: nothing is missing, and the updates go straight to the application."""
         updates: list[tuple[str, bytes]] = []
         subjects = self._subjects
         if not _unpack(datagram, self._text_length_bytes, subjects.memo, subjects, updates):
-            return DatagramFault.UPDATES
+            return DropReason.UPDATES
         self.is_stopped = False
         if self._reassembly is not None:
             # The event about it has to stand before these updates.

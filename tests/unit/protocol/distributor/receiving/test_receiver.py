@@ -20,7 +20,6 @@ from skerry.protocol.distributor.messages import (
     START,
     UPDATE,
     WHOLE,
-    DatagramFault,
     DatagramHeader,
     UpdateMessage,
 )
@@ -29,6 +28,7 @@ from skerry.protocol.distributor.receiving.link_quality import LinkCounts
 from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
+from skerry.tracing import DropReason
 
 MS = 1_000_000
 SENDER = SenderInfo(address="10.0.0.1", sender_id=1, start=2, application_id=3)
@@ -71,7 +71,7 @@ class Rig:
         if next_seq is not None:
             self.receiver.last_seq_told((next_seq - 1) & 0xFFFFFFFF, 0)
 
-    def give(self, *seqs: int, **how: Any) -> list[DatagramFault | None]:
+    def give(self, *seqs: int, **how: Any) -> list[DropReason | None]:
         return [self.receiver.receive(datagram(seq, **how), self.now_ns) for seq in seqs]
 
     def seen(self) -> list[Any]:
@@ -134,7 +134,7 @@ def test_a_run_may_end_with_a_shorter_datagram_or_one_that_is_cut() -> None:
 
 def test_a_datagram_that_was_here_before_is_dropped() -> None:
     rig = Rig()
-    assert rig.give(1, 1, 3, 3) == [None, DatagramFault.DUPLICATE, None, DatagramFault.DUPLICATE]
+    assert rig.give(1, 1, 3, 3) == [None, DropReason.DUPLICATE, None, DropReason.DUPLICATE]
     assert rig.seen() == [1]
 
 
@@ -362,7 +362,7 @@ def test_a_jump_is_believed_when_a_second_datagram_confirms_it() -> None:
     rig = Rig()
     rig.give(1, 3)
     far = 3 + DISTRIBUTOR_GAP_COUNT_MAX + 1
-    assert rig.give(far) == [DatagramFault.JUMP]
+    assert rig.give(far) == [DropReason.JUMP]
     assert rig.seen() == [1]
     assert rig.give(far + 1) == [None]
     jump = LossReason.JUMP
@@ -373,7 +373,7 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
     far = 5 + 2**31 + 7
-    assert rig.give(far, far + 1) == [DatagramFault.JUMP, None]
+    assert rig.give(far, far + 1) == [DropReason.JUMP, None]
     assert rig.seen() == [(5, far + 1, LossReason.JUMP), far + 1]
     rig.receiver.last_seq_told(4, 0)
     rig.receiver.last_seq_told(4, 0)
@@ -383,9 +383,9 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
 
 def test_an_answer_to_others_is_old_however_far_behind_it_is() -> None:
     rig = Rig(next_seq=DISTRIBUTOR_GAP_COUNT_MAX + 10)
-    assert rig.give(1, 2, kind=RETRANSMISSION) == [DatagramFault.DUPLICATE] * 2
+    assert rig.give(1, 2, kind=RETRANSMISSION) == [DropReason.DUPLICATE] * 2
     # The oldest that a network may have kept for so long.
-    assert rig.give(10, 11) == [DatagramFault.DUPLICATE] * 2
+    assert rig.give(10, 11) == [DropReason.DUPLICATE] * 2
     assert rig.seen() == []
 
 
@@ -406,7 +406,7 @@ def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
 def test_a_single_number_far_ahead_harms_nobody() -> None:
     rig = Rig()
     rig.give(1)
-    assert rig.give(2**30) == [DatagramFault.JUMP]
+    assert rig.give(2**30) == [DropReason.JUMP]
     assert rig.give(2, 3) == [None, None]
     assert rig.seen() == [1, 2, 3]
 
@@ -476,7 +476,7 @@ def test_a_stopped_stream_does_not_fill_the_memory() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP, waiting_bytes_max=2 * size)
     rig.give(1, 3)
     rig.receiver.nak_received((2,))
-    assert rig.give(4, 5) == [None, DatagramFault.OVERFLOW]
+    assert rig.give(4, 5) == [None, DropReason.OVERFLOW]
     assert rig.receiver.waiting_bytes == 2 * size
     rig.give(2)
     assert rig.seen() == [1, (2, 3, LossReason.NAK), 2, 3, 4]
@@ -494,13 +494,13 @@ def test_a_jump_stops_such_a_stream_too() -> None:
 def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_rest_again() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3)
-    assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DatagramFault.JUMP] * 3
+    assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DropReason.JUMP] * 3
     rig.receiver.last_seq_told(2**20 + 2, 0)
     # Once, from the first one missing on.
     assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
     rig.give(2, 4)
     assert rig.seen() == [2, 3, 4]
-    assert rig.give(2**20 + 3) == [DatagramFault.JUMP]
+    assert rig.give(2**20 + 3) == [DropReason.JUMP]
     assert rig.seen() == [(5, 2**20 + 3, LossReason.JUMP)]
     # Also where nothing is missing but what the jump was over.
     rig.give(5)
@@ -559,8 +559,8 @@ def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> N
 def test_a_malformed_datagram_leaves_a_gap_that_a_good_one_fills() -> None:
     rig = Rig()
     assert rig.give(1) == [None]
-    assert rig.give(2, body=b"junk") == [DatagramFault.UPDATES]
-    assert rig.give(4, body=b"junk") == [DatagramFault.UPDATES]
+    assert rig.give(2, body=b"junk") == [DropReason.UPDATES]
+    assert rig.give(4, body=b"junk") == [DropReason.UPDATES]
     rig.give(3)
     assert rig.requests(20) == [(2, 2)]
     rig.give(2, kind=RETRANSMISSION)
@@ -571,7 +571,7 @@ def test_updates_before_a_fault_in_the_same_datagram_are_not_delivered() -> None
     rig = Rig()
     good = JAVA_WIRE.subject_head(b"/1") + bytes(4)
     rig.give(1)
-    assert rig.give(2, body=good + b"junk", count=2) == [DatagramFault.UPDATES]
+    assert rig.give(2, body=good + b"junk", count=2) == [DropReason.UPDATES]
     assert rig.seen() == [1]
 
 
@@ -684,7 +684,7 @@ def test_the_end_of_a_sender_in_the_middle_of_a_large_update_is_told() -> None:
 def test_a_stream_that_is_resumed_misses_what_was_sent_meanwhile() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
-    assert rig.give(4, 7) == [DatagramFault.DUPLICATE, None]
+    assert rig.give(4, 7) == [DropReason.DUPLICATE, None]
     assert rig.requests(20) == [(5, 6)]
 
 
