@@ -7,8 +7,6 @@ takes a fraction of the time that reading it would.
 
 from __future__ import annotations
 
-from typing import Final
-
 from librt.strings import read_f64_be, read_i64_be
 from mypy_extensions import i64
 
@@ -80,7 +78,7 @@ class _Words:
         size: i64 = len(data)
         self._data: bytes = data
         self._size: i64 = size
-        self._is_short: bool = 8 <= size <= 40 and _IS_COMPILED
+        self._is_short: bool = 8 <= size <= 40
         # The last of them overlaps the one before, so that no byte is left over.
         self._at_1: i64 = 8 if size >= 16 else size - 8
         self._at_2: i64 = 16 if size >= 24 else size - 8
@@ -114,7 +112,3 @@ class _Words:
 def _is_time(body: bytes, at: i64, size: i64, tag: i64) -> bool:
     """Whether the bytes before `at` are a tag and the head of a time, and the time is there."""
     return at + 8 <= size and body[at - 2] == tag and body[at - 1] == 0xFB
-
-
-_IS_COMPILED: Final = not hasattr(_is_time, "__code__")
-"""Where it is not, one slice is quicker than five calls."""

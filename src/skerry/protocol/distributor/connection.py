@@ -420,9 +420,9 @@ class GroupConnection:
             sender_count=len(roster),
             publisher_count=sender.publisher_count,
             subscription_count=len(self._subjects),
-            missing_count=sum(r.missing_count for r in receivers),
-            waiting_count=sum(r.waiting_count for r in receivers),
-            waiting_bytes=sum(r.waiting_bytes for r in receivers),
+            missing_count=sum(len(r.gaps) for r in receivers),
+            waiting_count=sum(len(r.waiting) for r in receivers),
+            waiting_bytes=sum(r.waiting.size for r in receivers),
             cache_count=sender.cache_count,
             cache_bytes=sender.cache_bytes,
             last_seq=sender.last_seq,
@@ -455,7 +455,7 @@ class GroupConnection:
             remote.heard_ns = now_ns
             self._received_datagram_count += (stop + size - 1) // size
             self._received_byte_count += stop
-            self._received_update_count += receiver.run_update_count
+            self._received_update_count += receiver.delivery.run_update_count
         return stop
 
     def _receive_data(self, data: bytes, now_ns: int) -> DropReason | None:
@@ -582,7 +582,7 @@ class GroupConnection:
             return None
         target = message.target_id.to_bytes(4, "big") + message.target_start.to_bytes(4, "big")
         for key, remote in self._roster.remotes.items():
-            if remote.receiver.missing_count and key[4:] == target:
+            if len(remote.receiver.gaps) and key[4:] == target:
                 remote.receiver.request_heard(message.first_seq, message.last_seq, now_ns)
         return None
 

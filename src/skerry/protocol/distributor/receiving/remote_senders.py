@@ -14,7 +14,8 @@ from skerry.limits import DISTRIBUTOR_INTERVAL_MS_MAX, DISTRIBUTOR_SENDER_COUNT_
 from skerry.protocol.distributor.config import DistributorConfig
 from skerry.protocol.distributor.events import RemovalReason
 from skerry.protocol.distributor.receiving.gaps import HURRY
-from skerry.protocol.distributor.receiving.receiver import Receiver, StreamOrigin
+from skerry.protocol.distributor.receiving.receiver import Receiver
+from skerry.protocol.distributor.receiving.stream_start import StreamOrigin
 
 __all__ = ["HEARTBEATS_UNHEARD", "Departed", "RemoteSender"]
 
@@ -56,9 +57,12 @@ class RemoteSender:
     ) -> None:
         """It told how often it will be heard."""
         heard_often_ns = HEARTBEATS_UNHEARD * heartbeat_interval_ms * _MS
-        if self.receiver.origin is StreamOrigin.UNHEARD and self._listened_ns < heard_often_ns:
+        if (
+            self.receiver.start.origin is StreamOrigin.UNHEARD
+            and self._listened_ns < heard_often_ns
+        ):
             # It may have been silent for longer than this connection listened.
-            self.receiver.origin = StreamOrigin.UNKNOWN
+            self.receiver.start.origin = StreamOrigin.UNKNOWN
         self.is_announced = True
         self.heard_ns = max(self.heard_ns, now_ns)
         self._announced_ns = now_ns

@@ -21,12 +21,14 @@ from skerry.protocol.distributor.identity import is_marked, java_sum
 from skerry.protocol.distributor.messages import DatagramHeader
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.link_quality import Link, LinkCounts
-from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer, StreamOrigin
+from skerry.protocol.distributor.receiving.receiver import Receiver
 from skerry.protocol.distributor.receiving.remote_senders import (
     HEARTBEATS_UNHEARD,
     Departed,
     RemoteSender,
 )
+from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
+from skerry.protocol.distributor.receiving.stream_start import StartSearch, StreamOrigin
 from skerry.protocol.distributor.sending.flow import SendTurns
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import DatagramWire
@@ -94,12 +96,12 @@ class SenderTable:
     @property
     def lost_count(self) -> int:
         """Datagrams that were told as lost."""
-        return self._lost_count + sum(receiver.lost_count for receiver in self.receivers())
+        return self._lost_count + sum(receiver.delivery.lost_count for receiver in self.receivers())
 
     @property
     def pieces_fault_count(self) -> int:
         """Large updates whose pieces did not make them up."""
-        now = sum(receiver.pieces_fault_count for receiver in self.receivers())
+        now = sum(receiver.delivery.pieces_fault_count for receiver in self.receivers())
         return self._pieces_fault_count + now
 
     def receivers(self) -> Iterator[Receiver]:
@@ -172,7 +174,7 @@ class SenderTable:
     def introduce(self, key: bytes, remote: RemoteSender, info: SenderInfo) -> None:
         """A sender announced itself for the first time."""
         self._unannounced.pop(key, None)
-        remote.receiver.sender = info
+        remote.receiver.delivery.sender = info
         self._deliveries.add(self._found(info))
 
     def look(self, now_ns: int) -> list[Asked]:
@@ -184,8 +186,9 @@ class SenderTable:
             receiver = remote.receiver
             ranges = receiver.take_requests(now_ns)
             asked += [(receiver.sender, first, last) for first, last in ranges]
-            if receiver.start is not None and now_ns >= receiver.start.due_ns:
-                self._search(receiver, now_ns)
+            search = receiver.start.search
+            if search is not None and now_ns >= search.due_ns:
+                self._search(receiver, search, now_ns)
             reason = remote.removal(now_ns)
             if reason is None:
                 self.due_at(remote.due_ns())
@@ -212,7 +215,7 @@ class SenderTable:
         """There is a first subscription, since `now_ns`."""
         self.listening_ns = now_ns
         for receiver in self.receivers():
-            receiver.since_ns = now_ns
+            receiver.start.since_ns = now_ns
 
     def desynchronise(self) -> None:
         """There are no subscriptions any more."""
@@ -258,11 +261,10 @@ class SenderTable:
         # A sender that is not known may be one that was delivered before, and forgotten.
         return since_ns if since_ns is None or forgot_ns is None else max(since_ns, forgot_ns)
 
-    def _search(self, receiver: Receiver, now_ns: int) -> None:
+    def _search(self, receiver: Receiver, search: StartSearch, now_ns: int) -> None:
         """Send the position request of a receiver that is due, unless there are too many."""
-        assert receiver.start is not None
         if not self._turns.take(now_ns):
-            receiver.start.postpone(now_ns)
+            search.postpone(now_ns)
             return
         request = receiver.take_position_request(now_ns)
         if request is not None:
@@ -307,8 +309,8 @@ class SenderTable:
 
     def _count_past(self, receiver: Receiver) -> None:
         """A stream is gone; what happened in it still counts."""
-        self._lost_count += receiver.lost_count
-        self._pieces_fault_count += receiver.pieces_fault_count
+        self._lost_count += receiver.delivery.lost_count
+        self._pieces_fault_count += receiver.delivery.pieces_fault_count
 
 
 def sender_info(

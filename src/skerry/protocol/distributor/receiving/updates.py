@@ -8,12 +8,11 @@ application looks at them, and their memory is that of the update before.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import repeat
 from operator import length_hint
 
 from mypy_extensions import i64
 
-__all__ = ["AlikeUpdates", "Packed", "Pairs", "Updates"]
+__all__ = ["Packed", "Pairs", "Updates"]
 
 Pairs = list[tuple[str, bytes]]
 """Subject and data of updates."""
@@ -59,29 +58,13 @@ class Packed:
             found.append((subject, data[start : self.pos]))
 
 
-class AlikeUpdates:
-    """The updates of one datagram that all have one subject; the plain build makes these."""
-
-    def __init__(self, subject: str, datas: Iterable[bytes]) -> None:
-        self.subject: str = subject
-        self.left: Iterator[bytes] = iter(datas)
-        """The data of those that were not taken yet."""
-
-    def __len__(self) -> int:
-        return length_hint(self.left)
-
-    def take_into(self, found: Pairs) -> None:
-        """Append all that were not taken yet."""
-        found.extend(zip(repeat(self.subject), self.left, strict=False))
-
-
 class Updates:
     """Updates of one sender in order. Whoever takes them one by one takes them away."""
 
     def __init__(self, pairs: Iterable[tuple[str, bytes]] = ()) -> None:
         self.left: Iterator[tuple[str, bytes]] | None = None
         """What is left of a part that is being taken; it comes before all others."""
-        self.parts: list[Packed | AlikeUpdates | Pairs] = []
+        self.parts: list[Packed | Pairs] = []
         self.place: i64 = 0
         """The part that is taken next; those before it are done."""
         self.count: int = 0
@@ -119,7 +102,7 @@ class Updates:
         last.extend(pairs)
         self.count += len(last) - before
 
-    def pack(self, part: Packed | AlikeUpdates) -> None:
+    def pack(self, part: Packed) -> None:
         """Those of a whole datagram at the end."""
         self.parts.append(part)
         self.count += len(part)

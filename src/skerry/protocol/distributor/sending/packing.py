@@ -26,7 +26,6 @@ this would cost more than keeping its bytes in a datagram."""
 LENGTHS: Final[list[bytes]] = [length.to_bytes(4, "big") for length in range(LENGTH_COUNT)]
 """How a length stands on the wire."""
 
-_IS_COMPILED: Final = not __file__.endswith((".py", ".pyc"))
 _U32: Final = 0xFFFFFFFF
 
 
@@ -167,7 +166,7 @@ class Packer:
         first = 0
         stop = len(pieces)
         while first < stop:
-            fitting = self.fit(pieces, first, stop, self.room - len(self.body))
+            fitting = fit(pieces, first, stop, self.room - len(self.body))
             if fitting > first:
                 self._put_fitting(pieces, first, fitting, now_ns)
                 first = fitting
@@ -208,28 +207,20 @@ class Packer:
         """Whether an update fits into what is left of the open datagram."""
         return len(self.body) + len(head) + 4 + len(data) <= self.room
 
-    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> int:
-        """See the function of this name."""
-        return fit(pieces, first, stop, room)
-
     def take(self) -> bytes:
         """The open datagram with its numbers; the next one is open then."""
         body = self.body
-        if _IS_COMPILED:
-            seq: i64 = self.next_seq & _U32
-            count: i64 = self.count
-            body[20] = u8(seq >> 24)
-            body[21] = u8((seq >> 16) & 0xFF)
-            body[22] = u8((seq >> 8) & 0xFF)
-            body[23] = u8(seq & 0xFF)
-            body[24] = u8(count >> 24)
-            body[25] = u8((count >> 16) & 0xFF)
-            body[26] = u8((count >> 8) & 0xFF)
-            body[27] = u8(count & 0xFF)
-            datagram = body.getvalue()
-        else:
-            updates = body.getvalue()[UPDATE_HEADER_BYTES:]
-            datagram = self.header + numbers(self.next_seq, self.count) + updates
+        seq: i64 = self.next_seq & _U32
+        count: i64 = self.count
+        body[20] = u8(seq >> 24)
+        body[21] = u8((seq >> 16) & 0xFF)
+        body[22] = u8((seq >> 8) & 0xFF)
+        body[23] = u8(seq & 0xFF)
+        body[24] = u8(count >> 24)
+        body[25] = u8((count >> 16) & 0xFF)
+        body[26] = u8((count >> 8) & 0xFF)
+        body[27] = u8(count & 0xFF)
+        datagram = body.getvalue()
         body.truncate(UPDATE_HEADER_BYTES)
         self.count = 0
         self.hold_until_ns = 0

@@ -45,7 +45,6 @@ from skerry.protocol.distributor.segments import cut
 from skerry.protocol.distributor.sending.flow import Bandwidth, SendTurns, UpdateRate
 from skerry.protocol.distributor.sending.history import SendHistory
 from skerry.protocol.distributor.sending.packing import Packer, numbers
-from skerry.protocol.distributor.sending.plain_packing import fit_for_this_build
 from skerry.protocol.distributor.sending.resending import Resender
 from skerry.protocol.distributor.wire import wire_of
 from skerry.protocol.patterns import check_subject
@@ -55,7 +54,6 @@ __all__ = ["Sender", "sooner"]
 _MS: Final = 1_000_000
 _US: Final = 1000
 _U32: Final = 0xFFFFFFFF
-_fit: Final = fit_for_this_build()
 _HEAD_ENTRY_BYTES: Final = 200
 _EARLY_NS: Final = (100 * _MS, 300 * _MS, 1000 * _MS)
 """When the announcement of a sender is repeated, so that a receiver that lost it does not have to
@@ -393,9 +391,6 @@ class Sender(Packer):
             span_us=span_us,
         )
         return self._wire.encode(request)
-
-    def fit(self, pieces: list[bytes], first: int, stop: int, room: int) -> int:
-        return _fit(pieces, first, stop, room)
 
     # -- time
 

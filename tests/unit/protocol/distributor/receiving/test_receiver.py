@@ -25,7 +25,8 @@ from skerry.protocol.distributor.messages import (
 )
 from skerry.protocol.distributor.receiving.deliveries import Deliveries
 from skerry.protocol.distributor.receiving.link_quality import LinkCounts
-from skerry.protocol.distributor.receiving.receiver import Receiver, ReorderBuffer
+from skerry.protocol.distributor.receiving.receiver import Receiver
+from skerry.protocol.distributor.receiving.reorder_buffer import ReorderBuffer
 from skerry.protocol.distributor.subjects import Subjects
 from skerry.protocol.distributor.wire import JAVA_WIRE
 from skerry.tracing import DropReason
@@ -105,12 +106,12 @@ def test_a_run_ends_where_a_datagram_is_not_the_next_one_of_this_sender() -> Non
         train = bytearray().join(datagram(seq, body) for seq, body in enumerate(bodies, 2))
         size = len(train) // 3
         assert rig.receiver.receive_run(bytes(train), size) == 3 * size
-        assert rig.receiver.run_update_count == 3
+        assert rig.receiver.delivery.run_update_count == 3
         rig = Rig()
         rig.give(1)
         train[size + place] ^= 8
         assert rig.receiver.receive_run(bytes(train), size) == size, place
-        assert rig.receiver.run_update_count == 1
+        assert rig.receiver.delivery.run_update_count == 1
         assert rig.receiver.next_seq == 3
 
 
@@ -142,11 +143,11 @@ def test_datagrams_ahead_wait_for_the_missing_one() -> None:
     rig = Rig()
     rig.give(1, 3, 4)
     assert rig.seen() == [1]
-    assert (rig.receiver.missing_count, rig.receiver.waiting_count) == (1, 2)
+    assert (len(rig.receiver.gaps), len(rig.receiver.waiting)) == (1, 2)
     assert rig.requests(20) == [(2, 2)]
     rig.give(2, kind=RETRANSMISSION)
     assert rig.seen() == [2, 3, 4]
-    assert (rig.receiver.missing_count, rig.receiver.waiting_bytes) == (0, 0)
+    assert (len(rig.receiver.gaps), rig.receiver.waiting.size) == (0, 0)
     assert rig.requests(1000) == []
 
 
@@ -217,7 +218,7 @@ def test_after_too_many_retries_the_gap_is_told_and_passed() -> None:
     assert asked == [[(2, 3), (6, 6)]] * 4 + [[]]
     retries = LossReason.RETRIES
     assert rig.seen() == [1, (2, 4, retries), 4, 5, (6, 7, retries), 7]
-    assert rig.receiver.lost_count == 3
+    assert rig.receiver.delivery.lost_count == 3
 
 
 def test_a_nak_is_told_and_passed_at_once() -> None:
@@ -244,7 +245,7 @@ def test_a_nak_for_what_is_not_missing_changes_nothing() -> None:
     rig.give(1, 3)
     rig.receiver.nak_received((1, 3, 99))
     assert rig.seen() == [1]
-    assert rig.receiver.missing_count == 1
+    assert len(rig.receiver.gaps) == 1
 
 
 def test_an_empty_nak_means_the_one_range_that_was_asked_for() -> None:
@@ -262,7 +263,7 @@ def test_an_empty_nak_with_more_than_one_range_under_way_says_nothing() -> None:
     rig.give(1, 3, 5)
     assert rig.requests(20) == [(2, 2), (4, 4)]
     rig.receiver.nak_received(())
-    assert rig.receiver.missing_count == 2
+    assert len(rig.receiver.gaps) == 2
 
 
 def test_a_request_of_another_receiver_saves_ours() -> None:
@@ -280,7 +281,7 @@ def test_too_much_that_waits_gives_up_what_it_waits_for() -> None:
     assert rig.seen() == [1]
     rig.give(7)
     assert rig.seen() == [(2, 3, LossReason.OVERFLOW), 3, 4, 5]
-    assert rig.receiver.waiting_bytes == size
+    assert rig.receiver.waiting.size == size
     rig.give(6)
     assert rig.seen() == [6, 7]
 
@@ -305,7 +306,7 @@ def test_what_was_given_up_and_comes_when_all_is_full_is_used() -> None:
     rig.room.size += 2 * size
     rig.give(3, kind=RETRANSMISSION)
     assert rig.seen() == [1, (2, 3, LossReason.OVERFLOW), 3, 4]
-    assert rig.receiver.waiting_count == 1
+    assert len(rig.receiver.waiting) == 1
 
 
 def test_the_room_is_shared_and_who_has_nothing_in_it_may_still_wait() -> None:
@@ -339,23 +340,23 @@ def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
     rig = Rig()
     half = DISTRIBUTOR_GAP_COUNT_MAX // 2
     rig.give(half + 1, 2 * half + 2)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX
     assert rig.seen() == []
     rig.give(2 * half + 4)
     assert rig.seen() == [(1, half + 1, LossReason.OVERFLOW), half + 1]
-    assert rig.receiver.missing_count == half + 1
+    assert len(rig.receiver.gaps) == half + 1
     rig.receiver.last_seq_told(3 * half + 4, 0)
     rig.receiver.last_seq_told(3 * half + 5, 0)
     assert rig.seen() == [(half + 2, 2 * half + 2, LossReason.OVERFLOW), 2 * half + 2]
-    assert rig.receiver.missing_count <= DISTRIBUTOR_GAP_COUNT_MAX
+    assert len(rig.receiver.gaps) <= DISTRIBUTOR_GAP_COUNT_MAX
 
 
 def test_a_heartbeat_is_not_believed_by_a_stopped_stream_with_gaps_enough() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(2, DISTRIBUTOR_GAP_COUNT_MAX + 1)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
     rig.receiver.last_seq_told(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
 
 
 def test_a_jump_is_believed_when_a_second_datagram_confirms_it() -> None:
@@ -414,7 +415,7 @@ def test_a_single_number_far_ahead_harms_nobody() -> None:
 def test_the_widest_gap_that_can_be_asked_for_is_asked_for() -> None:
     rig = Rig()
     assert rig.give(DISTRIBUTOR_GAP_COUNT_MAX) == [None]
-    assert rig.receiver.missing_count == DISTRIBUTOR_GAP_COUNT_MAX - 1
+    assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
     assert rig.requests(20) == [(1, DISTRIBUTOR_GAP_COUNT_MAX - 1)]
 
 
@@ -477,7 +478,7 @@ def test_a_stopped_stream_does_not_fill_the_memory() -> None:
     rig.give(1, 3)
     rig.receiver.nak_received((2,))
     assert rig.give(4, 5) == [None, DropReason.OVERFLOW]
-    assert rig.receiver.waiting_bytes == 2 * size
+    assert rig.receiver.waiting.size == 2 * size
     rig.give(2)
     assert rig.seen() == [1, (2, 3, LossReason.NAK), 2, 3, 4]
     rig.give(6)
@@ -540,7 +541,7 @@ def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
     nak = LossReason.NAK
     assert rig.seen() == [1, (2, 3, removed), (3, 4, malformed), 4, (5, 6, nak)]
     assert rig.receiver.next_seq == 5
-    assert (rig.receiver.waiting_count, rig.room.size) == (0, 0)
+    assert (len(rig.receiver.waiting), rig.room.size) == (0, 0)
 
 
 def test_the_end_of_a_sender_that_stops_in_a_large_update_is_told_by_that() -> None:
@@ -622,7 +623,7 @@ def test_pieces_that_do_not_fit_are_dropped_and_told(
     seen = rig.seen()
     assert seen[0] == (*lost, LossReason.MALFORMED)
     assert seen[-1] == len(pieces) + 1
-    assert rig.receiver.pieces_fault_count == 1
+    assert rig.receiver.delivery.pieces_fault_count == 1
     # The next update after the broken one is sound, be it large or small.
     expected = {(WHOLE, None): [2], (START, first_of(4, b"ab")): ["large"]}
     assert seen[1:-1] == expected.get(pieces[1], [])
@@ -692,7 +693,7 @@ def test_who_stops_listening_asks_for_nothing_and_begins_anew() -> None:
     rig = Rig()
     rig.give(1, 3)
     rig.receiver.desynchronise()
-    assert rig.receiver.waiting_bytes == 0
+    assert rig.receiver.waiting.size == 0
     assert rig.requests(1000) == []
     rig.seen()
     # What is older than the last one seen is not taken for a beginning.
@@ -741,8 +742,8 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
         covered += [(start + n) & 0xFFFFFFFF for n in range((stop - start) & 0xFFFFFFFF)]
     assert covered == [(first + n) & 0xFFFFFFFF for n in range(20)]
     assert rig.room.size == 0
-    assert rig.receiver.waiting_count == 0
-    assert rig.receiver.missing_count == 0
+    assert len(rig.receiver.waiting) == 0
+    assert len(rig.receiver.gaps) == 0
 
 
 def numbers(rig: Rig) -> list[list[tuple[int, int]] | None]:
