@@ -74,7 +74,7 @@ class Deadlines(Generic[Key]):
 
 
 def earliest(one_ns: int | None, other_ns: int | None) -> int | None:
-    """The earlier of two deadlines, each of which may be absent."""
-    if one_ns is None or other_ns is None:
-        return other_ns if one_ns is None else one_ns
-    return min(one_ns, other_ns)
+    """Return the earlier of two deadlines; None if there is none."""
+    if one_ns is None:
+        return other_ns
+    return one_ns if other_ns is None or one_ns <= other_ns else other_ns

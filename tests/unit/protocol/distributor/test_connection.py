@@ -836,8 +836,8 @@ def test_a_train_gives_what_its_datagrams_give_one_by_one(bus: Any) -> None:
     datagrams.append(datagrams[0][:-3])
     for datagram in [*datagrams, b""]:
         single.receive(datagram, GROUP, bus.now_ns)
-    train.receive_train(b"".join(datagrams), len(datagrams[0]), GROUP, bus.now_ns)
-    train.receive_train(b"", 0, GROUP, bus.now_ns)
+    train.receive_segments(b"".join(datagrams), len(datagrams[0]), GROUP, bus.now_ns)
+    train.receive_segments(b"", 0, GROUP, bus.now_ns)
     bus.settle()
     assert bus.subjects(train) == ["/a/1", "/a/1", "/a/1", "/a/2"]
     assert bus.events[train] == bus.events[single]

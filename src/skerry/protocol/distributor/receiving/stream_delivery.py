@@ -70,8 +70,8 @@ class StreamDelivery:
         if self.reassembly is not None or flags & WHOLE != WHOLE:
             return 0
         header = data[:HEADER_BYTES]
-        parcel = self._deliveries.open(self.sender, flags & RELAYED != 0)
-        batch, numbers = parcel.batch, parcel.numbers
+        pending = self._deliveries.open(self.sender, flags & RELAYED != 0)
+        batch, numbers = pending.batch, pending.numbers
         before_count = batch.count
         first, end = 0, len(data)
         while first < end:
@@ -88,7 +88,7 @@ class StreamDelivery:
             seq += 1
             first = stop
         if first:
-            self._deliveries.close(parcel)
+            self._deliveries.close(pending)
             self.run_update_count = batch.count - before_count
         return first
 
@@ -180,8 +180,8 @@ class StreamDelivery:
             self._hand_over(seq, flags, [(reassembly.subject, data)])
 
     def _hand_over(self, seq: int, flags: int, updates: list[tuple[str, bytes]]) -> None:
-        parcel = self._deliveries.open(self.sender, bool(flags & RELAYED))
-        if parcel.numbers is not None:
-            parcel.numbers.append((parcel.batch.count, seq))
-        parcel.batch.extend(updates)
-        self._deliveries.close(parcel)
+        pending = self._deliveries.open(self.sender, bool(flags & RELAYED))
+        if pending.numbers is not None:
+            pending.numbers.append((pending.batch.count, seq))
+        pending.batch.extend(updates)
+        self._deliveries.close(pending)

@@ -327,7 +327,7 @@ def test_what_is_lost_is_sent_again_under_the_key_of_then(bus: Any) -> None:
 
 
 def test_keys_without_a_seal_are_refused(bus: Any) -> None:
-    with pytest.raises(ConfigError, match="no seal was made of them"):
+    with pytest.raises(ConfigError, match="was given no seal"):
         bus.join(key_file="keys.toml")
     bus.join(key_file="keys.toml", seal=make())
 
