@@ -182,9 +182,7 @@ class DistributorConfig:
             size = len(getattr(self, name).encode())
             limit = self.control_bytes // 4
             if size > limit:
-                raise _refusal(
-                    name, f"{size} bytes; the limit is {limit} (control_bytes / 4)"
-                )
+                raise _refusal(name, f"{size} bytes; the limit is {limit} (control_bytes / 4)")
 
     @property
     def bandwidth_bit_max(self) -> int:
