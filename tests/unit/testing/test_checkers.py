@@ -22,7 +22,7 @@ from skerry.testing import (
     Packet,
     World,
 )
-from skerry.testing.machines.probe import Heard, Probe
+from tests.sim.probe import Heard, Probe
 
 
 def number(_: Node[Any], event: MachineEvent) -> int | None:

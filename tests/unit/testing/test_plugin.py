@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 
 TESTS = """
 from skerry.testing import World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 def test_passes(world: World) -> None:
     assert isinstance(world, World)

@@ -24,8 +24,8 @@ from skerry.testing import (
     World,
 )
 from skerry.testing.machines.echo import EchoServer
-from skerry.testing.machines.probe import Probe
 from skerry.testing.streams import PIECE_BYTES_MAX, WINDOW_BYTES, StreamEnd, Streams
+from tests.sim.probe import Probe
 
 SERVER = Address("second", 7, is_stream=True)
 Pair = tuple[Node[Probe], Node[Probe]]

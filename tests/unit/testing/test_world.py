@@ -19,7 +19,7 @@ from skerry.limits import (
 )
 from skerry.protocol.machine import Address
 from skerry.testing import MS, SECOND, Exactly, Invariant, Loss, Node, Repeat, World
-from skerry.testing.machines.probe import Probe
+from tests.sim.probe import Probe
 
 
 def wake(node: Node[Any], after_ns: int) -> None:
