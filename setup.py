@@ -43,7 +43,7 @@ HOT_MODULES = (
     "src/skerry/codec/heads.py",
     "src/skerry/codec/pieces.py",
     "src/skerry/codec/plans.py",
-    "src/skerry/codec/tables.py",
+    "src/skerry/codec/codec.py",
     "src/skerry/engine/dispatch/frame_intake.py",
     "src/skerry/engine/dispatch/cache.py",
     "src/skerry/engine/clients.py",
