@@ -25,7 +25,6 @@ LONG_MODULES = {
     "engine/dispatch/routing.py",
     "engine/node.py",
     "engine/types/definitions.py",
-    "limits.py",
     "protocol/distributor/connection.py",
     "protocol/distributor/receiving/receiver.py",
     "protocol/distributor/sending/sender.py",

@@ -7,10 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from skerry.errors import LocalProtocolError
-from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
 from skerry.protocol.machine import Address, Machine, MachineEvent
 from skerry.testing.clock import NodeClock
 from skerry.tracing import Tracer
@@ -19,7 +18,10 @@ if TYPE_CHECKING:
     from skerry.testing.streams import StreamEnd
     from skerry.testing.world import World
 
-__all__ = ["Factory", "Node", "Setting"]
+__all__ = ["SIM_EVENT_KEPT_COUNT_MAX", "Factory", "Node", "Setting"]
+
+SIM_EVENT_KEPT_COUNT_MAX: Final = 100_000
+"""Events that a node keeps for tests. The oldest ones are dropped first."""
 
 MachineT = TypeVar("MachineT", bound=Machine)
 Result = TypeVar("Result")

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, cast
 from zlib import crc32
 
-from skerry.limits import SIM_INBOX_COUNT_MAX, SIM_STREAM_BYTES_MAX, SIM_STREAM_COUNT_MAX
+from skerry.limits import SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import (
     Address,
     CloseReason,
@@ -44,13 +44,20 @@ __all__ = [
     "CONNECT_NS_MAX",
     "GATHER_NS_MAX",
     "PIECE_BYTES_MAX",
-    "RETRY_COUNT_MAX",
     "RETRY_NS_FIRST",
     "RETRY_NS_MAX",
+    "SIM_STREAM_BYTES_MAX",
+    "SIM_STREAM_COUNT_MAX",
     "WINDOW_BYTES",
     "StreamEnd",
     "Streams",
 ]
+
+SIM_STREAM_COUNT_MAX: Final = 1024
+"""Streams of one node. Further streams are refused, as without free file descriptors."""
+SIM_STREAM_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Bytes in flight in one direction of a stream: six of the largest frames. A machine that ignores
+`pause` and keeps writing to an unreachable peer fails here."""
 
 PIECE_BYTES_MAX: Final = 65536
 """The longest piece a machine is given at a time: what a driver reads from a socket in one go."""
@@ -61,7 +68,7 @@ arrive as one piece."""
 
 RETRY_NS_FIRST: Final = 200_000_000
 RETRY_NS_MAX: Final = 2_000_000_000
-RETRY_COUNT_MAX: Final = 10
+_RETRY_COUNT_MAX: Final = 10
 """A piece is sent again after a fifth of a second, later every two seconds, and given up after
 some fifteen: shorter than TCP's quarter of an hour, so that a run sees it happen."""
 
@@ -339,7 +346,7 @@ class Streams:
         assert end.far is not None
         if not self._plan(end, b""):
             end.try_count += 1
-            if end.try_count > RETRY_COUNT_MAX:
+            if end.try_count > _RETRY_COUNT_MAX:
                 self._give_up(end)
                 return
         elif end.far.is_open:
@@ -402,7 +409,7 @@ class Streams:
 
     def _retry_later(self, end: StreamEnd, piece: _Piece) -> None:
         end.try_count += 1
-        if end.try_count > RETRY_COUNT_MAX:
+        if end.try_count > _RETRY_COUNT_MAX:
             self._give_up(end)
             return
         end.outgoing.appendleft(piece)

@@ -17,12 +17,6 @@ from random import Random
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeVar
 
 from skerry.errors import LimitExceeded, SimulationError
-from skerry.limits import (
-    SIM_EVENT_COUNT_MAX,
-    SIM_NODE_COUNT_MAX,
-    SIM_SPIN_COUNT_MAX,
-    SIM_TIME_NS_MAX,
-)
 from skerry.protocol.machine import Address, Durable, Machine, MachineEvent, WallClocked
 from skerry.testing.checkers import Checker
 from skerry.testing.clock import NodeClock
@@ -36,7 +30,29 @@ if TYPE_CHECKING:
     from skerry.testing.packet import Packet
     from skerry.testing.workloads import Workload
 
-__all__ = ["LATENCY_NS", "MS", "SAFETY_EVENT_COUNT", "SECOND", "TAIL_LINE_COUNT", "World"]
+__all__ = [
+    "LATENCY_NS",
+    "MS",
+    "SAFETY_EVENT_COUNT",
+    "SECOND",
+    "SIM_EVENT_COUNT_MAX",
+    "SIM_NODE_COUNT_MAX",
+    "SIM_SPIN_COUNT_MAX",
+    "SIM_TIME_NS_MAX",
+    "TAIL_LINE_COUNT",
+    "World",
+]
+
+SIM_TIME_NS_MAX: Final = 24 * 3600 * 1_000_000_000
+"""Simulated time of one world: a day. A system that has not finished its work by then never
+will."""
+SIM_EVENT_COUNT_MAX: Final = 20_000_000
+"""Events of one world: some minutes of computing. It ends a world that would run all night."""
+SIM_SPIN_COUNT_MAX: Final = 1000
+"""Calls of `advance` in one instant. More of them mean a deadline that never moves, at which
+simulated time would stop."""
+SIM_NODE_COUNT_MAX: Final = 2000
+"""Nodes of one world: forty times the largest group that is tested."""
 
 MS: Final = 1_000_000
 """A millisecond, in nanoseconds."""

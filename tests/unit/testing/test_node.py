@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import LocalProtocolError
-from skerry.limits import SIM_EVENT_KEPT_COUNT_MAX
 from skerry.protocol.machine import Address
 from skerry.testing import MS, SECOND, World
+from skerry.testing.node import SIM_EVENT_KEPT_COUNT_MAX
 from tests.sim.probe import Heard, Probe
 
 

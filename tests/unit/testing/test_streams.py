@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.errors import SimulationError
-from skerry.limits import SIM_INBOX_COUNT_MAX, SIM_STREAM_BYTES_MAX, SIM_STREAM_COUNT_MAX
+from skerry.limits import SIM_INBOX_COUNT_MAX
 from skerry.protocol.machine import Address, CloseReason
 from skerry.testing import (
     MS,
@@ -24,7 +24,14 @@ from skerry.testing import (
     World,
 )
 from skerry.testing.machines.echo import EchoServer
-from skerry.testing.streams import PIECE_BYTES_MAX, WINDOW_BYTES, StreamEnd, Streams
+from skerry.testing.streams import (
+    PIECE_BYTES_MAX,
+    SIM_STREAM_BYTES_MAX,
+    SIM_STREAM_COUNT_MAX,
+    WINDOW_BYTES,
+    StreamEnd,
+    Streams,
+)
 from tests.sim.probe import Probe
 
 SERVER = Address("second", 7, is_stream=True)
