@@ -18,7 +18,6 @@ LONG_MODULES = {
     "client/core/subscriptions.py",
     "client/core/update_intake.py",
     "client/distributor/group_driver.py",
-    "codec/hot_loops.py",
     "codec/hot_loops.pyx",
     "engine/dispatch/cache.py",
     "engine/dispatch/dispatcher.py",
