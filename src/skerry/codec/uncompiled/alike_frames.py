@@ -9,10 +9,10 @@ __all__ = ["AlikeFrames"]
 
 
 class AlikeFrames:
-    """Frames of version 2 with the same header, but for one time in it, or two in a row."""
+    """Frames of version 2 with equal headers except for one time, or two consecutive ones."""
 
     def __init__(self, first: bytes, rest: bytes, second: int) -> None:
-        """`first` is what stands before the first time, `rest` what stands behind the last.
+        """`first` is the header before the first time, `rest` the header after the last.
 
         `second` is the tag of the second time, or -1.
         """
@@ -24,7 +24,7 @@ class AlikeFrames:
         self.size = self._rest_at + len(rest)
 
     def fits(self, buffer: bytes, at: int, bytes_max: int) -> int:
-        """Bytes of the frame that begins at `at`, if it is whole and has this header; else 0."""
+        """Size of the frame at `at`, if it is complete and has this header; else 0."""
         if len(buffer) - at < PREFIX_BYTES or buffer[at] != 0x1A:
             return 0
         size = int.from_bytes(buffer[at + 1 : at + PREFIX_BYTES], "big")
@@ -41,7 +41,7 @@ class AlikeFrames:
         return PREFIX_BYTES + size
 
     def times(self, buffer: bytes, at: int) -> tuple[float, float]:
-        """Both times of a frame that fits; 0 for one that is not there."""
+        """Both times of a frame that fits; 0 for a missing one."""
         at += PREFIX_BYTES + self._sent_at
         second: float = DOUBLE.unpack_from(buffer, at + 10)[0] if self._middle else 0.0
         return DOUBLE.unpack_from(buffer, at)[0], second
@@ -61,10 +61,11 @@ class AlikeFrames:
         full_head: bytes,
         full_tail: bytes,
     ) -> tuple[int, int]:
-        """Pass frames on, from `start` up to one that is not alike or not of a usual object.
+        """Forward frames from `start` on, up to one with another header or an unusual object.
 
-        Each goes to `plain`, to `full` or to both, with another header around its first time. Gives
-        where the first that was not passed on begins, and how many were.
+        Each is written to `plain`, to `full` or to both, with another header around its first time.
+        Returns the offset of the first frame that was not forwarded, and the number of forwarded
+        ones.
         """
         at, count = start, 0
         while size := self.fits(buffer, at, bytes_max):
@@ -74,7 +75,7 @@ class AlikeFrames:
                 break
             sent_at = at + PREFIX_BYTES + self._sent_at
             sent = buffer[sent_at : sent_at + 8]
-            # Asked this way round, since a time may also be not a number.
+            # In this form the comparison is also false for NaN.
             if not (-time_s_max <= DOUBLE.unpack(sent)[0] <= time_s_max):
                 break
             if plain is not None:

@@ -21,7 +21,7 @@ __all__ = ["DeliveredHeader", "FrameDelivery", "ObjectState", "ReceivedUpdate"]
 
 
 class ObjectState:
-    """An object as it was after one change, and where that came from. Only `epoch` ever changes."""
+    """An object after one change, and the origin of the change. Only `epoch` is modified."""
 
     __slots__ = (
         "created",
@@ -66,7 +66,7 @@ class ObjectState:
 
 
 class ReceivedUpdate:
-    """Something that happened to an object, with the bytes that told of it."""
+    """A received change of an object, with the bytes of the update."""
 
     __slots__ = (
         "_entry",
@@ -97,7 +97,7 @@ class ReceivedUpdate:
         self.operation = operation
         """`create`, `update` or `remove`. A message is always created."""
         self._known = header
-        """All that was sent with the update, but for the times where these stand apart."""
+        """The header of the update. The times may be kept separately."""
         self._has_times = False
         self._sent_time = 0.0
         self._server_sent_time = 0.0
@@ -109,18 +109,18 @@ class ReceivedUpdate:
         self._part: Any = None
         self._whole: Any = None
         self.fault: DecodeError | None = None
-        """Why its bytes are no object of the type, if that came out."""
+        """The error of decoding, if the bytes turned out not to be an object of the type."""
 
     @property
     def update(self) -> Any:
-        """What was published: the fields that the update speaks of, and the key."""
+        """The published fields, and the key."""
         if self._part is None:
             self._part = self._decode(self._payload)
         return self._part
 
     @property
     def object(self) -> Any:
-        """The whole object as the update left it, or as it was when it was removed."""
+        """The whole object after the update, or before its removal."""
         if self._entry is None or self._entry.payload is self._payload:
             return self.update
         if self._whole is None:
@@ -129,7 +129,7 @@ class ReceivedUpdate:
 
     @property
     def data(self) -> bytes:
-        """The bytes of a bare subject; of an object its encoded update."""
+        """The bytes published under a subject, or the encoded update of an object."""
         if not self._shape.is_bytes:
             return self._payload
         found: bytes = self._shape.bytes_of(self._payload)
@@ -139,8 +139,8 @@ class ReceivedUpdate:
         try:
             return self._shape.decode(payload)
         except DecodeError as error:
-            # Looked at lazily, bad bytes show only here; whoever called back must know them from
-            # a mistake in the callback.
+            # Decoding is lazy, so invalid bytes are found only here. The caller of the callback
+            # must distinguish them from an error in the callback.
             self.fault = error
             raise
 
@@ -169,7 +169,7 @@ class DeliveredHeader(KnownHeader):
     def store(
         self, update: bytes, sent_s: float, received: float, epoch: int
     ) -> ObjectState | None:
-        """Store an object; None, and nothing is changed, for what is not usual."""
+        """Store an object. In unusual cases nothing is changed and None is returned."""
         assert self._objects is not None
         layout, header = self._shape.layout, self._header
         present = layout.check(update, 0)
@@ -186,7 +186,7 @@ class DeliveredHeader(KnownHeader):
                 try:
                     payload = pieces.merge(layout._plan, known.payload, update, header.attributes)
                 except CodecError:
-                    # Reported by whoever processes the frame next.
+                    # The error is reported when the frame is processed by the caller.
                     return None
                 named = header.attributes & ~layout.key_mask
                 present = (known.present & ~named) | (present & (named | layout.key_mask))
@@ -240,7 +240,7 @@ class FrameDelivery(KnownHeaders):
         """Release the current frame."""
         self._frame = self._call = None
 
-    def tell(
+    def deliver(
         self,
         buffer: bytes,
         start: int,
@@ -254,8 +254,8 @@ class FrameDelivery(KnownHeaders):
         """Call all targets for each frame from `start` on, up to one that it cannot deliver.
 
         Returns the call of that frame's header; None if the header is unknown or the frame is not
-        complete. Events are objects of the class `cls`, derived from Arrived. `failed` is called
-        with target, event and error when a callback fails.
+        complete. Events are objects of the class `cls`, derived from ReceivedUpdate. `failed` is
+        called with target, event and error when a callback fails.
         """
         self.count, self.start, self.stop = 0, start, start
         self.is_checked = self.is_new = False

@@ -20,9 +20,9 @@ DOUBLE: Final = struct.Struct(">d")
 
 
 class Template:
-    """How a frame with an object of a class begins.
+    """The header of a frame with an object of a class.
 
-    Head and time, then the property set between `before` and `after`, then the object.
+    It has head and time, then the property set between `before` and `after`, then the object.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class Template:
 
 
 class Frames:
-    """Frames one behind the other, on their way out."""
+    """A buffer of consecutive frames to be sent."""
 
     def __init__(self) -> None:
         self._data = bytearray()
@@ -50,14 +50,13 @@ class Frames:
         return len(self._data)
 
     def add(self, frame: bytes) -> None:
-        """One more, as it is."""
+        """Append a frame."""
         self._data += frame
 
     def add_object(self, template: Template, obj: object, time_s: float) -> int:
-        """One more with an object.
+        """Append a frame with an object and return its size.
 
-        Gives the bytes of the frame; -1, and nothing done, for an object that is not usual or has
-        no key.
+        For an unusual object, or one without a key, nothing is appended and -1 is returned.
         """
         layout = template.layout
         if type(obj) is not layout.cls:
@@ -66,7 +65,7 @@ class Frames:
             payload = template.encode(obj)
             present = layout.fields_of(obj)
         except (EncodeError, AttributeError):
-            # Whoever is told of it does it again in another way, and hears what is wrong.
+            # The caller tries another way, which raises the error.
             return -1
         if layout.key_mask & ~present:
             return -1
@@ -76,18 +75,18 @@ class Frames:
         return self._put(header, payload)
 
     def add_bytes(self, head: bytes, time_s: float, rest: bytes, data: bytes) -> int:
-        """One more with bytes as they are, behind a time and the rest of a header."""
+        """Append a frame: head, time and rest of the header, and bytes. Returns its size."""
         header = b"".join((head, DOUBLE.pack(time_s), rest, encoder.head(0x40, len(data))))
         return self._put(header, data)
 
     def truncate(self, size: int) -> None:
-        """Forget all behind a place."""
+        """Keep only the first `size` bytes."""
         if not 0 <= size <= len(self._data):
             raise ValueError(f"there are {len(self._data)} bytes, not {size}")
         del self._data[size:]
 
     def take(self) -> bytes:
-        """All of them; from now on there are none."""
+        """Return all frames and empty the buffer."""
         taken = bytes(self._data)
         self._data.clear()
         return taken
@@ -101,55 +100,55 @@ class Frames:
 
 
 class WaitingFrames:
-    """Frames that wait to be sent, up to a bound, and the shortest way to put one there."""
+    """Frames that wait to be sent, up to a bound, and the fast path to append one."""
 
     def __init__(self, bytes_max: int, lock: Any, bytes_head: bytes) -> None:
         self.frames = Frames()
         self.lock = lock
-        """Another one takes its place in a forked process, where nobody would ever give it free."""
+        """Replaced in a forked process, where no thread would ever release it."""
         self.plans: dict[Any, Any] = {}
-        """By class, what has its template; filled by others."""
+        """The plans, which have the templates, by class. Filled by the send buffer."""
         self.subjects: dict[str, bytes] = {}
-        """By subject, what stands between the time and the bytes under it; filled by others."""
+        """The rest of the header after the time, by subject. Filled by the send buffer."""
         self.named: dict[tuple[Any, str], Template] = {}
-        """Templates of published objects by class and subject; filled by the client's sender."""
+        """Templates of published objects by class and subject. Filled by the send buffer."""
         self.bytes_max = bytes_max
         self.size = 0
-        """Bytes that wait, here and in what was taken but not written yet."""
+        """Bytes that wait: those here, and those taken but not written yet."""
         self.is_short = False
-        """Whether frames of version 2 are what is wanted, so that the short way may be taken."""
+        """Whether the connection uses version 2, for which the fast path works."""
         self.is_awaited = False
-        """Whether whoever writes knows that something waits."""
+        """Whether the writer was notified that frames wait."""
         self.added_count = 0
         self._bytes_head = bytes_head
         self._piece_bytes = 0
-        self._told_bytes = 0
+        self._notified_bytes = 0
 
-    def tell_each(self, piece_bytes: int) -> None:
-        """Tell whoever writes again whenever so many more bytes wait."""
+    def notify_every(self, piece_bytes: int) -> None:
+        """Notify the writer again after every `piece_bytes` bytes."""
         self._piece_bytes = piece_bytes
-        self._told_bytes = piece_bytes
+        self._notified_bytes = piece_bytes
 
     def add(self, frame: bytes) -> bool:
-        """One more, as it is; whether whoever writes must be told. Who calls holds the lock."""
+        """Append a frame; whether the writer must be notified. The caller holds the lock."""
         self.frames.add(frame)
         return self._note(len(frame)) == 1
 
     def take(self) -> bytes:
-        """All that waits; from now on nothing does."""
-        self._told_bytes = self._piece_bytes
+        """Return all waiting frames and remove them."""
+        self._notified_bytes = self._piece_bytes
         return self.frames.take()
 
     def forget_subjects(self) -> None:
-        """None came before."""
+        """Forget the cached subjects."""
         self.subjects.clear()
         self.named.clear()
 
     def put_object(self, obj: object, time_s: float) -> int:
-        """One more object: 1 if whoever writes must be told, 0 if not, -1 if this is not the way.
+        """Append an object; 1 if the writer must be notified, 0 if not, -1 if nothing was appended.
 
-        Then nothing was done: it is an object of a class that is new here, or not usual, or no
-        object at all, or there is no room.
+        -1 stands for an object of a new class, an unusual object, a value that is not an object,
+        or a full buffer.
         """
         with self.lock or nullcontext():
             plan = self.plans.get(type(obj))
@@ -158,7 +157,7 @@ class WaitingFrames:
             return self._wrote(self.frames.add_object(plan.template, obj, time_s))
 
     def put_bytes(self, subject: object, data: object, time_s: float) -> int:
-        """The same for bytes under a subject that came before."""
+        """The same for bytes under a subject that was used before."""
         if type(subject) is not str or type(data) is not bytes:
             return -1
         with self.lock or nullcontext():
@@ -178,29 +177,29 @@ class WaitingFrames:
             return self._wrote(self.frames.add_object(template, obj, time_s))
 
     def _wrote(self, size: int) -> int:
-        """Count a frame that was appended; it is removed again if it exceeds the bound."""
+        """Count an appended frame, or remove it if it exceeds the bound."""
         if size < 0:
             return -1
-        # A single frame is accepted whatever the bound: otherwise it could never be sent.
+        # A single frame is accepted at any size, because otherwise it could never be sent.
         if self.size + size > self.bytes_max and self.size > 0:
             self.frames.truncate(len(self.frames) - size)
             return -1
         return self._note(size)
 
     def _note(self, size: int) -> int:
-        """So many bytes more wait: 1 if whoever writes must be told, else 0."""
+        """Count `size` more bytes; 1 if the writer must be notified, else 0."""
         self.size += size
         self.added_count += 1
         waiting_bytes = len(self.frames)
-        if self.is_awaited and (not self._piece_bytes or waiting_bytes < self._told_bytes):
+        if self.is_awaited and (not self._piece_bytes or waiting_bytes < self._notified_bytes):
             return 0
-        self._told_bytes = waiting_bytes + self._piece_bytes
+        self._notified_bytes = waiting_bytes + self._piece_bytes
         self.is_awaited = True
         return 1
 
 
 class PublishPath:
-    """The way of an object from its publisher to where it waits."""
+    """The path of a published object to the waiting frames."""
 
     def __init__(
         self,
@@ -209,7 +208,7 @@ class PublishPath:
         wake: Any,
         clock: Callable[[], float],
     ) -> None:
-        """`first` publishes what cannot go the shortest way, `wake` tells whoever writes."""
+        """`first` publishes what the fast path does not handle, `wake` notifies the writer."""
         self._waiting = waiting
         self._first = first
         self._wake = wake
@@ -218,7 +217,7 @@ class PublishPath:
     def publish(self, what: Any, data: Any = None, *, only: Any = None, subject: Any = "") -> None:
         """Create an object, or update those of its fields that are set or named in `only`.
 
-        Or send bytes under a subject. WouldBlock when too much waits to be sent.
+        Or send bytes under a subject. Raises WouldBlock if too many bytes wait to be sent.
         """
         is_due = -1
         if only is None and not subject:

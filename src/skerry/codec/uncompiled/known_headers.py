@@ -18,7 +18,7 @@ and the offset of the end of the frame."""
 
 
 class RouteVersion:
-    """Validity of what is cached about a type; shut when a cached fact may no longer hold."""
+    """Version of the facts that are cached about a type. `shut` invalidates them."""
 
     def __init__(self) -> None:
         self.number = 1
@@ -29,7 +29,7 @@ class RouteVersion:
 
 
 class KnownHeader:
-    """A header that was received before, and what is cached for it until its gate is shut."""
+    """A header that was received before, with facts that are valid until its gate is shut."""
 
     def __init__(self, owner: Any, parts: Parts) -> None:
         """`parts` is the result of `KnownHeaders.parts`."""
@@ -143,7 +143,7 @@ def _text_end(data: bytes, at: int, end: int) -> int:
         raise ValueError("not a text")
     size, at = _argument(data, at)
     if at + size > end:
-        raise ValueError("not all of it")
+        raise ValueError("the text is incomplete")
     return at + size
 
 

@@ -13,7 +13,7 @@ __all__ = ["StructLayout", "key_of"]
 
 
 class StructLayout:
-    """How objects of a class travel."""
+    """Encodes, decodes and checks objects of a class."""
 
     def __init__(self, plan: StructPlan) -> None:
         self._plan = plan
@@ -21,14 +21,14 @@ class StructLayout:
         self.key_mask = int(plan.key_mask)
 
     def decode(self, data: bytes) -> Any:
-        """The object that the bytes are; DecodeError when they are none."""
+        """Decode an object. Raises DecodeError if the bytes are not an object of the type."""
         if len(data) > STRUCT_COUNT_MAX:
-            # With fewer bytes there cannot be more structs. Counted before objects are made.
+            # Fewer bytes cannot hold more structs. They are counted before objects are created.
             pieces.split_whole(self._plan, data)
         return decoder.decode(self._plan, data)
 
     def encode(self, obj: object) -> bytes:
-        """All set fields of an object."""
+        """Encode all set fields of an object."""
         return encoder.encode(self._plan, obj, -1)
 
     def fields_of(self, obj: object) -> int:
@@ -40,9 +40,9 @@ class StructLayout:
         )
 
     def check(self, data: bytes, start: int) -> int:
-        """Property set of the object that the bytes from `start` on are, in its exact form.
+        """Property set of the object that begins at `start`, if it is in canonical form.
 
-        -1 for all others; the compiled twin says so, too, of some that are in order but not usual.
+        -1 for all others. The compiled twin also returns -1 for some valid but unusual ones.
         """
         try:
             found = pieces.split_whole(self._plan, data[start:])

@@ -31,7 +31,7 @@ class ForwardedHeader(KnownHeader):
         """Each head ends before the first time of the header, each rest begins after the
         second."""
         if len(heads) != _FORM_COUNT or len(rests) != _FORM_COUNT:
-            raise ValueError("a header goes out in three forms")
+            raise ValueError("a header has three forms")
         super().__init__(owner, parts)
         self._heads = heads
         self._rests = rests
@@ -54,7 +54,7 @@ class ForwardedHeader(KnownHeader):
         messages are forwarded by the relay alone; cached objects are returned to its caller.
         """
         if len(outs) != len(kinds) or any(kind >= _FORM_COUNT for kind in kinds):
-            raise ValueError("a form for each out")
+            raise ValueError("each output needs one form")
         self._gate, self._number = gate, gate.number
         self._layout, self._named = layout, named
         self._is_message = is_message
@@ -63,7 +63,7 @@ class ForwardedHeader(KnownHeader):
     def frame(self, kind: int, sent_s: float, now_s: float, payload: bytes) -> bytes:
         """One frame with an object, in the form `kind`."""
         if not 0 <= kind < _FORM_COUNT:
-            raise ValueError("no such form")
+            raise ValueError("there is no such form")
         header = self._heads[kind] + DOUBLE.pack(sent_s) + b"\x07\xfb" + DOUBLE.pack(now_s)
         header += self._rests[kind]
         if kind != _OLD_FORM:
@@ -71,7 +71,7 @@ class ForwardedHeader(KnownHeader):
             return b"\x1a" + size.to_bytes(4, "big") + header + payload
         header += b"\x04" + encoder.head(0x00, len(payload))
         if len(header) > 0xFFFF:
-            raise ValueError("a header that is too long")
+            raise ValueError("the header is too long")
         return len(header).to_bytes(2, "little") + header + payload
 
     def is_in_order(self, payload: bytes) -> bool:
@@ -130,7 +130,7 @@ class FrameRelay(KnownHeaders):
                 return None
             if not form.is_open or not form.is_in_order(payload):
                 return form
-            # Asked this way round, since a time may also be not a number.
+            # In this form the comparison is also false for NaN.
             if not (-self._time_s_max <= sent_s <= self._time_s_max):
                 return form
             if not form._is_message:
