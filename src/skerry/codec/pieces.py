@@ -67,6 +67,7 @@ __all__ = [
     "normalize",
     "project",
     "split",
+    "split_again",
     "split_whole",
 ]
 
@@ -115,6 +116,21 @@ def split(plan: StructPlan, data: bytes, start: int) -> Pieces:
     pieces.stop = stop
     pieces.is_canonical = exact
     return pieces
+
+
+def split_again(pieces: Pieces, plan: StructPlan, data: bytes, start: i64) -> None:
+    """The same, reusing the pieces of another object."""
+    end: i64 = len(data)
+    if end - start > PAYLOAD_BYTES_MAX:
+        refuse_bytes(plan, None, f"{int(end - start)} bytes, the limit is {PAYLOAD_BYTES_MAX}", 0)
+    pieces.data = data
+    pieces.struct_count = 0
+    pieces.unknown = 0
+    # The lists still have offsets of the former object. They are not read for fields that are not
+    # present.
+    stop, exact = _check_struct(plan, data, start, end, pieces, True)
+    pieces.stop = stop
+    pieces.is_canonical = exact
 
 
 def split_whole(plan: StructPlan, data: bytes) -> Pieces:
@@ -364,7 +380,10 @@ def _check_struct(
     pieces: Pieces,
     is_whole: bool,
 ) -> tuple[i64, bool]:
-    """The end of a struct, and whether it is in canonical form. With `is_whole`, its pieces are set."""
+    """The end of a struct, and whether it is in canonical form.
+
+    With `is_whole`, the pieces are set, and else only the unknown tags.
+    """
     pieces.struct_count += 1
     if pieces.struct_count > STRUCT_COUNT_MAX:
         refuse_bytes(plan, None, f"over {STRUCT_COUNT_MAX} structs, which is the limit", start)

@@ -208,7 +208,7 @@ class GroupRows:
         operation: i64 = CREATE
         if known is not None:
             try:
-                split_again(self._pieces, known.plan, payload, 0, True)
+                split_again(self._pieces, known.plan, payload, 0)
                 key = canonical_key(known.plan, self._pieces)
                 fingerprint = known.fingerprint
             except CodecError:

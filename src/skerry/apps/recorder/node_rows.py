@@ -189,7 +189,7 @@ class NodeRows:
         fingerprint: i64 = known.fingerprint
         if known.has_key:
             try:
-                split_again(self._pieces, known.plan, payload, 0, True)
+                split_again(self._pieces, known.plan, payload, 0)
                 key = canonical_key(known.plan, self._pieces)
             except CodecError:
                 self.unreadable_count += 1
