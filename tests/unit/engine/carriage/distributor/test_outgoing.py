@@ -1,4 +1,4 @@
-"""What goes to the group: described first, in order, refused with a reason where it cannot go."""
+"""Messages to the group: described first, in order, dropped with a reason."""
 
 from __future__ import annotations
 
