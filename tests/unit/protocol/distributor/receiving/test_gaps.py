@@ -79,7 +79,7 @@ def test_the_second_request_comes_a_timeout_after_the_first() -> None:
 def test_what_another_just_asked_for_is_not_asked_for_until_a_timeout_has_passed() -> None:
     missing = gaps(delay=20)
     missing.open(1, 5, 0)
-    missing.heard(2, 4, 0)
+    missing.requested_by_another(2, 4, 0)
     ranges, _ = missing.take_due(DELAY)
     assert ranges == [(1, 2), (4, 5)]
     assert missing.take_due(TIMEOUT - 1) == ([], [])
@@ -91,7 +91,7 @@ def test_what_another_just_asked_for_is_not_asked_for_until_a_timeout_has_passed
 def test_the_request_of_another_counts_as_our_own() -> None:
     missing = gaps(retries=1)
     missing.open(1, 2, 0)
-    missing.heard(1, 2, 0)
+    missing.requested_by_another(1, 2, 0)
     now_ns = TIMEOUT + DELAY
     assert missing.take_due(now_ns) == ([(1, 2)], [])
     assert missing.take_due(now_ns + TIMEOUT + DELAY) == ([], [1])
@@ -102,7 +102,7 @@ def test_one_who_asks_all_the_time_keeps_nobody_from_asking() -> None:
     missing.open(1, 2, 0)
     missing.take_due(DELAY)
     for now_ns in range(DELAY, TIMEOUT - DELAY, 10):
-        missing.heard(1, 2, now_ns)
+        missing.requested_by_another(1, 2, now_ns)
     assert missing.due_ns is not None
     assert missing.due_ns < TIMEOUT + 2 * DELAY
 
@@ -110,7 +110,7 @@ def test_one_who_asks_all_the_time_keeps_nobody_from_asking() -> None:
 def test_a_request_for_billions_costs_no_more_than_what_is_missing() -> None:
     missing = gaps()
     missing.open(1000, 1003, 0)
-    missing.heard(-(2**31), 2**31, 0)
+    missing.requested_by_another(-(2**31), 2**31, 0)
     assert missing.take_due(DELAY) == ([], [])
     assert missing.asked_once() == [1000, 1001, 1002]
 
@@ -145,16 +145,16 @@ def test_numbers_in_a_row_are_ranges() -> None:
 def test_what_comes_after_it_was_asked_for_is_recovered_and_once_its_time_is_known() -> None:
     tracker = gaps(delay=0)
     tracker.open(3, 6, 0)
-    tracker.came(3, 5)
+    tracker.received(3, 5)
     assert (tracker.recovered_count, len(tracker)) == (0, 2), "it was only late"
     tracker.take_due(10)
-    tracker.came(4, 17)
-    tracker.came(4, 18)
-    tracker.came(99, 18)
+    tracker.received(4, 17)
+    tracker.received(4, 18)
+    tracker.received(99, 18)
     assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (1, 1, 7)
     tracker.take_due(10 + TIMEOUT)
     # Which of the two requests this answers nobody knows.
-    tracker.came(5, 11 + TIMEOUT)
+    tracker.received(5, 11 + TIMEOUT)
     assert (tracker.recovered_count, tracker.answer_count, tracker.answer_ns) == (2, 1, 7)
 
 

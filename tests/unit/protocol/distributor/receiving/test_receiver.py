@@ -70,7 +70,7 @@ class Rig:
             rng=Random(1),
         )
         if next_seq is not None:
-            self.receiver.last_seq_told((next_seq - 1) & 0xFFFFFFFF, 0)
+            self.receiver.heartbeat_received((next_seq - 1) & 0xFFFFFFFF, 0)
 
     def give(self, *seqs: int, **how: Any) -> list[DropReason | None]:
         return [self.receiver.receive(datagram(seq, **how), self.now_ns) for seq in seqs]
@@ -198,7 +198,7 @@ def test_who_knows_the_last_number_before_the_first_datagram_misses_that_too() -
 def test_a_heartbeat_shows_that_the_newest_are_missing() -> None:
     rig = Rig()
     rig.give(1)
-    rig.receiver.last_seq_told(3, 0)
+    rig.receiver.heartbeat_received(3, 0)
     assert rig.requests(20) == [(2, 3)]
     rig.give(3, 2, kind=RETRANSMISSION)
     assert rig.seen() == [1, 2, 3]
@@ -207,7 +207,7 @@ def test_a_heartbeat_shows_that_the_newest_are_missing() -> None:
 def test_a_heartbeat_that_comes_late_changes_nothing() -> None:
     rig = Rig()
     rig.give(1, 2, 3)
-    rig.receiver.last_seq_told(1, 0)
+    rig.receiver.heartbeat_received(1, 0)
     assert rig.requests(1000) == []
 
 
@@ -269,7 +269,7 @@ def test_an_empty_nak_with_more_than_one_range_under_way_says_nothing() -> None:
 def test_a_request_of_another_receiver_saves_ours() -> None:
     rig = Rig()
     rig.give(1, 4)
-    rig.receiver.request_heard(1, 3, 0)
+    rig.receiver.request_seen(1, 3, 0)
     assert rig.requests(20) == []
     assert rig.requests(850) == [(2, 3)]
 
@@ -331,7 +331,7 @@ def test_a_heartbeat_gives_up_nothing_because_others_have_all_the_room() -> None
     rig = Rig(waiting_bytes_max=2 * size)
     rig.give(1, 3)
     rig.room.size += 2 * size
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     assert rig.seen() == [1]
     assert rig.requests(20) == [(2, 2), (4, 5)]
 
@@ -345,8 +345,8 @@ def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
     rig.give(2 * half + 4)
     assert rig.seen() == [(1, half + 1, LossReason.OVERFLOW), half + 1]
     assert len(rig.receiver.gaps) == half + 1
-    rig.receiver.last_seq_told(3 * half + 4, 0)
-    rig.receiver.last_seq_told(3 * half + 5, 0)
+    rig.receiver.heartbeat_received(3 * half + 4, 0)
+    rig.receiver.heartbeat_received(3 * half + 5, 0)
     assert rig.seen() == [(half + 2, 2 * half + 2, LossReason.OVERFLOW), 2 * half + 2]
     assert len(rig.receiver.gaps) <= DISTRIBUTOR_GAP_COUNT_MAX
 
@@ -355,7 +355,7 @@ def test_a_heartbeat_is_not_believed_by_a_stopped_stream_with_gaps_enough() -> N
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(2, DISTRIBUTOR_GAP_COUNT_MAX + 1)
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
-    rig.receiver.last_seq_told(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
+    rig.receiver.heartbeat_received(DISTRIBUTOR_GAP_COUNT_MAX + 3, 0)
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
 
 
@@ -376,8 +376,8 @@ def test_more_than_half_a_lap_ahead_is_a_jump_and_not_an_old_number() -> None:
     far = 5 + 2**31 + 7
     assert rig.give(far, far + 1) == [DropReason.JUMP, None]
     assert rig.seen() == [(5, far + 1, LossReason.JUMP), far + 1]
-    rig.receiver.last_seq_told(4, 0)
-    rig.receiver.last_seq_told(4, 0)
+    rig.receiver.heartbeat_received(4, 0)
+    rig.receiver.heartbeat_received(4, 0)
     assert rig.seen() == [(far + 2, 5, LossReason.JUMP)]
     assert rig.receiver.next_seq == 2**32 + 5
 
@@ -399,7 +399,7 @@ def test_who_listens_again_after_more_than_half_a_lap_begins_with_what_comes(
     rig.receiver.desynchronise()
     far = 2**31 + 5
     if is_told:
-        rig.receiver.last_seq_told(far - 1, 0)
+        rig.receiver.heartbeat_received(far - 1, 0)
     rig.give(far, far + 1)
     assert rig.seen() == [1, far, far + 1]
 
@@ -423,9 +423,9 @@ def test_a_heartbeat_far_ahead_is_believed_the_second_time() -> None:
     rig = Rig()
     rig.give(1)
     far = 2 + DISTRIBUTOR_GAP_COUNT_MAX
-    rig.receiver.last_seq_told(far, 0)
+    rig.receiver.heartbeat_received(far, 0)
     assert rig.seen() == [1]
-    rig.receiver.last_seq_told(far, 0)
+    rig.receiver.heartbeat_received(far, 0)
     assert rig.seen() == [(2, far + 1, LossReason.JUMP)]
     rig.give(far + 1)
     assert rig.seen() == [far + 1]
@@ -463,7 +463,7 @@ def test_a_stopped_stream_goes_on_when_the_missing_part_comes_after_all() -> Non
 def test_a_stopped_stream_goes_on_when_nothing_was_waiting_either() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1)
-    rig.receiver.last_seq_told(2, 0)
+    rig.receiver.heartbeat_received(2, 0)
     rig.receiver.nak_received((2,))
     assert rig.seen() == [1, (2, 3, LossReason.NAK)]
     rig.give(2, kind=RETRANSMISSION)
@@ -496,7 +496,7 @@ def test_a_stream_that_a_jump_stopped_takes_what_comes_after_all_and_tells_the_r
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 3)
     assert rig.give(2**20, 2**20 + 1, 2**20 + 2) == [DropReason.JUMP] * 3
-    rig.receiver.last_seq_told(2**20 + 2, 0)
+    rig.receiver.heartbeat_received(2**20 + 2, 0)
     # Once, from the first one missing on.
     assert rig.seen() == [1, (2, 2**20 + 1, LossReason.JUMP)]
     rig.give(2, 4)
@@ -522,7 +522,7 @@ def test_a_large_update_is_whole_if_the_piece_it_stopped_at_comes_after_all() ->
 def test_a_large_update_that_a_whole_one_follows_after_a_stop_is_told_as_spoiled() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, flags=START, body=first_of(6, b"ab"))
-    rig.receiver.last_seq_told(2, 0)
+    rig.receiver.heartbeat_received(2, 0)
     rig.receiver.nak_received((2,))
     rig.give(2)
     assert rig.seen() == [(2, 3, LossReason.NAK), (1, 2, LossReason.MALFORMED), 2]
@@ -533,7 +533,7 @@ def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 4)
     rig.give(3, flags=START, body=first_of(6, b"ab"))
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     rig.give(6)
     rig.receiver.nak_received((5,))
     rig.receiver.end(rig.now_ns)
@@ -668,7 +668,7 @@ def test_what_a_gateway_brought_is_told_apart() -> None:
 def test_the_end_of_a_sender_delivers_what_waits_and_tells_what_is_missing() -> None:
     rig = Rig()
     rig.give(1, 3)
-    rig.receiver.last_seq_told(5, 0)
+    rig.receiver.heartbeat_received(5, 0)
     rig.receiver.end(rig.now_ns)
     removed = LossReason.REMOVED
     assert rig.seen() == [1, (2, 3, removed), 3, (4, 6, removed)]
@@ -731,10 +731,10 @@ def test_whatever_happens_each_number_is_delivered_or_told_lost_once_and_in_orde
         elif step == "nak":
             rig.receiver.nak_received((seq,))
         elif step == "beat":
-            rig.receiver.last_seq_told(seq, rig.now_ns)
+            rig.receiver.heartbeat_received(seq, rig.now_ns)
         else:
             rig.requests(1000)
-    rig.receiver.last_seq_told((first + 19) & 0xFFFFFFFF, rig.now_ns)
+    rig.receiver.heartbeat_received((first + 19) & 0xFFFFFFFF, rig.now_ns)
     rig.receiver.end(rig.now_ns)
     covered: list[int] = []
     for one in rig.seen():

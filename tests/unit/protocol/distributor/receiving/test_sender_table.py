@@ -52,7 +52,7 @@ class Rig:
         self.roster.introduce(self.key(number), remote, sender_info(self.header(number)))
 
     def leave(self, number: int) -> None:
-        self.roster.remotes[self.key(number)].leaves(last_seq=0, now_ns=0)
+        self.roster.remotes[self.key(number)].goodbye_received(last_seq=0, now_ns=0)
         self.roster.advance(800 * MS)
 
 
@@ -105,7 +105,9 @@ def test_only_who_was_introduced_is_told_as_removed() -> None:
     for number in (1, 2):
         rig.meet(number)
     first = rig.roster.remotes[rig.key(1)]
-    first.announced(heartbeat_interval_ms=3000, configuration_interval_ms=20_000, now_ns=0)
+    first.announcement_received(
+        heartbeat_interval_ms=3000, configuration_interval_ms=20_000, now_ns=0
+    )
     rig.roster.introduce(rig.key(1), first, sender_info(rig.header(1), 2**32 + 7, "feed"))
     (found,) = rig.roster.announced()
     assert found.sender.application == "feed"
@@ -120,7 +122,7 @@ def test_only_who_was_introduced_is_told_as_removed() -> None:
 def test_a_stream_goes_on_where_it_was_left() -> None:
     rig = Rig()
     rig.meet(1)
-    rig.roster.remotes[rig.key(1)].receiver.last_seq_told(41, 0)
+    rig.roster.remotes[rig.key(1)].receiver.heartbeat_received(41, 0)
     rig.roster.advance(33_000 * MS)
     rig.meet(1)
     assert rig.roster.remotes[rig.key(1)].receiver.next_seq == 42
@@ -154,7 +156,7 @@ def test_what_was_lost_still_counts_when_its_sender_speaks_the_other_dialect() -
     rig.meet(1)
     receiver = rig.roster.remotes[rig.key(1)].receiver
     receiver.resume(1)
-    receiver.last_seq_told(3, 0)
+    receiver.heartbeat_received(3, 0)
     receiver.nak_received((1, 2))
     assert rig.roster.lost_count == 2
     rig.roster.add_foreign(rig.key(1))
@@ -173,9 +175,9 @@ def test_links_are_told_also_of_those_who_left_and_once() -> None:
     for number, last_seq in ((1, 5), (2, 9)):
         receiver = rig.roster.remotes[rig.key(number)].receiver
         receiver.resume(1)
-        receiver.last_seq_told(last_seq, 0)
+        receiver.heartbeat_received(last_seq, 0)
     assert rig.roster.take_links() == [], "nothing passed yet"
-    rig.roster.remotes[rig.key(1)].leaves(last_seq=0, now_ns=0)
+    rig.roster.remotes[rig.key(1)].goodbye_received(last_seq=0, now_ns=0)
     rig.roster.advance(2000 * MS)
     first, second = rig.roster.take_links()
     assert first.sender.sender_id == 1
@@ -190,8 +192,8 @@ def test_links_of_those_who_left_are_kept_up_to_a_bound() -> None:
         rig.meet(number)
         remote = rig.roster.remotes[rig.key(number)]
         remote.receiver.resume(1)
-        remote.receiver.last_seq_told(1, 0)
-        remote.leaves(last_seq=0, now_ns=0)
+        remote.receiver.heartbeat_received(1, 0)
+        remote.goodbye_received(last_seq=0, now_ns=0)
         rig.roster.advance(2000 * MS)
     links = rig.roster.take_links()
     assert len(links) == DISTRIBUTOR_SENDER_COUNT_MAX

@@ -416,7 +416,7 @@ def test_pieces_are_as_large_as_java_programs_read_where_nobody_chose_a_size() -
     made = sender(segment=1472)
     made.publish("/a", bytes(10_000), 0)
     assert max(map(len, updates_of(made))) == 1472
-    made.java_heard()
+    made.java_detected()
     made.publish("/a", bytes(10_000), 0)
     assert max(map(len, updates_of(made))) == 8192
     assert made.segment_bytes == 8192
@@ -425,7 +425,7 @@ def test_pieces_are_as_large_as_java_programs_read_where_nobody_chose_a_size() -
 @pytest.mark.parametrize("segment_bytes", [7800, 1472])
 def test_a_size_that_was_chosen_stays(segment_bytes: int) -> None:
     made = sender(segment_bytes=segment_bytes)
-    made.java_heard()
+    made.java_detected()
     made.publish("/a", bytes(20_000), 0)
     assert max(map(len, updates_of(made))) == segment_bytes
 
@@ -435,7 +435,7 @@ def test_an_update_of_three_pieces_is_reported_where_java_programs_are() -> None
     made = sender(deliveries=deliveries)
     made.publish("/a", bytes(20_000), 0)
     assert deliveries.take() == []
-    made.java_heard()
+    made.java_detected()
     limit = 2 * (8192 - 28) - len("/a") - 10
     made.publish("/a", bytes(limit), 0)
     assert deliveries.take() == []
