@@ -36,7 +36,7 @@ def test_transmits_cannot_be_changed_on_their_way() -> None:
         transmit.data = b"y"  # type: ignore[misc]
 
 
-def test_opening_and_ending_a_stream_stand_in_line_with_data() -> None:
+def test_opening_and_closing_a_stream_are_in_order_with_data() -> None:
     assert isinstance(Connect(destination=Address("a", 7, is_stream=True)), Transmit)
     assert isinstance(Disconnect(destination=Address("a", 7, is_stream=True)), Transmit)
 

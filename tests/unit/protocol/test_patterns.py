@@ -87,7 +87,7 @@ def test_as_in_java_the_rest_may_be_nothing(pattern: str, subject: str, is_found
     assert tree_of(pattern, is_java=True).matches_any(subject) is is_found
 
 
-def test_exact_levels_come_first_then_any_one_then_the_rest() -> None:
+def test_exact_levels_precede_any_one_and_the_rest() -> None:
     patterns = ["/a/...", "/...", "/*/*", "/a/*", "/*/b", "/a/b", "/*/..."]
     expected = ["/a/b", "/a/*", "/a/...", "/*/b", "/*/*", "/*/...", "/..."]
     assert tree_of(*patterns).match("/a/b") == expected
@@ -231,7 +231,7 @@ def test_the_ellipsis_character_becomes_three_dots() -> None:
         ("", "does not begin with /", "write /"),
     ],
 )
-def test_what_is_no_pattern_is_refused_and_leaves_the_tree_as_it_was(
+def test_an_invalid_pattern_is_rejected_and_the_tree_is_unchanged(
     pattern: str, words: str, hint: str
 ) -> None:
     tree = tree_of("/foo/x")
@@ -258,7 +258,7 @@ def test_a_subject_is_taken_as_it_is(subject: str) -> None:
         ("", "does not begin with /"),
     ],
 )
-def test_nothing_can_be_published_under_what_is_no_subject(subject: str, words: str) -> None:
+def test_an_invalid_subject_cannot_be_published(subject: str, words: str) -> None:
     with pytest.raises(LocalProtocolError, match=words) as caught:
         check_subject(subject)
     assert caught.value.hint

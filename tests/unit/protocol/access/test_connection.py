@@ -245,7 +245,7 @@ def test_a_connected_peer_is_sent_the_reason_of_the_end_once(code: int, text: st
     assert connection.stage is ConnectionStage.CLOSED
 
 
-def test_stages_have_the_tags_of_the_states_that_are_told() -> None:
+def test_stages_have_the_tags_of_the_published_states() -> None:
     states = internal_class("DotsConnectionState")
     assert {stage: states.of_tag(stage.value).label for stage in ConnectionStage} == {
         ConnectionStage.CONNECTING: "connecting",
@@ -324,7 +324,7 @@ def kinds(heard: list[Any]) -> list[str]:
 @pytest.mark.parametrize("challenge", [None, 0, 2**64 - 1])
 @pytest.mark.parametrize("wants_preload", [False, True])
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_a_client_and_a_node_come_together(
+def test_a_client_and_a_node_complete_the_handshake(
     framing: str, wants_preload: bool, challenge: int | None
 ) -> None:
     pair = Pair(framing, wants_preload=wants_preload, challenge=challenge)
@@ -343,7 +343,7 @@ def test_a_client_and_a_node_come_together(
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
+def test_either_end_can_close_and_then_discards_input(framing: str) -> None:
     for ending in ("client", "server"):
         pair = Pair(framing, wants_preload=True, challenge=None)
         pair.settle()
@@ -363,7 +363,7 @@ def test_either_end_says_goodbye_and_hears_no_more(framing: str) -> None:
             assert leaving.receive(left.take_output(), NOW_S) == []
 
 
-def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
+def test_a_fault_of_the_framing_follows_complete_frames_once() -> None:
     pair = Pair("v2", wants_preload=False, challenge=None)
     pair.settle()
     connection = pair.client
@@ -380,7 +380,7 @@ def test_a_fault_of_the_framing_comes_behind_what_was_whole_and_once() -> None:
     assert connection.stage is ConnectionStage.CONNECTED, "so that the end can be explained"
 
 
-def test_frames_go_where_the_owner_of_a_connection_wants_them() -> None:
+def test_frames_are_added_to_the_queue_of_the_caller() -> None:
     outgoing = Outgoing()
     connection = AccessConnection(Wire(), outgoing)
     assert connection.outgoing is outgoing

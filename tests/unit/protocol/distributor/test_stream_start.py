@@ -108,7 +108,7 @@ def test_a_lone_update_is_asked_for_when_only_a_sign_of_life_arrives(
     assert bus.subjects(subscriber) == ["/only"]
 
 
-def test_what_cannot_be_had_of_a_new_sender_is_told(bus: Any) -> None:
+def test_the_lost_start_of_a_new_sender_is_reported(bus: Any) -> None:
     subscriber = bus.subscriber()
     bus.run_ms(1)
     publisher = bus.join()
@@ -126,7 +126,7 @@ def test_what_cannot_be_had_of_a_new_sender_is_told(bus: Any) -> None:
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 @pytest.mark.parametrize("pause_ms", [0, 1, 100, 5000, 60_000])
 @pytest.mark.parametrize("first_ms", [0, 100, 20_000])
-def test_who_joins_late_asks_for_nothing_that_was_before(
+def test_a_late_subscriber_requests_no_earlier_datagrams(
     bus: Any, pause_ms: int, first_ms: int, skew_ms: int
 ) -> None:
     publisher = bus.publisher()
@@ -142,7 +142,9 @@ def test_who_joins_late_asks_for_nothing_that_was_before(
     assert bus.events_of(subscriber, UpdatesLost) == []
 
 
-def test_who_joins_while_the_publisher_is_away_asks_for_nothing_that_was_before(bus: Any) -> None:
+def test_a_subscriber_that_joins_without_the_publisher_requests_no_earlier_datagrams(
+    bus: Any,
+) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, *numbered())
     publisher.close_publisher(bus.now_ns)
@@ -156,7 +158,7 @@ def test_who_joins_while_the_publisher_is_away_asks_for_nothing_that_was_before(
     assert bus.sent_of(REQUEST) == []
 
 
-def test_who_listens_again_asks_for_nothing_of_the_time_between(bus: Any) -> None:
+def test_a_new_subscription_requests_nothing_from_the_time_between(bus: Any) -> None:
     subscriber = bus.join()
     handle = subscriber.subscribe("/...", None, bus.now_ns)
     publisher = bus.publisher()
@@ -174,7 +176,7 @@ def test_who_listens_again_asks_for_nothing_of_the_time_between(bus: Any) -> Non
     assert bus.sent_of(REQUEST) == []
 
 
-def test_a_sender_that_is_heard_seldom_is_not_taken_for_a_new_one(bus: Any) -> None:
+def test_a_sender_with_rare_messages_is_not_taken_for_a_new_one(bus: Any) -> None:
     bus.wall_offset_ns = None
     publisher = bus.publisher(heartbeat_interval_ms=60_000, configuration_interval_ms=60_000)
     bus.publish(publisher, *numbered())
@@ -235,7 +237,7 @@ def test_a_program_is_known_early_though_its_first_announcement_was_lost(bus: An
 # -- where a receiver joined
 
 
-def test_who_joins_a_running_stream_gets_what_was_lost_since_it_joined_and_nothing_before(
+def test_a_subscriber_of_a_running_stream_receives_losses_since_it_joined_and_nothing_before(
     bus: Any,
 ) -> None:
     publisher = bus.publisher()
@@ -252,7 +254,7 @@ def test_who_joins_a_running_stream_gets_what_was_lost_since_it_joined_and_nothi
     assert bus.events_of(subscriber, StartUnknown) == []
 
 
-def test_who_listens_again_gets_what_was_lost_since_then(bus: Any) -> None:
+def test_a_new_subscription_receives_what_was_lost_since_then(bus: Any) -> None:
     subscriber = bus.join()
     handle = subscriber.subscribe("/...", None, bus.now_ns)
     publisher = bus.publisher()
@@ -442,7 +444,7 @@ def test_the_lost_start_of_a_java_sender_is_requested_or_reported(
     assert bus.sent_of(POSITION_REQUEST) == []
 
 
-def test_who_joins_a_java_stream_late_is_told_that_it_is_not_whole(bus: Any) -> None:
+def test_a_late_subscriber_of_a_java_stream_receives_an_event_about_its_start(bus: Any) -> None:
     publisher = java(bus, bus.publisher())
     bus.publish(publisher, *numbered())
     bus.run_ms(60_000)
@@ -467,7 +469,7 @@ def test_a_sender_of_which_only_the_announcement_arrived_is_reported(bus: Any) -
     assert (unknown.first_seq, unknown.stop_seq) == (1, 1)
 
 
-def test_a_connection_that_does_not_hear_itself_asks_itself_for_nothing(bus: Any) -> None:
+def test_a_connection_without_its_own_data_requests_nothing_from_itself(bus: Any) -> None:
     connection = bus.join()
     connection._control._hears_own = False
     connection.subscribe("/...", None, bus.now_ns)
@@ -495,7 +497,7 @@ def test_a_connection_that_does_not_hear_itself_asks_itself_for_nothing(bus: Any
     gaps_ms=st.lists(st.sampled_from([0, 1, 50, 500, 4000]), min_size=1, max_size=12),
     is_closed=st.booleans(),
 )
-def test_every_update_after_the_subscription_is_delivered_and_none_of_before(
+def test_only_updates_after_the_subscription_are_delivered(
     skew_ms: int,
     joins_ms: int,
     first_ms: int,

@@ -171,7 +171,7 @@ def test_lengths_are_those_of_the_specification() -> None:
     )
 
 
-def test_an_older_heartbeat_is_told_by_its_length() -> None:
+def test_an_older_heartbeat_is_recognised_by_its_length() -> None:
     head = DatagramHeader(kind=3, address=bytes(4), sender_id=1, start=2, application_id=3)
     old = JAVA_WIRE.header(head) + bytes(12) + (7).to_bytes(4, "big")
     message = JAVA_WIRE.decode(old)

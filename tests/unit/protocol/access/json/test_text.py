@@ -97,7 +97,7 @@ def test_the_count_of_values_has_a_bound() -> None:
         parse_text(b"[" + b"[]," * (JSON_VALUE_COUNT_MAX // 2) + b"[]]")
 
 
-def test_what_stands_in_strings_does_not_count() -> None:
+def test_the_content_of_strings_does_not_count() -> None:
     strange = "[" * (JSON_DEPTH_MAX + 1) + '\\"{\\' + "," * (JSON_VALUE_COUNT_MAX + 1)
     assert parse_text(json.dumps([strange]).encode()) == [strange]
     with pytest.raises(DecodeError, match="nested deeper"):

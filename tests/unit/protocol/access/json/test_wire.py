@@ -201,7 +201,7 @@ def test_internal_types_are_always_known() -> None:
     assert b'{ "data": "AP8=" }' in sent(JsonWire({}), header_of("SkerryBytes"), data.encode())
 
 
-def test_text_that_is_no_utf_8_comes_back_as_it_was() -> None:
+def test_text_that_is_not_utf_8_is_preserved() -> None:
     payload = b"\xa2\x01\x01\x02\x64a\xff\xc3z"
     wire = JsonWire(KNOWN)
     assert b'"name": "a\\udcff\\udcc3z"' in sent(wire, header_of("Boat"), payload)
@@ -270,7 +270,7 @@ def test_its_frames_are_of_no_version() -> None:
         ('[{"typeName": "Boat"}, {"name": "x", "name": "y"}]', "name is used twice"),
     ],
 )
-def test_what_is_no_transmission_is_refused(text: str, fault: str) -> None:
+def test_a_malformed_transmission_is_refused(text: str, fault: str) -> None:
     with pytest.raises(DecodeError, match=fault):
         JsonWire(KNOWN).feed(text.encode())
 
@@ -285,7 +285,7 @@ def test_what_is_no_transmission_is_refused(text: str, fault: str) -> None:
         max_leaves=8,
     )
 )
-def test_whatever_comes_is_an_object_or_refused(plain: Any) -> None:
+def test_any_input_is_an_object_or_refused(plain: Any) -> None:
     text = json.dumps([{"typeName": "Boat", "attributes": 2}, plain])
     try:
         ((_, payload),) = JsonWire(KNOWN).feed(text.encode())

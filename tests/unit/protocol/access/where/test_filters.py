@@ -130,14 +130,14 @@ def test_what_does_not_fit_the_type_is_refused(where: str, message: str, hint: s
     assert hint is None or hint in str(caught.value.hint)
 
 
-def test_conditions_go_to_their_limit_and_no_further() -> None:
+def test_the_number_of_conditions_is_limited() -> None:
     most = [f"lat = {number}" for number in range(FILTER_NODE_COUNT_MAX - 1)]
     assert len(compile_where(" or ".join(most), TYPE).nodes) == FILTER_NODE_COUNT_MAX
     with pytest.raises(FilterError, match=f"the limit is {FILTER_NODE_COUNT_MAX}"):
         compile_where(" or ".join([*most, "lat = 0.5"]), TYPE)
 
 
-def test_lists_go_to_their_limit_and_no_further() -> None:
+def test_the_length_of_lists_is_limited() -> None:
     most = ", ".join(str(number) for number in range(FILTER_LIST_COUNT_MAX))
     [node] = compile_where(f"mmsi in ({most})", TYPE).nodes
     assert len(node.leaf.value.uintList) == FILTER_LIST_COUNT_MAX

@@ -150,7 +150,7 @@ def test_other_fields_are_ordered_as_written() -> None:
         bound("small", "<", "-0.5")
 
 
-def test_patterns_are_checked_where_they_stand() -> None:
+def test_patterns_are_checked_at_their_position() -> None:
     meaning = Meaning("'a\\'", TYPE)
     with pytest.raises(FilterError) as caught:
         meaning.pattern(TYPE.field("name"), scan("'a\\'")[0])
@@ -163,7 +163,7 @@ def test_a_field_is_found_by_its_name_in_the_type_and_in_python() -> None:
     assert field_named(TYPE, "other") is None
 
 
-def test_an_unknown_field_comes_with_a_guess_or_with_all_there_are() -> None:
+def test_the_error_about_an_unknown_field_has_a_guess_or_all_names() -> None:
     for text, hint in {"nam": "did you mean name?", "qqq": "it has small, large"}.items():
         with pytest.raises(FilterError, match=f"All has no field {text}") as caught:
             Meaning(text, TYPE).field(scan(text)[0])

@@ -68,7 +68,7 @@ def test_one_request_more_than_the_retries_is_sent_and_then_it_is_given_up(retri
     assert len(missing) == 0
 
 
-def test_the_second_request_comes_a_timeout_after_the_first() -> None:
+def test_the_second_request_is_sent_a_timeout_after_the_first() -> None:
     missing = gaps()
     missing.open(1, 2, 0)
     missing.take_due(DELAY)
@@ -97,7 +97,7 @@ def test_the_request_of_another_counts_as_our_own() -> None:
     assert missing.take_due(now_ns + TIMEOUT + DELAY) == ([], [1])
 
 
-def test_one_who_asks_all_the_time_keeps_nobody_from_asking() -> None:
+def test_constant_requests_of_one_receiver_do_not_delay_those_of_others() -> None:
     missing = gaps()
     missing.open(1, 2, 0)
     missing.take_due(DELAY)
@@ -142,7 +142,7 @@ def test_numbers_in_a_row_are_ranges() -> None:
     assert runs([1, 2, 3, 7, 9, 10]) == [(1, 4), (7, 8), (9, 11)]
 
 
-def test_what_comes_after_it_was_asked_for_is_recovered_and_once_its_time_is_known() -> None:
+def test_a_number_received_after_one_request_counts_with_its_response_time() -> None:
     tracker = gaps(delay=0)
     tracker.open(3, 6, 0)
     tracker.received(3, 5)

@@ -41,7 +41,7 @@ def test_a_silent_sender_is_removed_after_the_heartbeats_it_may_lose() -> None:
     assert sender.due_ns() == 33_005 * MS
 
 
-def test_the_intervals_that_it_told_count() -> None:
+def test_the_announced_intervals_are_used() -> None:
     sender = remote()
     sender.announcement_received(heartbeat_interval_ms=100, configuration_interval_ms=200, now_ns=0)
     assert sender.due_ns() == 800 * MS
@@ -63,7 +63,7 @@ def test_a_sender_that_never_announced_itself_need_not() -> None:
     ("told_ms", "believed_ms"),
     [(0, 1), (2**32 - 1, DISTRIBUTOR_INTERVAL_MS_MAX), (DISTRIBUTOR_INTERVAL_MS_MAX + 1,) * 2],
 )
-def test_intervals_without_sense_are_not_believed(told_ms: int, believed_ms: int) -> None:
+def test_unreasonable_intervals_are_bounded(told_ms: int, believed_ms: int) -> None:
     sender = remote()
     sender.announcement_received(
         heartbeat_interval_ms=told_ms, configuration_interval_ms=1000, now_ns=0
@@ -77,7 +77,7 @@ def test_intervals_without_sense_are_not_believed(told_ms: int, believed_ms: int
     assert sender.removal(believed_ns) is RemovalReason.UNANNOUNCED
 
 
-def test_a_goodbye_counts_unless_newer_data_comes() -> None:
+def test_newer_data_cancels_a_goodbye() -> None:
     sender = remote()
     sender.goodbye_received(last_seq=5, now_ns=0)
     sender.goodbye_received(last_seq=5, now_ns=100 * MS)
@@ -113,7 +113,7 @@ def test_the_streams_of_departed_senders_are_remembered_up_to_a_bound() -> None:
     assert departed.take(b"2") is None
 
 
-def test_a_sender_that_says_goodbye_stays_while_it_answers_and_something_is_missing() -> None:
+def test_a_leaving_sender_is_kept_while_it_answers_and_datagrams_are_missing() -> None:
     sender = remote()
     sender.receiver.resume(1)
     sender.receiver.heartbeat_received(3, 0)

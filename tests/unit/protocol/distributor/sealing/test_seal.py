@@ -29,7 +29,7 @@ def test_sealed_connections_understand_each_other(bus: Any) -> None:
     assert all(data.startswith(b"seal:") for _, data in bus.sent)
 
 
-def test_a_sealed_datagram_is_no_longer_than_a_plain_one_may_be(bus: Any) -> None:
+def test_a_sealed_datagram_is_not_longer_than_an_unsealed_one_may_be(bus: Any) -> None:
     publisher = bus.publisher(seal=Stamp(), segment_bytes=256)
     bus.publish(publisher, "/a", data=bytes(1000))
     assert max(len(data) for _, data in bus.sent) == 256

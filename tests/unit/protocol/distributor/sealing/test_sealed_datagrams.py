@@ -77,7 +77,7 @@ def test_the_overhead_is_always_the_same(cipher: Cipher) -> None:
 
 
 @given(body=st.binary(max_size=300), identity=st.binary(min_size=16, max_size=16))
-def test_any_datagram_comes_back_as_it_was(body: bytes, identity: bytes) -> None:
+def test_sealing_and_opening_preserves_any_datagram(body: bytes, identity: bytes) -> None:
     plain = HEADER[:4] + identity + body
     for cipher in Cipher:
         sender, receiver = make(key(cipher=cipher)), make(key(cipher=cipher))
@@ -147,7 +147,7 @@ def test_what_is_older_than_all_that_is_remembered_is_refused() -> None:
     assert set(refused(receiver)) == {"replayed"}
 
 
-def test_what_was_recorded_earlier_is_refused_also_by_who_never_heard_it() -> None:
+def test_a_recorded_datagram_is_refused_by_a_receiver_that_never_received_it() -> None:
     sealed = make().seal(PLAIN)
     clock = Clock()
     receiver = make(clock=clock)
@@ -183,7 +183,7 @@ def test_a_clock_that_is_set_back_repeats_no_counter() -> None:
     assert counters == sorted(set(counters))
 
 
-def test_a_sender_that_restarts_goes_on_counting() -> None:
+def test_the_counter_of_a_restarted_sender_continues() -> None:
     clock = Clock()
     first = make(clock=clock)
     before = [first.seal(PLAIN) for _ in range(3)]
@@ -277,7 +277,9 @@ def test_a_new_ring_is_used_at_once_and_forgets_no_counter() -> None:
     assert refused(receiver) == {"key": 1, "replayed": 1, "forged": 1}
 
 
-def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_error_names_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.exceptions", None)
     with pytest.raises(ConfigError, match="need the library cryptography") as error:
         make()
@@ -287,7 +289,7 @@ def test_without_the_library_it_is_said_what_to_install(monkeypatch: pytest.Monk
 # -- between connections
 
 
-def test_members_of_a_group_hear_each_other_and_nobody_else(bus: Any) -> None:
+def test_members_of_a_group_receive_only_datagrams_of_members(bus: Any) -> None:
     clock = Clock()
     ours = [make(key(1), clock=clock) for _ in range(2)]
     theirs = [make(key(1, first=2), clock=clock) for _ in range(2)]

@@ -70,7 +70,7 @@ def update(subject: bytes, data: bytes) -> bytes:
     return JAVA_WIRE.subject_head(subject) + len(data).to_bytes(4, "big") + data
 
 
-def test_an_update_goes_at_once_where_nothing_is_held() -> None:
+def test_an_update_is_sent_at_once_where_nothing_is_held() -> None:
     packer = Plain()
     packer.publish("/a", b"12", 0)
     packer.publish("/a", b"3", 0)
@@ -109,7 +109,7 @@ def test_many_updates_fill_datagrams_also_where_nothing_is_held() -> None:
     assert packer.datagrams[-1] == b"3|" + b"".join(update(b"/%d" % n, bytes(8)) for n in (7, 8, 9))
 
 
-def test_of_many_updates_a_large_one_stands_in_its_place() -> None:
+def test_a_large_update_among_many_keeps_its_order() -> None:
     packer = Plain()
     packer.publish_many([("/a", b"1"), ("/b", bytes(200)), ("/c", b"3")], 0, 0)
     assert packer.datagrams == [
@@ -149,7 +149,7 @@ def test_every_length_is_written(length: int) -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(["/a", "/bb"]), st.binary(max_size=60)), max_size=30))
-def test_one_by_one_or_many_at_once_the_same_updates_go_in_the_same_order(
+def test_single_and_batched_publishing_send_the_same_updates_in_the_same_order(
     updates: list[tuple[str, bytes]],
 ) -> None:
     single, many = Plain(is_holding=True), Plain(is_holding=True)

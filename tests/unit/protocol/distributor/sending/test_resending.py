@@ -28,7 +28,7 @@ def served(
     return Resender(history, holdback_ns=20, bytes_max=bytes_max, **given)
 
 
-def test_an_answer_comes_after_the_holdback_in_rising_order() -> None:
+def test_an_answer_is_sent_after_the_holdback_in_ascending_order() -> None:
     server = served()
     server.request(7, 9, 100)
     server.request(3, 5, 110)
@@ -56,7 +56,7 @@ def test_a_request_that_crossed_its_answer_is_not_answered_again_but_a_later_one
     assert server.take_due(160) == ([b"\3"], [])
 
 
-def test_a_number_is_not_sent_twice_in_the_time_in_which_nobody_repeats_a_request() -> None:
+def test_a_number_is_not_sent_twice_before_receivers_repeat_requests() -> None:
     server = served(again_ns=700)
     answers = 0
     for now in range(0, 2100, 10):
@@ -76,7 +76,7 @@ def test_a_bandwidth_limit_bounds_what_is_sent_again() -> None:
     assert sum(sizes) == 50_000
 
 
-def test_numbers_that_are_gone_are_told_and_the_rest_is_sent() -> None:
+def test_numbers_that_are_not_kept_are_reported_and_the_rest_is_sent() -> None:
     server = served(kept=range(5, 8))
     server.request(3, 6, 0)
     assert server.take_due(20) == ([b"\5"], [3, 4])
@@ -99,7 +99,7 @@ def test_what_was_never_sent_is_not_answered() -> None:
     assert server.take_due(20) == ([b"\x0a"], [])
 
 
-def test_what_the_history_lets_go_in_the_meantime_is_sent_all_the_same() -> None:
+def test_a_queued_datagram_is_sent_after_the_history_dropped_it() -> None:
     history = SendHistory(bytes_max=2, age_ns_max=0)
     history.add(1, b"a", 0)
     server = Resender(history, holdback_ns=20, bytes_max=100)
@@ -111,7 +111,7 @@ def test_what_the_history_lets_go_in_the_meantime_is_sent_all_the_same() -> None
     assert server.take_due(20) == ([b"a"], [2, 3])
 
 
-def test_no_more_waits_to_be_sent_again_than_was_allowed_and_the_rest_is_asked_for_anew() -> None:
+def test_queued_retransmissions_are_bounded_and_the_rest_is_requested_again() -> None:
     server = served(size=2, bytes_max=6)
     server.request(1, 11, 0)
     assert len(server) == 3
@@ -133,7 +133,7 @@ def test_much_is_sent_in_portions_with_a_pause_between() -> None:
     assert server.due_ns is None
 
 
-def test_of_billions_that_are_gone_only_the_newest_are_told_and_not_all_at_once() -> None:
+def test_of_billions_of_missing_numbers_only_the_newest_are_reported() -> None:
     first = 2**31
     server = served(kept=range(first, first + 3), again_ns=10**9)
     told: list[int] = []
