@@ -1,4 +1,4 @@
-"""The contract of machines: what the values are, and who keeps which part of it."""
+"""The contract of machines: its values, and the optional parts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_opening_and_closing_a_stream_are_in_order_with_data() -> None:
     assert isinstance(Disconnect(destination=Address("a", 7, is_stream=True)), Transmit)
 
 
-def test_machines_are_recognised_by_what_they_do() -> None:
+def test_machines_are_recognised_by_their_methods() -> None:
     world = World(0)
     probe = world.add("probe", Probe).machine
     server = EchoServer()

@@ -1,4 +1,4 @@
-"""A client's end: how it introduces itself, what it believes, and what it writes."""
+"""The client's end: the handshake, received messages, and sent ones."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def new_client(**arguments: Any) -> ClientConnection:
 
 
 def client_in(stage: ConnectionStage) -> ClientConnection:
-    """A connection that came so far."""
+    """A connection in this stage."""
     client = new_client()
     if stage is not ConnectionStage.CONNECTING:
         client.receive(HELLO + ACCEPTED, NOW_S)
@@ -294,7 +294,7 @@ def test_nothing_follows_the_end_a_node_announces(
 
 
 class Replay:
-    """Does with a client what a recorded one did, and hears what that one heard."""
+    """Drives a client as the recorded one, with the same input."""
 
     def __init__(self, session: str, **arguments: Any) -> None:
         recorded = json.loads((FOLDER / f"{session}.json").read_text(encoding="utf-8"))
@@ -438,7 +438,7 @@ def test_condition_travels_with_its_number() -> None:
 
 
 @pytest.mark.parametrize("offered", [0, EXTENSION_SUBJECTS])
-def test_conflating_is_asked_of_nodes_that_know_it(offered: int) -> None:
+def test_conflation_is_requested_from_nodes_that_support_it(offered: int) -> None:
     client = new_client(extensions=offered)
     client.receive(hello(skerry=1) + ACCEPTED, NOW_S)
     client.take_output()

@@ -152,7 +152,7 @@ def test_a_fresh_header_has_nothing_but_its_type() -> None:
     assert write_header(Header("T")) == b"\xa1\x01\x61T"
 
 
-def test_an_empty_map_is_a_header_without_anything() -> None:
+def test_an_empty_map_is_a_header_without_fields() -> None:
     header, stop = read_header(b"\xa0", 0)
     assert (header.type_name, fields_of(header), stop) == ("", {}, 1)
 
@@ -217,7 +217,7 @@ def test_times_may_be_no_numbers() -> None:
         assert repr(header.sent_time) == repr(value)
 
 
-# -- what nobody knows yet
+# -- unknown fields
 
 
 @pytest.mark.parametrize("tag", [0, 10, 19, 24, 31, 32, 63, 64, 255, 65536, 2**32, 2**63 - 1])
@@ -226,7 +226,7 @@ def test_times_may_be_no_numbers() -> None:
     [0, -1, 2**64 - 1, "", "x" * 24, b"y" * 300, [1] * 30, {1: [{2: "z"}]}, None, True, 0.5],
     ids=repr,
 )
-def test_unknown_tags_are_passed_over_whatever_they_hold(tag: int, value: Any) -> None:
+def test_unknown_tags_are_skipped_whatever_they_hold(tag: int, value: Any) -> None:
     unknown = cbor.dumps(tag) + cbor.dumps(value)
     data = entries(b"\x01\x61T", unknown, b"\x05\x07", unknown)
     header, stop = read_header(data, 0)

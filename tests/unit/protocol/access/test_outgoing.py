@@ -7,7 +7,7 @@ import pytest
 from skerry.protocol.access.outgoing import Outgoing
 
 
-def test_what_waits_is_taken_in_order_and_once() -> None:
+def test_queued_frames_are_taken_in_order_and_once() -> None:
     outgoing = Outgoing()
     assert (outgoing.size, outgoing.take()) == (0, b"")
     for frame in (b"one", b"", b"three"):

@@ -1,4 +1,4 @@
-"""The node's end: who is let in, in which order, and what is refused at which time."""
+"""The node's end: the handshake, and messages that are refused in each stage."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STAGES = [ConnectionStage.CONNECTING, ConnectionStage.EARLY_SUBSCRIBE, Connectio
 
 
 def server_in(stage: ConnectionStage) -> ServerConnection:
-    """A connection that came so far."""
+    """A connection in this stage."""
     server = ServerConnection(Wire(), client_id=2)
     server.greet("node", NOW_S)
     if stage is not ConnectionStage.CONNECTING:
@@ -51,7 +51,7 @@ def tell(server: ServerConnection, name: str, **fields: Any) -> list[Any]:
 
 
 def hear(server: ServerConnection, data: bytes) -> list[Any]:
-    """What bytes mean, one after the other, up to what ends the connection."""
+    """Return the inputs of bytes in order, up to one that ends the connection."""
     if server.is_over:
         return []
     inputs: list[Any] = []
@@ -105,7 +105,7 @@ def test_a_client_joins_before_it_is_connected_with_preload() -> None:
 
 
 @pytest.mark.parametrize("challenge", [0, 1, 2**64 - 1])
-def test_a_challenge_is_given_and_its_answer_handed_on(challenge: int) -> None:
+def test_a_challenge_is_sent_and_its_response_returned(challenge: int) -> None:
     server = ServerConnection(Wire(), client_id=5)
     server.greet("node", NOW_S, challenge=challenge)
     (hello,) = said(server)

@@ -147,7 +147,7 @@ def test_names_that_are_not_utf8_are_preserved_in_both_framings() -> None:
 
 
 @pytest.mark.parametrize("framing", ["v1", "v2"])
-def test_a_frame_larger_than_any_peer_takes_is_not_written(framing: str) -> None:
+def test_a_frame_larger_than_any_peer_accepts_is_not_written(framing: str) -> None:
     with pytest.raises(EncodeError, match="the limit is"):
         frame(bytes(FRAME_BYTES_MAX), framing)
 
@@ -227,7 +227,7 @@ def test_transmissions_before_a_fault_are_returned_first(fault: str, way: str) -
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_after_a_fault_nothing_is_read_any_more(fault: str) -> None:
+def test_after_a_fault_no_input_is_read(fault: str) -> None:
     framing, wrong, _ = FAULTS[fault]
     wire = WIRES[framing]()
     first = refusal(wire, wrong)
@@ -261,7 +261,7 @@ def test_bytes_behind_the_header_around_are_refused() -> None:
     assert error.detail == "bytes behind the header"
 
 
-def test_all_else_around_the_header_is_passed_over() -> None:
+def test_other_fields_around_the_header_are_skipped() -> None:
     outer = {5: 7, 40: "x" * 300, 4: 3, 1: ["no", "name"], 3: {1: "T", 5: 2}, 2: 0.5}
     ((header, payload),) = OldWire().feed(around(outer, b"\xa1\x01\x02"))
     assert (header.type_name, header.sender, payload) == ("T", 2, b"\xa1\x01\x02")

@@ -119,7 +119,7 @@ def test_a_late_subscriber_receives_data_at_once_and_the_sender_within_a_heartbe
 # -- repair
 
 
-def test_a_lost_datagram_is_asked_for_and_sent_again(bus: Any) -> None:
+def test_a_lost_datagram_is_requested_and_sent_again(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = losing(2)
@@ -164,7 +164,7 @@ def test_receivers_that_lost_the_same_ask_once(bus: Any) -> None:
     assert subscribers[0].statistics().requests_seen_count == 1
 
 
-def test_an_answer_that_is_lost_too_is_asked_for_again_after_the_timeout(bus: Any) -> None:
+def test_an_answer_that_is_lost_too_is_requested_again_after_the_timeout(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.drop = lambda source, to, data: losing(2)(source, to, data) or data[2] == RETRANSMISSION
@@ -379,7 +379,7 @@ def test_a_goodbye_reports_the_datagrams_that_are_missing(bus: Any) -> None:
     assert all(event.reason is LossReason.REMOVED for event in lost)
 
 
-def test_a_copy_of_something_old_does_not_bring_a_sender_back_to_life(bus: Any) -> None:
+def test_a_replayed_datagram_does_not_revive_a_sender(bus: Any) -> None:
     subscriber = bus.subscriber()
     publisher = bus.publisher()
     bus.publish(publisher, "/1", "/2")
@@ -503,7 +503,7 @@ def test_an_identity_that_is_in_use_is_replaced_before_the_first_announcement(
     assert now.application_id == mine.application_id
 
 
-def test_an_identity_that_turns_up_before_the_first_data_is_given_up_too(bus: Any) -> None:
+def test_an_identity_with_a_conflict_before_the_first_data_is_replaced(bus: Any) -> None:
     publisher = bus.publisher()
     mine = publisher.identity
     publisher.receive(other_sender(mine.sender_id, mine.start_ms & 0xFFFFFFFF), GROUP, bus.now_ns)
@@ -580,7 +580,7 @@ def test_the_other_dialect_is_reported_once_and_never_delivered(
     assert subscriber.statistics().faults[DropReason.DIALECT.value] > 5
 
 
-# -- those who ask too much
+# -- too many requests
 
 
 def test_a_connection_that_requests_all_the_time_is_stopped_until_it_is_closed(bus: Any) -> None:
@@ -613,7 +613,7 @@ def test_a_connection_that_requests_all_the_time_is_stopped_until_it_is_closed(b
 # -- flaws of others
 
 
-def test_one_per_thousand_of_a_thousand_is_taken_as_not_received(bus: Any) -> None:
+def test_received_datagrams_are_dropped_on_purpose(bus: Any) -> None:
     subscriber = bus.subscriber(fake_receive_loss_permille=500)
     publisher = bus.publisher()
     bus.publish(publisher, *["/a"] * 200)
@@ -708,7 +708,7 @@ def test_an_update_with_an_invalid_subject_is_counted_and_skipped(bus: Any) -> N
 
 
 class Listener:
-    """Keeps what is traced."""
+    """Records trace events."""
 
     def __init__(self) -> None:
         self.reasons: list[DropReason] = []
@@ -718,7 +718,7 @@ class Listener:
         self.reasons.append(event.reason)
 
 
-def test_what_is_dropped_is_traced(bus: Any) -> None:
+def test_dropped_datagrams_are_traced(bus: Any) -> None:
     listener = Listener()
     connection = GroupConnection(
         group=GROUP,
@@ -824,7 +824,7 @@ def test_the_defaults_make_a_connection() -> None:
     assert PYCAST_WIRE.address(configuration.group) != configuration.group
 
 
-def test_a_train_gives_what_its_datagrams_give_one_by_one(bus: Any) -> None:
+def test_segments_are_delivered_as_single_datagrams_are(bus: Any) -> None:
     publisher = bus.publisher()
     single, train = bus.subscriber("/a/*"), bus.subscriber("/a/*")
     bus.publish(publisher, "/a/1", "/b/1")

@@ -1,4 +1,4 @@
-"""Identities: told apart also by programs that look at a sum only."""
+"""Identities, which programs that compare only a sum can distinguish too."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ def test_sizes_are_those_of_the_java_program() -> None:
 
 
 @given(st.binary(min_size=1, max_size=400), st.integers(30, 90))
-def test_what_is_cut_is_put_together_again(data: bytes, room: int) -> None:
+def test_a_cut_update_is_reassembled(data: bytes, room: int) -> None:
     if len(HEAD) + 4 + len(data) <= room:
         return
     pieces = cut(HEAD, data, room=room)

@@ -71,7 +71,7 @@ SKEWS_MS = [0, 15, 1000, -1000, 3_600_000, -3_600_000, 2**31]
 
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
 @pytest.mark.parametrize("listened_ms", [0, 1, 100, 5000, 8999, 60_000])
-def test_what_a_new_sender_sent_before_its_first_datagram_arrived_is_asked_for(
+def test_datagrams_of_a_new_sender_before_the_first_received_one_are_requested(
     bus: Any, listened_ms: int, skew_ms: int
 ) -> None:
     subscriber = bus.subscriber()
@@ -90,7 +90,7 @@ def test_what_a_new_sender_sent_before_its_first_datagram_arrived_is_asked_for(
 
 @pytest.mark.parametrize("kind", [HEARTBEAT, GOODBYE])
 @pytest.mark.parametrize("skew_ms", SKEWS_MS)
-def test_a_lone_update_is_asked_for_when_only_a_sign_of_life_arrives(
+def test_a_single_update_is_requested_when_only_a_heartbeat_arrives(
     bus: Any, kind: int, skew_ms: int
 ) -> None:
     subscriber = bus.subscriber()
@@ -196,7 +196,7 @@ def test_a_sender_whose_stream_was_forgotten_is_not_taken_for_a_new_one(bus: Any
     bus.publish(publisher, *numbered())
     publisher.close_publisher(bus.now_ns)
     bus.run_ms(60_000)
-    # So many strangers came and went that nobody remembers the publisher.
+    # After so many other senders the publisher is forgotten.
     data = bus.sent_of(UPDATE)[0]
     for number in range(2001):
         stranger = data[:8] + number.to_bytes(4, "big") + data[12:]
@@ -269,7 +269,7 @@ def test_a_new_subscription_receives_what_was_lost_since_then(bus: Any) -> None:
     assert bus.subjects(subscriber) == ["/1", "/3", "/4"]
 
 
-def test_a_lost_position_is_asked_for_again(bus: Any) -> None:
+def test_a_lost_position_is_requested_again(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
     bus.run_ms(10)
@@ -296,7 +296,7 @@ def test_a_sender_that_never_answers_is_reported_and_delivered(bus: Any) -> None
     assert bus.events_of(subscriber, UpdatesLost) == []
 
 
-def test_what_is_gone_of_the_time_since_the_subscription_is_reported(bus: Any) -> None:
+def test_losses_since_the_subscription_are_reported(bus: Any) -> None:
     publisher = bus.publisher(cache_bytes_max=100)
     bus.publish(publisher, "/before")
     bus.run_ms(10)
@@ -310,7 +310,7 @@ def test_what_is_gone_of_the_time_since_the_subscription_is_reported(bus: Any) -
     assert bus.subjects(subscriber) == numbered()[5:]
 
 
-def test_of_a_stream_that_began_after_the_subscription_all_that_is_gone_is_reported(
+def test_all_losses_of_a_stream_that_began_after_the_subscription_are_reported(
     bus: Any,
 ) -> None:
     subscriber = bus.subscriber()
@@ -346,7 +346,7 @@ def test_a_stream_that_is_too_long_to_be_requested_is_reported(bus: Any) -> None
     assert bus.subjects(subscriber)[-1] == "/last"
 
 
-def test_what_waits_for_a_position_is_bounded(bus: Any) -> None:
+def test_datagrams_that_wait_for_a_position_are_bounded(bus: Any) -> None:
     publisher = bus.publisher()
     bus.publish(publisher, "/1")
     bus.run_ms(10)
@@ -375,7 +375,7 @@ def test_forged_senders_cause_few_position_requests(bus: Any) -> None:
     assert len(bus.sent_of(POSITION_REQUEST)) <= 11 * DISTRIBUTOR_POSITION_COUNT_MAX
 
 
-def test_with_many_senders_due_at_different_times_looks_are_few(bus: Any) -> None:
+def test_many_senders_with_different_deadlines_are_advanced_together(bus: Any) -> None:
     publisher = bus.publisher()
     subscriber = bus.subscriber()
     bus.publish(publisher, "/1")

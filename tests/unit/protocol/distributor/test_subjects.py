@@ -9,7 +9,7 @@ from skerry.limits import DISTRIBUTOR_MEMO_BYTES_MAX
 from skerry.protocol.distributor.subjects import Subjects
 
 
-def test_a_wanted_subject_is_given_and_an_unwanted_one_is_empty() -> None:
+def test_a_subject_without_subscribers_resolves_to_an_empty_text() -> None:
     subjects = Subjects()
     subjects.add("/a/*", 1)
     assert subjects.resolve(b"/a/b") == "/a/b"

@@ -32,7 +32,7 @@ def test_any_json_is_read(plain: Any) -> None:
 
 
 @given(st.binary(max_size=40) | st.text(alphabet='[]{}",:\\0e-infa ', max_size=40).map(str.encode))
-def test_anything_else_is_refused_and_nothing_worse(data: bytes) -> None:
+def test_any_other_input_is_refused(data: bytes) -> None:
     try:
         parse_text(data)
     except DecodeError as error:
@@ -58,7 +58,7 @@ def test_anything_else_is_refused_and_nothing_worse(data: bytes) -> None:
         b"9" * 5000,
     ],
 )
-def test_what_is_not_json_is_refused(text: bytes) -> None:
+def test_text_that_is_not_json_is_refused(text: bytes) -> None:
     with pytest.raises(DecodeError, match="JSON: not JSON"):
         parse_text(text)
 

@@ -1,4 +1,4 @@
-"""The JSON framing: any object passes through it, and what is no transmission is refused."""
+"""The JSON framing: objects are preserved, and malformed transmissions are refused."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_large_message_is_read_in_steps_of_so_many_values() -> None:
 @pytest.mark.parametrize(
     "text", ["nonsense", "[1, 2]", '[{"typeName": "Boat", "attributes": 2}, {"id": "x"}]']
 )
-def test_what_is_wrong_is_found_in_steps_as_at_once(text: str) -> None:
+def test_faults_are_found_in_steps_as_in_one_call(text: str) -> None:
     with pytest.raises(DecodeError) as at_once:
         JsonWire(KNOWN).feed(text.encode())
     with pytest.raises(DecodeError) as in_them:
@@ -169,7 +169,7 @@ def vars_of(header: Header) -> dict[str, Any]:
     return {name: getattr(header, name) for name in dir(header) if not name.startswith("_")}
 
 
-def test_what_a_header_does_not_have_is_absent() -> None:
+def test_missing_fields_of_a_header_are_absent() -> None:
     ((header, payload),) = JsonWire(KNOWN).feed(
         b'[{"typeName": "Boat", "attributes": null, "nobody": {"knows": []}}, {}]'
     )
@@ -317,7 +317,7 @@ def test_a_message_may_be_as_large_as_a_frame() -> None:
         JsonWire(KNOWN).feed(message + b"  ")
 
 
-def test_what_cannot_be_sent_is_refused() -> None:
+def test_an_object_that_cannot_be_sent_is_refused() -> None:
     payload = BOAT(id=1, name="x" * 300).encode()
     with pytest.raises(EncodeError, match="Boat: 368 bytes as JSON, the limit is 300"):
         JsonWire(KNOWN, frame_bytes_max=300).frame(header_of("Boat"), payload)

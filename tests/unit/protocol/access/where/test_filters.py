@@ -122,7 +122,9 @@ def test_a_condition_becomes_nodes_in_pre_order(where: str, nodes: str) -> None:
         ("lat = null", "nothing equals null", "`lat is null`"),
     ],
 )
-def test_what_does_not_fit_the_type_is_refused(where: str, message: str, hint: str | None) -> None:
+def test_a_value_that_does_not_fit_the_type_is_refused(
+    where: str, message: str, hint: str | None
+) -> None:
     with pytest.raises(FilterError) as caught:
         compile_where(where, TYPE)
     assert message in str(caught.value)
@@ -145,7 +147,7 @@ def test_the_length_of_lists_is_limited() -> None:
         compile_where(f"mmsi in ({most}, 1)", TYPE)
 
 
-def test_nesting_is_bounded_by_what_it_becomes() -> None:
+def test_the_nesting_of_the_tree_is_bounded() -> None:
     # Each bracket with another word in it is a level of its own.
     where = "lat = 1"
     for level in range(FILTER_DEPTH_MAX - 1):
@@ -165,7 +167,7 @@ def test_bytes_and_patterns_are_bounded() -> None:
         compile_where(f"name like '{'%' * (FILTER_PATTERN_CHAR_COUNT_MAX + 1)}'", TYPE)
 
 
-def test_a_filter_has_what_was_asked_for_and_nothing_else() -> None:
+def test_a_filter_has_only_the_requested_parts() -> None:
     assert int(make_filter(TYPE).attributes) == 0
     only_where = make_filter(TYPE, "lat > 1")
     assert only_where.predicate == compile_where("lat > 1", TYPE)

@@ -1,4 +1,4 @@
-"""Tokens of a `where`: what they are, where they stand, and what is none."""
+"""Tokens of a `where`: their kinds, their positions, and errors."""
 
 from __future__ import annotations
 

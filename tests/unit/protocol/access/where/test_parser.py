@@ -1,4 +1,4 @@
-"""The syntax of a `where`: what binds tighter, what may be left out, what is refused."""
+"""The syntax of a `where`: precedence, optional parts, and errors."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ def test_an_empty_batch_makes_no_event() -> None:
     assert deliveries.take() == []
 
 
-def test_what_was_taken_is_not_added_to() -> None:
+def test_taken_batches_are_not_extended() -> None:
     deliveries = Deliveries()
     put(deliveries, ONE, "/a")
     (first,) = deliveries.take()

@@ -1,4 +1,4 @@
-"""One stream: in order, once, repaired, and every loss told in its place."""
+"""One stream: in order, without duplicates, repaired, and every loss reported in its place."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def first_of(total: int, data: bytes) -> bytes:
 
 
 class Rig:
-    """A receiver, and what it made of what it was given."""
+    """A receiver, and its events."""
 
     def __init__(self, *, next_seq: int | None = 1, **config: Any) -> None:
         self.subjects = Subjects()
@@ -248,7 +248,7 @@ def test_a_nak_for_what_is_not_missing_changes_nothing() -> None:
     assert len(rig.receiver.gaps) == 1
 
 
-def test_an_empty_nak_means_the_one_range_that_was_asked_for() -> None:
+def test_an_empty_nak_means_the_one_range_that_was_requested() -> None:
     rig = Rig()
     rig.give(1, 4)
     rig.receiver.nak_received(())
@@ -274,7 +274,7 @@ def test_a_request_of_another_receiver_saves_ours() -> None:
     assert rig.requests(850) == [(2, 3)]
 
 
-def test_too_much_that_waits_gives_up_what_it_waits_for() -> None:
+def test_a_full_buffer_gives_up_the_missing_datagram() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=3 * size)
     rig.give(1, 3, 4, 5)
@@ -326,7 +326,7 @@ def test_the_buffer_is_shared_and_a_stream_without_waiting_datagrams_may_use_it(
     assert rig.room.size == 2 * size
 
 
-def test_a_heartbeat_gives_up_nothing_because_others_have_all_the_room() -> None:
+def test_a_heartbeat_gives_up_nothing_when_other_streams_fill_the_buffer() -> None:
     size = len(datagram(1))
     rig = Rig(waiting_bytes_max=2 * size)
     rig.give(1, 3)
@@ -336,7 +336,7 @@ def test_a_heartbeat_gives_up_nothing_because_others_have_all_the_room() -> None
     assert rig.requests(20) == [(2, 2), (4, 5)]
 
 
-def test_all_gaps_together_have_no_more_than_can_be_asked_for() -> None:
+def test_all_gaps_together_are_bounded() -> None:
     rig = Rig()
     half = DISTRIBUTOR_GAP_COUNT_MAX // 2
     rig.give(half + 1, 2 * half + 2)
@@ -412,7 +412,7 @@ def test_a_single_number_far_ahead_has_no_effect() -> None:
     assert rig.seen() == [1, 2, 3]
 
 
-def test_the_widest_gap_that_can_be_asked_for_is_asked_for() -> None:
+def test_the_widest_gap_that_can_be_requested_is_requested() -> None:
     rig = Rig()
     assert rig.give(DISTRIBUTOR_GAP_COUNT_MAX) == [None]
     assert len(rig.receiver.gaps) == DISTRIBUTOR_GAP_COUNT_MAX - 1
@@ -529,7 +529,7 @@ def test_an_interrupted_large_update_after_a_stop_is_reported_as_malformed() -> 
     assert not rig.receiver.is_stopped
 
 
-def test_the_end_of_a_sender_stops_at_what_was_lost_behind_a_gap() -> None:
+def test_the_removal_of_a_sender_stops_at_a_loss_after_a_gap() -> None:
     rig = Rig(loss_policy=LossPolicy.STOP)
     rig.give(1, 4)
     rig.give(3, flags=START, body=first_of(6, b"ab"))
@@ -629,7 +629,7 @@ def test_pieces_that_do_not_fit_are_dropped_and_reported(
     assert seen[1:-1] == expected.get(pieces[1], [])
 
 
-def test_a_lost_piece_takes_its_update_with_it_and_no_other() -> None:
+def test_a_lost_piece_loses_only_its_update() -> None:
     rig = Rig()
     rig.give(1, flags=START, body=first_of(6, b"ab"))
     rig.give(3, flags=END, body=b"ef")
@@ -638,7 +638,7 @@ def test_a_lost_piece_takes_its_update_with_it_and_no_other() -> None:
     assert rig.seen() == [(2, 3, LossReason.NAK), 4]
 
 
-def test_pieces_whose_beginning_is_lost_are_passed() -> None:
+def test_pieces_without_their_first_one_are_skipped() -> None:
     rig = Rig()
     rig.give(2, flags=MORE, body=b"cd")
     rig.give(3, flags=END, body=b"ef")
@@ -682,7 +682,7 @@ def test_the_removal_of_a_sender_within_a_large_update_is_reported() -> None:
     assert rig.seen() == [(1, 2, LossReason.REMOVED)]
 
 
-def test_a_stream_that_is_resumed_misses_what_was_sent_meanwhile() -> None:
+def test_a_resumed_stream_requests_what_was_sent_meanwhile() -> None:
     rig = Rig(next_seq=None)
     rig.receiver.resume(5)
     assert rig.give(4, 7) == [DropReason.DUPLICATE, None]

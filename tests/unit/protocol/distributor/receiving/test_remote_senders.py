@@ -1,4 +1,4 @@
-"""Remote senders: when they count as gone, and where their streams go on."""
+"""Remote senders: when they are removed, and where their streams continue."""
 
 from __future__ import annotations
 

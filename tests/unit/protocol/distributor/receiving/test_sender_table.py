@@ -25,7 +25,7 @@ MS = 1_000_000
 
 
 class Rig:
-    """A senders, and what it tells."""
+    """A table of senders, and its events."""
 
     def __init__(self) -> None:
         self.deliveries = Deliveries()
@@ -151,7 +151,7 @@ def test_the_other_dialect_is_reported_once_and_its_senders_are_recorded_up_to_a
     assert len(rig.senders) == 0
 
 
-def test_what_was_lost_still_counts_when_its_sender_speaks_the_other_dialect() -> None:
+def test_losses_are_counted_after_their_sender_used_the_other_dialect() -> None:
     rig = Rig()
     rig.meet(1)
     receiver = rig.senders.remotes[rig.key(1)].receiver

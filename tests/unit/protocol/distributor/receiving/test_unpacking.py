@@ -89,7 +89,7 @@ def test_lengths_beyond_the_datagram_are_rejected(body: bytes) -> None:
     assert unpacked(bytes(27) + b"\x01" + body) is None
 
 
-def test_what_was_wrong_does_not_take_away_what_was_there_before() -> None:
+def test_a_fault_does_not_remove_earlier_updates() -> None:
     subjects = Subjects()
     subjects.add("/...", None)
     found: Updates = [("/before", b"")]
@@ -130,7 +130,7 @@ def test_a_datagram_of_the_usual_form_is_known_by_its_subjects(
         bytes(27) + b"\x01" + b"\x01\x00\x00\x00\x02/a" + b"\x00",
     ],
 )
-def test_a_datagram_of_another_form_is_left_to_a_closer_look(datagram: bytes) -> None:
+def test_a_datagram_of_another_form_is_not_scanned(datagram: bytes) -> None:
     assert scanned(datagram, 0, len(datagram)) is None
 
 
@@ -157,7 +157,7 @@ def test_subjects_are_listed_one_by_one_unless_all_are_equal(subjects: list[str]
 
 
 @given(st.binary(max_size=80), st.sampled_from([2, 4]))
-def test_what_a_scan_takes_is_sound(data: bytes, width: int) -> None:
+def test_a_scanned_datagram_is_valid(data: bytes, width: int) -> None:
     datagram = bytes(27) + b"\x02" + data
     found = scanned(datagram, 0, len(datagram), width=width)
     if found is not None:

@@ -62,7 +62,7 @@ def test_updates_are_a_sequence_but_not_a_key() -> None:
         hash(updates)
 
 
-def test_the_oldest_can_be_taken_away() -> None:
+def test_the_oldest_updates_can_be_removed() -> None:
     updates = Updates([("/a", b"1")])
     updates.pack(packed([("/b", b"2"), ("/c", b"3")]))
     updates.drop_first(2)

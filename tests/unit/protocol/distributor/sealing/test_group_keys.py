@@ -1,4 +1,4 @@
-"""Keys of a group: what a key file may say, and which key is sent with at which time."""
+"""Keys of a group: the key file, and which key is used for sending at which time."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def cipher(request: pytest.FixtureRequest) -> Cipher:
     return found
 
 
-def test_what_was_sealed_is_opened(cipher: Cipher) -> None:
+def test_a_sealed_datagram_is_opened(cipher: Cipher) -> None:
     seal: Seal = make(key(cipher=cipher))
     sealed = seal.seal(PLAIN)
     assert make(key(cipher=cipher)).open(sealed) == PLAIN
@@ -113,7 +113,7 @@ def test_any_part_of_a_sealed_datagram_is_refused() -> None:
     assert set(refused(receiver)) == {"short", "forged"}
 
 
-def test_a_datagram_is_taken_once() -> None:
+def test_a_datagram_is_accepted_once() -> None:
     sealed, receiver = make().seal(PLAIN), make()
     assert receiver.open(sealed) == PLAIN
     assert receiver.open(sealed) is None
@@ -138,7 +138,7 @@ def test_counters_are_remembered_in_any_order_up_to_the_bound() -> None:
     assert receiver.open(last) == PLAIN
 
 
-def test_what_is_older_than_all_that_is_remembered_is_refused() -> None:
+def test_datagrams_before_the_replay_window_are_refused() -> None:
     sender, receiver = make(), make()
     late, *rest = [sender.seal(PLAIN) for _ in range(2 * DISTRIBUTOR_REPLAY_COUNT_MAX + 3)]
     assert all(receiver.open(sealed) for sealed in rest)
@@ -162,7 +162,7 @@ def test_a_recorded_datagram_is_refused_by_a_receiver_that_never_received_it() -
     assert refused(late) == {"stale": 1}
 
 
-def test_where_clocks_are_apart_the_time_is_not_looked_at() -> None:
+def test_without_a_freshness_limit_the_time_is_not_checked() -> None:
     sealed = make().seal(PLAIN)
     clock = Clock()
     clock.ns = 5 * S
@@ -193,7 +193,7 @@ def test_the_counter_of_a_restarted_sender_continues() -> None:
 
 
 def test_another_life_or_sender_has_another_key() -> None:
-    """Even with the same counter, what is encrypted has nothing in common."""
+    """The encrypted bytes differ even with the same counter."""
     for at in (4, 11, 15, 19):
         other = bytearray(PLAIN)
         other[at] ^= 1
@@ -312,7 +312,7 @@ def test_members_of_a_group_receive_only_datagrams_of_members(bus: Any) -> None:
     assert open_subscriber.statistics().faults[DropReason.VERSION.value] > 0
 
 
-def test_what_is_lost_is_sent_again_under_the_key_of_then(bus: Any) -> None:
+def test_retransmissions_are_sealed_with_the_present_key(bus: Any) -> None:
     clock = Clock()
     keys = [key(1), key(2, first=2, from_ns=WALL_NS + S)]
     subscriber = bus.subscriber(seal=make(*keys, clock=clock))
@@ -342,7 +342,7 @@ def test_large_updates_fit_their_segments(bus: Any) -> None:
     assert max(len(data) for _, data in bus.sent) == 256
 
 
-def test_a_recording_that_is_played_to_the_group_changes_nothing(bus: Any) -> None:
+def test_recorded_datagrams_that_are_replayed_change_nothing(bus: Any) -> None:
     subscriber, publisher = bus.subscriber(seal=make()), bus.publisher(seal=make())
     bus.publish(publisher, "/1", "/2", "/3")
     before = len(bus.sent)

@@ -46,7 +46,7 @@ def test_old_datagrams_are_dropped_by_cleaning() -> None:
     assert (history.first_seq, len(history)) == (3, 0)
 
 
-def test_an_age_of_nothing_keeps_them() -> None:
+def test_an_age_of_zero_keeps_datagrams() -> None:
     history = SendHistory(bytes_max=100, age_ns_max=0)
     history.add(1, b"a", 0)
     history.clean(10**18)
@@ -67,7 +67,7 @@ def test_numbers_stay_correct_after_many_additions_and_drops() -> None:
 
 
 def kept(history: SendHistory, seq: int, *updates: bytes) -> bytes:
-    """Keep a datagram by its parts; what it was."""
+    """Keep a datagram by its parts; return the datagram."""
     body = b""
     for data in updates:
         history.parts += (b"/head", data)
@@ -124,7 +124,7 @@ def test_the_first_datagram_of_a_span_is_found() -> None:
     assert history.time_ns(8) == 30
 
 
-def test_of_a_span_that_is_not_kept_the_last_number_that_is_gone_is_given() -> None:
+def test_for_a_span_that_is_not_kept_the_last_dropped_number_is_returned() -> None:
     history = timed([10, 20, 30, 40, 50], bytes_max=2)
     assert history.first_seq == 4
     assert history.first_since(5, 19) == 4

@@ -119,7 +119,7 @@ def test_a_large_update_among_many_keeps_its_order() -> None:
     ]
 
 
-def test_of_many_updates_those_before_a_bad_one_are_published() -> None:
+def test_updates_before_an_invalid_one_are_published() -> None:
     packer = Plain()
     with pytest.raises(ValueError, match="bad"):
         packer.publish_many([("/a", b"1"), ("bad", b""), ("/c", b"3")], 0, 0)
@@ -127,7 +127,7 @@ def test_of_many_updates_those_before_a_bad_one_are_published() -> None:
     assert (packer.size, packer.count) == (28, 0)
 
 
-def test_many_updates_are_taken_until_their_publisher_has_to_wait() -> None:
+def test_many_updates_are_accepted_until_their_publisher_has_to_wait() -> None:
     packer = Plain()
     packer.may = False
     packer.room = -1
@@ -161,7 +161,7 @@ def test_single_and_batched_publishing_send_the_same_updates_in_the_same_order(
     assert single.datagrams == many.datagrams
 
 
-def test_what_is_to_be_decided_is_left_to_others() -> None:
+def test_decisions_are_left_to_the_caller() -> None:
     packer = Packer(ROOM)
     with pytest.raises(NotImplementedError):
         packer.make_head("/a")
@@ -196,7 +196,7 @@ def test_pieces_make_the_same_datagrams_as_updates(datas: list[bytes], is_holdin
     assert by_pieces.datagrams == by_updates.datagrams
 
 
-def test_pieces_that_have_to_wait_are_not_taken() -> None:
+def test_pieces_that_have_to_wait_are_not_accepted() -> None:
     packer = Plain(room=-1)
     packer.may = False
     assert packer.publish_pieces(pieces((b"/a", b"1")), 1) == 0

@@ -241,7 +241,7 @@ def held(**config: Any) -> Sender:
     return made
 
 
-def test_full_datagrams_join_those_that_wait_without_a_look_at_the_clock() -> None:
+def test_full_datagrams_are_batched_without_reading_the_clock() -> None:
     made = held()
     head = made.heads["/a"]
     until_ns, due_ns = made.hold_until_ns, made.deadline_ns()
@@ -315,7 +315,7 @@ def test_over_time_the_bandwidth_is_kept_and_used() -> None:
     assert 0.9 * 31_250 * 20 < made.sent_byte_count < 1.1 * 31_250 * 20
 
 
-def test_what_a_seal_adds_counts_as_bandwidth() -> None:
+def test_the_bytes_of_a_seal_count_as_bandwidth() -> None:
     counts = []
     for overhead_bytes in (0, 25):
         made = sender(bandwidth_mbit_max=0.25, overhead_bytes=overhead_bytes)
@@ -479,7 +479,7 @@ def test_heartbeats_are_sent_without_data_and_announcements_always() -> None:
 
 
 def beats(made: Sender, from_ms: int, stop_ms: int) -> list[int]:
-    """When heartbeats go out, in milliseconds."""
+    """The times of heartbeats, in milliseconds."""
     found = []
     for ms in range(from_ms, stop_ms):
         made.advance(ms * MS)
@@ -491,7 +491,7 @@ def test_heartbeats_after_data_are_sent_early_and_repeated() -> None:
     made = sender(tail_heartbeat_ms=100, heartbeat_interval_ms=1000)
     made.publish("/a", b"", 0)
     assert beats(made, 1, 1000) == [100, 300, 700]
-    # New data begins anew, also in the middle of a long wait.
+    # New data starts the short wait again, also during a long one.
     made.publish("/a", b"", 1000 * MS)
     assert beats(made, 1001, 1650) == [1100, 1300]
     made.publish("/a", b"", 1650 * MS)
@@ -646,7 +646,7 @@ def test_a_nak_names_the_datagrams_that_are_no_longer_kept() -> None:
     assert made.naks_sent_count == 1
 
 
-def test_a_long_list_of_what_is_gone_is_cut_into_datagrams() -> None:
+def test_a_long_nak_is_cut_into_datagrams() -> None:
     made = sender(cache_bytes_max=0, segment_bytes=128)
     for _ in range(60):
         made.publish("/a", b"", 0)
@@ -667,7 +667,7 @@ def test_old_datagrams_leave_the_cache() -> None:
     assert made.cache_count == 0
 
 
-def test_some_datagrams_are_not_sent_on_purpose_and_can_be_asked_for() -> None:
+def test_some_datagrams_are_not_sent_on_purpose_and_can_be_requested() -> None:
     made = sender(fake_send_loss_permille=300)
     for _ in range(1000):
         made.publish("/a", b"", 0)
