@@ -138,7 +138,7 @@ def test_what_is_carried_out_twice_or_unasked_is_found(world: World, pair: Pair)
     number = asked(tasks, world)
     assert checker.observed(two, served(number)) is None
     assert checker.observed(one, answered(number)) is None
-    assert checker.observed(one, served(number)) == "one carries out 1, which two did before"
+    assert checker.observed(one, served(number)) == "one executes 1, which two executed before"
     assert checker.observed(one, served(7)) is not None
     other = asked(tasks, world)
     assert checker.observed(one, served(other, handler="")) is not None
@@ -175,7 +175,7 @@ def test_requests_of_one_connection_out_of_order_are_found(world: World, pair: P
     assert checker.observed(pair[1], served(second)) is None
     assert checker.observed(pair[1], served(first, asker=6)) is None
     assert checker.observed(pair[0], served(first)) is None
-    assert checker.observed(pair[1], served(first)) == "two carries out 1 of one after 2"
+    assert checker.observed(pair[1], served(first)) == "two executes 1 of one after 2"
 
 
 def test_a_request_that_is_open_for_too_long_is_found(
@@ -262,7 +262,7 @@ def test_an_update_of_somebody_elses_object_is_found(
 
     assert takes(5) is None
     held("/Boat", 6)
-    assert takes(5) == "node took Boat b1 of client 5, and client 6 owns it"
+    assert takes(5) == "node accepted Boat b1 of client 5, but client 6 owns it"
     assert takes(6) is None
     assert takes(NODE_CLIENT) is None
     held("/Boat/b1", 5)
@@ -309,7 +309,7 @@ def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
     for program in pair:
         program.do(lambda m, now_ns: m.serve("Task", "port", now_ns, is_standby=True))
     (first,), (second,) = one.machine.claims, two.machine.claims
-    assert checker.liveness(world) == "one, requests Task as port: it was not told how it stands"
+    assert checker.liveness(world) == "one, requests Task as port: its state is not known"
     world.run_for(MS)
     assert checker.liveness(world) is None
     held, standby = sorted((first, second), key=lambda claim: claim.state is ClaimState.STANDBY)
@@ -340,6 +340,6 @@ def test_requests_and_clients_that_are_left_are_waited_for(
     assert checker.liveness(world) == "1 requests are open"
     world.crash(one)
     world.run_for(MS)
-    assert checker.liveness(world) == "2 clients, and there are 2"
+    assert checker.liveness(world) == "2 clients, but there are 2 programs"
     world.crash(host)
     assert checker.liveness(world) == "node is down"

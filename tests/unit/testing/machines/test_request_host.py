@@ -8,9 +8,9 @@ from skerry.testing import MS, Node, World
 from skerry.testing.machines.node_history import MESSAGE, PLAIN, TYPES
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import (
+    OBSERVER,
     OWNED_TYPES,
     REQUEST_LIMITS,
-    WITNESS,
     Over,
     RequestHost,
     Taken,
@@ -74,8 +74,8 @@ def test_the_witness_is_there_in_each_life_and_nobody_outside_hears_of_it(
 ) -> None:
     for _ in range(2):
         names = [row.name for row in host.machine.statistics().clients]
-        assert sorted(names) == ["one", "two", "witness"]
-        assert all(peer != WITNESS for peer in host.streams)
+        assert sorted(names) == ["observer", "one", "two"]
+        assert all(peer != OBSERVER for peer in host.streams)
         world.restart(host, down_ns=MS)
         world.run_for(MS)
         world.run_until(lambda: all(program.machine.is_steady for program in pair))

@@ -12,7 +12,12 @@ from skerry.testing import MS, SECOND, Node, World
 from skerry.testing.machines.node_history import PLAIN
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import RequestHost
-from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed, Stands
+from skerry.testing.machines.request_program import (
+    ClaimStateChanged,
+    Ended,
+    RequestProgram,
+    RequestServed,
+)
 
 Pair = tuple[Node[RequestProgram], ...]
 
@@ -109,7 +114,7 @@ def test_how_claims_stand_is_told(world: World, host: Node[RequestHost], pair: P
     serve(two, is_standby=True)
     own(two, ["b1", "b2"])
     world.run_for(MS)
-    assert [event.state for event in told(one, Stands)] == ["held"]
+    assert [event.state for event in told(one, ClaimStateChanged)] == ["held"]
     standby, first, second = two.machine.claims
     assert (standby.state, first.state, second.state) == ("standby", "held", "held")
     assert two.machine.claims_already("Task", "port")
@@ -123,7 +128,7 @@ def test_how_claims_stand_is_told(world: World, host: Node[RequestHost], pair: P
     world.crash(host)
     world.run_for(MS)
     assert {claim.state for claim in two.machine.claims} == {ClaimState.ASKED}
-    assert told(two, Stands)[-1].state == "asked"
+    assert told(two, ClaimStateChanged)[-1].state == "asked"
 
 
 def test_a_claim_that_is_lost_can_be_made_again(world: World, pair: Pair) -> None:
