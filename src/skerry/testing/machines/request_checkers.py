@@ -12,8 +12,8 @@ from skerry.protocol.machine import MachineEvent
 from skerry.testing.checkers import Checker
 from skerry.testing.machines.node_host import OLD_PREFIX
 from skerry.testing.machines.request_history import Asked, Tasks
-from skerry.testing.machines.request_host import Over, Taken, UpdateAccepted
-from skerry.testing.machines.request_program import Ended, RequestProgram, RequestServed
+from skerry.testing.machines.request_host import HolderChanged, RequestCompleted, UpdateAccepted
+from skerry.testing.machines.request_program import RequestEnded, RequestProgram, RequestServed
 from skerry.testing.machines.request_state import State, contradictions, look
 from skerry.testing.node import Node
 from skerry.testing.world import MS, World
@@ -57,9 +57,9 @@ class EndedOnce(Checker):
         self._over: set[int] = set()
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if isinstance(event, Over):
+        if isinstance(event, RequestCompleted):
             return self._is_over(event)
-        if not isinstance(event, Ended):
+        if not isinstance(event, RequestEnded):
             return None
         number = event.number
         asked = self._tasks.asked.get(number)
@@ -92,7 +92,7 @@ class EndedOnce(Checker):
         count = len(self._tasks.open)
         return f"{count} requests have not ended" if count else None
 
-    def _is_over(self, event: Over) -> str | None:
+    def _is_over(self, event: RequestCompleted) -> str | None:
         if event.number in self._over:
             return f"request {event.number} ended again at the node, {event.outcome}"
         self._over.add(event.number)
@@ -110,7 +110,7 @@ class CarriedOutOnce(Checker):
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
         if isinstance(event, RequestServed):
             return self._carried_out(node, event)
-        if isinstance(event, (Ended, Over)):
+        if isinstance(event, (RequestEnded, RequestCompleted)):
             return self._ended(event)
         return None
 
@@ -126,7 +126,7 @@ class CarriedOutOnce(Checker):
             return f"{node.name} executes {number}, which was reported as not delivered"
         return None
 
-    def _ended(self, event: Ended | Over) -> str | None:
+    def _ended(self, event: RequestEnded | RequestCompleted) -> str | None:
         server = self._served.get(event.number)
         if event.outcome in _NOT_GIVEN:
             self._not_given.add(event.number)
@@ -136,7 +136,7 @@ class CarriedOutOnce(Checker):
             return None
         if server is None:
             return f"request {event.number} was answered, but not executed"
-        if isinstance(event, Ended) and event.answer is not None and event.server != server:
+        if isinstance(event, RequestEnded) and event.answer is not None and event.server != server:
             return (
                 f"request {event.number} was answered by {event.server}, but {server} received it"
             )
@@ -177,7 +177,7 @@ class InTime(Checker):
         if isinstance(event, ClientDisconnected):
             self._disconnected_ns[node.life, event.client_id] = node.now_ns
             self._last_disconnected_ns = node.world.now_ns
-        if not isinstance(event, Ended) or event.outcome != "timed_out":
+        if not isinstance(event, RequestEnded) or event.outcome != "timed_out":
             return None
         asked = self._tasks.asked[event.number]
         late_ns = _late_ns(node.world, asked)
@@ -216,7 +216,7 @@ class _Holders:
     def __init__(self) -> None:
         self._clients: dict[tuple[int, str, str], int] = {}
 
-    def note(self, node: Node[Any], event: Taken) -> None:
+    def note(self, node: Node[Any], event: HolderChanged) -> None:
         self._clients[node.life, event.kind, event.subject] = event.client
 
     def holder(self, node: Node[Any], kind: str, subject: str) -> int:
@@ -231,7 +231,7 @@ class OwnedIsOwn(Checker):
         self._holders = _Holders()
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if isinstance(event, Taken):
+        if isinstance(event, HolderChanged):
             self._holders.note(node, event)
         if isinstance(event, ClientRefused):
             is_own = event.detail.endswith(f" owned by client {event.client_id}")
@@ -255,9 +255,9 @@ class NobodyWasThere(Checker):
         self._holders = _Holders()
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
-        if isinstance(event, Taken):
+        if isinstance(event, HolderChanged):
             self._holders.note(node, event)
-        if not isinstance(event, Over) or event.outcome != "not_registered":
+        if not isinstance(event, RequestCompleted) or event.outcome != "not_registered":
             return None
         if event.server:
             # It was sent to a handler that had just closed and returned it.

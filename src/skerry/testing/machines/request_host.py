@@ -26,9 +26,9 @@ __all__ = [
     "OBSERVER",
     "OWNED_TYPES",
     "REQUEST_LIMITS",
-    "Over",
+    "HolderChanged",
+    "RequestCompleted",
     "RequestHost",
-    "Taken",
     "UpdateAccepted",
 ]
 
@@ -42,7 +42,7 @@ OBSERVER: Final = Address("observer", 1, is_stream=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Taken(MachineEvent):
+class HolderChanged(MachineEvent):
     """The holder of a claim changed. Client 0 means that there is no holder."""
 
     kind: str
@@ -60,7 +60,7 @@ class UpdateAccepted(MachineEvent):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Over(MachineEvent):
+class RequestCompleted(MachineEvent):
     """The node reported the end of a request."""
 
     number: int
@@ -124,10 +124,14 @@ class RequestHost(NodeHost):
         obj = event.object
         if event.type_name == "SkerryHolder":
             client = 0 if event.operation == "remove" else obj.client
-            told: MachineEvent = Taken(kind=obj.kind.label, subject=obj.subject, client=client)
+            told: MachineEvent = HolderChanged(
+                kind=obj.kind.label, subject=obj.subject, client=client
+            )
         elif event.type_name == "SkerryCall":
             task: Any = TASKS[obj.typeName].decode(obj.object)
-            told = Over(number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0)
+            told = RequestCompleted(
+                number=task.number, outcome=obj.outcome.label, server=obj.servedBy or 0
+            )
         else:
             sender = int(event.header.sender)
             told = UpdateAccepted(type_name=event.type_name, id=obj.id, sender=sender)

@@ -19,7 +19,7 @@ from skerry.testing.machines.program import Program
 from skerry.testing.machines.request_history import TASKS
 from skerry.testing.node import Setting
 
-__all__ = ["ClaimStateChanged", "Ended", "RequestProgram", "RequestServed"]
+__all__ = ["ClaimStateChanged", "RequestEnded", "RequestProgram", "RequestServed"]
 
 _OUTCOMES: Final = {
     "Disconnected": "lost",
@@ -33,7 +33,7 @@ _MS: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended(MachineEvent):
+class RequestEnded(MachineEvent):
     """A request of this program has ended."""
 
     number: int
@@ -90,7 +90,7 @@ class RequestProgram(Program):
         try:
             request = self.space.request(task, now_ns, to=to, timeout_s=timeout_s)
         except WouldBlock:
-            self._events.append(Ended(number=number, outcome="blocked"))
+            self._events.append(RequestEnded(number=number, outcome="blocked"))
             return
         self._asked[number] = request
         self._due.set(("ask", number), request.due_ns + patience_ns)
@@ -166,7 +166,7 @@ class RequestProgram(Program):
                 self._answer(number)
             else:
                 self.space.forget_request(self._asked.pop(number))
-                self._events.append(Ended(number=number, outcome="timed_out", is_ours=True))
+                self._events.append(RequestEnded(number=number, outcome="timed_out", is_ours=True))
 
     def deadline_ns(self) -> int | None:
         due = (super().deadline_ns(), self._due.next_ns())
@@ -179,7 +179,7 @@ class RequestProgram(Program):
         self._due.cancel(("ask", number))
         answer: Any = request.answer
         self._events.append(
-            Ended(
+            RequestEnded(
                 number=number,
                 outcome="answered" if request.error is None else _outcome(request.error),
                 answer=None if answer is None else answer.number,

@@ -202,7 +202,8 @@ def test_a_subscriber_that_has_other_objects_is_found(
     store = program.machine.subscriptions[1].interest.route.store  # type: ignore[union-attr]
     store.objects.clear()  # type: ignore[union-attr]
     assert (
-        checker.liveness(world) == "program, type Boat: its container differs from the cache of the node"
+        checker.liveness(world)
+        == "program, type Boat: its container differs from the cache of the node"
     )
     world.crash(node)
     assert checker.liveness(world) == "node is down"
@@ -214,7 +215,10 @@ def test_a_program_that_is_not_back_is_waited_for(
     checker = SameObjects("node", Retold())
     world.restart(node, down_ns=MS)
     world.run_for(2 * MS)
-    assert checker.liveness(world) == "program has not reconnected, or its cache replay is not complete"
+    assert (
+        checker.liveness(world)
+        == "program has not reconnected, or its cache replay is not complete"
+    )
 
 
 def test_a_confirmed_object_that_is_gone_or_old_is_found(

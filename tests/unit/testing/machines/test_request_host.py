@@ -11,9 +11,9 @@ from skerry.testing.machines.request_host import (
     OBSERVER,
     OWNED_TYPES,
     REQUEST_LIMITS,
-    Over,
+    HolderChanged,
+    RequestCompleted,
     RequestHost,
-    Taken,
     UpdateAccepted,
 )
 from skerry.testing.machines.request_program import RequestProgram
@@ -27,7 +27,11 @@ def publish(program: Node[RequestProgram], name: str, key: str) -> None:
 
 
 def witnessed(host: Node[RequestHost]) -> list[Any]:
-    return [event for event in host.events if isinstance(event, (UpdateAccepted, Over, Taken))]
+    return [
+        event
+        for event in host.events
+        if isinstance(event, (UpdateAccepted, RequestCompleted, HolderChanged))
+    ]
 
 
 def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
@@ -44,9 +48,9 @@ def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
     accepted = UpdateAccepted(type_name=PLAIN, id="b1", sender=client)
     assert witnessed(host) == [
         accepted,
-        Taken(kind="objects", subject="/Boat/b1", client=client),
+        HolderChanged(kind="objects", subject="/Boat/b1", client=client),
         accepted,
-        Taken(kind="objects", subject="/Boat/b1", client=0),
+        HolderChanged(kind="objects", subject="/Boat/b1", client=0),
     ]
 
 
@@ -63,9 +67,9 @@ def test_requests_are_told_when_they_are_over(
     world.run_for(MS)
     client = two.machine.space.client_id
     assert witnessed(host) == [
-        Over(number=9, outcome="not_registered", server=0),
-        Taken(kind="requests", subject="/Task", client=client),
-        Over(number=10, outcome="answered", server=client),
+        RequestCompleted(number=9, outcome="not_registered", server=0),
+        HolderChanged(kind="requests", subject="/Task", client=client),
+        RequestCompleted(number=10, outcome="answered", server=client),
     ]
 
 

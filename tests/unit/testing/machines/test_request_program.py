@@ -14,7 +14,7 @@ from skerry.testing.machines.request_history import TASKS
 from skerry.testing.machines.request_host import RequestHost
 from skerry.testing.machines.request_program import (
     ClaimStateChanged,
-    Ended,
+    RequestEnded,
     RequestProgram,
     RequestServed,
 )
@@ -50,7 +50,9 @@ def test_a_request_is_carried_out_and_its_answer_is_told(world: World, pair: Pai
     assert told(two, RequestServed) == [
         RequestServed(number=7, asker=client, type_name="Task", handler="port")
     ]
-    assert told(one, Ended) == [Ended(number=7, outcome="answered", answer=7, server="two")]
+    assert told(one, RequestEnded) == [
+        RequestEnded(number=7, outcome="answered", answer=7, server="two")
+    ]
     assert one.machine.open_count == 0
 
 
@@ -61,16 +63,20 @@ def test_a_request_is_answered_in_the_manner_that_it_asks_for(world: World, pair
     for number, manner in enumerate(["empty", "fail", "late", "never"]):
         ask(one, number, manner)
     world.run_for(10 * MS)
-    assert told(one, Ended) == [
-        Ended(number=0, outcome="answered"),
-        Ended(number=1, outcome="failed"),
+    assert told(one, RequestEnded) == [
+        RequestEnded(number=0, outcome="answered"),
+        RequestEnded(number=1, outcome="failed"),
     ]
     world.run_for(50 * MS)
-    assert told(one, Ended)[2:] == [Ended(number=2, outcome="answered", answer=2, server="two")]
+    assert told(one, RequestEnded)[2:] == [
+        RequestEnded(number=2, outcome="answered", answer=2, server="two")
+    ]
     assert one.machine.open_count == 1
     two.do(lambda machine, now_ns: machine.answer_all(now_ns))
     world.run_for(MS)
-    assert told(one, Ended)[3:] == [Ended(number=3, outcome="answered", answer=3, server="two")]
+    assert told(one, RequestEnded)[3:] == [
+        RequestEnded(number=3, outcome="answered", answer=3, server="two")
+    ]
 
 
 def test_what_stands_in_the_way_is_told(world: World, host: Node[RequestHost], pair: Pair) -> None:
@@ -86,7 +92,7 @@ def test_what_stands_in_the_way_is_told(world: World, host: Node[RequestHost], p
     world.run_for(MS)
     world.crash(host)
     world.run_for(MS)
-    ended = {event.number: (event.outcome, event.is_ours) for event in told(one, Ended)}
+    ended = {event.number: (event.outcome, event.is_ours) for event in told(one, RequestEnded)}
     assert ended == {
         1: ("not_registered", False),
         2: ("timed_out", False),
@@ -101,9 +107,9 @@ def test_too_many_requests_are_blocked_and_refused(world: World, pair: Pair) -> 
     serve(one)
     for number in range(REQUEST_COUNT_MAX + 1):
         ask(one, number, "never")
-    assert told(one, Ended) == [Ended(number=REQUEST_COUNT_MAX, outcome="blocked")]
+    assert told(one, RequestEnded) == [RequestEnded(number=REQUEST_COUNT_MAX, outcome="blocked")]
     world.run_for(100 * MS)
-    outcomes = [event.outcome for event in told(one, Ended)]
+    outcomes = [event.outcome for event in told(one, RequestEnded)]
     assert "overflow" in outcomes
 
 

@@ -135,7 +135,10 @@ def claim_more(requests: Any) -> None:
         (tell_of_another, "published holders are"),
         (close_desk, "desks are of {}"),
         (count_less, "1 requests wait, but their handler has a free window"),
-        (count_less, f"received {REQUEST_WINDOW_COUNT} requests, {REQUEST_WINDOW_COUNT - 1} are counted"),
+        (
+            count_less,
+            f"received {REQUEST_WINDOW_COUNT} requests, {REQUEST_WINDOW_COUNT - 1} are counted",
+        ),
         (give_more, f"received {REQUEST_WINDOW_COUNT + 1} requests at a time"),
         (keep_over, "has ended, but is stored for client"),
         (ask_more, "requests"),
