@@ -107,9 +107,7 @@ def test_a_suspicion_within_the_timeout_is_seen(
     world.run_for(world.network.latency_ns)
     world.run_for(silence_ns)
     if is_hasty:
-        with pytest.raises(
-            SimulationError, match=r"watcher suspects peer, whose beat arrived 900\.0 ms ago"
-        ):
+        with pytest.raises(SimulationError, match=r"peer, whose beat arrived 900\.0 ms ago"):
             tell(watcher, Suspected(peer="peer"))
     else:
         tell(watcher, Suspected(peer="peer"))

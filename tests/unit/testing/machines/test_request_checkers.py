@@ -329,7 +329,7 @@ def test_claims_that_stand_otherwise_than_their_programs_think_are_found(
     held.state, standby.state = standby.state, held.state
     assert "at the node it is" in str(checker.liveness(world))
     held.state = ClaimState.LOST
-    assert "has ended, but not at the node" in str(checker.liveness(world))
+    assert "ended, but not at the node" in str(checker.liveness(world))
     held.state, standby.state = ClaimState.HELD, ClaimState.STANDBY
     assert checker.liveness(world) is None
     one.machine.claims.clear()
