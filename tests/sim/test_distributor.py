@@ -62,14 +62,14 @@ def test_fifty_receivers_that_lose_the_same_ask_little_and_are_answered_once() -
 
 
 @pytest.mark.slow
-def test_of_publishers_that_come_and_go_nothing_is_missing_in_silence() -> None:
+def test_no_update_of_short_lived_publishers_is_missing_without_a_report() -> None:
     for seed in range(10):
         play_short_lives(World(seed), 32, loss=0.1)
         play_short_lives(World(seed), 32, loss=0.3)
 
 
 @pytest.mark.slow
-def test_what_is_published_after_a_subscriber_joined_is_delivered_or_reported() -> None:
+def test_updates_after_a_subscriber_joined_are_delivered_or_reported() -> None:
     for seed in range(60):
         play_starts(World(seed), 9)
 
@@ -183,7 +183,7 @@ class BeginsWhereItHears(GroupConnection):
 
 
 @pytest.mark.slow
-def test_a_connection_that_begins_with_what_it_hears_first_is_caught() -> None:
+def test_a_connection_that_begins_with_its_first_datagram_is_caught() -> None:
     with pytest.raises(SimulationError) as error:
         for seed in range(BROKEN_SEED_COUNT):
             play_short_lives(World(seed), 32, make=maker(BeginsWhereItHears))
@@ -207,7 +207,7 @@ class AsksForAll(GroupConnection):
 
 
 @pytest.mark.slow
-def test_a_connection_that_asks_for_what_was_before_it_is_caught() -> None:
+def test_a_connection_that_requests_earlier_updates_is_caught() -> None:
     with pytest.raises(SimulationError) as error:
         for seed in range(BROKEN_SEED_COUNT):
             play_starts(World(seed), 9, make=AsksForAll)
