@@ -223,7 +223,7 @@ def test_a_broken_node_is_caught(host: Factory[NodeHost], checker: str) -> None:
     ("host", "checker"),
     [(Patient, "Bounded"), (Raises, "machine"), (Cutting, "ConflatedIsNotCut")],
 )
-def test_a_node_that_is_no_good_for_slow_clients_is_caught(
+def test_a_node_that_mistreats_slow_clients_is_caught(
     host: Factory[NodeHost], checker: str
 ) -> None:
     assert checker in caught_by(partial(play_slow, host=host), 4, checker)

@@ -145,7 +145,7 @@ def claim_more(requests: Any) -> None:
         (claim_more, "claims"),
     ],
 )
-def test_what_does_not_agree_is_told(
+def test_inconsistencies_are_reported(
     host: Node[RequestHost], requests: Any, spoil: Callable[[Any], None], text: str
 ) -> None:
     spoil(requests)
