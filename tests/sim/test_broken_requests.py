@@ -193,7 +193,7 @@ class RefusesTheOwner(Broken):
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data, source, now_ns)
         for client in self.core._by_id.values():
-            for topic in self.core._hub.topics.values():
+            for topic in self.core._dispatcher.topics.values():
                 if topic.owners is not None and topic.owners.of_all == client.client_id:
                     reason = f"/{topic.name}: it is owned by client {client.client_id}"
                     self.core.refuse(client, "publish", reason, now_ns)
@@ -247,7 +247,7 @@ class HasFriends(Broken):
     """Lets one program change what others own."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        topics = self.core._hub.topics
+        topics = self.core._dispatcher.topics
         before = {name: topic.owners for name, topic in topics.items()}
         if source.host == "program-1":
             for topic in topics.values():

@@ -14,7 +14,7 @@ from skerry.codec.pieces import project
 from skerry.engine.admission.admission import AddressUsage, Origin, Rights
 from skerry.engine.admission.quotas import ClientLimits, PublishMeter
 from skerry.engine.admission.shared_quotas import Holder
-from skerry.engine.delivery.conflation import ConflationSlots, Late
+from skerry.engine.delivery.conflation import ConflatedOutput, ConflationSlots
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.projections import Projection, reading
@@ -74,7 +74,7 @@ class Client:
         self,
         address: Address,
         connection: ServerConnection,
-        lane: ClientQueue,
+        queue: ClientQueue,
         *,
         origin: Origin,
         limits: ClientLimits,
@@ -82,7 +82,7 @@ class Client:
     ) -> None:
         self.address = address
         self.connection = connection
-        self.lane = lane
+        self.queue = queue
         self.origin = origin
         self.limits = limits
         self.opened_ns = opened_ns
@@ -93,7 +93,7 @@ class Client:
         """Whether its groups and claims are still to be checked after the permissions changed."""
         self.meter: PublishMeter | None = None
         """None where nothing is measured."""
-        self.household: AddressUsage | None = None
+        self.address_usage: AddressUsage | None = None
         """All who come from the same address; None where there is no address."""
         self.holder = Holder("", is_trusted=True)
         """What it uses of the shared quotas."""
@@ -109,8 +109,8 @@ class Client:
         """Whether its transport has more than it likes already."""
         self.writing: JsonWriting | None = None
         """What becomes text for it, in steps; until then its lane is paused."""
-        self.slots = ConflationSlots(lane)
-        self.voice: Late | None = None
+        self.slots = ConflationSlots(queue)
+        self.conflated_output: ConflatedOutput | None = None
         """Tells it later of objects in the groups it joined; None before it joined one."""
         self.agenda: deque[Task] = deque()
         self.input = Input()
@@ -119,7 +119,7 @@ class Client:
         self.owed_bytes = 0
         self.groups: dict[str, None] = {}
         """Types and patterns that it joined, in order."""
-        self.views: dict[tuple[str, int], int] = {}
+        self.filtered_subscriptions: dict[tuple[str, int], int] = {}
         """Its filtered subscriptions, by the type and the number it gave: the parts of each."""
         self.waiting_count = 0
         """Groups of them of which it is told later what is there: it may not know the objects."""
@@ -140,7 +140,7 @@ class Client:
     @property
     def client_id(self) -> int:
         """What the node calls it."""
-        return int(self.lane.client_id)
+        return int(self.queue.client_id)
 
     @property
     def name(self) -> str:
@@ -176,7 +176,7 @@ class Client:
         own = self.connection.definition(topic.name)
         if own is None or own is topic.type:
             return None
-        can_skip = bool(self.lane.has_subjects)
+        can_skip = bool(self.queue.has_subjects)
         at = (fingerprint(own), can_skip)
         if at not in topic.readings:
             if len(topic.readings) >= READING_COUNT_MAX:
@@ -194,7 +194,7 @@ class Client:
         if found is not None:
             header.attributes &= found.mask
             return found.project(payload)
-        if self.lane.has_subjects or not topic.shelf.unknown_keys:
+        if self.queue.has_subjects or not topic.type_cache.unknown_keys:
             return payload
         header.attributes &= topic.plan.mask
         return project(topic.plan, payload, topic.plan.mask)[0]
@@ -222,7 +222,7 @@ class Client:
         Larger frames are dropped as they arrive, so that they take no memory.
         """
         may_publish = self.rights is not None and self.rights.may_publish
-        size = max(int(self.lane.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
+        size = max(int(self.queue.update_bytes_max), SMALL_FRAME_BYTES_MAX) + FRAME_HEADER_BYTES_MAX
         if not may_publish:
             size = SMALL_FRAME_BYTES_MAX
         self.connection.wire.limit_frames(size, skips_large=True)
@@ -269,7 +269,7 @@ class Client:
 
     def interests(self) -> list[str]:
         """The groups that it joined, and the types of its filtered subscriptions."""
-        return [*self.groups, *[name for name, _ in self.views]]
+        return [*self.groups, *[name for name, _ in self.filtered_subscriptions]]
 
     def forbidden(self, groups: list[str]) -> str | None:
         """One of some groups that it may not subscribe to."""

@@ -117,14 +117,14 @@ class NodeCore(Outbox):
         self._admission = admission or Admission()
         self._shares = SharedQuotas(self._admission.limits)
         self._routing = Routing(self._shares)
-        self._hub = Dispatcher(self.cache, self._routing, node=node_id)
-        self._routing.attach(self._hub)
-        self._types = NodeTypes(self._hub, self._routing, journal, self._has_published)
+        self._dispatcher = Dispatcher(self.cache, self._routing, node=node_id)
+        self._routing.attach(self._dispatcher)
+        self._types = NodeTypes(self._dispatcher, self._routing, journal, self._has_published)
         self._bound_addresses()
         self._extensions = extensions
         self._wall_offset_ns = wall_offset_ns
         self._backpressure = Backpressure(self._admission.limits.backpressure_s_max)
-        self._sweeps = BulkRemovals(self._hub)
+        self._sweeps = BulkRemovals(self._dispatcher)
         self._now_ns = 0
         self._started_ns: int | None = None
         self._clients: dict[Address, Client] = {}
@@ -143,12 +143,14 @@ class NodeCore(Outbox):
         self._attempts = SecretDelays()
         self._next_client = _FIRST_CLIENT
         self._roster = StatusObjects(self.cache, self.say, name=name, is_plain=not extensions)
-        self._services = NodeServices(self, self._hub, self._routing, self._types, self._admission)
+        self._services = NodeServices(
+            self, self._dispatcher, self._routing, self._types, self._admission
+        )
         self._departures = ClientCleanup(
             self, self._routing, self._services, self._types, self._sweeps
         )
         self._reviews = PermissionReviews(self, self._services)
-        self._arrivals = FrameIntake(self, self._hub, self._types, self._services)
+        self._arrivals = FrameIntake(self, self._dispatcher, self._types, self._services)
         self._received_bytes = 0
         self._sent = [0, 0]
         self._refusals: Counter[str] = Counter()
@@ -201,20 +203,20 @@ class NodeCore(Outbox):
         if why is not None:
             self._turn_away(peer, wire, origin, why, has_extensions=has_extensions)
             return
-        lane = ClientQueue(self._next_client, wire, self._hub.listed)
+        queue = ClientQueue(self._next_client, wire, self._dispatcher.listed)
         self._next_client += 1
-        connection = ServerConnection(wire, client_id=int(lane.client_id), outgoing=lane)
+        connection = ServerConnection(wire, client_id=int(queue.client_id), outgoing=queue)
         limits = self._admission.limits
-        lane.object_count_max = limits.object_count_max
-        lane.object_bytes_max = limits.object_bytes_max
-        lane.update_bytes_max = limits.update_bytes_max
-        client = Client(peer, connection, lane, origin=origin, limits=limits, opened_ns=now_ns)
+        queue.object_count_max = limits.object_count_max
+        queue.object_bytes_max = limits.object_bytes_max
+        queue.update_bytes_max = limits.update_bytes_max
+        client = Client(peer, connection, queue, origin=origin, limits=limits, opened_ns=now_ns)
         client.limit_frames()
         client.nonce = self._admission.challenge(origin)
-        client.household = self._admission.household(origin)
+        client.address_usage = self._admission.household(origin)
         client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
-        if client.household is not None:
-            self.cache.locate(client.client_id, client.household.address)
+        if client.address_usage is not None:
+            self.cache.locate(client.client_id, client.address_usage.address)
         if not origin.is_trusted:
             self._silent.enter(client, origin.share)
         self._clients[peer] = client
@@ -241,7 +243,7 @@ class NodeCore(Outbox):
         self._received_bytes += len(data)
         if client.connection.is_over:
             return
-        client.lane.begin_turn()
+        client.queue.begin_turn()
         self._sweeps.begin_turn()
         self._departures.begin_turn()
         if self._backpressure.is_active:
@@ -316,7 +318,7 @@ class NodeCore(Outbox):
         """The transport of a client has more than it likes; what follows waits here."""
         client = self._clients.get(peer)
         if client is not None:
-            client.is_full = client.lane.is_paused = True
+            client.is_full = client.queue.is_paused = True
             self._list(client)
 
     def resume(self, peer: Address, now_ns: int) -> None:
@@ -326,7 +328,7 @@ class NodeCore(Outbox):
             return
         self._note_time(now_ns)
         client.is_full = False
-        client.lane.begin_turn()
+        client.queue.begin_turn()
         if client.writing is not None:
             self._list(client)
         else:
@@ -369,39 +371,39 @@ class NodeCore(Outbox):
         """What is to be sent, a piece for each client that has something new to hear."""
         if self._shares.overdrawn:
             self._cut_overdrawn()
-        listed = self._hub.listed
+        listed = self._dispatcher.listed
         looks = ROUND_LOOK_COUNT
         # Cutting one client gives others something to hear.
         index = 0
         delayed: list[Client] = []
         is_batch_sent = False
         while index < len(listed):
-            lane = listed[index]
+            queue = listed[index]
             index += 1
-            lane.unlisted()
-            client = self._by_id.get(int(lane.client_id))
+            queue.unlisted()
+            client = self._by_id.get(int(queue.client_id))
             if client is None:
-                lane.expire()
-            elif lane.wire.unsendable:
+                queue.expire()
+            elif queue.wire.unsendable:
                 self._drop_unsendable(client)
-            elif lane.is_paused:
+            elif queue.is_paused:
                 self._check_waiting(client)
-            elif lane.is_delayed(self._now_ns, self._batch_delay_ns):
+            elif queue.is_delayed(self._now_ns, self._batch_delay_ns):
                 delayed.append(client)
-            elif lane.size:
-                is_batch_sent = is_batch_sent or lane.batch_due_ns != 0
+            elif queue.size:
+                is_batch_sent = is_batch_sent or queue.batch_due_ns != 0
                 looks -= self._hand_out(client, looks)
         listed.clear()
         self._batch_due_ns = None
         for client in delayed:
-            lane = client.lane
+            queue = client.queue
             if is_batch_sent:
                 # The updates that ended one delay came with those for the others, as a rule. To
                 # wake up again for the others alone would cost more than it could gain.
                 looks -= self._hand_out(client, looks)
                 continue
-            lane.list_again()
-            due_ns = int(lane.batch_due_ns)
+            queue.list_again()
+            due_ns = int(queue.batch_due_ns)
             if self._batch_due_ns is None or due_ns < self._batch_due_ns:
                 self._batch_due_ns = due_ns
         return super().take_transmits()
@@ -413,12 +415,12 @@ class NodeCore(Outbox):
     def end_delays(self, now_ns: int) -> None:
         """Transmit all delayed updates with the next output."""
         self._note_time(now_ns)
-        for lane in self._hub.listed:
-            lane.end_delay()
+        for queue in self._dispatcher.listed:
+            queue.end_delay()
 
     def statistics(self) -> NodeStatistics:
         """All counters, and the ledger."""
-        topics = self._hub.all_topics()
+        topics = self._dispatcher.all_topics()
         journal = None if self.journal is None else self.journal.statistics()
         return NodeStatistics(
             started_ns=self._started_ns or 0,
@@ -431,7 +433,7 @@ class NodeCore(Outbox):
             received_bytes=self._received_bytes,
             sent_count=self._sent[0],
             sent_bytes=self._sent[1],
-            accepted_count=int(self._hub.position),
+            accepted_count=int(self._dispatcher.position),
             conflict_count=self._types.registry.conflict_count,
             storage_waiting_count=0 if journal is None else journal.waiting_count,
             storage_trouble="" if journal is None else journal.trouble,
@@ -457,7 +459,7 @@ class NodeCore(Outbox):
 
     def restored_meta(self, meta: Mapping[str, int]) -> None:
         """Go on counting where the last life stopped."""
-        self._hub.position = max(int(self._hub.position), meta.get("position", 0))
+        self._dispatcher.position = max(int(self._dispatcher.position), meta.get("position", 0))
         self._next_client = max(self._next_client, meta.get("client", 0) + 1)
 
     def tell_usage(self, usage: Mapping[str, float]) -> None:
@@ -472,7 +474,7 @@ class NodeCore(Outbox):
         self._picture_count += 1
         picture = lone_picture(
             system=self.system,
-            node_id=int(self._hub.node),
+            node_id=int(self._dispatcher.node),
             name=self.name,
             endpoints=endpoints,
             started_s=seconds_of_ns(self._started_ns or 0),
@@ -499,7 +501,7 @@ class NodeCore(Outbox):
         for client in let_in:
             client.renew_rights(partial(self._rights_of, client))
         # Subscribers that may not see some subjects are part of a route.
-        for topic in self._hub.all_topics():
+        for topic in self._dispatcher.all_topics():
             topic.forget_routes()
         self._reviews.begin(let_in)
         self._routing.hide()
@@ -529,7 +531,7 @@ class NodeCore(Outbox):
         client = self._clients[peer]
         client.meter = None
         client.input.can_wait = False
-        client.lane.update_bytes_max = PAYLOAD_BYTES_MAX
+        client.queue.update_bytes_max = PAYLOAD_BYTES_MAX
         client.limit_frames()
         self._routing.carry(client)
 
@@ -555,14 +557,14 @@ class NodeCore(Outbox):
         header.attributes = topic.plan.key_mask if is_remove else int(obj.attributes)
         payload = codec_of(type(obj)).encode_only(obj, int(header.attributes))
         pieces = split(topic.plan, payload, 0)
-        self._hub.accept(None, topic, header, pieces, subject, self.wall_ns(now_ns))
+        self._dispatcher.accept(None, topic, header, pieces, subject, self.wall_ns(now_ns))
 
     def is_heard(self, type_name: str, subject: str) -> bool:
         """Whether anybody would hear of an object of a type under a subject."""
         topic = self._types.topic(type_name)
         assert topic is not None
         route = topic.routes.get(subject) or self._routing.resolve(topic, subject)
-        return bool(route.lanes or route.ears)
+        return bool(route.queues or route.listeners)
 
     def clear(
         self, topic: Topic, hidden: frozenset[bytes], now_ns: int, finish: Callable[[], None]
@@ -576,7 +578,7 @@ class NodeCore(Outbox):
     def start(self, client: Client, task: Any, now_ns: int) -> None:
         """Put something on a client's agenda, and begin with it if it is the first."""
         client.agenda.append(task)
-        if len(client.agenda) == 1 and not client.lane.is_paused:
+        if len(client.agenda) == 1 and not client.queue.is_paused:
             self._continue(client, now_ns)
         else:
             self._list(client)
@@ -632,7 +634,7 @@ class NodeCore(Outbox):
         `join` is the DotsMember that is refused, if it is one: the client waits for its answer.
         """
         self.count_refusal(client, what, reason)
-        if client.lane.has_subjects:
+        if client.queue.has_subjects:
             refusal = internal_class("SkerryRefusal")(what=what, reason=reason)
             if join is not None:
                 refusal.groupName = join.groupName
@@ -674,7 +676,9 @@ class NodeCore(Outbox):
     ) -> None:
         """Let an object of a client go its way."""
         wall_ns = self.wall_ns(now_ns)
-        fault = self._hub.take(client.lane, topic, header, payload, seconds_of_ns(wall_ns), wall_ns)
+        fault = self._dispatcher.take(
+            client.queue, topic, header, payload, seconds_of_ns(wall_ns), wall_ns
+        )
         if fault is not None:
             self.drop(client, now_ns, f"{topic.name}: {fault}")
 
@@ -721,9 +725,9 @@ class NodeCore(Outbox):
         if client.limits.is_measured:
             client.meter = self._admission.meter(client.origin)
         if client.has_extensions:
-            client.lane.has_subjects = bool(asked.extensions & _SUBJECTS)
-            client.lane.has_origin = bool(asked.extensions & _ORIGIN)
-        client.connection.accept(asked, now_s, has_additions=bool(client.lane.has_subjects))
+            client.queue.has_subjects = bool(asked.extensions & _SUBJECTS)
+            client.queue.has_origin = bool(asked.extensions & _ORIGIN)
+        client.connection.accept(asked, now_s, has_additions=bool(client.queue.has_subjects))
         self._roster.tell_state(client, now_ns)
         self._events.append(
             ClientConnected(client_id=client.client_id, name=client.name, origin=str(client.origin))
@@ -814,7 +818,7 @@ class NodeCore(Outbox):
         )
 
     def _look_at_unfinished(self, client: Client) -> None:
-        wire = client.lane.wire
+        wire = client.queue.wire
         # Text messages are assembled by their listener, which reports their sizes.
         if wire.version != 0 and wire.held_bytes != client.unfinished_bytes:
             self._note_unfinished(client, wire.held_bytes)
@@ -865,9 +869,9 @@ class NodeCore(Outbox):
 
     def _check_waiting(self, client: Client) -> None:
         """Cut a client that takes so little that what waits for it becomes a burden."""
-        size = int(client.lane.size)
+        size = int(client.queue.size)
         # A single object may always be queued, whatever its size.
-        is_over = size > client.limits.waiting_bytes_max and client.lane.waiting_count > 1
+        is_over = size > client.limits.waiting_bytes_max and client.queue.waiting_count > 1
         if is_over or client.slots.is_full:
             self._cut_slow(client)
             return
@@ -883,7 +887,7 @@ class NodeCore(Outbox):
                 excess = shares.excess(client.holder, resource)
 
     def _cut_slow(self, client: Client, more: str = "") -> None:
-        detail = f"{int(client.lane.size)} bytes and {len(client.slots)} objects waited for it"
+        detail = f"{int(client.queue.size)} bytes and {len(client.slots)} objects waited for it"
         self._forget(client, self._now_ns, "slow", detail + more)
         self._transmits.append(Disconnect(destination=client.address, is_abrupt=True))
 
@@ -897,16 +901,16 @@ class NodeCore(Outbox):
         reason: str = "goodbye",
         detail: str = "",
     ) -> None:
-        lane = client.lane
-        is_json = isinstance(lane.wire, JsonNodeWire)
-        if client.writing is not None or (is_json and lane.size > JSON_STEP_BYTES):
+        queue = client.queue
+        is_json = isinstance(queue.wire, JsonNodeWire)
+        if client.writing is not None or (is_json and queue.size > JSON_STEP_BYTES):
             # All of it would have to be written at once.
             client.writing = None
-            lane.expire()
+            queue.expire()
         client.connection.end(self.wall_s(now_ns), code=code, text=text)
-        if lane.size:
+        if queue.size:
             # Whatever it takes: there is no later turn.
-            self._hand_out(client, max(int(lane.size), 1) * ROUND_LOOK_COUNT)
+            self._hand_out(client, max(int(queue.size), 1) * ROUND_LOOK_COUNT)
         self._transmits.append(Disconnect(destination=client.address))
         self._forget(client, now_ns, reason, detail or text)
 
@@ -929,8 +933,8 @@ class NodeCore(Outbox):
         client.connection.stage = ConnectionStage.CLOSED
         self._roster.tell_state(client, now_ns)
         # Updates that are still delivered to it expire at once.
-        client.lane.is_paused = False
-        client.lane.expire()
+        client.queue.is_paused = False
+        client.queue.expire()
         client.agenda.clear()
         self._silent.leave(client, client.origin.share)
         for table in (self._by_id, self._waiting, self._busy, self._fresh):
@@ -943,7 +947,7 @@ class NodeCore(Outbox):
 
     def _has_published(self, client_id: int, type_name: str) -> bool:
         client = self._by_id.get(client_id)
-        return client is not None and type_name in client.lane.published
+        return client is not None and type_name in client.queue.published
 
     # -- what waits
 
@@ -952,12 +956,12 @@ class NodeCore(Outbox):
         if client.is_under_review:
             self._list(client)
             return
-        lane, now_s = client.lane, self.wall_s(now_ns)
-        bytes_max = int(lane.size) + REPLAY_SLICE_BYTES
+        queue, now_s = client.queue, self.wall_s(now_ns)
+        bytes_max = int(queue.size) + REPLAY_SLICE_BYTES
         if client.slots:
             client.slots.drain(bytes_max, now_s)
             self._shares.set(client.holder, Resource.CONFLATED, len(client.slots))
-        while client.agenda and lane.size < bytes_max and lane.looks > 0:
+        while client.agenda and queue.size < bytes_max and queue.work_left > 0:
             if not client.agenda[0].step(now_s):
                 break
             client.agenda.popleft()
@@ -965,7 +969,7 @@ class NodeCore(Outbox):
 
     def _list(self, client: Client) -> None:
         """Schedule a turn for a client, if it has anything to do."""
-        is_blocked = client.lane.is_paused or client.is_under_review
+        is_blocked = client.queue.is_paused or client.is_under_review
         has_task = bool(client.agenda or client.slots) and not is_blocked
         has_task = has_task or (client.writing is not None and not client.is_full)
         if client.is_present and (has_task or client.input.is_held):
@@ -986,19 +990,19 @@ class NodeCore(Outbox):
             if not self._busy:
                 break
             _, client = self._busy.popitem(last=False)
-            looks -= self._serve(client, now_ns, int(client.lane.look_count_max))
+            looks -= self._serve(client, now_ns, int(client.queue.work_max))
             if looks <= 0:
                 break
 
     def _serve(self, client: Client, now_ns: int, look_count: int) -> int:
         """Run one turn of a client; returns the looks that it took."""
-        lane, count, size = client.lane, 0, int(client.lane.size)
+        queue, count, size = client.queue, 0, int(client.queue.size)
         if client.input.is_held:
-            lane.looks = look_count
+            queue.work_left = look_count
             self._backpressure.begin()
             is_over = self._arrivals.go_on(client, now_ns)
             self._backpressure.end(client)
-            count += look_count - int(lane.looks)
+            count += look_count - int(queue.work_left)
             self._look_at_unfinished(client)
             if is_over and client.is_present:
                 self._released.append(client.address)
@@ -1006,26 +1010,26 @@ class NodeCore(Outbox):
                     self._forget(client, now_ns, "lost")
         if client.is_present and client.writing is not None and not client.is_full:
             count += self._write(client, look_count)
-        if client.is_present and (client.agenda or client.slots) and not lane.is_paused:
+        if client.is_present and (client.agenda or client.slots) and not queue.is_paused:
             # Both have looks of their own: a long replay does not delay the client's input.
-            lane.looks = look_count
+            queue.work_left = look_count
             self._continue(client, now_ns)
-            count += look_count - int(lane.looks)
+            count += look_count - int(queue.work_left)
         self._list(client)
-        return max(count + (int(lane.size) - size) // _BYTES_PER_LOOK, 1)
+        return max(count + (int(queue.size) - size) // _BYTES_PER_LOOK, 1)
 
     def _hand_out(self, client: Client, look_count: int) -> int:
         """Send what waits for a client; returns the looks that it took to write it as text."""
-        lane = client.lane
-        wire = lane.wire
-        self._sent[0] += int(lane.frame_count)
-        lane.note_batch(self._now_ns)
+        queue = client.queue
+        wire = queue.wire
+        self._sent[0] += int(queue.frame_count)
+        queue.note_batch(self._now_ns)
         if not isinstance(wire, JsonNodeWire):
-            self._sent[1] += int(lane.size)
-            self._transmits.append(Transmit(destination=client.address, data=lane.take()))
+            self._sent[1] += int(queue.size)
+            self._transmits.append(Transmit(destination=client.address, data=queue.take()))
             return 0
-        client.writing = wire.writing(lane.begin_writing())
-        lane.is_paused = True
+        client.writing = wire.writing(queue.begin_writing())
+        queue.is_paused = True
         return self._write(client, look_count)
 
     def _write(self, client: Client, look_count: int) -> int:
@@ -1033,19 +1037,19 @@ class NodeCore(Outbox):
 
         Until all is written, what follows waits on its lane as if its transport was full.
         """
-        lane, writing = client.lane, client.writing
+        queue, writing = client.queue, client.writing
         assert writing is not None
         text, looks = writing.step(look_count)
         self._sent[1] += len(text)
         if text:
             self._transmits.append(Transmit(destination=client.address, data=text))
-        is_last = writing.is_done and not lane.wire.unsendable
-        lane.written(is_last, len(text))
+        is_last = writing.is_done and not queue.wire.unsendable
+        queue.written(is_last, len(text))
         if is_last:
             client.writing = None
             if not client.is_full:
                 self._unpause(client)
-        if lane.wire.unsendable:
+        if queue.wire.unsendable:
             self._drop_unsendable(client)
         else:
             self._list(client)
@@ -1053,14 +1057,14 @@ class NodeCore(Outbox):
 
     def _drop_unsendable(self, client: Client) -> None:
         """End the connection of a client to which something could not be written."""
-        why, client.lane.wire.unsendable = client.lane.wire.unsendable, ""
+        why, client.queue.wire.unsendable = client.queue.wire.unsendable, ""
         self.drop(client, self._now_ns, why)
 
     def _unpause(self, client: Client) -> None:
         """A client can be sent more."""
-        client.lane.is_paused = False
+        client.queue.is_paused = False
         self._backpressure.caught_up(client)
-        client.lane.relist()
+        client.queue.relist()
 
     def _ledger(self) -> list[Struct]:
         """The ledger as objects, if anybody looks at it."""

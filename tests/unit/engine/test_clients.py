@@ -30,10 +30,10 @@ Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }"
 
 
 def make() -> Client:
-    lane = ClientQueue(7, Wire(), [])
-    connection = ServerConnection(Wire(), client_id=7, outgoing=lane)
+    queue = ClientQueue(7, Wire(), [])
+    connection = ServerConnection(Wire(), client_id=7, outgoing=queue)
     address = Address("somewhere", 1, is_stream=True)
-    return Client(address, connection, lane, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
+    return Client(address, connection, queue, origin=INSIDE, limits=ClientLimits(), opened_ns=0)
 
 
 class Pieces:

@@ -336,7 +336,7 @@ def test_routes_of_all_types_are_remembered_up_to_a_bound(
     for number in range(100):
         for name in names:
             guest.publish(getattr(types, name)(id=1), subject=f"/s/{number}")
-    topics = harbour.node._hub.all_topics()
+    topics = harbour.node._dispatcher.all_topics()
     assert sum(len(topic.routes) for topic in topics) <= 50
     assert len(reader.heard) >= 500
 

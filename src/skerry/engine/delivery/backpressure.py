@@ -86,7 +86,7 @@ class Backpressure:
     def begin(self) -> None:
         """Call before the input of a client is processed."""
         for behind in self._behind.values():
-            behind.size = behind.client.lane.size
+            behind.size = behind.client.queue.size
 
     def end(self, publisher: Client) -> None:
         """Call after it: the client waits for the subscribers whose queues it has grown."""
@@ -94,7 +94,7 @@ class Backpressure:
             return
         publisher_id = publisher.client_id
         for behind in self._behind.values():
-            added = behind.client.lane.size - behind.size
+            added = behind.client.queue.size - behind.size
             # A program that receives its own updates would never be read from again if it waited
             # for itself.
             if added <= 0 or behind.client is publisher or publisher_id in behind.publishers:

@@ -33,9 +33,9 @@ _SORTED_PER_LOOK: Final = 50
 class BulkRemovals:
     """All removals of a node that are under way."""
 
-    def __init__(self, hub: Dispatcher) -> None:
-        self._hub = hub
-        self._under_way: dict[str, _TopicSweep] = {}
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self._under_way: dict[str, _TopicRemoval] = {}
         self._looks = SWEEP_SLICE_COUNT
         """Objects that may still be examined before other clients have their turn."""
 
@@ -53,14 +53,14 @@ class BulkRemovals:
 
         `finish` is called when none of them is left.
         """
-        self._sweep(topic).clear(hidden, finish)
+        self._removal(topic).clear(hidden, finish)
         self._go_on(wall_ns)
 
     def clean_up(self, topic: Topic, writer: int, wall_ns: int) -> None:
         """Remove the objects of a topic that a disconnected client changed last."""
-        written = topic.shelf.take_written(writer)
+        written = topic.type_cache.take_written(writer)
         if written:
-            self._sweep(topic).clean_up(writer, written)
+            self._removal(topic).clean_up(writer, written)
             self._go_on(wall_ns)
 
     def advance(self, wall_ns: int) -> None:
@@ -73,37 +73,39 @@ class BulkRemovals:
         while self._under_way:
             self.advance(wall_ns)
 
-    def _sweep(self, topic: Topic) -> _TopicSweep:
-        sweep = self._under_way.get(topic.name)
-        if sweep is None:
-            sweep = topic.sweep = self._under_way[topic.name] = _TopicSweep(self._hub, topic)
+    def _removal(self, topic: Topic) -> _TopicRemoval:
+        removal = self._under_way.get(topic.name)
+        if removal is None:
+            removal = topic.bulk_removal = self._under_way[topic.name] = _TopicRemoval(
+                self._dispatcher, topic
+            )
             topic.gate.shut()
-        return sweep
+        return removal
 
     def _go_on(self, wall_ns: int) -> None:
         """Remove objects of one topic after the other, as many as this turn has left."""
         while self._looks > 0 and self._under_way:
             name = next(iter(self._under_way))
-            sweep = self._under_way.pop(name)
-            sweep.wall_ns = wall_ns
-            self._looks -= sweep.step(self._looks)
-            if not sweep.is_over:
-                self._under_way[name] = sweep
+            removal = self._under_way.pop(name)
+            removal.wall_ns = wall_ns
+            self._looks -= removal.step(self._looks)
+            if not removal.is_over:
+                self._under_way[name] = removal
                 continue
-            sweep.topic.sweep = None
-            for finish in sweep.finishes:
+            removal.topic.bulk_removal = None
+            for finish in removal.finishes:
                 finish()
 
 
-class _TopicSweep(OngoingRemoval):
+class _TopicRemoval(OngoingRemoval):
     """The objects of one topic that are still to be removed."""
 
-    def __init__(self, hub: Dispatcher, topic: Topic) -> None:
+    def __init__(self, dispatcher: Dispatcher, topic: Topic) -> None:
         super().__init__()
         self.topic = topic
         self.wall_ns = 0
         self.finishes: list[Callable[[], None]] = []
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._writers: set[int] = set()
         """Disconnected clients that still have objects to remove."""
         self._cleared: list[tuple[int, frozenset[bytes]]] = []
@@ -120,7 +122,7 @@ class _TopicSweep(OngoingRemoval):
 
     def clear(self, hidden: frozenset[bytes], finish: Callable[[], None]) -> None:
         """Remove all objects that are there now, except for hidden ones."""
-        walk = ReplayWalk(self.topic.shelf)
+        walk = ReplayWalk(self.topic.type_cache)
         cleared = (walk.stop, hidden)
         # A clear that hides no other objects includes the earlier ones.
         self._cleared = [other for other in self._cleared if not hidden <= other[1]] + [cleared]
@@ -139,11 +141,11 @@ class _TopicSweep(OngoingRemoval):
 
     def settle(self, key: bytes) -> None:
         """An update of an object arrived: if the object is to be removed, remove it first."""
-        entry = self.topic.shelf.objects.get(key)
+        entry = self.topic.type_cache.objects.get(key)
         if entry is None or key == self._removing or not self._is_to_go(key, entry):
             return
         self._removing = key
-        self._hub.remove(self.topic, entry, seconds_of_ns(self.wall_ns), self.wall_ns)
+        self._dispatcher.remove(self.topic, entry, seconds_of_ns(self.wall_ns), self.wall_ns)
         self._removing = b""
 
     def step(self, look_count: int) -> int:
@@ -163,14 +165,14 @@ class _TopicSweep(OngoingRemoval):
     def _is_to_go(self, key: bytes, entry: Entry) -> bool:
         if int(entry.modified_from) in self._writers:
             return True
-        place = int(entry.place)
-        return any(place < stop and key not in hidden for stop, hidden in self._cleared)
+        order_index = int(entry.order_index)
+        return any(order_index < stop and key not in hidden for stop, hidden in self._cleared)
 
     def _present_keys(self, walk: ReplayWalk) -> Iterator[bytes]:
         """The keys of all objects, in their order if they are few."""
-        shelf = self.topic.shelf
-        if len(shelf.objects) <= REPLAY_SORTED_COUNT_MAX:
-            keys = sorted(shelf.objects)
+        type_cache = self.topic.type_cache
+        if len(type_cache.objects) <= REPLAY_SORTED_COUNT_MAX:
+            keys = sorted(type_cache.objects)
             yield from (_NO_KEY for _ in range(0, len(keys), _SORTED_PER_LOOK))
             yield from keys
             return

@@ -47,8 +47,8 @@ there are."""
 class ReplayOutput:
     """Puts cached objects on the lane of a client."""
 
-    def __init__(self, lane: ClientQueue) -> None:
-        self.lane: ClientQueue = lane
+    def __init__(self, queue: ClientQueue) -> None:
+        self.queue: ClientQueue = queue
 
     def announce(self, topic: Topic, now_s: float) -> None:
         """Describe the type of objects that were found, and are told from now on."""
@@ -63,7 +63,7 @@ class QueueReplayOutput(ReplayOutput):
     """Tells objects whole, to a client that knows their type."""
 
     def __init__(self, client: Client, node: int) -> None:
-        super().__init__(client.lane)
+        super().__init__(client.queue)
         self._client: Client = client
         self._node: i64 = node
         self._announced: Topic | None = None
@@ -76,7 +76,7 @@ class QueueReplayOutput(ReplayOutput):
     def tell(self, topic: Topic, entry: Entry, left: int, now_s: float) -> int:
         """Send an object, after which `left` follow; returns its size in bytes, plus the cost of a
         description in bytes."""
-        lane = self.lane
+        queue = self.queue
         cost = 0
         if topic is not self._announced:
             self._announced = topic
@@ -85,14 +85,14 @@ class QueueReplayOutput(ReplayOutput):
                 cost = _DESCRIBE_BYTES
         header = replay_header(topic, entry, left, now_s, self._node)
         topic.tally.due += 1
-        lane.tally.due += 1
+        queue.tally.due += 1
         payload = self._client.projected(topic, header, entry.payload)
         if payload is None:
             topic.tally.refused += 1
-            lane.tally.refused += 1
+            queue.tally.refused += 1
             return cost
-        frame = frame_for(lane, header, payload, entry.subject)
-        lane.deliver(frame, topic.tally)
+        frame = frame_for(queue, header, payload, entry.subject)
+        queue.deliver(frame, topic.tally)
         return len(frame) + cost
 
 
@@ -100,9 +100,9 @@ class CacheReplay:
     """Objects of some topics that a client has still to be told, counted down over all of them."""
 
     def __init__(
-        self, teller: ReplayOutput, wanted: Sequence[Wanted], finish: Callable[[float], None]
+        self, replay_output: ReplayOutput, wanted: Sequence[Wanted], finish: Callable[[float], None]
     ) -> None:
-        self._teller: ReplayOutput = teller
+        self._output: ReplayOutput = replay_output
         self._finish: Callable[[float], None] = finish
         self._parts: list[ReplayPart] = []
         self._by_name: dict[str, ReplayPart] = {}
@@ -155,7 +155,7 @@ class CacheReplay:
         if self._unexamined:
             return False
         self.left -= 1
-        self._teller.tell(topic, entry, self.left, now_s)
+        self._output.tell(topic, entry, self.left, now_s)
         return True
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> None:
@@ -207,14 +207,14 @@ class CacheReplay:
         """Find out what is to be told; whether that is known now."""
         if not self._unexamined:
             return True
-        lane = self._teller.lane
+        queue = self._output.queue
         while self._unexamined:
             part = self._unexamined[-1]
-            lane.looks -= part.examine(lane.looks)
+            queue.work_left -= part.examine(queue.work_left)
             if not part.is_examined():
                 return False
             if part.count():
-                self._teller.announce(part.topic, now_s)
+                self._output.announce(part.topic, now_s)
             self._unexamined.pop()
         self._count()
         return True
@@ -234,7 +234,7 @@ class CacheReplay:
             entry = part.advance()
             if entry is not None:
                 self.left -= 1
-                size += self._teller.tell(part.topic, entry, self.left, now_s)
+                size += self._output.tell(part.topic, entry, self.left, now_s)
 
     def _close(self) -> None:
         for part in self._parts:

@@ -21,7 +21,9 @@ __all__ = ["Bystander", "Denied", "Listener", "MemberOutput", "Membership", "is_
 class Membership:
     """A client in a group."""
 
-    def __init__(self, client: Client, group: str, hub: Dispatcher, *, is_conflating: bool) -> None:
+    def __init__(
+        self, client: Client, group: str, dispatcher: Dispatcher, *, is_conflating: bool
+    ) -> None:
         self.client = client
         self.group = group
         self.is_conflating = is_conflating
@@ -31,37 +33,37 @@ class Membership:
         """Replays that are under way or still to come: a client may join again and again."""
         self.is_waiting = False
         """Whether the first of them is still to come."""
-        self.teller = QueueReplayOutput(client, int(hub.node))
+        self.replay_output = QueueReplayOutput(client, int(dispatcher.node))
 
 
 class MemberOutput:
     """Tells a client of objects of which it was told nothing while it was slow."""
 
     def __init__(
-        self, client: Client, hub: Dispatcher, is_heard: Callable[[Topic, Entry], bool]
+        self, client: Client, dispatcher: Dispatcher, is_heard: Callable[[Topic, Entry], bool]
     ) -> None:
         self._client = client
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._is_heard = is_heard
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
         """Tell of all that was conflated; gives how many frames that took."""
-        news = slot.news
-        assert news is not None
-        lane = self._client.lane
-        entry = topic.shelf.objects.get(key)
-        if entry is None and topic.is_cached and not (news.is_remove or slot.is_gone):
+        update = slot.update
+        assert update is not None
+        queue = self._client.queue
+        entry = topic.type_cache.objects.get(key)
+        if entry is None and topic.is_cached and not (update.is_remove or slot.is_gone):
             # It went, and the client heard of that: nothing may bring it back.
             return 0
-        if not self._may_tell(news.subject):
+        if not self._may_tell(update.subject):
             # Its rights changed since this was queued.
             return 0
         self._client.connection.describe(topic.type, now_s)
         if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
-            return _deliver(self._client, _departure(news))
+            return _deliver(self._client, _departure(update))
         if entry is None:
             # It is gone, or was never kept: the last word about it is what counts.
-            return _deliver(self._client, news)
+            return _deliver(self._client, update)
         if not self._may_tell(entry.subject):
             return 0
         header = Header(topic.name)
@@ -73,13 +75,13 @@ class MemberOutput:
         header.remove_obj = 0
         header.is_from_myself = 0
         header.position = entry.position
-        header.node = self._hub.node
+        header.node = self._dispatcher.node
         pieces = split(topic.plan, entry.payload, 0)
         cut_payload = cut(topic.plan, pieces, header.attributes)
         payload = self._client.projected(topic, header, cut_payload)
         if payload is None:
             return 0
-        lane.deliver(frame_for(lane, header, payload, entry.subject), topic.tally)
+        queue.deliver(frame_for(queue, header, payload, entry.subject), topic.tally)
         return 1
 
     def _may_tell(self, subject: str) -> bool:
@@ -102,64 +104,64 @@ class Listener(UpdateListener):
         self._forget_routes = forget_routes
         self.client_id = self._client.client_id
 
-    def hear(self, news: UpdateInTransit) -> None:
+    def receive(self, update: UpdateInTransit) -> None:
         """Tell the client, now or later."""
-        client, topic = self._client, news.topic
-        lane = client.lane
+        client, topic = self._client, update.topic
+        queue = client.queue
         topic.tally.due += 1
-        lane.tally.due += 1
-        holding = self._holding(news)
-        if holding and self._can_wait(news, holding):
+        queue.tally.due += 1
+        holding = self._holding(update)
+        if holding and self._can_wait(update, holding):
             topic.tally.conflated += 1
-            lane.tally.conflated += 1
+            queue.tally.conflated += 1
             return
-        if not self._is_known(news, holding) and news.entry is not None:
-            news = _whole(news, news.entry)
-        voice = client.voice
+        if not self._is_known(update, holding) and update.entry is not None:
+            update = _whole(update, update.entry)
+        voice = client.conflated_output
         assert voice is not None
-        if client.slots.has(voice, news) or (self._is_conflating and is_behind(client)):
-            client.slots.add(voice, news)
+        if client.slots.has(voice, update) or (self._is_conflating and is_behind(client)):
+            client.slots.add(voice, update)
             return
         if not client.connection.is_described(topic.type):
-            client.connection.describe(topic.type, news.header.server_sent_time)
+            client.connection.describe(topic.type, update.header.server_sent_time)
             # From now on a frame is enough.
             self._forget_routes()
-        _deliver_or_count(client, news)
+        _deliver_or_count(client, update)
 
-    def leave(self, news: UpdateInTransit) -> None:
+    def leave(self, update: UpdateInTransit) -> None:
         """Tell the client that an object is no longer where it listens."""
-        client, topic = self._client, news.topic
-        assert client.voice is not None
-        client.slots.drop(client.voice, news)
+        client, topic = self._client, update.topic
+        assert client.conflated_output is not None
+        client.slots.drop(client.conflated_output, update)
         topic.tally.due += 1
-        client.lane.tally.due += 1
-        client.connection.describe(topic.type, news.header.server_sent_time)
-        _deliver_or_count(client, news)
+        client.queue.tally.due += 1
+        client.connection.describe(topic.type, update.header.server_sent_time)
+        _deliver_or_count(client, update)
 
-    def _holding(self, news: UpdateInTransit) -> list[CacheReplay]:
+    def _holding(self, update: UpdateInTransit) -> list[CacheReplay]:
         """The replays that are to tell of the object when its turn comes, or to examine it."""
         replays = [member.active_replay for member in self._memberships]
-        topic, key, entry = news.topic, news.key(), news.entry or news.gone
+        topic, key, entry = update.topic, update.key(), update.entry or update.gone
         return [r for r in replays if r is not None and r.holds(topic, key, entry)]
 
-    def _can_wait(self, news: UpdateInTransit, holding: list[CacheReplay]) -> bool:
+    def _can_wait(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
         """Whether the client hears of it by replays alone, when the turn of the object comes.
 
         Where it also hears of it by a group that does not replay the object, it does not wait: it
         may leave the others before. What the update clears is not among what a replay tells, so it
         has to say that itself to a client that knows the object from before it joined again.
         """
-        is_there, is_alone = news.gone is None, len(holding) == len(self._memberships)
-        return is_there and is_alone and not _clears(news)
+        is_there, is_alone = update.gone is None, len(holding) == len(self._memberships)
+        return is_there and is_alone and not _clears(update)
 
-    def _is_known(self, news: UpdateInTransit, holding: list[CacheReplay]) -> bool:
+    def _is_known(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
         """Whether the client knows the object. Replays tell of it first, as far as they can."""
         is_known = self._client.waiting_count == 0
         for replay in holding:
-            was = news.gone or news.entry
+            was = update.gone or update.entry
             assert was is not None
-            time_s = news.header.server_sent_time
-            is_known = replay.tell_now(news.topic, news.key(), was, time_s) and is_known
+            time_s = update.header.server_sent_time
+            is_known = replay.tell_now(update.topic, update.key(), was, time_s) and is_known
         return is_known
 
 
@@ -174,27 +176,27 @@ class Bystander(UpdateListener):
         super().__init__()
         self._member = member
 
-    def hear(self, news: UpdateInTransit) -> None:
+    def receive(self, update: UpdateInTransit) -> None:
         """Tell the object now if it is one of those."""
         replay = self._member.active_replay
-        entry = news.entry or news.gone
-        if replay is None or not replay.has_found(news.topic, news.key(), entry):
+        entry = update.entry or update.gone
+        if replay is None or not replay.has_found(update.topic, update.key(), entry):
             return
-        was = news.gone
+        was = update.gone
         if was is None:
-            assert news.entry is not None
-            assert news.before is not None
-            present = split(news.topic.plan, news.before, 0).present
-            was = news.entry.with_payload(news.before, present)
+            assert update.entry is not None
+            assert update.before is not None
+            present = split(update.topic.plan, update.before, 0).present
+            was = update.entry.with_payload(update.before, present)
             was.subject = ""
-        time_s = news.header.server_sent_time
-        is_told = replay.tell_now(news.topic, news.key(), was, time_s)
-        if is_told and news.gone is not None:
+        time_s = update.header.server_sent_time
+        is_told = replay.tell_now(update.topic, update.key(), was, time_s)
+        if is_told and update.gone is not None:
             # What was just told must not seem to be there.
             client = self._member.client
-            news.topic.tally.due += 1
-            client.lane.tally.due += 1
-            _deliver_or_count(client, news)
+            update.topic.tally.due += 1
+            client.queue.tally.due += 1
+            _deliver_or_count(client, update)
 
 
 class Denied(UpdateListener):
@@ -207,59 +209,59 @@ class Denied(UpdateListener):
         super().__init__()
         self._client = client
 
-    def hear(self, news: UpdateInTransit) -> None:
+    def receive(self, update: UpdateInTransit) -> None:
         """Count it."""
-        for tally in (news.topic.tally, self._client.lane.tally):
+        for tally in (update.topic.tally, self._client.queue.tally):
             tally.due += 1
             tally.refused += 1
 
 
-def _deliver_or_count(client: Client, news: UpdateInTransit) -> None:
+def _deliver_or_count(client: Client, update: UpdateInTransit) -> None:
     """Send a client an update; it counts as refused if the client cannot read its key."""
-    if not _deliver(client, news):
-        for tally in (news.topic.tally, client.lane.tally):
+    if not _deliver(client, update):
+        for tally in (update.topic.tally, client.queue.tally):
             tally.refused += 1
 
 
-def _deliver(client: Client, news: UpdateInTransit) -> int:
+def _deliver(client: Client, update: UpdateInTransit) -> int:
     """Send a client an update as it can read it; the number of frames sent: 0 or 1."""
-    lane, topic = client.lane, news.topic
+    queue, topic = client.queue, update.topic
     if client.reading(topic) is None:
-        lane.deliver(news.frame(lane), topic.tally)
+        queue.deliver(update.frame(queue), topic.tally)
         return 1
-    header = copy_header(news.header)
-    payload = client.projected(topic, header, news.payload)
+    header = copy_header(update.header)
+    payload = client.projected(topic, header, update.payload)
     if payload is None:
         return 0
-    lane.deliver(UpdateInTransit(topic, header, payload, news.subject).frame(lane), topic.tally)
+    queue.deliver(UpdateInTransit(topic, header, payload, update.subject).frame(queue), topic.tally)
     return 1
 
 
-def _whole(news: UpdateInTransit, entry: Entry) -> UpdateInTransit:
+def _whole(update: UpdateInTransit, entry: Entry) -> UpdateInTransit:
     """The same update with all there is of its object, for who may not know it yet."""
-    header = copy_header(news.header)
+    header = copy_header(update.header)
     header.attributes |= entry.present
-    whole = UpdateInTransit(news.topic, header, entry.payload, news.subject)
+    whole = UpdateInTransit(update.topic, header, entry.payload, update.subject)
     whole.entry = entry
     return whole
 
 
-def _departure(news: UpdateInTransit) -> UpdateInTransit:
+def _departure(update: UpdateInTransit) -> UpdateInTransit:
     """That an object is not where it was, whatever became of it."""
-    plan = news.topic.plan
-    header = copy_header(news.header)
+    plan = update.topic.plan
+    header = copy_header(update.header)
     header.remove_obj = 1
     header.attributes = plan.key_mask
-    payload = cut(plan, split(plan, news.payload, 0), plan.key_mask)
-    return UpdateInTransit(news.topic, header, payload, news.subject)
+    payload = cut(plan, split(plan, update.payload, 0), plan.key_mask)
+    return UpdateInTransit(update.topic, header, payload, update.subject)
 
 
-def _clears(news: UpdateInTransit) -> bool:
+def _clears(update: UpdateInTransit) -> bool:
     """Whether an update names fields that it does not set."""
-    assert news.entry is not None
-    return (news.header.attributes & news.topic.plan.mask) & ~news.entry.present != 0
+    assert update.entry is not None
+    return (update.header.attributes & update.topic.plan.mask) & ~update.entry.present != 0
 
 
 def is_behind(client: Client) -> bool:
     """Whether a client takes less than is sent to it, so that conflating is a help."""
-    return bool(client.lane.is_paused) and client.lane.size > CONFLATE_BYTES
+    return bool(client.queue.is_paused) and client.queue.size > CONFLATE_BYTES

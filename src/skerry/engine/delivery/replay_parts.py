@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from mypy_extensions import i64, mypyc_attr
 
-from skerry.engine.dispatch.cache import Entry, Shelf
+from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.topics import Topic
 from skerry.limits import REPLAY_SORTED_COUNT_MAX
 
@@ -41,12 +41,12 @@ class ReplayWalk:
     begins without a look at any of them, so their number does not matter to others.
     """
 
-    def __init__(self, shelf: Shelf) -> None:
-        self._shelf: Shelf = shelf
+    def __init__(self, type_cache: TypeCache) -> None:
+        self._type_cache: TypeCache = type_cache
         self._at: i64 = 0
-        self._stop: i64 = len(shelf.order)
+        self._stop: i64 = len(type_cache.order)
         self._is_open: bool = True
-        shelf.reader_count += 1
+        type_cache.reader_count += 1
 
     @property
     def stop(self) -> int:
@@ -59,26 +59,26 @@ class ReplayWalk:
 
     def advance(self) -> Entry | None:
         """The next in turn; nothing if it is gone."""
-        entry = self._shelf.order[self._at]
+        entry = self._type_cache.order[self._at]
         self._at += 1
         return entry
 
     def is_ahead(self, entry: Entry) -> bool:
         """Whether the turn of an object is still to come, or would be if it were still there."""
-        return self._is_open and self._at <= entry.place < self._stop
+        return self._is_open and self._at <= entry.order_index < self._stop
 
     def ahead(self) -> list[Entry]:
         """All whose turn is still to come."""
         if not self._is_open:
             return []
-        order = self._shelf.order
+        order = self._type_cache.order
         return [entry for entry in order[self._at : self._stop] if entry is not None]
 
     def close(self) -> None:
         """Let places change; also of one that is closed."""
         if self._is_open:
             self._is_open = False
-            self._shelf.reader_count -= 1
+            self._type_cache.reader_count -= 1
 
 
 class ReplayPart:
@@ -142,7 +142,7 @@ class ListedPart(ReplayPart):
         del self._pending[key]
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.shelf.objects
+        pending, objects = self._pending, self.topic.type_cache.objects
         unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
         for key in unwanted:
             del pending[key]
@@ -157,7 +157,7 @@ class ListedPart(ReplayPart):
         if key not in self._pending:
             return None
         del self._pending[key]
-        return self.topic.shelf.objects[key]
+        return self.topic.type_cache.objects[key]
 
     def close(self) -> None:
         self._keys.clear()
@@ -184,7 +184,7 @@ class FoundPart(ReplayPart):
         del self._pending[key]
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
-        pending, objects = self._pending, self.topic.shelf.objects
+        pending, objects = self._pending, self.topic.type_cache.objects
         unwanted = [key for key in pending if is_unwanted(self.topic, objects[key])]
         for key in unwanted:
             del pending[key]
@@ -195,7 +195,7 @@ class FoundPart(ReplayPart):
 
     def advance(self) -> Entry | None:
         key, _ = self._pending.popitem(last=False)
-        return self.topic.shelf.objects[key]
+        return self.topic.type_cache.objects[key]
 
     def close(self) -> None:
         self._pending = OrderedDict()
@@ -206,10 +206,10 @@ class WholePart(ReplayPart):
 
     def __init__(self, topic: Topic) -> None:
         super().__init__(topic)
-        self._walk: ReplayWalk = ReplayWalk(topic.shelf)
+        self._walk: ReplayWalk = ReplayWalk(topic.type_cache)
         self._early: set[int] = set()
         """Places of objects that were told before their turn, or are not to be told."""
-        self._count: int = len(topic.shelf.objects)
+        self._count: int = len(topic.type_cache.objects)
 
     def count(self) -> int:
         return self._count - len(self._early)
@@ -217,16 +217,16 @@ class WholePart(ReplayPart):
     def holds(self, key: bytes, entry: Entry | None) -> bool:
         if entry is None or not self._walk.is_ahead(entry):
             return False
-        return not self._early or int(entry.place) not in self._early
+        return not self._early or int(entry.order_index) not in self._early
 
     def skip(self, key: bytes, entry: Entry) -> None:
-        self._early.add(int(entry.place))
+        self._early.add(int(entry.order_index))
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
         unwanted = [
-            int(entry.place)
+            int(entry.order_index)
             for entry in self._walk.ahead()
-            if int(entry.place) not in self._early and is_unwanted(self.topic, entry)
+            if int(entry.order_index) not in self._early and is_unwanted(self.topic, entry)
         ]
         self._early.update(unwanted)
         return len(unwanted)
@@ -236,7 +236,7 @@ class WholePart(ReplayPart):
 
     def advance(self) -> Entry | None:
         entry = self._walk.advance()
-        if entry is None or (self._early and int(entry.place) in self._early):
+        if entry is None or (self._early and int(entry.order_index) in self._early):
             return None
         return entry
 
@@ -255,7 +255,7 @@ class PickedPart(ReplayPart):
     def __init__(self, topic: Topic, choice: ReplayChoice) -> None:
         super().__init__(topic)
         self._choice: ReplayChoice = choice
-        self._walk: ReplayWalk = ReplayWalk(topic.shelf)
+        self._walk: ReplayWalk = ReplayWalk(topic.type_cache)
         self._settled: set[int] = set()
         """Places of objects that were told before they were examined."""
         self._unwanted: list[Callable[[Topic, Entry], bool]] = []
@@ -271,11 +271,11 @@ class PickedPart(ReplayPart):
         while left > 0 and not walk.is_over():
             left -= 1
             entry = walk.advance()
-            if entry is None or (self._settled and int(entry.place) in self._settled):
+            if entry is None or (self._settled and int(entry.order_index) in self._settled):
                 continue
             if self._choice.wants(entry) and not self._is_left_out(entry):
-                self._found.append(int(entry.place))
-                self._pending.add(int(entry.place))
+                self._found.append(int(entry.order_index))
+                self._pending.add(int(entry.order_index))
         return int(count - left)
 
     def is_examined(self) -> bool:
@@ -288,30 +288,30 @@ class PickedPart(ReplayPart):
     def holds(self, key: bytes, entry: Entry | None) -> bool:
         if entry is None:
             return False
-        place = int(entry.place)
+        order_index = int(entry.order_index)
         if self._walk.is_ahead(entry):
-            return place not in self._settled
-        return place in self._pending
+            return order_index not in self._settled
+        return order_index in self._pending
 
     def has_found(self, key: bytes, entry: Entry | None) -> bool:
-        return entry is not None and int(entry.place) in self._pending
+        return entry is not None and int(entry.order_index) in self._pending
 
     def skip(self, key: bytes, entry: Entry) -> None:
         if self._walk.is_ahead(entry):
-            self._settled.add(int(entry.place))
+            self._settled.add(int(entry.order_index))
         else:
-            self._pending.discard(int(entry.place))
+            self._pending.discard(int(entry.order_index))
 
     def leave_out(self, is_unwanted: Callable[[Topic, Entry], bool]) -> int:
         if not self._walk.is_over():
             self._unwanted.append(is_unwanted)
-        order = self.topic.shelf.order
+        order = self.topic.type_cache.order
         unwanted: list[int] = []
-        for place in self._pending:
-            entry = order[place]
+        for order_index in self._pending:
+            entry = order[order_index]
             assert entry is not None, "an object went, and was not told before"
             if is_unwanted(self.topic, entry):
-                unwanted.append(place)
+                unwanted.append(order_index)
         self._pending.difference_update(unwanted)
         return len(unwanted)
 
@@ -319,12 +319,12 @@ class PickedPart(ReplayPart):
         return self._at >= len(self._found)
 
     def advance(self) -> Entry | None:
-        place = self._found[self._at]
+        order_index = self._found[self._at]
         self._at += 1
-        if place not in self._pending:
+        if order_index not in self._pending:
             return None
-        self._pending.discard(place)
-        return self.topic.shelf.order[place]
+        self._pending.discard(order_index)
+        return self.topic.type_cache.order[order_index]
 
     def close(self) -> None:
         self._walk.close()

@@ -77,16 +77,16 @@ def selects_all(topic: Topic, pattern: str) -> bool:
     """Whether a pattern selects the subject of each object of a topic, known without a look."""
     if not covers(pattern, topic.pattern):
         return False
-    return not topic.shelf.own_keys or covers(pattern, _EVERYTHING)
+    return not topic.type_cache.own_keys or covers(pattern, _EVERYTHING)
 
 
-def named_keys(topic: Topic, pattern: str, look_count_max: int) -> list[bytes] | None:
+def named_keys(topic: Topic, pattern: str, work_max: int) -> list[bytes] | None:
     """The objects that a pattern selects; None if it takes more looks than these to say.
 
     There is at most one under its default subject where that is spelled out, and none where no
     default subject is like the pattern. Those under other subjects are few, as a rule.
     """
-    shelf = topic.shelf
+    type_cache = topic.type_cache
     found: dict[bytes, None] = {}
     if overlaps(pattern, topic.pattern):
         levels = _levels_of(pattern)
@@ -94,14 +94,14 @@ def named_keys(topic: Topic, pattern: str, look_count_max: int) -> list[bytes] |
             return None
         # All levels are spelled out, so this is a whole key.
         (key,) = key_parts(topic.plan, levels)
-        entry = shelf.objects.get(key)
+        entry = type_cache.objects.get(key)
         if entry is not None and (not entry.subject or covers(pattern, entry.subject)):
             found[key] = None
-    if len(shelf.own_keys) > look_count_max:
+    if len(type_cache.own_keys) > work_max:
         return None
-    choice = PatternChoice(topic, pattern) if shelf.own_keys else None
-    for key in shelf.own_keys:
-        if choice is not None and choice.wants(shelf.objects[key]):
+    choice = PatternChoice(topic, pattern) if type_cache.own_keys else None
+    for key in type_cache.own_keys:
+        if choice is not None and choice.wants(type_cache.objects[key]):
             found[key] = None
     return list(found)
 

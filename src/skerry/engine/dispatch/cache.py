@@ -23,7 +23,7 @@ from skerry.limits import (
     SHELF_HOLE_COUNT_MAX,
 )
 
-__all__ = ["Cache", "Entry", "Share", "Shelf"]
+__all__ = ["Cache", "Entry", "Share", "TypeCache"]
 
 
 # Nothing in it leads back to it, so that of millions none has to be looked at for that.
@@ -58,7 +58,7 @@ class Entry:
         """When the publisher of the last update sent it."""
         self.position: i64 = position
         """Of the last update."""
-        self.place: i64 = -1
+        self.order_index: i64 = -1
         """In the order of its shelf, also when it is gone from there."""
 
     def with_payload(self, payload: bytes, present: int) -> Entry:
@@ -74,7 +74,7 @@ class Entry:
             sent_ns=int(self.sent_ns),
             position=int(self.position),
         )
-        made.place = self.place
+        made.order_index = self.order_index
         return made
 
 
@@ -86,7 +86,7 @@ class Share:
         self.size: i64 = 0
 
 
-class Shelf:
+class TypeCache:
     """The objects of one type. It stays when they go, so others may hold on to it."""
 
     def __init__(self, name: str) -> None:
@@ -107,7 +107,7 @@ class Shelf:
 
     def add(self, key: bytes, entry: Entry) -> None:
         """One more object."""
-        entry.place = len(self.order)
+        entry.order_index = len(self.order)
         self.order.append(entry)
         self.objects[key] = entry
         if entry.subject:
@@ -157,7 +157,7 @@ class Shelf:
                 self.unknown_keys.discard(key)
             if self.by_writer is not None:
                 self.unindex(key, entry.modified_from)
-            self.order[entry.place] = None
+            self.order[entry.order_index] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
                 self._close_up()
@@ -167,7 +167,7 @@ class Shelf:
         left: list[Entry | None] = []
         for entry in self.order:
             if entry is not None:
-                entry.place = len(left)
+                entry.order_index = len(left)
                 left.append(entry)
         self.order = left
 
@@ -186,7 +186,7 @@ class Cache:
         self._open_count_max: i64 = open_part(object_count_max)
         self._open_bytes_max: i64 = open_part(bytes_max)
         """What untrusted clients may use together."""
-        self._shelves: dict[str, Shelf] = {}
+        self._by_type: dict[str, TypeCache] = {}
         self._mentions: dict[int, int] = {}
         """How often each client stands in an entry, as its creator or as the last to change it."""
         self._shares: dict[int, Share] = {}
@@ -229,21 +229,21 @@ class Cache:
         if client not in self._shares:
             self._addresses.pop(client, None)
 
-    def shelf(self, type_name: str) -> Shelf:
+    def type_cache(self, type_name: str) -> TypeCache:
         """The objects of a type, none at first."""
-        shelf = self._shelves.get(type_name)
-        if shelf is None:
-            shelf = self._shelves[type_name] = Shelf(type_name)
-        return shelf
+        type_cache = self._by_type.get(type_name)
+        if type_cache is None:
+            type_cache = self._by_type[type_name] = TypeCache(type_name)
+        return type_cache
 
     def forget_shelf(self, type_name: str) -> None:
         """Drop the empty shelf of a type that is no longer in use."""
-        shelf = self._shelves.pop(type_name, None)
-        assert shelf is None or not shelf.objects
+        type_cache = self._by_type.pop(type_name, None)
+        assert type_cache is None or not type_cache.objects
 
     def put(
         self,
-        shelf: Shelf,
+        type_cache: TypeCache,
         plan: StructPlan,
         key: bytes,
         update: bytes,
@@ -266,7 +266,7 @@ class Cache:
 
         LimitExceeded when there is no room, and then nothing is changed.
         """
-        known = shelf.objects.get(key)
+        known = type_cache.objects.get(key)
         if known is None:
             self._check_share(sender, 1, len(update), count_max, bytes_max)
             self._make_room(1, len(update), sender)
@@ -281,7 +281,7 @@ class Cache:
                 sent_ns=sent_ns,
                 position=position,
             )
-            shelf.add(key, entry)
+            type_cache.add(key, entry)
             self._mention(sender, 2)
             self._change_share(sender, 1, len(entry.payload))
             return entry
@@ -309,22 +309,22 @@ class Cache:
         known.payload = payload
         known.present = present
         if known.subject != subject:
-            shelf.move(key, known, subject)
+            type_cache.move(key, known, subject)
         known.modified_ns = time_ns
         known.sent_ns = sent_ns
         known.position = position
         if known.modified_from != sender:
             self._mention(known.modified_from, -1)
             self._mention(sender, 1)
-            if shelf.by_writer is not None:
-                shelf.unindex(key, known.modified_from)
-                shelf.by_writer.setdefault(int(sender), {})[key] = None
+            if type_cache.by_writer is not None:
+                type_cache.unindex(key, known.modified_from)
+                type_cache.by_writer.setdefault(int(sender), {})[key] = None
             known.modified_from = sender
         return known
 
-    def drop(self, shelf: Shelf, key: bytes) -> Entry | None:
+    def drop(self, type_cache: TypeCache, key: bytes) -> Entry | None:
         """Forget an object; gives what it was, if it was there."""
-        entry = shelf.take(key)
+        entry = type_cache.take(key)
         if entry is None:
             return None
         self.object_count -= 1
@@ -334,12 +334,12 @@ class Cache:
         self._change_share(entry.created_from, -1, -len(entry.payload))
         return entry
 
-    def restore(self, shelf: Shelf, key: bytes, entry: Entry) -> None:
+    def restore(self, type_cache: TypeCache, key: bytes, entry: Entry) -> None:
         """Take an object back as it was stored."""
-        assert key not in shelf.objects
+        assert key not in type_cache.objects
         self.object_count += 1
         self.payload_bytes += len(entry.payload)
-        shelf.add(key, entry)
+        type_cache.add(key, entry)
         self._mention(entry.created_from, 1)
         self._mention(entry.modified_from, 1)
         self._change_share(entry.created_from, 1, len(entry.payload))
@@ -364,19 +364,19 @@ class Cache:
         None when nothing happened: something unknown was removed. LimitExceeded when there is no
         room, and then nothing is changed.
         """
-        shelf = self.shelf(update.type_name)
+        type_cache = self.type_cache(update.type_name)
         plan = codec.plan
         pieces = split_whole(plan, update.payload)
         if update.operation == REMOVE:
-            gone = self.drop(shelf, update.key)
+            gone = self.drop(type_cache, update.key)
             if gone is None:
                 return None
             # The last state, with what the remove itself carried.
             payload = merge_pieces(plan, gone.payload, pieces, update.present)
             return REMOVE, gone.with_payload(payload, split_whole(plan, payload).present)
-        operation = UPDATE if update.key in shelf.objects else CREATE
+        operation = UPDATE if update.key in type_cache.objects else CREATE
         entry = self.put(
-            shelf,
+            type_cache,
             plan,
             update.key,
             pieces.data,
@@ -392,23 +392,25 @@ class Cache:
 
     def get(self, type_name: str, key: bytes) -> Entry | None:
         """The object with that key, if there is one."""
-        shelf = self._shelves.get(type_name)
-        return None if shelf is None else shelf.objects.get(key)
+        type_cache = self._by_type.get(type_name)
+        return None if type_cache is None else type_cache.objects.get(key)
 
     def objects(self, type_name: str) -> Iterator[tuple[bytes, Entry]]:
         """All objects of a type with their keys, in the order of the keys' bytes."""
-        shelf = self._shelves.get(type_name)
-        objects: dict[bytes, Entry] = {} if shelf is None else shelf.objects
+        type_cache = self._by_type.get(type_name)
+        objects: dict[bytes, Entry] = {} if type_cache is None else type_cache.objects
         return iter([(key, objects[key]) for key in sorted(objects)])
 
     def type_names(self) -> tuple[str, ...]:
         """Types that have objects."""
-        return tuple([shelf.name for shelf in self._shelves.values() if shelf.objects])
+        return tuple(
+            [type_cache.name for type_cache in self._by_type.values() if type_cache.objects]
+        )
 
     def count(self, type_name: str) -> int:
         """How many objects of a type there are."""
-        shelf = self._shelves.get(type_name)
-        return 0 if shelf is None else len(shelf.objects)
+        type_cache = self._by_type.get(type_name)
+        return 0 if type_cache is None else len(type_cache.objects)
 
     def _mention(self, client: i64, change: i64) -> None:
         number = int(client)

@@ -82,9 +82,9 @@ class ClientQueue(Outgoing):
         self.doubtful_types: set[str] | None = None
         """Types for which the client's own definition is not part of the served one: each of its
         updates is checked."""
-        self.look_count_max: i64 = SELECT_SLICE_COUNT
+        self.work_max: i64 = SELECT_SLICE_COUNT
         """Objects that may be examined for the client in one turn."""
-        self.looks: i64 = SELECT_SLICE_COUNT
+        self.work_left: i64 = SELECT_SLICE_COUNT
         """How many of them are left, before others have their turn."""
         self.is_paused: bool = False
         """Whether the transport has more than it likes already."""
@@ -170,7 +170,7 @@ class ClientQueue(Outgoing):
 
     def begin_turn(self) -> None:
         """Others had their turn, and it is the client's again."""
-        self.looks = self.look_count_max
+        self.work_left = self.work_max
 
     def unlisted(self) -> None:
         """Whoever looks after the listed lanes has looked at this one."""

@@ -44,10 +44,10 @@ class FrameIntake:
     """Everything that clients send to a node."""
 
     def __init__(
-        self, node: NodeCore, hub: Dispatcher, types: NodeTypes, services: NodeServices
+        self, node: NodeCore, dispatcher: Dispatcher, types: NodeTypes, services: NodeServices
     ) -> None:
         self._node = node
-        self._hub = hub
+        self._dispatcher = dispatcher
         self._types = types
         self._services = services
         self.count = 0
@@ -58,7 +58,7 @@ class FrameIntake:
         waiting = client.input
         if waiting.is_held:
             waiting.data.append(data)
-        elif client.lane.is_framed or client.lane.is_old:
+        elif client.queue.is_framed or client.queue.is_old:
             self._take_frames(client, data, now_ns)
         else:
             self._take_messages(client, data, now_ns)
@@ -89,20 +89,20 @@ class FrameIntake:
 
     def _cut(self, client: Client, now_ns: int) -> None:
         """Process the frames that the cutter has."""
-        wire, lane = client.connection.wire, client.lane
+        wire, queue = client.connection.wire, client.queue
         cutter = wire.cutter
         wall_ns = self._node.wall_ns(now_ns)
         now_s = seconds_of_ns(wall_ns)
         try:
             while True:
-                if lane.looks <= 0 and client.input.can_wait:
+                if queue.work_left <= 0 and client.input.can_wait:
                     client.input.is_held = True
                     return
                 if client.is_free:
-                    if self._have_all_gone(lane, cutter, now_s, wall_ns):
-                        if lane.looks <= 0:
+                    if self._have_all_gone(queue, cutter, now_s, wall_ns):
+                        if queue.work_left <= 0:
                             # There may be more.
-                            lane.looks = 0 if client.input.can_wait else lane.look_count_max
+                            queue.work_left = 0 if client.input.can_wait else queue.work_max
                             continue
                         break
                 elif not cutter.step():
@@ -123,12 +123,12 @@ class FrameIntake:
             self._node.drop(client, now_ns, str(error))
 
     def _have_all_gone(
-        self, lane: ClientQueue, cutter: FrameCutter, now_s: float, wall_ns: int
+        self, queue: ClientQueue, cutter: FrameCutter, now_s: float, wall_ns: int
     ) -> bool:
         """Whether all frames were of objects that need no look of the node; else the cutter is
         at the first that does."""
         try:
-            return self._hub.take_frames(lane, cutter, now_s, wall_ns)
+            return self._dispatcher.take_frames(queue, cutter, now_s, wall_ns)
         except (CodecError, LimitExceeded, ProtocolError, Refused, SchemaError):
             # Taken again by who called, where the fault is told. One of the frame itself is not.
             if not cutter.buffer:
@@ -142,7 +142,7 @@ class FrameIntake:
             self._read_on(client, now_ns)
             return
         arrived, fault = client.connection.feed(data)
-        client.lane.looks -= len(data) // _TEXT_BYTES_PER_LOOK
+        client.queue.work_left -= len(data) // _TEXT_BYTES_PER_LOOK
         self._count_received(client, len(arrived))
         client.input.messages.extend(arrived)
         client.input.fault = fault
@@ -150,16 +150,16 @@ class FrameIntake:
 
     def _read_on(self, client: Client, now_ns: int) -> None:
         """Read more of a large message, and process it when all of it is read."""
-        waiting, lane = client.input, client.lane
+        waiting, queue = client.input, client.queue
         reading = waiting.reading
         assert reading is not None
         try:
             while reading.message is None:
-                if lane.looks <= 0:
+                if queue.work_left <= 0:
                     waiting.is_held = True
                     return
-                count = reading.step(int(lane.looks) * _UNITS_PER_LOOK)
-                lane.looks -= 1 + count // _UNITS_PER_LOOK
+                count = reading.step(int(queue.work_left) * _UNITS_PER_LOOK)
+                queue.work_left -= 1 + count // _UNITS_PER_LOOK
         except DecodeError as error:
             waiting.reading = None
             broken = client.connection.broke(error)
@@ -174,7 +174,7 @@ class FrameIntake:
         waiting = client.input
         is_first = True
         while waiting.messages:
-            if client.lane.looks <= 0 and waiting.can_wait and not is_first:
+            if client.queue.work_left <= 0 and waiting.can_wait and not is_first:
                 waiting.is_held = True
                 return
             is_first = False
@@ -199,10 +199,10 @@ class FrameIntake:
 
     def _take_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         """Process a transmission that the hub does not handle alone; counts as several looks."""
-        client.lane.looks -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_LOOK
-        work = self._hub.work
+        client.queue.work_left -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_LOOK
+        work = self._dispatcher.work
         self._understand(client, header, payload, now_ns)
-        client.lane.looks -= (self._hub.work - work) // DELIVERIES_PER_LOOK
+        client.queue.work_left -= (self._dispatcher.work - work) // DELIVERIES_PER_LOOK
 
     def _understand(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         item = client.connection.understand(header, payload)
@@ -240,7 +240,7 @@ class FrameIntake:
                 return
             if self._services.serve(client, topic, header, payload, now_ns):
                 return
-            doubtful = client.lane.doubtful_types
+            doubtful = client.queue.doubtful_types
             if doubtful is not None and name in doubtful:
                 conflict = self._services.definition_refusal(client, name, now_ns)
                 if conflict is not None:

@@ -186,8 +186,8 @@ def ledger_row(tally: Tally, queued: int) -> LedgerRow:
 
 def client_row(client: Client) -> ClientRow:
     """A client as it is now."""
-    lane = client.lane
-    queued = sum(count for _, count in lane.runs()) + client.slots.waiting_count
+    queue = client.queue
+    queued = sum(count for _, count in queue.runs()) + client.slots.waiting_count
     return ClientRow(
         client_id=client.client_id,
         name=client.name,
@@ -196,14 +196,14 @@ def client_row(client: Client) -> ClientRow:
         stage=client.connection.stage.name.lower(),
         received_count=client.received_count,
         received_bytes=client.received_bytes,
-        accepted=int(lane.sequence),
+        accepted=int(queue.sequence),
         refused_count=client.refused_count,
-        sent_count=int(lane.sent_count),
-        sent_bytes=int(lane.sent_bytes),
+        sent_count=int(queue.sent_count),
+        sent_bytes=int(queue.sent_bytes),
         queued_count=queued,
-        queued_bytes=int(lane.size),
-        queued_bytes_peak=int(lane.size_peak),
-        ledger=ledger_row(lane.tally, queued),
+        queued_bytes=int(queue.size),
+        queued_bytes_peak=int(queue.size_peak),
+        ledger=ledger_row(queue.tally, queued),
     )
 
 
@@ -215,7 +215,7 @@ def type_rows(
     return tuple(
         TypeRow(
             name=topic.name,
-            object_count=len(topic.shelf.objects),
+            object_count=len(topic.type_cache.objects),
             accepted=int(topic.accepted),
             member_count=member_count(topic.name),
             ledger=ledger_row(topic.tally, queued[topic.name]),
@@ -228,7 +228,7 @@ def _queued_by_type(topics: Iterable[Topic], clients: Iterable[Client]) -> Count
     queued: Counter[str] = Counter()
     names = {id(topic.tally): topic.name for topic in topics}
     for client in clients:
-        for tally, count in client.lane.runs():
+        for tally, count in client.queue.runs():
             queued[names[id(tally)]] += count
         for topic, count in client.slots.counts():
             queued[topic.name] += count

@@ -61,11 +61,11 @@ class Routing(RouteResolver):
         self._group_count_max = group_count_max
         self._address_groups: dict[str, Counter[str]] = {}
         """The groups that clients of each address are in, with the number of these clients."""
-        self._hub: Dispatcher | None = None
+        self._dispatcher: Dispatcher | None = None
         self._groups: dict[str, dict[int, Membership]] = {}
         self._tree = PatternTree()
         self._patterns: dict[str, dict[int, tuple[Membership, PatternHandle]]] = {}
-        self._views: dict[str, dict[tuple[int, int], FilteredSubscription]] = {}
+        self._filtered: dict[str, dict[tuple[int, int], FilteredSubscription]] = {}
         self._memo_size = 0
         """Cached subjects, and clients in their routes, since the cache was cleared."""
         self._partial: Counter[tuple[str, int]] = Counter()
@@ -76,9 +76,9 @@ class Routing(RouteResolver):
         self._carriers: dict[int, Membership] = {}
         """Clients that bring messages to other nodes, and so hear all that go there."""
 
-    def attach(self, hub: Dispatcher) -> None:
+    def attach(self, dispatcher: Dispatcher) -> None:
         """Say whose routes these are."""
-        self._hub = hub
+        self._dispatcher = dispatcher
 
     @property
     def group_count(self) -> int:
@@ -90,7 +90,7 @@ class Routing(RouteResolver):
         return (
             len(self._groups.get(group, ()))
             + len(self._patterns.get(group, ()))
-            + len(self._views.get(group, ()))
+            + len(self._filtered.get(group, ()))
         )
 
     def members(self, type_name: str) -> list[Membership]:
@@ -109,7 +109,7 @@ class Routing(RouteResolver):
 
         Raises LimitExceeded if there are too many groups or memberships; nothing is changed then.
         """
-        assert self._hub is not None
+        assert self._dispatcher is not None
         known = self.find(client, group)
         if known is not None:
             known.is_conflating = is_conflating
@@ -120,14 +120,14 @@ class Routing(RouteResolver):
         self._count_group(client, group)
         self._give_voice(client)
         if group.startswith("/"):
-            member = Membership(client, group, self._hub, is_conflating=is_conflating)
+            member = Membership(client, group, self._dispatcher, is_conflating=is_conflating)
             handle = self._tree.add(group, member)
             if group not in self._patterns:
                 self._patterns[group] = {}
                 self._count_partial(group, 1)
             self._patterns[group][client.client_id] = (member, handle)
         else:
-            member = Membership(client, group, self._hub, is_conflating=is_conflating)
+            member = Membership(client, group, self._dispatcher, is_conflating=is_conflating)
             self._groups.setdefault(group, {})[client.client_id] = member
         client.groups[group] = None
         client.interest_count += 1
@@ -159,19 +159,21 @@ class Routing(RouteResolver):
         self._uncount_group(client, group)
         client.interest_count += 1
         if client.slots:
-            assert client.voice is not None
+            assert client.conflated_output is not None
             client.slots.forget(
-                client.voice,
-                lambda news: self._is_heard_by(client, news),
+                client.conflated_output,
+                lambda update: self._is_heard_by(client, update),
                 is_known=any(other.startswith("/") for other in client.groups),
             )
         self._forget(group)
 
     def carry(self, client: Client) -> None:
         """Let a client hear all messages to the site, also of types that are not known yet."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         self._give_voice(client)
-        self._carriers[client.client_id] = Membership(client, "", self._hub, is_conflating=False)
+        self._carriers[client.client_id] = Membership(
+            client, "", self._dispatcher, is_conflating=False
+        )
         self._forget_messages()
 
     def replay_began(self, member: Membership) -> None:
@@ -183,12 +185,12 @@ class Routing(RouteResolver):
 
     def wait(self, member: Membership, *, is_over: bool = False) -> None:
         """Until its turn comes to be told what is there, a member hears of all objects whole."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         assert member.is_waiting == is_over
         member.is_waiting = not is_over
         member.client.waiting_count += -1 if is_over else 1
         # An object may come from where it was to be told of to where the client hears of it.
-        for topic in self._hub.all_topics():
+        for topic in self._dispatcher.all_topics():
             if topic.is_cached:
                 topic.forget_routes()
 
@@ -200,54 +202,57 @@ class Routing(RouteResolver):
             for topic in replay.topics:
                 topic.forget_routes()
 
-    def add_view(self, view: FilteredSubscription) -> None:
+    def add_filtered(self, subscription: FilteredSubscription) -> None:
         """Deliver updates of a type to a view; a view with the same number is replaced.
 
         Raises LimitExceeded if there are too many views; the replaced one is removed even then.
         """
-        self.remove_view(view.client, view.topic.name, view.number)
+        self.remove_filtered(subscription.client, subscription.topic.name, subscription.number)
         self._shares.take(
-            view.client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
+            subscription.client.holder,
+            {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(subscription.part_count)},
         )
-        at = (view.client.client_id, view.number)
-        self._views.setdefault(view.topic.name, {})[at] = view
-        view.client.views[view.topic.name, view.number] = view.part_count
-        view.client.interest_count += 1
-        view.topic.forget_routes()
+        at = (subscription.client.client_id, subscription.number)
+        self._filtered.setdefault(subscription.topic.name, {})[at] = subscription
+        subscription.client.filtered_subscriptions[subscription.topic.name, subscription.number] = (
+            subscription.part_count
+        )
+        subscription.client.interest_count += 1
+        subscription.topic.forget_routes()
 
-    def remove_view(self, client: Client, type_name: str, number: int) -> None:
+    def remove_filtered(self, client: Client, type_name: str, number: int) -> None:
         """Take a view away; of one that is not there nothing is taken."""
-        views = self._views.get(type_name, {})
-        view = views.pop((client.client_id, number), None)
-        if view is None:
+        subscriptions = self._filtered.get(type_name, {})
+        subscription = subscriptions.pop((client.client_id, number), None)
+        if subscription is None:
             return
-        if not views:
-            del self._views[type_name]
-        view.close()
+        if not subscriptions:
+            del self._filtered[type_name]
+        subscription.close()
         self._shares.give_back(
-            client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(view.part_count)}
+            client.holder, {Resource.VIEWS: 1, Resource.VIEW_PARTS: int(subscription.part_count)}
         )
-        del client.views[type_name, number]
+        del client.filtered_subscriptions[type_name, number]
         client.interest_count += 1
-        client.slots.forget(view)
-        view.topic.forget_routes()
+        client.slots.forget(subscription)
+        subscription.topic.forget_routes()
 
     def hide(self) -> None:
         """Rights changed: what is under way to clients tells nothing that they may not see."""
         for member in self._replaying:
             if member.active_replay is not None and _is_restricted(member.client):
                 member.active_replay.leave_out(partial(_is_hidden, member.client))
-        for views in self._views.values():
-            for view in views.values():
-                if _is_restricted(view.client):
-                    view.hide()
+        for subscriptions in self._filtered.values():
+            for subscription in subscriptions.values():
+                if _is_restricted(subscription.client):
+                    subscription.hide()
 
     def definition_changed(self, client: Client, topic: Topic) -> None:
         """A client has another definition of a type; subscriptions it cannot read any more end."""
         if not client.can_read(topic):
-            for name, number in list(client.views):
+            for name, number in list(client.filtered_subscriptions):
                 if name == topic.name:
-                    self.remove_view(client, name, number)
+                    self.remove_filtered(client, name, number)
             for member in self._replaying:
                 if member.client is client and member.active_replay is not None:
                     member.active_replay.leave_out(lambda other, _: other is topic)
@@ -255,42 +260,39 @@ class Routing(RouteResolver):
 
     def leaving(self, client: Client) -> Iterator[int]:
         """Remove all memberships of a client, step by step; yields the looks of each step."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         for group in list(client.groups):
             self.leave(client, group)
             is_pattern = group.startswith("/")
-            yield _LOOKS_PER_LEAVE + is_pattern * len(self._hub.topics) // _TOPICS_PER_LOOK
-        for name, number in list(client.views):
-            self.remove_view(client, name, number)
+            yield _LOOKS_PER_LEAVE + is_pattern * len(self._dispatcher.topics) // _TOPICS_PER_LOOK
+        for name, number in list(client.filtered_subscriptions):
+            self.remove_filtered(client, name, number)
             yield _LOOKS_PER_LEAVE
         if self._carriers.pop(client.client_id, None) is not None:
             self._forget_messages()
 
-    def came(self, topic: Topic) -> None:
+    def topic_added(self, topic: Topic) -> None:
         """A topic is new: see whether parts of its subjects were asked for."""
         topic.needs_subject = self._is_partial(topic)
 
-    def redefined(self, topic: Topic) -> None:
+    def topic_redefined(self, topic: Topic) -> None:
         """The type of a topic has another definition: views follow if their client can read it."""
-        for view in list(self._views.get(topic.name, {}).values()):
-            if view.client.can_read(topic):
-                view.redefined()
+        for subscription in list(self._filtered.get(topic.name, {}).values()):
+            if subscription.client.can_read(topic):
+                subscription.topic_redefined()
             else:
-                self.remove_view(view.client, topic.name, view.number)
+                self.remove_filtered(subscription.client, topic.name, subscription.number)
 
-    def went(self, type_name: str) -> None:
-        """Forget a type that is no longer in use."""
-
-    def has_views(self, type_name: str) -> bool:
+    def has_filtered(self, type_name: str) -> bool:
         """Whether there are filtered subscriptions to a type."""
-        return type_name in self._views
+        return type_name in self._filtered
 
     def resolve(self, topic: Topic, subject: str) -> Route:
         """The route of a topic, for a subject or for all default ones; it is kept there."""
         if subject:
             _check(subject, topic)
-        lanes: list[ClientQueue] = []
-        ears: list[UpdateListener] = []
+        queues: list[ClientQueue] = []
+        listeners: list[UpdateListener] = []
         replaying = [member for member in self._replaying if _tells_of(member, topic)]
         hearing: set[int] = set()
         for client_id, memberships in self._listening(topic, subject).items():
@@ -299,22 +301,24 @@ class Routing(RouteResolver):
             if client.is_under_review:
                 memberships = [m for m in memberships if not m.group or _may_join(client, m.group)]
             if not memberships or is_hidden or not client.can_read(topic):
-                ears.append(Denied(client))
+                listeners.append(Denied(client))
                 continue
             hearing.add(client_id)
             for member in replaying:
                 if member.client is client and member not in memberships:
                     memberships.append(member)
             if _is_simple(memberships, topic):
-                lanes.append(client.lane)
+                queues.append(client.queue)
             else:
-                ears.append(Listener(memberships, topic.forget_routes))
-        for view in self._views.get(topic.name, {}).values():
-            is_lost = view.client.is_under_review and not _may_join(view.client, topic.name)
-            ears.append(Denied(view.client) if is_lost else view)
+                listeners.append(Listener(memberships, topic.forget_routes))
+        for subscription in self._filtered.get(topic.name, {}).values():
+            is_lost = subscription.client.is_under_review and not _may_join(
+                subscription.client, topic.name
+            )
+            listeners.append(Denied(subscription.client) if is_lost else subscription)
         unaware = [member for member in replaying if member.client.client_id not in hearing]
-        ears.extend(Bystander(member) for member in unaware)
-        route = Route(lanes, ears)
+        listeners.extend(Bystander(member) for member in unaware)
+        route = Route(queues, listeners)
         if not subject:
             topic.route = route
         elif len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX:
@@ -323,14 +327,14 @@ class Routing(RouteResolver):
 
     def _keep_route(self, topic: Topic, subject: str, route: Route) -> None:
         """Cache the route of a subject; the cache is cleared when it takes too much."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         if len(topic.routes) >= ROUTE_MEMO_COUNT_MAX:
             topic.routes.clear()
         # Routes that were invalidated since are still counted, so there are no more than that.
-        self._memo_size += 1 + len(route.lanes) + len(route.ears)
+        self._memo_size += 1 + len(route.queues) + len(route.listeners)
         if self._memo_size > ROUTE_MEMO_SIZE_MAX:
-            self._memo_size = 1 + len(route.lanes) + len(route.ears)
-            for other in self._hub.all_topics():
+            self._memo_size = 1 + len(route.queues) + len(route.listeners)
+            for other in self._dispatcher.all_topics():
                 other.routes.clear()
         topic.routes[subject] = route
 
@@ -348,7 +352,7 @@ class Routing(RouteResolver):
             assert isinstance(value, Membership)
             found.setdefault(value.client.client_id, []).append(value)
         if topic.name.startswith(_OUR_OWN):
-            return {at: m for at, m in found.items() if m[0].client.lane.has_subjects}
+            return {at: m for at, m in found.items() if m[0].client.queue.has_subjects}
         return found
 
     def _count_group(self, client: Client, group: str) -> None:
@@ -384,18 +388,18 @@ class Routing(RouteResolver):
 
     def _give_voice(self, client: Client) -> None:
         """Let a client be told later what it is not told now."""
-        hub = self._hub
-        assert hub is not None
+        dispatcher = self._dispatcher
+        assert dispatcher is not None
 
         def is_heard(topic: Topic, entry: Entry) -> bool:
             return self._hears(client, topic, entry.subject, entry.payload)
 
-        if client.voice is None:
-            client.voice = MemberOutput(client, hub, is_heard)
+        if client.conflated_output is None:
+            client.conflated_output = MemberOutput(client, dispatcher, is_heard)
 
-    def _is_heard_by(self, client: Client, news: UpdateInTransit) -> bool:
+    def _is_heard_by(self, client: Client, update: UpdateInTransit) -> bool:
         """Whether a client is in a group that an update belongs to."""
-        return self._hears(client, news.topic, news.subject, news.payload)
+        return self._hears(client, update.topic, update.subject, update.payload)
 
     def _hears(self, client: Client, topic: Topic, subject: str, payload: bytes) -> bool:
         if subject and not _may_hear(client, subject):
@@ -405,7 +409,7 @@ class Routing(RouteResolver):
 
     def _count_partial(self, pattern: str, change: int) -> None:
         """A pattern came to be or went: see whose default subjects it selects a part of."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         reach = Reach(pattern)
         if reach.is_whole:
             return
@@ -413,7 +417,7 @@ class Routing(RouteResolver):
             self._partial[reach.first, count] += change
             if not self._partial[reach.first, count]:
                 del self._partial[reach.first, count]
-        for topic in self._hub.all_topics():
+        for topic in self._dispatcher.all_topics():
             if reach.has(topic):
                 topic.needs_subject = self._is_partial(topic)
 
@@ -425,22 +429,22 @@ class Routing(RouteResolver):
 
     def _forget_messages(self) -> None:
         """A carrier came or went."""
-        assert self._hub is not None
-        for topic in self._hub.all_topics():
+        assert self._dispatcher is not None
+        for topic in self._dispatcher.all_topics():
             if is_site_message(topic.type):
                 topic.forget_routes()
 
     def _forget(self, group: str) -> None:
         """The routes that a change of a group concerns."""
-        assert self._hub is not None
+        assert self._dispatcher is not None
         if not group.startswith("/"):
             # An outdated topic resolves its routes again in any case.
-            topic = self._hub.topics.get(group)
+            topic = self._dispatcher.topics.get(group)
             if topic is not None:
                 topic.forget_routes()
             return
         reach = Reach(group)
-        for topic in self._hub.all_topics():
+        for topic in self._dispatcher.all_topics():
             # Under subjects of their own, objects of any type may be meant.
             if topic.routes or reach.has(topic):
                 topic.forget_routes()
@@ -497,7 +501,7 @@ def knows_type(client: Client, topic: Topic) -> bool:
     Skerry's own types are not described, and not all clients know them. A client may also have a
     definition whose keys differ from the served one.
     """
-    is_known = bool(client.lane.has_subjects) or not topic.name.startswith(_OUR_OWN)
+    is_known = bool(client.queue.has_subjects) or not topic.name.startswith(_OUR_OWN)
     return is_known and client.can_read(topic)
 
 

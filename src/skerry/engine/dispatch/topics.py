@@ -15,15 +15,15 @@ from skerry.codec.hot_loops import RouteVersion, StructLayout
 from skerry.codec.pieces import Pieces, canonical_key, project, split
 from skerry.codec.plans import StructPlan
 from skerry.codec.subjects import default_pattern
-from skerry.engine.dispatch.cache import Entry, Shelf
+from skerry.engine.dispatch.cache import Entry, TypeCache
 from skerry.engine.dispatch.client_queue import ClientQueue, Tally
 from skerry.protocol.access.header import ABSENT, Header, copy_header
 from skerry.protocol.access.wire import frame_of
 
 __all__ = [
+    "JournalWriter",
     "OngoingRemoval",
     "Owners",
-    "PersistentTypes",
     "Route",
     "RouteResolver",
     "Topic",
@@ -41,19 +41,19 @@ class Topic:
         self,
         type_: Any,
         plan: StructPlan,
-        shelf: Shelf,
+        type_cache: TypeCache,
         *,
         is_cached: bool,
         is_persistent: bool,
         is_special: bool,
     ) -> None:
-        self.name: str = shelf.name
+        self.name: str = type_cache.name
         self.type: Any = type_
         self.plan: StructPlan = plan
         self.pattern: str = default_pattern(plan)
         """The pattern of its default subjects."""
         self.layout: StructLayout = StructLayout(plan)
-        self.shelf: Shelf = shelf
+        self.type_cache: TypeCache = type_cache
         self.is_cached: bool = is_cached
         self.is_persistent: bool = is_persistent
         self.is_special: bool = is_special
@@ -64,7 +64,7 @@ class Topic:
         """The same by subject, where that matters."""
         self.needs_subject: bool = False
         """Whether somebody asked for a part of the default subjects only."""
-        self.sweep: OngoingRemoval | None = None
+        self.bulk_removal: OngoingRemoval | None = None
         """What is left to do of the removal of many of its objects."""
         self.owners: Owners | None = None
         """Whose its objects are, if any are somebody's."""
@@ -117,16 +117,16 @@ class Owners:
 class Route:
     """Who hears of updates of one topic under one subject."""
 
-    def __init__(self, lanes: list[ClientQueue], ears: list[UpdateListener]) -> None:
-        self.lanes: list[ClientQueue] = lanes
-        self.ears: list[UpdateListener] = ears
+    def __init__(self, queues: list[ClientQueue], listeners: list[UpdateListener]) -> None:
+        self.queues: list[ClientQueue] = queues
+        self.listeners: list[UpdateListener] = listeners
         self.is_common: bool = True
         """Whether all lanes accept a common form, in which many receive the same header."""
-        for lane in lanes:
-            if lane.has_origin or not (lane.is_framed or lane.is_old):
+        for queue in queues:
+            if queue.has_origin or not (queue.is_framed or queue.is_old):
                 self.is_common = False
-        self.has_full: bool = any(lane.has_subjects for lane in lanes)
-        self.has_plain: bool = not all(lane.has_subjects for lane in lanes)
+        self.has_full: bool = any(queue.has_subjects for queue in queues)
+        self.has_plain: bool = not all(queue.has_subjects for queue in queues)
         """Whether some of them are told of subjects, and whether some are not."""
 
 
@@ -166,18 +166,18 @@ class UpdateInTransit:
             self.known_key = canonical_key(plan, pieces)
         return self.known_key
 
-    def frame(self, lane: ClientQueue) -> bytes:
+    def frame(self, queue: ClientQueue) -> bytes:
         """The update as bytes for one client; clients that get the same bytes share them."""
-        if not lane.has_subjects and self.has_unknown:
+        if not queue.has_subjects and self.has_unknown:
             # Plain DOTS programs receive only tags that were described to them.
-            return self._described().frame(lane)
-        if not lane.is_framed:
-            return self._own_frame(lane)
-        if lane.has_origin:
+            return self._described().frame(queue)
+        if not queue.is_framed:
+            return self._own_frame(queue)
+        if queue.has_origin:
             if self._origin is None:
                 self._origin = self._make(True, True)
             return self._origin
-        if lane.has_subjects and self.subject:
+        if queue.has_subjects and self.subject:
             if self._subjects is None:
                 self._subjects = self._make(True, False)
             return self._subjects
@@ -191,7 +191,7 @@ class UpdateInTransit:
         pieces = self.pieces
         if pieces is not None:
             return pieces.unknown != 0
-        return not self.is_described and len(self.topic.shelf.unknown_keys) > 0
+        return not self.is_described and len(self.topic.type_cache.unknown_keys) > 0
 
     def _described(self) -> UpdateInTransit:
         """The update without the tags that the type does not have."""
@@ -219,15 +219,15 @@ class UpdateInTransit:
         header.node = node
         return data
 
-    def _own_frame(self, lane: ClientQueue) -> bytes:
+    def _own_frame(self, queue: ClientQueue) -> bytes:
         header = self.header
-        header.subject = self.subject if lane.has_subjects else ""
+        header.subject = self.subject if queue.has_subjects else ""
         sequence, position, node = header.sequence, header.position, header.node
-        if not lane.has_origin:
+        if not queue.has_origin:
             header.sequence = ABSENT
             header.position = ABSENT
             header.node = 0
-        data = lane.wire.frame(header, self.payload)
+        data = queue.wire.frame(header, self.payload)
         header.sequence = sequence
         header.position = position
         header.node = node
@@ -242,11 +242,11 @@ class UpdateListener:
         self.client_id: i64 = 0
         """Of a client that is there for the subject of the route; 0 for one that is not."""
 
-    def leave(self, news: UpdateInTransit) -> None:
+    def leave(self, update: UpdateInTransit) -> None:
         """An object is no longer under this subject."""
         raise NotImplementedError
 
-    def hear(self, news: UpdateInTransit) -> None:
+    def receive(self, update: UpdateInTransit) -> None:
         """Take an update that was accepted."""
         raise NotImplementedError
 
@@ -270,7 +270,7 @@ class RouteResolver:
 
 
 @mypyc_attr(allow_interpreted_subclasses=True)
-class PersistentTypes:
+class JournalWriter:
     """Takes what has to survive the node."""
 
     def check(self) -> None:
@@ -282,16 +282,16 @@ class PersistentTypes:
         raise NotImplementedError
 
 
-def frame_for(lane: ClientQueue, header: Header, payload: bytes, subject: str) -> bytes:
+def frame_for(queue: ClientQueue, header: Header, payload: bytes, subject: str) -> bytes:
     """A frame for one client alone; of the additions it gets what it understands."""
-    header.subject = subject if lane.has_subjects else ""
-    if not lane.has_origin:
+    header.subject = subject if queue.has_subjects else ""
+    if not queue.has_origin:
         header.sequence = ABSENT
         header.position = ABSENT
         header.node = 0
-    if lane.is_framed:
+    if queue.is_framed:
         return frame_of(header, payload)
-    return lane.wire.frame(header, payload)
+    return queue.wire.frame(header, payload)
 
 
 def replay_header(topic: Topic, entry: Entry, left: int, now_s: float, node: int) -> Header:

@@ -67,7 +67,7 @@ class Joining:
             self._join(client, message, now_ns)
         elif message.event.label == "leave":
             if message.subscriptionId is not None:
-                self._routing.remove_view(client, group, message.subscriptionId)
+                self._routing.remove_filtered(client, group, message.subscriptionId)
             else:
                 self._routing.leave(client, group)
 
@@ -93,7 +93,7 @@ class Joining:
             self._replay(member, now_ns)
             if group == "SkerryLedger":
                 self._node.watch_ledger(now_ns)
-            elif group == "SkerryDefinition" and client.lane.has_subjects:
+            elif group == "SkerryDefinition" and client.queue.has_subjects:
                 task = DefinitionList(client, self._types.registry)
                 self._node.start(client, task, now_ns)
 
@@ -115,8 +115,8 @@ class Joining:
         if member.replay_count > 1:
             self._node.start(client, Later(begin), now_ns)
             return
-        wanted = self._wanted(member) if client.lane.looks > 0 else None
-        if client.lane.looks <= 0 or (client.agenda and _has_choice(wanted)):
+        wanted = self._wanted(member) if client.queue.work_left > 0 else None
+        if client.queue.work_left <= 0 or (client.agenda and _has_choice(wanted)):
             # So at most one replay of a client finds out what it is to tell: to all others who
             # publish, each of them is one more who has to hear of it.
             self._routing.wait(member)
@@ -137,7 +137,7 @@ class Joining:
             self._routing.replay_ended(member)
             self._tell_end(client, member.group, now_s)
 
-        replay = CacheReplay(member.teller, wanted, finish)
+        replay = CacheReplay(member.replay_output, wanted, finish)
         if not replay.is_empty:
             member.active_replay = replay
             self._routing.replay_began(member)
@@ -152,9 +152,9 @@ class Joining:
         if topic is None or not topic.is_cached or not knows_type(client, topic):
             return None
         rights = _rights(client)
-        if topic.shelf.own_keys and not rights.allows_objects:
+        if topic.type_cache.own_keys and not rights.allows_objects:
             return [(topic, FilterChoice(lambda subject: rights.allows("subscribe", subject)))]
-        if len(topic.shelf.objects) > REPLAY_SORTED_COUNT_MAX:
+        if len(topic.type_cache.objects) > REPLAY_SORTED_COUNT_MAX:
             return [(topic, None)]
         return [(topic, _listed(client, topic))]
 
@@ -168,24 +168,24 @@ class Joining:
         reach = Reach(pattern)
         topic_count = 0
         for topic in self._hub.all_topics():
-            if not topic.is_cached or not topic.shelf.objects:
+            if not topic.is_cached or not topic.type_cache.objects:
                 continue
-            if not (topic.shelf.own_keys or reach.has(topic)) or not knows_type(client, topic):
+            if not (topic.type_cache.own_keys or reach.has(topic)) or not knows_type(client, topic):
                 continue
             topic_count += 1
             if selects_all(topic, pattern):
-                is_listed = listed_count + len(topic.shelf.objects) <= REPLAY_SORTED_COUNT_MAX
+                is_listed = listed_count + len(topic.type_cache.objects) <= REPLAY_SORTED_COUNT_MAX
                 found.append((topic, _listed(client, topic) if is_listed else None))
-                listed_count += is_listed * len(topic.shelf.objects)
+                listed_count += is_listed * len(topic.type_cache.objects)
                 continue
             keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - look_count)
             if keys is None:
                 found.append((topic, PatternChoice(topic, pattern)))
                 continue
-            look_count += len(topic.shelf.own_keys)
+            look_count += len(topic.type_cache.own_keys)
             if keys:
                 found.append((topic, keys))
-        client.lane.looks -= look_count + topic_count * _LOOKS_PER_TOPIC
+        client.queue.work_left -= look_count + topic_count * _LOOKS_PER_TOPIC
         return found
 
     # -- views
@@ -204,7 +204,7 @@ class Joining:
                 fault = str(error)
         if query is None or topic is None or type_ is None or not knows_type(client, topic):
             # Others are told nothing, as by other hosts: a client that can be told is.
-            if client.lane.has_subjects:
+            if client.queue.has_subjects:
                 self._node.refuse(client, "filter", f"{name:.60}: {fault}", now_ns, join=message)
             return
         at = (name, message.subscriptionId)
@@ -222,10 +222,10 @@ class Joining:
             filter_=wanted,
             type_=type_,
             is_conflating=_is_conflating(message),
-            is_replacing=at in client.views,
+            is_replacing=at in client.filtered_subscriptions,
         )
         try:
-            self._routing.add_view(view)
+            self._routing.add_filtered(view)
         except LimitExceeded as error:
             view.close()
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
@@ -240,7 +240,7 @@ class Joining:
             self._tell_end(client, name, now_s)
 
         def refuse(error: LimitExceeded) -> None:
-            self._routing.remove_view(client, name, view.number)
+            self._routing.remove_filtered(client, name, view.number)
             self._node.refuse(client, "subscribe", f"{name}: {error}", now_ns, join=message)
 
         self._node.start(client, FilteredObjects(view, finish, refuse), now_ns)
@@ -265,14 +265,17 @@ def _has_choice(wanted: list[Wanted] | None) -> bool:
 
 def _listed(client: Client, topic: Topic) -> list[bytes]:
     """The keys of all objects of a topic, which count as so many looks."""
-    keys = list(topic.shelf.objects)
-    client.lane.looks -= len(keys) // _LISTED_PER_LOOK
+    keys = list(topic.type_cache.objects)
+    client.queue.work_left -= len(keys) // _LISTED_PER_LOOK
     return keys
 
 
 def _excess(client: Client, at: tuple[str, int], query: Query) -> str | None:
     """Why a client may not have one more view, if it may not; one in its place goes."""
-    limits, others = client.limits, {key: n for key, n in client.views.items() if key != at}
+    limits, others = (
+        client.limits,
+        {key: n for key, n in client.filtered_subscriptions.items() if key != at},
+    )
     if len(others) >= limits.view_count_max:
         return f"{len(others)} filtered subscriptions already"
     part_count = sum(others.values()) + query.part_count

@@ -108,7 +108,7 @@ class NodeServices:
             self._node.refuse(client, "ask", f"{reason}; ask in several messages", now_ns)
             return True
         looks, bytes_per_look = _LOOKS.get(topic.name, _USUAL_LOOKS)
-        client.lane.looks -= looks + len(payload) // bytes_per_look
+        client.queue.work_left -= looks + len(payload) // bytes_per_look
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} questions and {len(client.agenda)} tasks wait"
@@ -120,7 +120,7 @@ class NodeServices:
     ) -> bool:
         """Whether a client may publish or remove this now; if not, it was told."""
         # The update of a type that has another definition pays for the class that is made of it.
-        client.lane.looks -= self._types.take_work()
+        client.queue.work_left -= self._types.take_work()
         if client.meter is not None:
             why = client.meter.spend(1, len(payload), now_ns)
             if why is not None:
@@ -133,7 +133,7 @@ class NodeServices:
         if topic.name in SPECIAL_TYPES:
             return True
         verb = "remove" if header.remove_obj == 1 else "publish"
-        chosen = header.subject if client.lane.has_subjects else ""
+        chosen = header.subject if client.queue.has_subjects else ""
         allowed = rights.allows_type(verb, topic.name)
         if allowed is None:
             own = short_subject(topic.plan, split(topic.plan, payload, 0))
@@ -158,7 +158,7 @@ class NodeServices:
         if plan.key_mask & ~pieces.present:
             # It is no object at all, which is told when it is taken.
             return True
-        known = topic.shelf.objects.get(canonical_key(plan, pieces))
+        known = topic.type_cache.objects.get(canonical_key(plan, pieces))
         return known is None or not known.subject or rights.allows(verb, known.subject)
 
     @property
@@ -213,7 +213,7 @@ class NodeServices:
         if not message.request:
             return
         message.request = False
-        journal, number = self._node.journal, int(client.lane.stored_number)
+        journal, number = self._node.journal, int(client.queue.stored_number)
 
         def reply(now_s: float) -> None:
             client.answered(len(payload))
@@ -319,7 +319,7 @@ class NodeServices:
         def serve(
             client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
         ) -> None:
-            if client.lane.has_subjects:
+            if client.queue.has_subjects:
                 service(client, topic, header, payload, now_ns)
             else:
                 self._node.drop(client, now_ns, f"{topic.name}: without `extensions`")
@@ -329,7 +329,7 @@ class NodeServices:
 
 def _hidden(client: Client, topic: Topic) -> frozenset[bytes]:
     """The objects of a type that the client may not clear, which have subjects of their own."""
-    rights, shelf = client.rights, topic.shelf
+    rights, shelf = client.rights, topic.type_cache
     assert rights is not None
     if rights.allows_all:
         return frozenset()

@@ -143,7 +143,11 @@ class StatusObjects:
     def _tell_all_types(self, clients: list[Client], now_ns: int) -> Iterator[int]:
         for client in clients:
             if self._tell_types(client, now_ns):
-                name_count = len(client.lane.published) + len(client.groups) + len(client.views)
+                name_count = (
+                    len(client.queue.published)
+                    + len(client.groups)
+                    + len(client.filtered_subscriptions)
+                )
                 yield _LOOKS_PER_OBJECT + name_count // _NAMES_PER_LOOK
             else:
                 yield 1
@@ -188,21 +192,23 @@ class StatusObjects:
 
     def _tell_types(self, client: Client, now_ns: int) -> bool:
         """Publish what a client publishes and subscribes to, if that changed."""
-        told = (len(client.lane.published), client.interest_count)
+        told = (len(client.queue.published), client.interest_count)
         if told == client.told or not client.is_in:
             return False
         client.told = told
         obj = internal_class("DotsClient")(
             id=client.client_id,
-            publishedTypes=sorted(set(client.lane.published) - SPECIAL_TYPES),
-            subscribedTypes=sorted({*client.groups, *(name for name, _ in client.views)}),
+            publishedTypes=sorted(set(client.queue.published) - SPECIAL_TYPES),
+            subscribedTypes=sorted(
+                {*client.groups, *(name for name, _ in client.filtered_subscriptions)}
+            ),
         )
         self._say(obj, now_ns, False)
         return True
 
     def _tell_counters(self, client: Client, now_ns: int) -> bool:
         """Publish the counters of a client, if they changed."""
-        lane = client.lane
+        lane = client.queue
         # What it hears about counters is no reason to tell of them again.
         counted = (client.received_count, client.received_bytes, int(lane.sequence))
         if not client.is_in or self._counted.get(client.client_id) == counted:

@@ -14,7 +14,7 @@ from skerry.codec.pieces import split_whole
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.dispatcher import Dispatcher
 from skerry.engine.dispatch.routing import Routing
-from skerry.engine.dispatch.topics import PersistentTypes, Topic
+from skerry.engine.dispatch.topics import JournalWriter, Topic
 from skerry.engine.persistence import Journal, StoredObject, StoredType, stored_type
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import DecodeError
@@ -74,7 +74,7 @@ class NodeTypes:
         self._stored: dict[str, StoredType] = {}
         """Stored definitions of types of which no object was loaded yet."""
         if journal is not None:
-            hub.keeper = _JournalKeeper(hub, journal)
+            hub.journal_writer = _JournalKeeper(hub, journal)
 
     def topic(self, name: str) -> Topic | None:
         """What the node keeps of a struct type, if it knows one of that name."""
@@ -132,21 +132,21 @@ class NodeTypes:
             position=stored.position,
         )
         if pieces.unknown:
-            topic.shelf.unknown_keys.add(stored.key)
-        self._hub.cache.restore(topic.shelf, stored.key, entry)
+            topic.type_cache.unknown_keys.add(stored.key)
+        self._hub.cache.restore(topic.type_cache, stored.key, entry)
 
     def _make_topic(self, type_: StructType) -> Topic:
         flags = type_.flags
         topic = Topic(
             type_,
             codec_of(class_of(type_)).plan,
-            self._hub.cache.shelf(type_.name),
+            self._hub.cache.type_cache(type_.name),
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
             is_special=type_.name in SPECIAL_TYPES or flags.substruct_only,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.came(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_added(topic)
         return topic
 
     def _renew(self, topic: Topic, type_: StructType) -> Topic:
@@ -163,8 +163,8 @@ class NodeTypes:
             is_cached=flags.cached,
             is_persistent=flags.persistent and flags.cached,
         )
-        topic.shelf.index_writers(flags.cleanup)
-        self._routing.redefined(topic)
+        topic.type_cache.index_writers(flags.cleanup)
+        self._routing.topic_redefined(topic)
         return topic
 
     def _has_objects(self, name: str) -> bool:
@@ -175,7 +175,7 @@ class NodeTypes:
 
         The union is one of the type itself, or one of a struct inside.
         """
-        shelf = self._hub.cache.shelf(name)
+        shelf = self._hub.cache.type_cache(name)
         topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
         if not shelf.unknown_keys or topic is None:
             return ""
@@ -195,16 +195,15 @@ class NodeTypes:
     def _is_needed(self, name: str) -> bool:
         """Whether clients have claims on a type or filtered subscriptions to it."""
         topic = self._hub.topics.get(name) or self._hub.outdated.get(name)
-        return topic is not None and (topic.owners is not None or self._routing.has_views(name))
+        return topic is not None and (topic.owners is not None or self._routing.has_filtered(name))
 
     def _removed(self, name: str) -> None:
         self._hub.topics.pop(name, None)
         self._hub.outdated.pop(name, None)
         self._hub.cache.forget_shelf(name)
-        self._routing.went(name)
 
 
-class _JournalKeeper(PersistentTypes):
+class _JournalKeeper(JournalWriter):
     """Hands what is to be stored to the journal."""
 
     def __init__(self, hub: Dispatcher, journal: Journal) -> None:

@@ -140,8 +140,8 @@ class TypeDescriptions:
                 client=client.client_id,
                 who=client.name,
                 may_publish=lambda used: self._may_define(client, used),
-                is_publishing=is_publishing or name in client.lane.published,
-                address="" if client.household is None else client.household.address,
+                is_publishing=is_publishing or name in client.queue.published,
+                address="" if client.address_usage is None else client.address_usage.address,
                 address_count_max=self._node.limits.type_count_per_address_max,
                 type_count_max=(
                     TYPE_COUNT_MAX if client.holder.is_trusted else open_part(TYPE_COUNT_MAX)
@@ -156,14 +156,14 @@ class TypeDescriptions:
         after = registry.get(name)
         if before is not None and after is not before:
             self._node.report(_change(before, after, client))
-        client.lane.looks -= registry.work - work
+        client.queue.work_left -= registry.work - work
         topic = self._hub.topics.get(name)
         if topic is not None:
             self._routing.definition_changed(client, topic)
 
     def _note_conflict(self, client: Client, name: str, now_ns: int, *, is_told: bool) -> None:
         """Report a conflict, and check each update by a client whose definition is not served."""
-        registry, lane = self._types.registry, client.lane
+        registry, lane = self._types.registry, client.queue
         held = registry.held(client.client_id, name)
         doubtful = lane.doubtful_types or set()
         doubtful.discard(name)
@@ -202,7 +202,7 @@ class TypeDescriptions:
         """Forward a description to the clients that subscribed to them, after the served one."""
         self._announce(own.name, now_ns)
         served, now_s = self._types.registry[own.name], self._node.wall_s(now_ns)
-        if client.lane.has_subjects and fingerprint(served) != fingerprint(own):
+        if client.queue.has_subjects and fingerprint(served) != fingerprint(own):
             client.connection.describe(served, now_s)
         self._node.take(client, topic, header, payload, now_ns)
 
@@ -234,21 +234,21 @@ class _Descriptions:
 
     def step(self, now_s: float) -> bool:
         """Describe the next types, as many as the client has looks for; whether it is finished."""
-        client, lane = self._client, self._client.lane
+        client, lane = self._client, self._client.queue
         size_max = int(lane.size) + REPLAY_SLICE_BYTES
-        while lane.looks > 0 and lane.size < size_max:
+        while lane.work_left > 0 and lane.size < size_max:
             name = next(self._names, None)
             if name is None:
                 self._finish(now_s)
                 return True
-            lane.looks -= 1
+            lane.work_left -= 1
             if not self._registry.is_defined(name) or not _concerns(client, name):
                 continue
             type_ = self._registry[name]
             if isinstance(type_, EnumType) or type_.flags.internal:
                 continue
             if not client.connection.is_described(type_):
-                lane.looks -= DESCRIBE_LOOK_COUNT
+                lane.work_left -= DESCRIBE_LOOK_COUNT
                 client.connection.describe(type_, now_s)
         return False
 

@@ -115,7 +115,7 @@ def _published(core: NodeCore, state: State) -> Iterator[str]:
 
 def _owners(core: NodeCore, state: State) -> Iterator[str]:
     """What is asked at each update."""
-    hub: Any = core._hub  # noqa: SLF001
+    hub: Any = core._dispatcher  # noqa: SLF001
     noted = {
         (topic.name, None, key): client
         for topic in hub.topics.values()

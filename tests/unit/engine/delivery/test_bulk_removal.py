@@ -141,7 +141,7 @@ def test_the_objects_of_a_client_that_leaves_are_found_by_an_index(harbour: Harb
     other.publish(*(Guard(id=number) for number in range(100)))
     guard.publish(*(Guard(id=number, name="mine") for number in range(7)))
     other.publish(Guard(id=3, name="taken over"))
-    index = harbour.node.cache.shelf("Guard").by_writer
+    index = harbour.node.cache.type_cache("Guard").by_writer
     assert index is not None
     assert {writer: len(keys) for writer, keys in index.items()} == {
         other.client_id: 94,
@@ -151,7 +151,7 @@ def test_the_objects_of_a_client_that_leaves_are_found_by_an_index(harbour: Harb
     assert len(harbour.cached(Guard)) == 94
     assert list(index) == [other.client_id]
     # Objects of other types stay when their writer goes, so nothing is kept for them.
-    assert harbour.node.cache.shelf("Boat").by_writer is None
+    assert harbour.node.cache.type_cache("Boat").by_writer is None
 
 
 def test_a_clear_of_many_types_removes_one_slice_at_a_time(harbour: Harbour, maker: Guest) -> None:

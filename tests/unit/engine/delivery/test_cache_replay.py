@@ -346,10 +346,10 @@ def test_a_slice_ends_with_the_object_that_fills_it(
     harbour = make_harbour()
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(5)])
-    topic = harbour.node._hub.topics["Boat"]
+    topic = harbour.node._dispatcher.topics["Boat"]
     ended: list[float] = []
     teller = Noting(REPLAY_SLICE_BYTES - 1)
-    replay = CacheReplay(teller, [(topic, list(topic.shelf.objects))], ended.append)
+    replay = CacheReplay(teller, [(topic, list(topic.type_cache.objects))], ended.append)
     assert not replay.step(1.0)
     assert (teller.told, replay.left) == ([4, 3], 3)
     assert not replay.step(2.0)
@@ -368,11 +368,11 @@ class Unlisted(dict[bytes, Entry]):
 
 def crowd(harbour: Harbour, count: int) -> None:
     """So many boats in place of one, and nobody may go through them."""
-    shelf = harbour.node._hub.topics["Boat"].shelf
-    (known,) = shelf.objects.values()
+    type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
+    (known,) = type_cache.objects.values()
     for number in range(1, count):
-        shelf.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
-    shelf.objects = Unlisted(shelf.objects)
+        type_cache.add(number.to_bytes(3, "big"), known.with_payload(known.payload, 2))
+    type_cache.objects = Unlisted(type_cache.objects)
 
 
 @pytest.mark.parametrize(
@@ -439,12 +439,12 @@ def test_many_types_of_few_objects_are_listed_up_to_the_bound_for_all(
 def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(Boat(id=1), Boat(id=2))
-    topic = harbour.node._hub.topics["Boat"]
-    shelf = topic.shelf
-    last = shelf.take(b"\x81\x02")
+    topic = harbour.node._dispatcher.topics["Boat"]
+    type_cache = topic.type_cache
+    last = type_cache.take(b"\x81\x02")
     assert last is not None
-    shelf.order[1:] = [None] * SELECT_SLICE_COUNT
-    shelf.add(b"\x81\x02", last)
+    type_cache.order[1:] = [None] * SELECT_SLICE_COUNT
+    type_cache.add(b"\x81\x02", last)
     teller = Noting(1)
     ended: list[float] = []
     replay = CacheReplay(teller, [(topic, None)], ended.append)
@@ -452,35 +452,35 @@ def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> 
     assert teller.told == [1]
     assert replay.holds(topic, b"\x81\x02", last)
     assert replay.step(2.0)
-    assert (teller.told, ended, shelf.reader_count) == ([1, 0], [2.0], 0)
+    assert (teller.told, ended, type_cache.reader_count) == ([1, 0], [2.0], 0)
 
 
 def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(4)])
-    topic = harbour.node._hub.topics["Boat"]
-    shelf = topic.shelf
+    topic = harbour.node._dispatcher.topics["Boat"]
+    type_cache = topic.type_cache
     ended: list[float] = []
     first = CacheReplay(Noting(REPLAY_SLICE_BYTES), [(topic, None)], ended.append)
     second = CacheReplay(Noting(1), [(topic, None)], ended.append)
-    assert shelf.reader_count == 2
+    assert type_cache.reader_count == 2
     assert not first.step(1.0)
     second.cancel()
     second.cancel()
-    assert shelf.reader_count == 1
+    assert type_cache.reader_count == 1
     assert second.step(2.0)
     assert ended == [2.0]
-    objects = list(shelf.objects.items())
+    objects = list(type_cache.objects.items())
     held = [first.holds(topic, key, entry) for key, entry in objects]
     assert held == [False, True, True, True]
     first.tell_now(topic, *objects[3], 3.0)
     assert not first.holds(topic, *objects[3])
     assert not first.holds(topic, b"unknown", None)
     guest.publish(Boat(id=9))
-    assert not first.holds(topic, b"\x81\x09", shelf.objects[b"\x81\x09"]), "made meanwhile"
+    assert not first.holds(topic, b"\x81\x09", type_cache.objects[b"\x81\x09"]), "made meanwhile"
     assert not first.step(4.0)
     assert first.step(5.0)
-    assert (ended, shelf.reader_count) == ([2.0, 5.0], 0)
+    assert (ended, type_cache.reader_count) == ([2.0, 5.0], 0)
 
 
 def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
@@ -489,13 +489,13 @@ def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(3)])
     guest.publish(*[Car(id=number) for number in range(3)])
-    boats, cars = (harbour.node._hub.topics[name] for name in ("Boat", "Car"))
-    boat, car = list(boats.shelf.objects.items()), list(cars.shelf.objects.items())
+    boats, cars = (harbour.node._dispatcher.topics[name] for name in ("Boat", "Car"))
+    boat, car = list(boats.type_cache.objects.items()), list(cars.type_cache.objects.items())
     ended: list[float] = []
     teller = Noting(REPLAY_SLICE_BYTES)
     replay = CacheReplay(teller, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
     assert (replay.topics, replay.left) == ([boats, cars], 5)
-    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (1, 0)
+    assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (1, 0)
     for now_s in (1.0, 2.0, 3.0):
         assert not replay.step(now_s)
     assert not replay.holds(boats, *boat[2])
@@ -503,14 +503,14 @@ def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
     replay.leave_out(lambda topic, entry: topic is cars and entry is car[2][1])
     assert replay.left == 1
     assert replay.step(4.0)
-    assert (teller.told, ended, boats.shelf.reader_count) == ([4, 3, 2, 0], [4.0], 0)
+    assert (teller.told, ended, boats.type_cache.reader_count) == ([4, 3, 2, 0], [4.0], 0)
     whole = CacheReplay(teller, [(boats, None), (cars, None)], ended.append)
-    assert (whole.left, boats.shelf.reader_count, cars.shelf.reader_count) == (6, 1, 1)
+    assert (whole.left, boats.type_cache.reader_count, cars.type_cache.reader_count) == (6, 1, 1)
     whole.leave_out(lambda topic, _: topic is boats)
     whole.tell_now(cars, *car[0], 5.0)
     assert (whole.left, teller.told[-1]) == (2, 2)
     whole.cancel()
-    assert (boats.shelf.reader_count, cars.shelf.reader_count) == (0, 0)
+    assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (0, 0)
     assert not whole.holds(cars, *car[1])
     assert whole.step(6.0)
     assert (teller.told[-1], ended) == (2, [4.0, 6.0])
@@ -529,7 +529,7 @@ def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
     assert reader.sees(Boat) == selected(harbour, Boat, "/Boat/*")
     assert len(reader.sees(Boat)) == COUNT
-    assert harbour.node._hub.topics["Boat"].shelf.reader_count == 0
+    assert harbour.node._dispatcher.topics["Boat"].type_cache.reader_count == 0
 
 
 def test_a_pattern_may_mean_all_of_one_type_and_a_part_of_another(
@@ -588,7 +588,7 @@ def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanw
         change()
     harbour.pump()
     used = subjects
-    shelves = [harbour.node._hub.topics[name].shelf for name in ("Boat", "Car")]
+    shelves = [harbour.node._dispatcher.topics[name].type_cache for name in ("Boat", "Car")]
     for is_left in (True, False):
         reader.forget()
         reader.connection.join(pattern, 0.0)
@@ -600,21 +600,23 @@ def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanw
                 harbour.node.advance(harbour.now_ns)
         if is_left:
             reader.leave(pattern)
-            assert [shelf.reader_count for shelf in shelves] == [0, 0]
+            assert [type_cache.reader_count for type_cache in shelves] == [0, 0]
     harbour.pump()
-    assert [shelf.reader_count for shelf in shelves] == [0, 0]
+    assert [type_cache.reader_count for type_cache in shelves] == [0, 0]
     counts = [int(i.header.from_cache) for i in reader.heard if i.header.from_cache >= 0]
     assert counts == list(reversed(range(len(counts))))
     for cls in (Boat, Car):
         assert reader.sees(cls) == selected(harbour, cls, pattern)
-    for shelf in shelves:
-        assert shelf.own_keys == {key for key, entry in shelf.objects.items() if entry.subject}
+    for type_cache in shelves:
+        assert type_cache.own_keys == {
+            key for key, entry in type_cache.objects.items() if entry.subject
+        }
 
 
 def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
     harbour: Harbour, maker: Guest
 ) -> None:
-    shelf = harbour.node._hub.topics["Boat"].shelf
+    type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
     reader = begin(harbour, "/...")
     other = begin(harbour, "/Boat/*")
     rules = (
@@ -629,7 +631,7 @@ def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
     assert other.fault == ""
     assert other.counts_down("Boat") == list(reversed(range(COUNT)))
     assert other.sees(Boat) == selected(harbour, Boat, "/Boat/*")
-    assert shelf.reader_count == 0
+    assert type_cache.reader_count == 0
 
 
 def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour]) -> None:

@@ -196,7 +196,7 @@ def test_objects_come_back_whatever_the_bounds_are() -> None:
     made.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
     ((key, entry),) = made.objects("Thing")
     cache = Cache(object_count_max=1, bytes_max=1)
-    cache.restore(cache.shelf("Thing"), key, entry)
+    cache.restore(cache.type_cache("Thing"), key, entry)
     assert (cache.object_count, cache.payload_bytes) == (1, len(entry.payload))
     assert cache.share(7) == (1, len(entry.payload))
     assert cache.mentions(7)
@@ -213,64 +213,64 @@ def test_another_state_of_an_object_has_the_same_facts() -> None:
 
 def test_a_shelf_without_objects_is_forgotten() -> None:
     cache = Cache()
-    shelf = cache.shelf("Thing")
+    type_cache = cache.type_cache("Thing")
     cache.forget_shelf("Thing")
     cache.forget_shelf("Never")
-    assert cache.shelf("Thing") is not shelf
+    assert cache.type_cache("Thing") is not type_cache
 
 
 def test_a_shelf_forgets_that_an_object_had_undescribed_tags_when_it_goes() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1)), CODEC)
-    shelf = cache.shelf("Thing")
-    shelf.unknown_keys.add(key_of(Thing(id=1)))
-    cache.drop(shelf, key_of(Thing(id=1)))
-    assert not shelf.unknown_keys
+    type_cache = cache.type_cache("Thing")
+    type_cache.unknown_keys.add(key_of(Thing(id=1)))
+    cache.drop(type_cache, key_of(Thing(id=1)))
+    assert not type_cache.unknown_keys
 
 
 def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:
     cache = Cache()
-    shelf = cache.shelf("Thing")
+    type_cache = cache.type_cache("Thing")
 
     def come_and_go(count: int) -> None:
         for _ in range(count):
             cache.apply(update_of(Thing(id=2)), CODEC)
-            cache.drop(shelf, key_of(Thing(id=2)))
+            cache.drop(type_cache, key_of(Thing(id=2)))
 
     for number in (1, 2, 3):
         cache.apply(update_of(Thing(id=number)), CODEC)
-    cache.drop(shelf, key_of(Thing(id=2)))
+    cache.drop(type_cache, key_of(Thing(id=2)))
     come_and_go(SHELF_HOLE_COUNT_MAX + 1)
-    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 4
-    shelf.reader_count += 1
+    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 4
+    type_cache.reader_count += 1
     come_and_go(10)
-    assert len(shelf.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
-    shelf.reader_count -= 1
+    assert len(type_cache.order) == SHELF_HOLE_COUNT_MAX + 14, "somebody goes through them"
+    type_cache.reader_count -= 1
     come_and_go(1)
-    assert shelf.order == [shelf.objects[key_of(Thing(id=number))] for number in (1, 3)]
-    assert [entry.place for entry in shelf.objects.values()] == [0, 1]
+    assert type_cache.order == [type_cache.objects[key_of(Thing(id=number))] for number in (1, 3)]
+    assert [entry.order_index for entry in type_cache.objects.values()] == [0, 1]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_objects_that_are_not_under_their_default_subject_are_known(seed: int) -> None:
     random, cache = Random(seed), Cache()
-    shelf = cache.shelf("Thing")
+    type_cache = cache.type_cache("Thing")
     gone: dict[bytes, Entry] = {}
     for _ in range(SHELF_HOLE_COUNT_MAX * 3):
         key = key_of(Thing(id=random.randrange(20)))
         match random.randrange(4):
-            case 0 if (entry := cache.drop(shelf, key)) is not None:
+            case 0 if (entry := cache.drop(type_cache, key)) is not None:
                 gone[key] = entry
-            case 1 if key in gone and key not in shelf.objects:
-                cache.restore(shelf, key, gone.pop(key))
+            case 1 if key in gone and key not in type_cache.objects:
+                cache.restore(type_cache, key, gone.pop(key))
             case _:
                 pieces, subject = split_whole(CODEC.plan, b"\xa1\x01" + key[1:]), ""
                 if random.random() < 0.5:
                     subject = random.choice(["/a", "/b"])
-                cache.put(shelf, CODEC.plan, key, pieces.data, 2, 2, subject, 7, 0, 0, 0)
-        own = {key for key, entry in shelf.objects.items() if entry.subject}
-        assert shelf.own_keys == own
-    assert len(shelf.order) < SHELF_HOLE_COUNT_MAX * 3
+                cache.put(type_cache, CODEC.plan, key, pieces.data, 2, 2, subject, 7, 0, 0, 0)
+        own = {key for key, entry in type_cache.objects.items() if entry.subject}
+        assert type_cache.own_keys == own
+    assert len(type_cache.order) < SHELF_HOLE_COUNT_MAX * 3
 
 
 # -- what clients of one address made
@@ -293,7 +293,7 @@ def test_objects_of_one_address_are_bounded_together_with_those_of_who_left() ->
     cache.locate(9, "10.0.0.2")
     made_by(cache, 9, 3)
     made_by(cache, 5, 4)
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
     made_by(cache, 8, 5)
     assert cache.address_share("10.0.0.1")[0] == 2
 
@@ -319,7 +319,7 @@ def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
     for number in (7, 8):
         cache.left(number)
     assert cache.address_share("10.0.0.1")[0] == 1
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
     assert cache.address_share("10.0.0.1") == (0, 0)
     assert (cache._addresses, cache._present) == ({}, set())
 
@@ -342,14 +342,14 @@ def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> 
     made_by(cache, 7, 2, "x" * 20)
     assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
     for number in (1, 2):
-        cache.drop(cache.shelf("Thing"), key_of(Thing(id=number)))
+        cache.drop(cache.type_cache("Thing"), key_of(Thing(id=number)))
     assert cache.address_share("10.0.0.1") == cache.share(7) == (0, 0)
 
 
 def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: int) -> None:
     thing = Thing(id=1, name=name)
     cache.put(
-        cache.shelf("Thing"),
+        cache.type_cache("Thing"),
         CODEC.plan,
         key_of(thing),
         thing.encode(),
@@ -392,7 +392,7 @@ def test_what_is_spared_is_no_share() -> None:
     cache.bound_addresses(count_max=10, bytes_max=10)
     put_by(cache, 1, "x" * 100, count_max=CACHE_OBJECT_COUNT_MAX, bytes_max=CACHE_BYTES_MAX)
     put_by(cache, 7, "x" * 110, count_max=1, bytes_max=50)
-    cache.drop(cache.shelf("Thing"), key_of(Thing(id=1)))
+    cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
     cache.locate(7, "10.0.0.1")
     made_by(cache, 7, 1)
     made_by(cache, 1, 1, "x" * 100)

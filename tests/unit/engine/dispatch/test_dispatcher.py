@@ -87,7 +87,7 @@ class Party:
         self.groups: list[str] = []
         self.unsure: set[int] = set()
         """What it may have heard of under a group it left; nobody told it how that went on."""
-        self.views: dict[int, int] = {}
+        self.filtered_subscriptions: dict[int, int] = {}
         self.view_count = 0
         self.heard_from = heard_from
         guest.join("Note")
@@ -165,7 +165,7 @@ class Model:
     def do_view(self, _: int, party: Party, is_conflated: bool, which: int) -> None:
         where, fields = VIEWS[which]
         party.view_count += 1
-        party.views[party.view_count] = which
+        party.filtered_subscriptions[party.view_count] = which
         party.guest.connection.describe(Boat.descriptor, 0.0)
         wanted = make_filter(Boat.descriptor, where, fields)
         party.guest.connection.join(
@@ -178,9 +178,9 @@ class Model:
         self.send(party)
 
     def do_leave_view(self, _: int, party: Party) -> None:
-        if party.views:
-            number = next(iter(party.views))
-            del party.views[number]
+        if party.filtered_subscriptions:
+            number = next(iter(party.filtered_subscriptions))
+            del party.filtered_subscriptions[number]
             party.guest.connection.leave("Boat", 0.0, subscription_id=number)
             self.send(party)
 
@@ -233,7 +233,7 @@ class Model:
             assert (None if found is None else fields_of(found)) == wanted, (number, party.groups)
 
     def check_views(self, party: Party) -> None:
-        for number, which in party.views.items():
+        for number, which in party.filtered_subscriptions.items():
             seen = party.guest.sees(Boat, number).values()
             assert {b.id: fields_of(b) for b in seen} == self.in_view(which), (number, which)
 

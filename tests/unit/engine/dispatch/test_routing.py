@@ -185,13 +185,13 @@ def test_a_long_key_is_nobody_s_fault(harbour: Harbour, maker: Guest) -> None:
     maker.publish(Spot(name=long, id=7), Spot(name=long, id=8))
     assert not maker.is_cut
     assert [spot.id for spot in reader.objects(Spot)] == [7]
-    topic = harbour.node._hub.topics["Spot"]
+    topic = harbour.node._dispatcher.topics["Spot"]
     assert all(len(subject) <= PATTERN_MEMO_CHAR_COUNT_MAX for subject in topic.routes)
 
 
 def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) -> None:
     maker.publish(Boat(id=1), subject="/fleet/1")
-    topic = harbour.node._hub.topics["Boat"]
+    topic = harbour.node._dispatcher.topics["Boat"]
     route = topic.routes["/fleet/1"]
     topic.routes.update({str(n): route for n in range(ROUTE_MEMO_COUNT_MAX - 1)})
     assert len(topic.routes) == ROUTE_MEMO_COUNT_MAX
@@ -252,7 +252,7 @@ def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker:
     first, second = harbour.guest("first"), harbour.guest("second")
 
     def needs_subject(name: str) -> bool:
-        return harbour.node._hub.topics[name].needs_subject
+        return harbour.node._dispatcher.topics[name].needs_subject
 
     first.join("/Boat/1")
     second.join("/Boat/1")

@@ -114,8 +114,8 @@ def test_the_types_that_a_client_published_are_not_made_again_when_it_leaves(
     maker, other = harbour.guest("maker"), harbour.guest("other")
     maker.publish(*(getattr(types, f"Whole{number}")(id=1) for number in range(30)))
     other.describe(skerry.define_types(text.replace("value;", "value; 2: int32 x;")).Whole0)
-    outdated = len(harbour.node._hub.outdated)
+    outdated = len(harbour.node._dispatcher.outdated)
     assert outdated >= 29
     maker.vanish()
     harbour.pump()
-    assert len(harbour.node._hub.outdated) == outdated
+    assert len(harbour.node._dispatcher.outdated) == outdated
