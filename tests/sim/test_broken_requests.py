@@ -192,11 +192,11 @@ class RefusesTheOwner(Broken):
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         super().receive(data, source, now_ns)
-        for client in self.core._by_id.values():
+        for client in self.core._table.by_id.values():
             for topic in self.core._dispatcher.topics.values():
                 if topic.owners is not None and topic.owners.of_all == client.client_id:
                     reason = f"/{topic.name}: it is owned by client {client.client_id}"
-                    self.core.refuse(client, "publish", reason, now_ns)
+                    self.core.host.refuse(client, "publish", reason, now_ns)
 
 
 class Miscounts(Broken):

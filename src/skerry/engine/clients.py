@@ -157,8 +157,8 @@ class Client:
             self.limit_frames()
         return self._rights
 
-    def let_in(self, rights: Rights) -> None:
-        """It has introduced itself."""
+    def accept(self, rights: Rights) -> None:
+        """Set the rights of a client that was accepted after its handshake."""
         self._rights = rights
         self.limit_frames()
 

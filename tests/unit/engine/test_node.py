@@ -875,7 +875,7 @@ def test_what_was_found_for_a_view_is_not_told_when_it_is_hidden_meanwhile(
 ) -> None:
     harbour = make_harbour()
     seer, maker = harbour.guest("seer"), harbour.guest("maker")
-    harbour.node._by_id[seer.client_id].queue.work_max = 2
+    harbour.node._table.by_id[seer.client_id].queue.work_max = 2
     for number in range(6):
         maker.post(Boat(id=number), subject=f"/hidden/{number}")
     maker.publish(Boat(id=6))

@@ -255,7 +255,7 @@ def test_objects_in_filtered_subscriptions_of_an_address_are_bounded(
 
 
 def counted_objects(harbour: Harbour) -> int:
-    return harbour.node.shares.used(Resource.VIEW_OBJECTS)
+    return harbour.node.host.shares.used(Resource.VIEW_OBJECTS)
 
 
 def test_objects_that_leave_filtered_subscriptions_are_no_longer_counted(
@@ -294,7 +294,7 @@ def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[...,
     assert not any(reader.is_cut for reader in readers)
     for reader in readers:
         reader.resume()
-    assert harbour.node.shares.used(Resource.CONFLATED) == 0
+    assert harbour.node.host.shares.used(Resource.CONFLATED) == 0
     for reader in readers:
         reader.pause()
     maker.publish(Boat(id=1, name="x" * CONFLATE_BYTES))

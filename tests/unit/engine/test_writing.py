@@ -67,7 +67,10 @@ class Driver:
         while True:
             self.turn()
             count += 1
-            if not self.harbour.node._busy and not self.harbour.node._dispatcher.listed:
+            if (
+                not self.harbour.node._connections.turn_queue.busy
+                and not self.harbour.node._dispatcher.listed
+            ):
                 self.turn()
                 return count
 
@@ -142,7 +145,7 @@ def test_many_clients_by_websocket_share_a_turn(
     for number in range(20):
         send(maker, Bulk(id=number, values=[0.5] * 100))
     turn_count = 0
-    while harbour.node._busy or harbour.node._dispatcher.listed:
+    while harbour.node._connections.turn_queue.busy or harbour.node._dispatcher.listed:
         looks.clear()
         driver.turn()
         assert sum(looks) <= 3 * ROUND_LOOK_COUNT

@@ -17,7 +17,7 @@ from skerry.engine.services.node_services import NodeServices
 from skerry.limits import SELECT_SLICE_COUNT
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["PermissionReviews"]
 
@@ -32,7 +32,7 @@ _LOOKS_PER_TYPE: Final = 50
 class PermissionReviews:
     """Clients that are not checked yet."""
 
-    def __init__(self, node: NodeCore, services: NodeServices) -> None:
+    def __init__(self, node: ServiceHost, services: NodeServices) -> None:
         self._node = node
         self._services = services
         self._unchecked: deque[Client] = deque()

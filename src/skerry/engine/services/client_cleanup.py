@@ -20,7 +20,7 @@ from skerry.engine.types.node_types import NodeTypes
 from skerry.limits import SELECT_SLICE_COUNT
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["ClientCleanup"]
 
@@ -34,7 +34,7 @@ class ClientCleanup:
 
     def __init__(
         self,
-        node: NodeCore,
+        node: ServiceHost,
         routing: Routing,
         services: NodeServices,
         types: NodeTypes,

@@ -34,7 +34,7 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_pattern
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["Joining"]
 
@@ -49,7 +49,9 @@ _LOOKS_PER_TOPIC: Final = 10
 class Joining:
     """Lets clients into groups, and tells them what is there."""
 
-    def __init__(self, node: NodeCore, hub: Dispatcher, routing: Routing, types: NodeTypes) -> None:
+    def __init__(
+        self, node: ServiceHost, hub: Dispatcher, routing: Routing, types: NodeTypes
+    ) -> None:
         self._node = node
         self._hub = hub
         self._routing = routing

@@ -29,7 +29,7 @@ from skerry.protocol.access.header import Header
 from skerry.schema.model import NamedType
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["NodeServices"]
 
@@ -63,7 +63,7 @@ class NodeServices:
 
     def __init__(
         self,
-        node: NodeCore,
+        node: ServiceHost,
         hub: Dispatcher,
         routing: Routing,
         types: NodeTypes,

@@ -24,7 +24,7 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.patterns import check_subject
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["ClaimPlace", "ClaimTable", "NodeClaim", "handler_subject"]
 
@@ -87,7 +87,7 @@ class ClaimTable:
     """Who holds what; `changed` is called with a place whose holder is another now."""
 
     def __init__(
-        self, node: NodeCore, types: NodeTypes, changed: Callable[[ClaimPlace, int], None]
+        self, node: ServiceHost, types: NodeTypes, changed: Callable[[ClaimPlace, int], None]
     ) -> None:
         self._node = node
         self._types = types

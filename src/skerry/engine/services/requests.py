@@ -38,7 +38,7 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.deadlines import Deadlines
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["RequestTable"]
 
@@ -50,7 +50,7 @@ _HANDLER_GONE_NS: Final = 500_000_000
 class RequestTable:
     """All requests of a node's clients."""
 
-    def __init__(self, node: NodeCore, types: NodeTypes) -> None:
+    def __init__(self, node: ServiceHost, types: NodeTypes) -> None:
         self._node = node
         self._types = types
         self._desks: dict[tuple[str, str], RequestDesk] = {}

@@ -31,7 +31,7 @@ from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
 if TYPE_CHECKING:
-    from skerry.engine.node import NodeCore
+    from skerry.engine.connections.service_host import ServiceHost
 
 __all__ = ["DefinitionList", "TypeDescriptions"]
 
@@ -48,7 +48,9 @@ _USES: Final = ("publish", "subscribe", "remove")
 class TypeDescriptions:
     """Handles the descriptions that clients send, and their requests for descriptions."""
 
-    def __init__(self, node: NodeCore, hub: Dispatcher, routing: Routing, types: NodeTypes) -> None:
+    def __init__(
+        self, node: ServiceHost, hub: Dispatcher, routing: Routing, types: NodeTypes
+    ) -> None:
         self._node = node
         self._hub = hub
         self._routing = routing

@@ -99,7 +99,7 @@ def test_a_node_that_ends_finishes_what_is_left(harbour: Harbour) -> None:
     harbour.pump()
     harbour.node.farewell(harbour.now_ns)
     assert group_count(harbour) == 0
-    departures = harbour.node._departures
+    departures = harbour.node._cleanup
     assert isinstance(departures, ClientCleanup)
     assert not departures
 

@@ -46,7 +46,7 @@ HIDING = (
 
 def slow_turns(harbour: Harbour, guest: Guest, look_count: int = 2) -> None:
     """From now on so few objects are examined for a client before others have their turn."""
-    queue = harbour.node._by_id[guest.client_id].queue
+    queue = harbour.node._table.by_id[guest.client_id].queue
     queue.work_max = queue.work_left = look_count
 
 
@@ -393,7 +393,7 @@ def test_who_goes_while_objects_are_looked_for_leaves_nothing_behind(
 ) -> None:
     begin(harbour).vanish()
     assert is_idle(harbour)
-    assert harbour.node._busy == {}
+    assert harbour.node._connections.turn_queue.busy == {}
 
 
 OTHER_KEY = skerry.define_types("struct Berth { 1: [key] string id; }").Berth
@@ -419,7 +419,7 @@ def test_until_its_turn_comes_a_member_hears_of_objects_whole(
     reader = begin(harbour)
     reader.connection.join("/Berth/2/*", 0.0)
     harbour.carry()
-    client = harbour.node._by_id[reader.client_id]
+    client = harbour.node._table.by_id[reader.client_id]
 
     def is_waiting() -> bool:
         member = harbour.node._routing.find(client, "/Berth/2/*")

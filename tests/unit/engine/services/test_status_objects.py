@@ -185,16 +185,16 @@ def test_many_clients_and_rows_are_told_in_turns(harbour: Harbour) -> None:
     watcher.join("DotsClient")
     watcher.join("SkerryLedger")
     told: list[int] = []
-    usual, node = harbour.node.say, harbour.node
+    usual, node = harbour.node.host.say, harbour.node
 
     def say(obj: Any, now_ns: int, is_remove: bool) -> None:
         told.append(1)
         usual(obj, now_ns, is_remove)
 
-    node._roster._say = say
+    node._status_objects._say = say
     turn_count = 0
     harbour.now_ns += 6_000_000_000
-    while node._roster._work or not turn_count:
+    while node._status_objects._work or not turn_count:
         told.clear()
         node.advance(harbour.now_ns)
         assert len(told) <= SELECT_SLICE_COUNT // 15 + 2
