@@ -82,7 +82,7 @@ class NodeCore:
         self.system = system
         self.journal = journal
         self.cache = cache or Cache()
-        self.cache.spare(NODE_CLIENT)
+        self.cache.quotas.exempt_client = NODE_CLIENT
         self._extensions = extensions
         self._admission = admission or Admission()
         self._shares = SharedQuotas(self._admission.limits)

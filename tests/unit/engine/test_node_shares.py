@@ -305,9 +305,9 @@ def test_conflated_objects_of_an_address_are_bounded(make_harbour: Callable[...,
 
 
 def test_strangers_leave_a_tenth_of_all_groups(make_harbour: Callable[..., Harbour]) -> None:
-    assert Routing()._group_count_max == GROUP_COUNT_MAX
+    assert Routing()._quotas._group_count_max == GROUP_COUNT_MAX
     harbour = make_harbour(admission=limited())
-    harbour.node._routing._group_count_max = 20
+    harbour.node._routing._quotas._group_count_max = 20
     for number in range(30):
         harbour.guest(origin=far(number)).join(f"G{number}")
     assert harbour.node.statistics().group_count == 18

@@ -67,10 +67,8 @@ class Driver:
         while True:
             self.turn()
             count += 1
-            if (
-                not self.harbour.node._connections.turn_queue.busy
-                and not self.harbour.node._dispatcher.listed
-            ):
+            node = self.harbour.node
+            if not node._connections.turn_queue.busy and not node._dispatcher.listed:
                 self.turn()
                 return count
 
@@ -224,4 +222,19 @@ def test_what_is_too_large_as_text_ends_a_plain_guest_and_no_other(
     else:
         assert driver.heard[web.address][-1][1]["errorText"].startswith("Bulk: ")
         assert driver.cut == [web.address]
+    assert harbour.node.statistics().unexplained == 0
+
+
+def test_a_connection_that_ends_with_an_unsendable_object_queued_ends_once(
+    harbour: Harbour, maker: Guest
+) -> None:
+    web, driver = Web(harbour, extensions=0), Driver(harbour)
+    web.join("Bulk")
+    driver.until_quiet()
+    harbour.node._clients[web.address].connection.wire._bytes_max = 1_000  # type: ignore[attr-defined]
+    send(maker, Bulk(id=1, values=LARGE[:400]))
+    web.say("Nobody", {})
+    driver.until_quiet()
+    assert driver.cut == [web.address]
+    assert harbour.node.statistics().ends == {"fault": 1}
     assert harbour.node.statistics().unexplained == 0

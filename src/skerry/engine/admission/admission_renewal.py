@@ -54,7 +54,7 @@ class AdmissionRenewal:
         for topic in self._dispatcher.all_topics():
             topic.forget_routes()
         self._reviews.begin(accepted)
-        self._routing.hide()
+        self._routing.rights_changed()
         self._reviews.advance()
 
     def apply_limits(self) -> None:
@@ -62,10 +62,8 @@ class AdmissionRenewal:
         limits = self._shares.limits = self._admission.limits
         cache = self._dispatcher.cache
         cache.payload_bytes_max = limits.update_bytes_max
-        cache.bound_addresses(
-            count_max=limits.object_count_per_address_max,
-            bytes_max=limits.object_bytes_per_address_max,
-        )
+        cache.quotas.address_count_max = limits.object_count_per_address_max
+        cache.quotas.address_bytes_max = limits.object_bytes_per_address_max
 
     def _rights_of(self, client: Client) -> Rights:
         return self._admission.rights(client.origin, client.connection.name)

@@ -135,7 +135,7 @@ class Handshakes:
         client.address_usage = self._admission.household(origin)
         client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
         if client.address_usage is not None:
-            self._cache.locate(client.client_id, client.address_usage.address)
+            self._cache.quotas.set_address(client.client_id, client.address_usage.address)
         return client
 
     def _decide(self, client: Client, asked: ConnectAsked, now_ns: int) -> None:
@@ -161,7 +161,7 @@ class Handshakes:
                 cnonce=asked.cnonce,
             )
         if client.holder.is_trusted:
-            self._cache.trust(client.client_id)
+            self._cache.quotas.trust(client.client_id)
         if self._has_room(client, asked, now_ns):
             self._accept(client, asked, now_ns)
 

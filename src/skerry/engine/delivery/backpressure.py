@@ -37,7 +37,7 @@ class _Behind:
 
 
 class _GivenUp:
-    """A subscriber that took too long."""
+    """A subscriber for which no publisher waits, since it did not read in time."""
 
     def __init__(self, until_ns: int) -> None:
         self.until_ns = until_ns
@@ -56,7 +56,7 @@ class Backpressure:
         self._held: dict[int, int] = {}
         """Publishers, with the count of subscribers that each waits for."""
         self.released: list[Address] = []
-        """Clients that no longer wait for any subscriber; the node takes them out."""
+        """Clients that no longer wait for any subscriber; the node empties the list."""
         self.count = 0
         """How often a publisher had to wait."""
         self.is_active = False
@@ -122,7 +122,7 @@ class Backpressure:
         self._held.pop(client_id, None)
 
     def advance(self, now_ns: int) -> None:
-        """Give up subscribers that took too long."""
+        """Give up subscribers whose transport did not accept data in time."""
         late = [
             client_id
             for client_id, behind in self._behind.items()
@@ -162,5 +162,5 @@ class Backpressure:
 
 
 def _is_inside(client: Client) -> bool:
-    """Whether a client is part of the node's own process, which has bounds of its own."""
+    """Whether a client is part of the node's own process, which has other bounds."""
     return client.origin.kind == "inside"

@@ -1,11 +1,11 @@
-"""The removal of many objects at once: of a type that is cleared, or of a client that is gone.
+"""Bulk removal: of the objects of a type that is cleared, or of a client that disconnected.
 
-A node may hold millions of objects, and each removal is sent to all subscribers. So a sweep removes
-some objects at a time, and other clients have a turn between two slices. Subscribers cannot notice
-it: an update of an object that is still to be removed is processed after its removal.
+A node may hold millions of objects, and each removal is sent to all subscribers. So objects are
+removed in slices, and other clients have a turn between two slices. Subscribers cannot notice it:
+an update of an object that is still to be removed is processed after its removal.
 
-No list of the objects to remove is needed, whatever their number: a clear removes all that had a
-place on the shelf when it began, and the shelf indexes the objects that a client changed last.
+No list of the objects to remove is needed, whatever their number: a clear removes all objects that
+were cached when it began, and the cache indexes the objects that a client changed last.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ from skerry.objects.times import seconds_of_ns
 __all__ = ["BulkRemovals"]
 
 _NO_KEY: Final = b""
-"""Marks a look at something that is not an object."""
-_SORTED_PER_LOOK: Final = 50
-"""Keys that take as long to list and to sort as it takes to remove an object."""
+"""Marks a step of an iteration that found no object."""
+_SORTED_PER_STEP: Final = 50
+"""Keys that take as long to list and to sort as one object takes to remove."""
 
 
 class BulkRemovals:
-    """All removals of a node that are under way."""
+    """All bulk removals of a node that are in progress."""
 
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
-        self._under_way: dict[str, _TopicRemoval] = {}
-        self._looks = SWEEP_SLICE_COUNT
+        self._in_progress: dict[str, _TopicRemoval] = {}
+        self._work_left = SWEEP_SLICE_COUNT
         """Objects that may still be examined before other clients have their turn."""
 
     def __bool__(self) -> bool:
-        return bool(self._under_way)
+        return bool(self._in_progress)
 
     def begin_turn(self) -> None:
         """Start another turn, after other clients had theirs."""
-        self._looks = SWEEP_SLICE_COUNT
+        self._work_left = SWEEP_SLICE_COUNT
 
     def clear(
         self, topic: Topic, hidden: frozenset[bytes], wall_ns: int, finish: Callable[[], None]
@@ -53,44 +53,44 @@ class BulkRemovals:
 
         `finish` is called when none of them is left.
         """
-        self._removal(topic).clear(hidden, finish)
-        self._go_on(wall_ns)
+        self._removal_of(topic).clear(hidden, finish)
+        self._run(wall_ns)
 
     def clean_up(self, topic: Topic, writer: int, wall_ns: int) -> None:
         """Remove the objects of a topic that a disconnected client changed last."""
         written = topic.type_cache.take_written(writer)
         if written:
-            self._removal(topic).clean_up(writer, written)
-            self._go_on(wall_ns)
+            self._removal_of(topic).clean_up(writer, written)
+            self._run(wall_ns)
 
     def advance(self, wall_ns: int) -> None:
         """Remove a slice."""
         self.begin_turn()
-        self._go_on(wall_ns)
+        self._run(wall_ns)
 
     def complete(self, wall_ns: int) -> None:
         """Remove all that is left."""
-        while self._under_way:
+        while self._in_progress:
             self.advance(wall_ns)
 
-    def _removal(self, topic: Topic) -> _TopicRemoval:
-        removal = self._under_way.get(topic.name)
+    def _removal_of(self, topic: Topic) -> _TopicRemoval:
+        removal = self._in_progress.get(topic.name)
         if removal is None:
-            removal = topic.bulk_removal = self._under_way[topic.name] = _TopicRemoval(
+            removal = topic.bulk_removal = self._in_progress[topic.name] = _TopicRemoval(
                 self._dispatcher, topic
             )
             topic.gate.shut()
         return removal
 
-    def _go_on(self, wall_ns: int) -> None:
+    def _run(self, wall_ns: int) -> None:
         """Remove objects of one topic after the other, as many as this turn has left."""
-        while self._looks > 0 and self._under_way:
-            name = next(iter(self._under_way))
-            removal = self._under_way.pop(name)
+        while self._work_left > 0 and self._in_progress:
+            name = next(iter(self._in_progress))
+            removal = self._in_progress.pop(name)
             removal.wall_ns = wall_ns
-            self._looks -= removal.step(self._looks)
+            self._work_left -= removal.step(self._work_left)
             if not removal.is_over:
-                self._under_way[name] = removal
+                self._in_progress[name] = removal
                 continue
             removal.topic.bulk_removal = None
             for finish in removal.finishes:
@@ -109,7 +109,7 @@ class _TopicRemoval(OngoingRemoval):
         self._writers: set[int] = set()
         """Disconnected clients that still have objects to remove."""
         self._cleared: list[tuple[int, frozenset[bytes]]] = []
-        """For each clear, the place before which objects are removed, and the keys that stay."""
+        """For each clear, the index before which objects are removed, and the keys that stay."""
         self._removing = b""
         """The key of the object that is being removed."""
         self._walks: deque[tuple[Iterator[bytes], Callable[[], None]]] = deque()
@@ -121,7 +121,7 @@ class _TopicRemoval(OngoingRemoval):
         return not self._walks
 
     def clear(self, hidden: frozenset[bytes], finish: Callable[[], None]) -> None:
-        """Remove all objects that are there now, except for hidden ones."""
+        """Remove all objects that are cached now, except for hidden ones."""
         walk = ReplayWalk(self.topic.type_cache)
         cleared = (walk.stop, hidden)
         # A clear that hides no other objects includes the earlier ones.
@@ -140,40 +140,40 @@ class _TopicRemoval(OngoingRemoval):
         self._walks.append((iter(keys), lambda: self._writers.discard(writer)))
 
     def settle(self, key: bytes) -> None:
-        """An update of an object arrived: if the object is to be removed, remove it first."""
+        """Remove an object before it is updated, if it is among those to be removed."""
         entry = self.topic.type_cache.objects.get(key)
-        if entry is None or key == self._removing or not self._is_to_go(key, entry):
+        if entry is None or key == self._removing or not self._is_removed(key, entry):
             return
         self._removing = key
         self._dispatcher.remove(self.topic, entry, seconds_of_ns(self.wall_ns), self.wall_ns)
         self._removing = b""
 
-    def step(self, look_count: int) -> int:
-        """Remove objects, examining at most so many; returns how many were examined."""
-        looked = 0
-        while self._walks and looked < look_count:
+    def step(self, count_max: int) -> int:
+        """Remove objects, examining at most `count_max`; returns how many were examined."""
+        examined = 0
+        while self._walks and examined < count_max:
             keys, end = self._walks[0]
-            looked += 1
+            examined += 1
             key = next(keys, None)
             if key is None:
                 self._walks.popleft()
                 end()
             elif key != _NO_KEY:
                 self.settle(key)
-        return looked
+        return examined
 
-    def _is_to_go(self, key: bytes, entry: Entry) -> bool:
+    def _is_removed(self, key: bytes, entry: Entry) -> bool:
         if int(entry.modified_from) in self._writers:
             return True
         order_index = int(entry.order_index)
         return any(order_index < stop and key not in hidden for stop, hidden in self._cleared)
 
     def _present_keys(self, walk: ReplayWalk) -> Iterator[bytes]:
-        """The keys of all objects, in their order if they are few."""
+        """The keys of all objects, sorted if they are few."""
         type_cache = self.topic.type_cache
         if len(type_cache.objects) <= REPLAY_SORTED_COUNT_MAX:
             keys = sorted(type_cache.objects)
-            yield from (_NO_KEY for _ in range(0, len(keys), _SORTED_PER_LOOK))
+            yield from (_NO_KEY for _ in range(0, len(keys), _SORTED_PER_STEP))
             yield from keys
             return
         while not walk.is_over():

@@ -1,4 +1,4 @@
-"""Clients in groups: who joined a type or a subject pattern, and how they are told."""
+"""The members of groups: how updates are delivered to clients that joined a type or a pattern."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ from skerry.limits import CONFLATE_BYTES
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.header import Header, copy_header
 
-__all__ = ["Bystander", "Denied", "Listener", "MemberOutput", "Membership", "is_behind"]
+__all__ = [
+    "DeniedListener",
+    "MemberListener",
+    "MemberOutput",
+    "Membership",
+    "ReplayListener",
+    "is_behind",
+]
 
 
 class Membership:
@@ -28,43 +35,47 @@ class Membership:
         self.group = group
         self.is_conflating = is_conflating
         self.active_replay: CacheReplay | None = None
-        """Which is under way."""
+        """The cache replay that is in progress."""
         self.replay_count = 0
-        """Replays that are under way or still to come: a client may join again and again."""
+        """Replays that are in progress or waiting: a client may join the same group repeatedly."""
         self.is_waiting = False
-        """Whether the first of them is still to come."""
+        """Whether the first replay has not begun yet."""
         self.replay_output = QueueReplayOutput(client, int(dispatcher.node))
 
 
 class MemberOutput:
-    """Tells a client of objects of which it was told nothing while it was slow."""
+    """Sends conflated updates of all groups of a client."""
 
     def __init__(
-        self, client: Client, dispatcher: Dispatcher, is_heard: Callable[[Topic, Entry], bool]
+        self,
+        client: Client,
+        dispatcher: Dispatcher,
+        is_subscribed: Callable[[Topic, Entry], bool],
     ) -> None:
+        """`is_subscribed` returns whether the client is in a group that selects an object."""
         self._client = client
         self._dispatcher = dispatcher
-        self._is_heard = is_heard
+        self._is_subscribed = is_subscribed
 
     def catch_up(self, topic: Topic, key: bytes, slot: ConflationSlot, now_s: float) -> int:
-        """Tell of all that was conflated; gives how many frames that took."""
+        """Send the last state of an object; returns the number of frames."""
         update = slot.update
         assert update is not None
         queue = self._client.queue
         entry = topic.type_cache.objects.get(key)
         if entry is None and topic.is_cached and not (update.is_remove or slot.is_gone):
-            # It went, and the client heard of that: nothing may bring it back.
+            # The client already received the removal, and must not see the object again.
             return 0
-        if not self._may_tell(update.subject):
-            # Its rights changed since this was queued.
+        if not self._may_send(update.subject):
+            # The client's rights changed since the update was queued.
             return 0
         self._client.connection.describe(topic.type, now_s)
-        if slot.is_gone and (entry is None or not self._is_heard(topic, entry)):
-            return _deliver(self._client, _departure(update))
+        if slot.is_gone and (entry is None or not self._is_subscribed(topic, entry)):
+            return _deliver(self._client, _removal(update))
         if entry is None:
-            # It is gone, or was never kept: the last word about it is what counts.
+            # The object is removed or was never cached, so the last update is sent.
             return _deliver(self._client, update)
-        if not self._may_tell(entry.subject):
+        if not self._may_send(entry.subject):
             return 0
         header = Header(topic.name)
         header.sent_time = seconds_of_ns(int(entry.sent_ns))
@@ -84,16 +95,16 @@ class MemberOutput:
         queue.deliver(frame_for(queue, header, payload, entry.subject), topic.tally)
         return 1
 
-    def _may_tell(self, subject: str) -> bool:
+    def _may_send(self, subject: str) -> bool:
         rights = self._client.rights
         assert rights is not None
         return not subject or rights.allows_objects or rights.allows("subscribe", subject)
 
 
-class Listener(UpdateListener):
-    """A client on a route that has to be described the type, is being replayed to, or conflates.
+class MemberListener(UpdateListener):
+    """A member that needs a description of the type, has a cache replay, or conflates.
 
-    It may be in several groups that want the same update, and hears of it once.
+    The client may be in several groups that select the same update, and receives it once.
     """
 
     def __init__(self, memberships: Sequence[Membership], forget_routes: Callable[[], None]):
@@ -105,7 +116,7 @@ class Listener(UpdateListener):
         self.client_id = self._client.client_id
 
     def receive(self, update: UpdateInTransit) -> None:
-        """Tell the client, now or later."""
+        """Deliver an update now, conflate it, or leave it to the cache replay."""
         client, topic = self._client, update.topic
         queue = client.queue
         topic.tally.due += 1
@@ -117,19 +128,19 @@ class Listener(UpdateListener):
             return
         if not self._is_known(update, holding) and update.entry is not None:
             update = _whole(update, update.entry)
-        voice = client.conflated_output
-        assert voice is not None
-        if client.slots.has(voice, update) or (self._is_conflating and is_behind(client)):
-            client.slots.add(voice, update)
+        output = client.conflated_output
+        assert output is not None
+        if client.slots.has(output, update) or (self._is_conflating and is_behind(client)):
+            client.slots.add(output, update)
             return
         if not client.connection.is_described(topic.type):
             client.connection.describe(topic.type, update.header.server_sent_time)
-            # From now on a frame is enough.
+            # From now on the client needs only frames.
             self._forget_routes()
         _deliver_or_count(client, update)
 
-    def leave(self, update: UpdateInTransit) -> None:
-        """Tell the client that an object is no longer where it listens."""
+    def object_left(self, update: UpdateInTransit) -> None:
+        """Deliver the remove of an object that is no longer under a subscribed subject."""
         client, topic = self._client, update.topic
         assert client.conflated_output is not None
         client.slots.drop(client.conflated_output, update)
@@ -139,37 +150,39 @@ class Listener(UpdateListener):
         _deliver_or_count(client, update)
 
     def _holding(self, update: UpdateInTransit) -> list[CacheReplay]:
-        """The replays that are to tell of the object when its turn comes, or to examine it."""
+        """The replays that are still to send or to examine the object."""
         replays = [member.active_replay for member in self._memberships]
         topic, key, entry = update.topic, update.key(), update.entry or update.gone
         return [r for r in replays if r is not None and r.holds(topic, key, entry)]
 
     def _can_wait(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
-        """Whether the client hears of it by replays alone, when the turn of the object comes.
+        """Whether the client receives the update by its replays, when the object's turn comes.
 
-        Where it also hears of it by a group that does not replay the object, it does not wait: it
-        may leave the others before. What the update clears is not among what a replay tells, so it
-        has to say that itself to a client that knows the object from before it joined again.
+        If the client also receives it by a group that does not replay the object, the update does
+        not wait, since the client may leave the other groups before. An update that clears fields
+        does not wait either: a replay does not send cleared fields, and a client that joined again
+        may know the object with these fields set.
         """
-        is_there, is_alone = update.gone is None, len(holding) == len(self._memberships)
-        return is_there and is_alone and not _clears(update)
+        exists, is_alone = update.gone is None, len(holding) == len(self._memberships)
+        return exists and is_alone and not _clears(update)
 
     def _is_known(self, update: UpdateInTransit, holding: list[CacheReplay]) -> bool:
-        """Whether the client knows the object. Replays tell of it first, as far as they can."""
+        """Whether the client knows the object, which the replays send first as far as they can."""
         is_known = self._client.waiting_count == 0
         for replay in holding:
             was = update.gone or update.entry
             assert was is not None
             time_s = update.header.server_sent_time
-            is_known = replay.tell_now(update.topic, update.key(), was, time_s) and is_known
+            is_known = replay.send_now(update.topic, update.key(), was, time_s) and is_known
         return is_known
 
 
-class Bystander(UpdateListener):
-    """A client that is being replayed to, and does not hear of updates under this subject.
+class ReplayListener(UpdateListener):
+    """A client with a cache replay that does not subscribe to updates under this subject.
 
-    An object that is still to be told may come under it. It is told as it was then: where it went
-    is not what the client asked for, and all that were counted have to be told.
+    An object that is still to be sent may move to this subject. The replay sends it as it was
+    before: the new subject is not what the client subscribed to, and the counted objects must all
+    be sent.
     """
 
     def __init__(self, member: Membership) -> None:
@@ -177,7 +190,7 @@ class Bystander(UpdateListener):
         self._member = member
 
     def receive(self, update: UpdateInTransit) -> None:
-        """Tell the object now if it is one of those."""
+        """Send the object now if the replay is still to send it."""
         replay = self._member.active_replay
         entry = update.entry or update.gone
         if replay is None or not replay.has_found(update.topic, update.key(), entry):
@@ -190,19 +203,19 @@ class Bystander(UpdateListener):
             was = update.entry.with_payload(update.before, present)
             was.subject = ""
         time_s = update.header.server_sent_time
-        is_told = replay.tell_now(update.topic, update.key(), was, time_s)
-        if is_told and update.gone is not None:
-            # What was just told must not seem to be there.
+        is_sent = replay.send_now(update.topic, update.key(), was, time_s)
+        if is_sent and update.gone is not None:
+            # The client must not keep an object that is removed.
             client = self._member.client
             update.topic.tally.due += 1
             client.queue.tally.due += 1
             _deliver_or_count(client, update)
 
 
-class Denied(UpdateListener):
-    """A client that asked for a type, and is not told what is under this subject.
+class DeniedListener(UpdateListener):
+    """A subscriber of a type that does not receive updates under this subject.
 
-    It may not see it, or has another definition of the type, with other keys.
+    It has no permission for the subject, or it has a definition of the type with other keys.
     """
 
     def __init__(self, client: Client) -> None:
@@ -210,21 +223,21 @@ class Denied(UpdateListener):
         self._client = client
 
     def receive(self, update: UpdateInTransit) -> None:
-        """Count it."""
+        """Count the update as refused."""
         for tally in (update.topic.tally, self._client.queue.tally):
             tally.due += 1
             tally.refused += 1
 
 
 def _deliver_or_count(client: Client, update: UpdateInTransit) -> None:
-    """Send a client an update; it counts as refused if the client cannot read its key."""
+    """Deliver an update; it counts as refused if the client cannot read its key."""
     if not _deliver(client, update):
         for tally in (update.topic.tally, client.queue.tally):
             tally.refused += 1
 
 
 def _deliver(client: Client, update: UpdateInTransit) -> int:
-    """Send a client an update as it can read it; the number of frames sent: 0 or 1."""
+    """Deliver an update as the client can read it; returns the number of frames: 0 or 1."""
     queue, topic = client.queue, update.topic
     if client.reading(topic) is None:
         queue.deliver(update.frame(queue), topic.tally)
@@ -233,12 +246,13 @@ def _deliver(client: Client, update: UpdateInTransit) -> int:
     payload = client.projected(topic, header, update.payload)
     if payload is None:
         return 0
-    queue.deliver(UpdateInTransit(topic, header, payload, update.subject).frame(queue), topic.tally)
+    projected = UpdateInTransit(topic, header, payload, update.subject)
+    queue.deliver(projected.frame(queue), topic.tally)
     return 1
 
 
 def _whole(update: UpdateInTransit, entry: Entry) -> UpdateInTransit:
-    """The same update with all there is of its object, for who may not know it yet."""
+    """The same update with all fields of its object, for a client that may not know it yet."""
     header = copy_header(update.header)
     header.attributes |= entry.present
     whole = UpdateInTransit(update.topic, header, entry.payload, update.subject)
@@ -246,8 +260,8 @@ def _whole(update: UpdateInTransit, entry: Entry) -> UpdateInTransit:
     return whole
 
 
-def _departure(update: UpdateInTransit) -> UpdateInTransit:
-    """That an object is not where it was, whatever became of it."""
+def _removal(update: UpdateInTransit) -> UpdateInTransit:
+    """A remove of the object of an update, from the subject of the update."""
     plan = update.topic.plan
     header = copy_header(update.header)
     header.remove_obj = 1
@@ -263,5 +277,5 @@ def _clears(update: UpdateInTransit) -> bool:
 
 
 def is_behind(client: Client) -> bool:
-    """Whether a client takes less than is sent to it, so that conflating is a help."""
+    """Whether a client reads slower than updates are queued, so that conflation helps."""
     return bool(client.queue.is_paused) and client.queue.size > CONFLATE_BYTES

@@ -1,7 +1,7 @@
-"""The current objects, by type and key, still encoded.
+"""The cache: the current objects by type and key, still encoded.
 
-One call here is made for each update of a cached type that passes a node, so the module is
-compiled, and an entry is as small as it can be: a node may hold millions.
+The cache is called for each update of a cached type, so the module is compiled. An entry is as
+small as it can be, since a node may hold millions of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from skerry.codec.compile import Codec
 from skerry.codec.envelope import CREATE, REMOVE, UPDATE, Update
 from skerry.codec.pieces import merge, merge_pieces, split_whole
 from skerry.codec.plans import StructPlan
-from skerry.engine.admission.shared_quotas import open_part
+from skerry.engine.dispatch.cache_quotas import CacheQuotas
 from skerry.errors import LimitExceeded
 from skerry.limits import (
     CACHE_BYTES_MAX,
@@ -23,13 +23,14 @@ from skerry.limits import (
     SHELF_HOLE_COUNT_MAX,
 )
 
-__all__ = ["Cache", "Entry", "Share", "TypeCache"]
+__all__ = ["Cache", "Entry", "TypeCache"]
 
 
-# Nothing in it leads back to it, so that of millions none has to be looked at for that.
+# An entry refers to no object that refers to it, so the garbage collector need not visit millions
+# of entries.
 @mypyc_attr(acyclic=True)
 class Entry:
-    """One object as it is now, and where that came from."""
+    """The current state of one object, and where it came from."""
 
     def __init__(
         self,
@@ -49,20 +50,20 @@ class Entry:
         self.present: i64 = present
         """Property set of the payload."""
         self.subject: str = subject
-        """Empty in a node when it is the default one, to save the memory."""
+        """Empty in a node for the default subject, to save memory."""
         self.created_ns: i64 = created_ns
         self.created_from: i64 = created_from
         self.modified_ns: i64 = modified_ns
         self.modified_from: i64 = modified_from
         self.sent_ns: i64 = sent_ns
-        """When the publisher of the last update sent it."""
+        """When the publisher sent the last update."""
         self.position: i64 = position
-        """Of the last update."""
+        """The position of the last update."""
         self.order_index: i64 = -1
-        """In the order of its shelf, also when it is gone from there."""
+        """Index in the order of its `TypeCache`; kept when the object is removed."""
 
     def with_payload(self, payload: bytes, present: int) -> Entry:
-        """The same facts about another state of the object."""
+        """A copy with another state of the object."""
         made = Entry(
             payload=payload,
             present=present,
@@ -78,27 +79,19 @@ class Entry:
         return made
 
 
-class Share:
-    """How much of the cache the objects of one creator take."""
-
-    def __init__(self) -> None:
-        self.count: i64 = 0
-        self.size: i64 = 0
-
-
 class TypeCache:
-    """The objects of one type. It stays when they go, so others may hold on to it."""
+    """The cached objects of one type. It remains when they are removed, so it may be shared."""
 
     def __init__(self, name: str) -> None:
         self.name: str = name
         self.objects: dict[bytes, Entry] = {}
         self.order: list[Entry | None] = []
-        """In which they were made, so that one can go through them while they change; nothing
-        where one was that is gone."""
+        """The objects in the order of their creation, so that they can be iterated while they
+        change; None for removed ones."""
         self.reader_count: i64 = 0
-        """Who goes through them just now: until all are done, no place changes."""
+        """Iterations over `order` in progress: as long as there are any, no index changes."""
         self.own_keys: set[bytes] = set()
-        """Of the objects that are not under their default subject, which are few."""
+        """Keys of the objects that are not under their default subject, which are few."""
         self.unknown_keys: set[bytes] = set()
         """Keys of the objects that had tags unknown to their type when they were received."""
         self.by_writer: dict[int, dict[bytes, None]] | None = None
@@ -106,7 +99,7 @@ class TypeCache:
         that client; else None."""
 
     def add(self, key: bytes, entry: Entry) -> None:
-        """One more object."""
+        """Add an object."""
         entry.order_index = len(self.order)
         self.order.append(entry)
         self.objects[key] = entry
@@ -130,7 +123,7 @@ class TypeCache:
         return {} if by_writer is None else by_writer.pop(writer, {})
 
     def unindex(self, key: bytes, writer: i64) -> None:
-        """Remove an object from the index."""
+        """Remove an object from the index of writers."""
         by_writer = self.by_writer
         if by_writer is not None:
             keys = by_writer.get(int(writer))
@@ -148,7 +141,7 @@ class TypeCache:
         entry.subject = subject
 
     def take(self, key: bytes) -> Entry | None:
-        """Let an object go; gives what it was, if it was there."""
+        """Remove an object; returns its last state, or None if there is no such object."""
         entry = self.objects.pop(key, None)
         if entry is not None:
             if entry.subject:
@@ -160,10 +153,11 @@ class TypeCache:
             self.order[entry.order_index] = None
             hole_count = len(self.order) - len(self.objects)
             if hole_count > len(self.objects) + SHELF_HOLE_COUNT_MAX and self.reader_count == 0:
-                self._close_up()
+                self._compact()
         return entry
 
-    def _close_up(self) -> None:
+    def _compact(self) -> None:
+        """Remove the holes from `order`."""
         left: list[Entry | None] = []
         for entry in self.order:
             if entry is not None:
@@ -173,7 +167,7 @@ class TypeCache:
 
 
 class Cache:
-    """Objects of cached types. An update changes one object; nothing else does."""
+    """The objects of all cached types."""
 
     def __init__(
         self,
@@ -181,63 +175,32 @@ class Cache:
         object_count_max: int = CACHE_OBJECT_COUNT_MAX,
         bytes_max: int = CACHE_BYTES_MAX,
     ) -> None:
-        self._object_count_max: i64 = object_count_max
-        self._bytes_max: i64 = bytes_max
-        self._open_count_max: i64 = open_part(object_count_max)
-        self._open_bytes_max: i64 = open_part(bytes_max)
-        """What untrusted clients may use together."""
+        self.quotas: CacheQuotas = CacheQuotas(object_count_max, bytes_max)
+        self.payload_bytes_max: i64 = PAYLOAD_BYTES_MAX
+        """The limit for one object, after any number of updates were merged."""
         self._by_type: dict[str, TypeCache] = {}
         self._mentions: dict[int, int] = {}
-        """How often each client stands in an entry, as its creator or as the last to change it."""
-        self._shares: dict[int, Share] = {}
-        """By the client that made the objects."""
-        self._addresses: dict[int, str] = {}
-        """Where clients come from that are there, or made objects that are."""
-        self._address_shares: dict[str, Share] = {}
-        self._present: set[int] = set()
-        self._trusted: set[int] = set()
-        self._address_count_max: i64 = CACHE_OBJECT_COUNT_MAX
-        self._address_bytes_max: i64 = CACHE_BYTES_MAX
-        self.payload_bytes_max: i64 = PAYLOAD_BYTES_MAX
-        """One object, whatever updates it was merged from."""
-        self._spared: i64 = -1
-        self.object_count: i64 = 0
-        self.payload_bytes: i64 = 0
+        """For each client, in how many entries it is the creator or the last writer."""
 
-    def spare(self, client: int) -> None:
-        """Take whatever this client says, as a node's words on its clients, which are so many."""
-        self._spared = client
+    @property
+    def object_count(self) -> int:
+        """Objects of all types."""
+        return int(self.quotas.object_count)
 
-    def bound_addresses(self, *, count_max: int, bytes_max: int) -> None:
-        """Say what the objects that clients of one address made may take."""
-        self._address_count_max = count_max
-        self._address_bytes_max = bytes_max
-
-    def locate(self, client: int, address: str) -> None:
-        """Say where a client comes from, before it makes any object."""
-        self._addresses[client] = address
-        self._present.add(client)
-
-    def trust(self, client: int) -> None:
-        """Allow a client that was located to use the reserve."""
-        self._trusted.add(client)
-
-    def left(self, client: int) -> None:
-        """A client is gone, and makes no more objects."""
-        self._present.discard(client)
-        self._trusted.discard(client)
-        if client not in self._shares:
-            self._addresses.pop(client, None)
+    @property
+    def payload_bytes(self) -> int:
+        """Bytes of the objects of all types."""
+        return int(self.quotas.payload_bytes)
 
     def type_cache(self, type_name: str) -> TypeCache:
-        """The objects of a type, none at first."""
+        """The objects of a type."""
         type_cache = self._by_type.get(type_name)
         if type_cache is None:
             type_cache = self._by_type[type_name] = TypeCache(type_name)
         return type_cache
 
-    def forget_shelf(self, type_name: str) -> None:
-        """Drop the empty shelf of a type that is no longer in use."""
+    def forget_type(self, type_name: str) -> None:
+        """Drop the empty `TypeCache` of a type that is no longer in use."""
         type_cache = self._by_type.pop(type_name, None)
         assert type_cache is None or not type_cache.objects
 
@@ -257,19 +220,19 @@ class Cache:
         count_max: i64 = CACHE_OBJECT_COUNT_MAX,
         bytes_max: i64 = CACHE_BYTES_MAX,
     ) -> Entry:
-        """Create the object, or merge an update into it; gives the entry as it is then.
+        """Create an object, or merge an update into it; returns its entry.
 
-        `present` is the property set of the update.
+        `present` is the property set of the update. `count_max` and `bytes_max` limit what the
+        objects of one client may use: those of the sender, and those of other clients that the
+        sender makes larger.
 
-        The last two bound what the objects of one client may take: those of the sender, and those
-        of others that it makes larger.
-
-        LimitExceeded when there is no room, and then nothing is changed.
+        Raises LimitExceeded, without effect, if there is no room.
         """
         known = type_cache.objects.get(key)
+        quotas = self.quotas
         if known is None:
-            self._check_share(sender, 1, len(update), count_max, bytes_max)
-            self._make_room(1, len(update), sender)
+            quotas.check(sender, 1, len(update), count_max, bytes_max)
+            quotas.make_room(1, len(update), sender)
             entry = Entry(
                 payload=update,
                 present=present,
@@ -283,10 +246,10 @@ class Cache:
             )
             type_cache.add(key, entry)
             self._mention(sender, 2)
-            self._change_share(sender, 1, len(entry.payload))
+            quotas.change(sender, 1, len(entry.payload))
             return entry
         if (known.present | present) & ~attributes & ~plan.key_mask == 0:
-            # All there was and is, is named by the update: nothing of the old state is left.
+            # The update names all fields that are or were set, so it replaces the whole object.
             payload = update
         else:
             payload = merge(plan, known.payload, update, attributes)
@@ -301,11 +264,12 @@ class Cache:
         change = len(payload) - len(known.payload)
         if change:
             creator = known.created_from
-            if change > 0 and sender != self._spared and creator != self._spared:
-                # It counts for the one that made the object, so it is bounded there.
-                self._check_share(creator, 0, change, count_max, bytes_max)
-            self._make_room(0, change, sender)
-            self._change_share(creator, 0, change)
+            exempt = quotas.exempt_client
+            if change > 0 and sender != exempt and creator != exempt:
+                # The object counts for its creator, so the creator's limit applies.
+                quotas.check(creator, 0, change, count_max, bytes_max)
+            quotas.make_room(0, change, sender)
+            quotas.change(creator, 0, change)
         known.payload = payload
         known.present = present
         if known.subject != subject:
@@ -323,46 +287,38 @@ class Cache:
         return known
 
     def drop(self, type_cache: TypeCache, key: bytes) -> Entry | None:
-        """Forget an object; gives what it was, if it was there."""
+        """Remove an object; returns its last state, or None if there is no such object."""
         entry = type_cache.take(key)
         if entry is None:
             return None
-        self.object_count -= 1
-        self.payload_bytes -= len(entry.payload)
+        quotas = self.quotas
+        quotas.object_count -= 1
+        quotas.payload_bytes -= len(entry.payload)
         self._mention(entry.created_from, -1)
         self._mention(entry.modified_from, -1)
-        self._change_share(entry.created_from, -1, -len(entry.payload))
+        quotas.change(entry.created_from, -1, -len(entry.payload))
         return entry
 
     def restore(self, type_cache: TypeCache, key: bytes, entry: Entry) -> None:
-        """Take an object back as it was stored."""
+        """Add an object from the storage."""
         assert key not in type_cache.objects
-        self.object_count += 1
-        self.payload_bytes += len(entry.payload)
+        quotas = self.quotas
+        quotas.object_count += 1
+        quotas.payload_bytes += len(entry.payload)
         type_cache.add(key, entry)
         self._mention(entry.created_from, 1)
         self._mention(entry.modified_from, 1)
-        self._change_share(entry.created_from, 1, len(entry.payload))
+        quotas.change(entry.created_from, 1, len(entry.payload))
 
     def mentions(self, client: int) -> bool:
-        """Whether any object was made or last changed by a client."""
+        """Whether a client is the creator or the last writer of any object."""
         return client in self._mentions
 
-    def share(self, client: int) -> tuple[int, int]:
-        """Count and bytes of the objects that a client made."""
-        share = self._shares.get(client)
-        return (0, 0) if share is None else (int(share.count), int(share.size))
-
-    def address_share(self, address: str) -> tuple[int, int]:
-        """Count and bytes of the objects that clients of an address made."""
-        share = self._address_shares.get(address)
-        return (0, 0) if share is None else (int(share.count), int(share.size))
-
     def apply(self, update: Update, codec: Codec) -> tuple[int, Entry] | None:
-        """Merge an update: what happened to its object, and how that is (or was last).
+        """Merge an update; returns the operation, and the state of the object after it.
 
-        None when nothing happened: something unknown was removed. LimitExceeded when there is no
-        room, and then nothing is changed.
+        After a remove, that is the last state. Returns None if an unknown object was removed.
+        Raises LimitExceeded, without effect, if there is no room.
         """
         type_cache = self.type_cache(update.type_name)
         plan = codec.plan
@@ -371,7 +327,7 @@ class Cache:
             gone = self.drop(type_cache, update.key)
             if gone is None:
                 return None
-            # The last state, with what the remove itself carried.
+            # The last state, with the fields of the remove itself.
             payload = merge_pieces(plan, gone.payload, pieces, update.present)
             return REMOVE, gone.with_payload(payload, split_whole(plan, payload).present)
         operation = UPDATE if update.key in type_cache.objects else CREATE
@@ -391,7 +347,7 @@ class Cache:
         return operation, entry
 
     def get(self, type_name: str, key: bytes) -> Entry | None:
-        """The object with that key, if there is one."""
+        """The object with a key, or None."""
         type_cache = self._by_type.get(type_name)
         return None if type_cache is None else type_cache.objects.get(key)
 
@@ -402,13 +358,13 @@ class Cache:
         return iter([(key, objects[key]) for key in sorted(objects)])
 
     def type_names(self) -> tuple[str, ...]:
-        """Types that have objects."""
+        """The types that have objects."""
         return tuple(
             [type_cache.name for type_cache in self._by_type.values() if type_cache.objects]
         )
 
     def count(self, type_name: str) -> int:
-        """How many objects of a type there are."""
+        """The number of objects of a type."""
         type_cache = self._by_type.get(type_name)
         return 0 if type_cache is None else len(type_cache.objects)
 
@@ -419,88 +375,3 @@ class Cache:
             self._mentions[number] = count
         else:
             del self._mentions[number]
-
-    def _check_share(
-        self, client: i64, count: i64, size: i64, count_max: i64, bytes_max: i64
-    ) -> None:
-        _check_room(self._shares.get(int(client)), count, size, count_max, bytes_max, "client")
-        address = self._addresses.get(int(client))
-        if address is not None:
-            share = self._address_shares.get(address)
-            count_max, bytes_max = self._address_count_max, self._address_bytes_max
-            _check_room(share, count, size, count_max, bytes_max, "address")
-
-    def _change_share(self, client: i64, count: i64, size: i64) -> None:
-        number = int(client)
-        share = self._shares.get(number)
-        if share is None:
-            share = self._shares[number] = Share()
-        share.count += count
-        share.size += size
-        address = self._addresses.get(number)
-        if address is not None:
-            self._change_address(address, count, size)
-        if share.count == 0:
-            del self._shares[number]
-            if address is not None and number not in self._present:
-                del self._addresses[number]
-
-    def _change_address(self, address: str, count: i64, size: i64) -> None:
-        share = self._address_shares.get(address)
-        if share is None:
-            share = self._address_shares[address] = Share()
-        share.count += count
-        share.size += size
-        if share.count == 0:
-            del self._address_shares[address]
-
-    def _check_reserve(
-        self, what: str, value: i64, open_max: i64, value_max: i64, sender: i64
-    ) -> None:
-        """Raise LimitExceeded unless a client may use the reserve and some of it is left."""
-        is_stranger = int(sender) in self._present and int(sender) not in self._trusted
-        limit = open_max if is_stranger else value_max
-        if value > limit:
-            raise LimitExceeded(what=what, value=int(value), limit=int(limit))
-
-    def _make_room(self, count: i64, size: i64, sender: i64) -> None:
-        objects = self.object_count + count
-        if sender == self._spared:
-            self.object_count = objects
-            self.payload_bytes += size
-            return
-        if count > 0 and objects > self._open_count_max:
-            self._check_reserve(
-                "count of cached objects",
-                objects,
-                self._open_count_max,
-                self._object_count_max,
-                sender,
-            )
-        payload_bytes = self.payload_bytes + size
-        if size > 0 and payload_bytes > self._open_bytes_max:
-            self._check_reserve(
-                "bytes of cached objects",
-                payload_bytes,
-                self._open_bytes_max,
-                self._bytes_max,
-                sender,
-            )
-        self.object_count = objects
-        self.payload_bytes = payload_bytes
-
-
-def _check_room(
-    share: Share | None, count: i64, size: i64, count_max: i64, bytes_max: i64, whose: str
-) -> None:
-    """LimitExceeded when there would be more of somebody's objects than there may."""
-    is_new = count > 0
-    if share is not None:
-        count += share.count
-        size += share.size
-    if is_new and count > count_max:
-        what = f"count of objects of one {whose}"
-        raise LimitExceeded(what=what, value=int(count), limit=int(count_max))
-    if size > bytes_max:
-        what = f"bytes of objects of one {whose}"
-        raise LimitExceeded(what=what, value=int(size), limit=int(bytes_max))

@@ -16,6 +16,7 @@ from skerry.engine.connections.handshakes import Handshakes
 from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher
+from skerry.engine.dispatch.frame_forwarding import FrameForwarding
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.node_types import NodeTypes
@@ -56,6 +57,7 @@ class FrameIntake:
     ) -> None:
         self._clock = clock
         self._dispatcher = dispatcher
+        self._forwarding = FrameForwarding(dispatcher)
         self._types = types
         self._services = services
         self._handshakes = handshakes
@@ -149,7 +151,7 @@ class FrameIntake:
         Otherwise the cutter is at the first frame that has to be decoded.
         """
         try:
-            return self._dispatcher.take_frames(queue, cutter, now_s, wall_ns)
+            return self._forwarding.take_frames(queue, cutter, now_s, wall_ns)
         except (CodecError, LimitExceeded, ProtocolError, Refused, SchemaError):
             # The caller processes the same frame again, which raises the error where it is
             # reported. An error of the frame's own bytes is not repeated.

@@ -98,5 +98,5 @@ class ClientCleanup:
             if topic is not None:
                 self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
             yield 1 + self._types.take_work()
-        self._node.cache.left(client.client_id)
+        self._node.cache.quotas.client_left(client.client_id)
         self._node.shares.left(client.holder)

@@ -23,7 +23,8 @@ from skerry.engine.delivery.replay_selection import (
     selects_all,
 )
 from skerry.engine.dispatch.dispatcher import Dispatcher
-from skerry.engine.dispatch.routing import Reach, Routing, knows_type
+from skerry.engine.dispatch.pattern_reach import PatternReach
+from skerry.engine.dispatch.routing import Routing, knows_type
 from skerry.engine.dispatch.topics import Topic
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.type_descriptions import DefinitionList
@@ -167,7 +168,7 @@ class Joining:
         """
         found: list[Wanted] = []
         listed_count = look_count = 0
-        reach = Reach(pattern)
+        reach = PatternReach(pattern)
         topic_count = 0
         for topic in self._hub.all_topics():
             if not topic.is_cached or not topic.type_cache.objects:

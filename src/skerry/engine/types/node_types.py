@@ -200,7 +200,7 @@ class NodeTypes:
     def _removed(self, name: str) -> None:
         self._hub.topics.pop(name, None)
         self._hub.outdated.pop(name, None)
-        self._hub.cache.forget_shelf(name)
+        self._hub.cache.forget_type(name)
 
 
 class _JournalKeeper(JournalWriter):

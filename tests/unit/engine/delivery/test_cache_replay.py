@@ -332,11 +332,11 @@ class Noting(ReplayOutput):
 
     def __init__(self, size: int) -> None:
         super().__init__(ClientQueue(2, Wire(), []))
-        self.told: list[int] = []
+        self.sent: list[int] = []
         self._size = size
 
-    def tell(self, topic: object, entry: object, left: int, now_s: float) -> int:
-        self.told.append(left)
+    def send(self, topic: object, entry: object, left: int, now_s: float) -> int:
+        self.sent.append(left)
         return self._size
 
 
@@ -348,13 +348,13 @@ def test_a_slice_ends_with_the_object_that_fills_it(
     guest.publish(*[Boat(id=number) for number in range(5)])
     topic = harbour.node._dispatcher.topics["Boat"]
     ended: list[float] = []
-    teller = Noting(REPLAY_SLICE_BYTES - 1)
-    replay = CacheReplay(teller, [(topic, list(topic.type_cache.objects))], ended.append)
+    output = Noting(REPLAY_SLICE_BYTES - 1)
+    replay = CacheReplay(output, [(topic, list(topic.type_cache.objects))], ended.append)
     assert not replay.step(1.0)
-    assert (teller.told, replay.left) == ([4, 3], 3)
+    assert (output.sent, replay.left) == ([4, 3], 3)
     assert not replay.step(2.0)
     assert replay.step(3.0)
-    assert (teller.told, ended) == ([4, 3, 2, 1, 0], [3.0])
+    assert (output.sent, ended) == ([4, 3, 2, 1, 0], [3.0])
 
 
 class Unlisted(dict[bytes, Entry]):
@@ -445,14 +445,14 @@ def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> 
     assert last is not None
     type_cache.order[1:] = [None] * SELECT_SLICE_COUNT
     type_cache.add(b"\x81\x02", last)
-    teller = Noting(1)
+    output = Noting(1)
     ended: list[float] = []
-    replay = CacheReplay(teller, [(topic, None)], ended.append)
+    replay = CacheReplay(output, [(topic, None)], ended.append)
     assert not replay.step(1.0)
-    assert teller.told == [1]
+    assert output.sent == [1]
     assert replay.holds(topic, b"\x81\x02", last)
     assert replay.step(2.0)
-    assert (teller.told, ended, type_cache.reader_count) == ([1, 0], [2.0], 0)
+    assert (output.sent, ended, type_cache.reader_count) == ([1, 0], [2.0], 0)
 
 
 def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour) -> None:
@@ -473,7 +473,7 @@ def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour
     objects = list(type_cache.objects.items())
     held = [first.holds(topic, key, entry) for key, entry in objects]
     assert held == [False, True, True, True]
-    first.tell_now(topic, *objects[3], 3.0)
+    first.send_now(topic, *objects[3], 3.0)
     assert not first.holds(topic, *objects[3])
     assert not first.holds(topic, b"unknown", None)
     guest.publish(Boat(id=9))
@@ -492,28 +492,28 @@ def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
     boats, cars = (harbour.node._dispatcher.topics[name] for name in ("Boat", "Car"))
     boat, car = list(boats.type_cache.objects.items()), list(cars.type_cache.objects.items())
     ended: list[float] = []
-    teller = Noting(REPLAY_SLICE_BYTES)
-    replay = CacheReplay(teller, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
+    output = Noting(REPLAY_SLICE_BYTES)
+    replay = CacheReplay(output, [(boats, None), (cars, [car[1][0], car[2][0]])], ended.append)
     assert (replay.topics, replay.left) == ([boats, cars], 5)
     assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (1, 0)
     for now_s in (1.0, 2.0, 3.0):
         assert not replay.step(now_s)
     assert not replay.holds(boats, *boat[2])
     assert [replay.holds(cars, *known) for known in car] == [False, True, True]
-    replay.leave_out(lambda topic, entry: topic is cars and entry is car[2][1])
+    replay.exclude(lambda topic, entry: topic is cars and entry is car[2][1])
     assert replay.left == 1
     assert replay.step(4.0)
-    assert (teller.told, ended, boats.type_cache.reader_count) == ([4, 3, 2, 0], [4.0], 0)
-    whole = CacheReplay(teller, [(boats, None), (cars, None)], ended.append)
+    assert (output.sent, ended, boats.type_cache.reader_count) == ([4, 3, 2, 0], [4.0], 0)
+    whole = CacheReplay(output, [(boats, None), (cars, None)], ended.append)
     assert (whole.left, boats.type_cache.reader_count, cars.type_cache.reader_count) == (6, 1, 1)
-    whole.leave_out(lambda topic, _: topic is boats)
-    whole.tell_now(cars, *car[0], 5.0)
-    assert (whole.left, teller.told[-1]) == (2, 2)
+    whole.exclude(lambda topic, _: topic is boats)
+    whole.send_now(cars, *car[0], 5.0)
+    assert (whole.left, output.sent[-1]) == (2, 2)
     whole.cancel()
     assert (boats.type_cache.reader_count, cars.type_cache.reader_count) == (0, 0)
     assert not whole.holds(cars, *car[1])
     assert whole.step(6.0)
-    assert (teller.told[-1], ended) == (2, [4.0, 6.0])
+    assert (output.sent[-1], ended) == (2, [4.0, 6.0])
 
 
 def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(

@@ -139,17 +139,17 @@ def test_what_is_left_out_is_so_also_where_it_is_found_later(topic: Topic) -> No
         left_out.append(Boat.decode(entry.payload).id)
         return left_out[-1] % 2 == 0
 
-    assert part.leave_out(is_even) == 1
+    assert part.exclude(is_even) == 1
     part.examine(100)
     assert sorted(left_out) == [1, 2, 4, 5, 7, 8]
-    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id == 7) == 1
+    assert part.exclude(lambda _, entry: Boat.decode(entry.payload).id == 7) == 1
     assert told(part) == [1, 5]
 
 
 def test_a_whole_shelf_counts_what_was_told_before_the_rest_was_counted(topic: Topic) -> None:
     part, objects = WholePart(topic), topic.type_cache.objects
     part.skip(key(3), objects[key(3)])
-    assert part.leave_out(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
+    assert part.exclude(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
     assert part.count() == 7
     assert not part.holds(key(5), objects[key(5)])
     assert told(part) == [0, 1, 2, 4, 6, 7, 8]

@@ -153,19 +153,19 @@ def test_types_are_named_as_long_as_they_have_objects() -> None:
 
 def test_it_is_known_how_much_each_client_made() -> None:
     cache = Cache()
-    assert cache.share(7) == (0, 0)
+    assert cache.quotas.client_usage(7) == (0, 0)
     cache.apply(update_of(Thing(id=1, name="ab"), sender=7), CODEC)
     cache.apply(update_of(Thing(id=2), sender=7), CODEC)
     cache.apply(update_of(Thing(id=3), sender=8), CODEC)
     sizes = [len(Thing(id=1, name="ab").encode()), len(Thing(id=2).encode())]
-    assert cache.share(7) == (2, sum(sizes))
+    assert cache.quotas.client_usage(7) == (2, sum(sizes))
     cache.apply(update_of(Thing(id=1, name="longer"), sender=8), CODEC)
     grown = len(Thing(id=1, name="longer").encode())
-    assert cache.share(7) == (2, grown + sizes[1]), "it is still the one that made it"
+    assert cache.quotas.client_usage(7) == (2, grown + sizes[1]), "it is still the one that made it"
     cache.apply(update_of(Thing(id=1), operation=REMOVE, sender=8), CODEC)
     cache.apply(update_of(Thing(id=2), operation=REMOVE, sender=8), CODEC)
-    assert cache.share(7) == (0, 0)
-    assert cache.share(8)[0] == 1
+    assert cache.quotas.client_usage(7) == (0, 0)
+    assert cache.quotas.client_usage(8)[0] == 1
 
 
 def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
@@ -181,7 +181,7 @@ def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
 
 def test_who_is_spared_may_say_more_than_there_is_room_for() -> None:
     cache = Cache(object_count_max=1)
-    cache.spare(1)
+    cache.quotas.exempt_client = 1
     cache.apply(update_of(Thing(id=1), sender=7), CODEC)
     cache.apply(update_of(Thing(id=2), sender=1), CODEC)
     assert cache.object_count == 2
@@ -198,7 +198,7 @@ def test_objects_come_back_whatever_the_bounds_are() -> None:
     cache = Cache(object_count_max=1, bytes_max=1)
     cache.restore(cache.type_cache("Thing"), key, entry)
     assert (cache.object_count, cache.payload_bytes) == (1, len(entry.payload))
-    assert cache.share(7) == (1, len(entry.payload))
+    assert cache.quotas.client_usage(7) == (1, len(entry.payload))
     assert cache.mentions(7)
 
 
@@ -214,8 +214,8 @@ def test_another_state_of_an_object_has_the_same_facts() -> None:
 def test_a_shelf_without_objects_is_forgotten() -> None:
     cache = Cache()
     type_cache = cache.type_cache("Thing")
-    cache.forget_shelf("Thing")
-    cache.forget_shelf("Never")
+    cache.forget_type("Thing")
+    cache.forget_type("Never")
     assert cache.type_cache("Thing") is not type_cache
 
 
@@ -282,68 +282,78 @@ def made_by(cache: Cache, sender: int, number: int, name: str = "") -> None:
 
 def test_objects_of_one_address_are_bounded_together_with_those_of_who_left() -> None:
     cache = Cache()
-    cache.bound_addresses(count_max=2, bytes_max=CACHE_BYTES_MAX)
-    cache.locate(7, "10.0.0.1")
+    cache.quotas.address_count_max = 2
+    cache.quotas.address_bytes_max = CACHE_BYTES_MAX
+    cache.quotas.set_address(7, "10.0.0.1")
     made_by(cache, 7, 1)
-    cache.left(7)
-    cache.locate(8, "10.0.0.1")
+    cache.quotas.client_left(7)
+    cache.quotas.set_address(8, "10.0.0.1")
     made_by(cache, 8, 2)
     with pytest.raises(LimitExceeded, match="count of objects of one address"):
         made_by(cache, 8, 3)
-    cache.locate(9, "10.0.0.2")
+    cache.quotas.set_address(9, "10.0.0.2")
     made_by(cache, 9, 3)
     made_by(cache, 5, 4)
     cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
     made_by(cache, 8, 5)
-    assert cache.address_share("10.0.0.1")[0] == 2
+    assert cache.quotas.address_usage("10.0.0.1")[0] == 2
 
 
 def test_bytes_of_one_address_are_bounded() -> None:
     cache = Cache()
-    cache.bound_addresses(count_max=10, bytes_max=100)
-    cache.locate(7, "10.0.0.1")
-    cache.locate(8, "10.0.0.1")
+    cache.quotas.address_count_max = 10
+    cache.quotas.address_bytes_max = 100
+    cache.quotas.set_address(7, "10.0.0.1")
+    cache.quotas.set_address(8, "10.0.0.1")
     made_by(cache, 7, 1, "x" * 60)
     with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
         made_by(cache, 8, 2, "x" * 60)
     with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
         made_by(cache, 7, 1, "x" * 160)
-    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)
+    assert cache.quotas.address_usage("10.0.0.1") == (1, cache.payload_bytes)
 
 
 def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
     cache = Cache()
     for number in (7, 8):
-        cache.locate(number, "10.0.0.1")
+        cache.quotas.set_address(number, "10.0.0.1")
     made_by(cache, 7, 1)
     for number in (7, 8):
-        cache.left(number)
-    assert cache.address_share("10.0.0.1")[0] == 1
+        cache.quotas.client_left(number)
+    assert cache.quotas.address_usage("10.0.0.1")[0] == 1
     cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
-    assert cache.address_share("10.0.0.1") == (0, 0)
-    assert (cache._addresses, cache._present) == ({}, set())
+    assert cache.quotas.address_usage("10.0.0.1") == (0, 0)
+    assert (cache.quotas._addresses, cache.quotas._connected) == ({}, set())
 
 
 def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> None:
     cache = Cache()
-    cache.bound_addresses(count_max=10, bytes_max=100)
+    cache.quotas.address_count_max = 10
+    cache.quotas.address_bytes_max = 100
     for number, address in ((7, "10.0.0.1"), (8, "10.0.0.1"), (9, "10.0.0.2")):
-        cache.locate(number, address)
+        cache.quotas.set_address(number, address)
     made_by(cache, 7, 1)
     for stranger in (8, 9):
         with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
             made_by(cache, stranger, 1, "x" * 100)
     made_by(cache, 9, 1, "x" * 80)
-    assert cache.address_share("10.0.0.1") == cache.share(7) == (1, cache.payload_bytes)
-    assert (cache.address_share("10.0.0.2"), cache.share(9)) == ((0, 0), (0, 0))
+    assert (
+        cache.quotas.address_usage("10.0.0.1")
+        == cache.quotas.client_usage(7)
+        == (1, cache.payload_bytes)
+    )
+    assert (cache.quotas.address_usage("10.0.0.2"), cache.quotas.client_usage(9)) == (
+        (0, 0),
+        (0, 0),
+    )
     with pytest.raises(LimitExceeded, match="bytes of objects of one address"):
         made_by(cache, 7, 2, "x" * 20)
     made_by(cache, 7, 1, "x")
     made_by(cache, 7, 2, "x" * 20)
-    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
+    assert cache.quotas.address_usage("10.0.0.1") == (2, cache.payload_bytes)
     for number in (1, 2):
         cache.drop(cache.type_cache("Thing"), key_of(Thing(id=number)))
-    assert cache.address_share("10.0.0.1") == cache.share(7) == (0, 0)
+    assert cache.quotas.address_usage("10.0.0.1") == cache.quotas.client_usage(7) == (0, 0)
 
 
 def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: int) -> None:
@@ -371,29 +381,31 @@ def test_bytes_of_one_client_are_bounded_whoever_adds_to_them() -> None:
     with pytest.raises(LimitExceeded, match="bytes of objects of one client"):
         put_by(cache, 8, "x" * 100, count_max=1, bytes_max=100)
     put_by(cache, 8, "x" * 80, count_max=1, bytes_max=100)
-    assert cache.share(7) == (1, cache.payload_bytes)
+    assert cache.quotas.client_usage(7) == (1, cache.payload_bytes)
 
 
 def test_objects_that_became_too_many_may_still_grow() -> None:
     cache = Cache()
-    cache.locate(7, "10.0.0.1")
+    cache.quotas.set_address(7, "10.0.0.1")
     for number in (1, 2):
         made_by(cache, 7, number)
-    cache.bound_addresses(count_max=1, bytes_max=100)
+    cache.quotas.address_count_max = 1
+    cache.quotas.address_bytes_max = 100
     made_by(cache, 7, 2, "longer")
-    assert cache.address_share("10.0.0.1") == (2, cache.payload_bytes)
+    assert cache.quotas.address_usage("10.0.0.1") == (2, cache.payload_bytes)
     with pytest.raises(LimitExceeded, match="count of objects of one address"):
         made_by(cache, 7, 3)
 
 
 def test_what_is_spared_is_no_share() -> None:
     cache = Cache()
-    cache.spare(1)
-    cache.bound_addresses(count_max=10, bytes_max=10)
+    cache.quotas.exempt_client = 1
+    cache.quotas.address_count_max = 10
+    cache.quotas.address_bytes_max = 10
     put_by(cache, 1, "x" * 100, count_max=CACHE_OBJECT_COUNT_MAX, bytes_max=CACHE_BYTES_MAX)
     put_by(cache, 7, "x" * 110, count_max=1, bytes_max=50)
     cache.drop(cache.type_cache("Thing"), key_of(Thing(id=1)))
-    cache.locate(7, "10.0.0.1")
+    cache.quotas.set_address(7, "10.0.0.1")
     made_by(cache, 7, 1)
     made_by(cache, 1, 1, "x" * 100)
-    assert cache.address_share("10.0.0.1") == (1, cache.payload_bytes)
+    assert cache.quotas.address_usage("10.0.0.1") == (1, cache.payload_bytes)

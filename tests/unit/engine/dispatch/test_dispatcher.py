@@ -454,8 +454,11 @@ def test_a_shorter_way_takes_new_subscribers_and_leaves_old_ones(
 def test_a_cache_is_as_large_as_its_bounds_say_by_default(
     make_harbour: Callable[..., Harbour],
 ) -> None:
-    cache = make_harbour().node.cache
-    assert (cache._object_count_max, cache._bytes_max) == (CACHE_OBJECT_COUNT_MAX, CACHE_BYTES_MAX)
+    quotas = make_harbour().node.cache.quotas
+    assert (quotas._object_count_max, quotas._bytes_max) == (
+        CACHE_OBJECT_COUNT_MAX,
+        CACHE_BYTES_MAX,
+    )
 
 
 @pytest.mark.parametrize("subject", ["", "/own"])

@@ -202,9 +202,9 @@ def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) 
 def test_groups_are_bounded_and_go_with_their_last_member(
     make_harbour: Callable[..., Harbour],
 ) -> None:
-    assert Routing()._group_count_max == GROUP_COUNT_MAX
+    assert Routing()._quotas._group_count_max == GROUP_COUNT_MAX
     harbour = make_harbour()
-    harbour.node._routing._group_count_max = 2
+    harbour.node._routing._quotas._group_count_max = 2
     guest, other, plain = harbour.guest(), harbour.guest("other"), harbour.plain()
     guest.join("Nobody")
     other.join("Nobody")

@@ -123,7 +123,7 @@ def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> No
     "call",
     [
         lambda: UpdateListener().receive(update()),
-        lambda: UpdateListener().leave(update()),
+        lambda: UpdateListener().object_left(update()),
         lambda: OngoingRemoval().settle(b""),
         lambda: RouteResolver().resolve(topic(), ""),
         lambda: JournalWriter().check(),
