@@ -217,7 +217,7 @@ def test_bytes_that_are_no_object_are_told_and_not_guessed_at(data: str) -> None
 
 
 def test_an_end_of_a_condition_has_no_result() -> None:
-    with pytest.raises(AssertionError, match="asks nothing"):
+    with pytest.raises(AssertionError, match="an end of a condition"):
         ACCEPT.holds(b"", 0)
     assert REJECT.is_end
 
