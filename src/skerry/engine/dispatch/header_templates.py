@@ -1,7 +1,7 @@
-"""Stencils: what the hub caches for objects that arrive with a known header.
+"""Header templates: what a node remembers about a header that it has received before.
 
-Of the header that goes out only the two times differ from one object to the next, so it is made
-once. Compiled with the hub.
+Forwarded objects with the same header differ only in the two times, so the rest of the forwarded
+header is written once. The module is compiled with the dispatcher.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OLD: Final = OldWire()
 
 
 class HeaderTemplate:
-    """One header of a client, and all that follows from it."""
+    """A header that a client sent, and the header with which its objects are forwarded."""
 
     def __init__(
         self, header: Header, parts: tuple[bytes, bytes, bool], topic: Topic, queue: ClientQueue
@@ -35,7 +35,7 @@ class HeaderTemplate:
         """`parts` are the parts of the header as the client's relay returns them."""
         self.topic: Topic = topic
         self.plan: StructPlan = topic.plan
-        """The definition of the type for which the stencil is valid."""
+        """The definition of the type for which the template is valid."""
         self.named: i64 = header.attributes | topic.plan.key_mask
         self.subject: str = header.subject if queue.has_subjects else ""
         self.route: Route | None = None
@@ -92,10 +92,10 @@ class HeaderTemplate:
     def forward(
         self, cutter: FrameCutter, now_s: float, plain: Frames | None, full: Frames | None
     ) -> i64:
-        """Write the frames of objects from that on at which the cutter is: to `plain` without a
-        subject, to `full` with it.
+        """Write the frames of consecutive objects: to `plain` without a subject, to `full` with it.
 
-        Gives how many there were up to one that needs more; the cutter is behind the last of them.
+        Begins with the frame at the cutter and stops at a frame that has to be decoded. Returns the
+        number of frames; the cutter is behind the last of them.
         """
         middle = BytesWriter()
         middle.append(u8(SERVER_SENT_TIME))
