@@ -14,7 +14,6 @@ from skerry.engine.admission.admission import (
     Admission,
     AdmissionConfig,
     ClientLimits,
-    Origin,
     PermissionRule,
 )
 from skerry.limits import SMALL_FRAME_BYTES_MAX
@@ -22,7 +21,8 @@ from skerry.protocol.access.header import Header
 from skerry.protocol.access.wire import OldWire, Wire
 
 if TYPE_CHECKING:
-    from tests.unit.engine.conftest import Guest, Harbour
+    from tests.unit.engine.conftest import Harbour
+
 
 TYPES = skerry.define_types(
     """
@@ -127,12 +127,6 @@ def test_frames_stay_small_for_who_may_not_publish(make_harbour: Callable[..., H
     assert [boat.id for boat in harbour.cached(Boat)] == [1, 2]
 
 
-def begin(guest: Guest, size: int) -> None:
-    """Send all but the last byte of a frame of about so many bytes."""
-    guest.post(Boat(id=1, name="x" * size))
-    guest.say_bytes(guest.connection.take_output()[:-1])
-
-
 @pytest.mark.parametrize("is_cached", [True, False])
 @pytest.mark.parametrize("is_early", [True, False])
 def test_a_large_object_is_copied_as_often_for_many_subscribers_as_for_one(
@@ -166,51 +160,3 @@ def test_a_large_object_is_copied_as_often_for_many_subscribers_as_for_one(
     for transmit in sent:
         harbour.guests[transmit.destination].hear(transmit.data)
     assert all(guest.objects(cls)[-1].data == bytes(size) for guest in subscribers)
-
-
-def come(harbour: Harbour, name: str, host: str) -> Guest:
-    return harbour.guest(name, origin=Origin(kind="tcp", host=host))
-
-
-def test_of_an_address_the_client_with_the_largest_unfinished_frame_is_cut(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_address_max": 215_000}
-    harbour = make_harbour(admission=limited(**limits))
-    small, large, last = (come(harbour, name, "127.0.0.2") for name in ("a", "b", "c"))
-    other = come(harbour, "other", "127.0.0.3")
-    for guest, size in ((small, 50_000), (large, 90_000), (other, 90_000), (last, 55_000)):
-        begin(guest, size)
-    assert [guest.is_cut for guest in (small, large, last, other)] == [False, True, False, False]
-    assert "bytes of unfinished frames of address 127.0.0.2" in large.fault
-    assert "(unfinished_bytes_per_address_max) is 220" in large.fault
-    small.say_bytes(b"x")
-    begin(last, 10)
-    assert [boat.id for boat in harbour.cached(Boat)] == [1]
-
-
-def test_strangers_of_all_addresses_leave_a_reserve_of_unfinished_bytes(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    limits = {"update_bytes_max": 100_000, "unfinished_bytes_per_node_max": 1_140_000}
-    harbour = make_harbour(admission=limited(**limits))
-    strangers = [come(harbour, f"s{n}", f"10.0.0.{n}") for n in range(20)]
-    harbour.node.renew_admission(
-        AdmissionConfig(
-            permission=(PermissionRule(verbs=("all",)),), limits=ClientLimits(**limits)
-        ),
-        0,
-    )
-    local = harbour.guest("local", origin=Origin(kind="unix"))
-    begin(local, 95_000)
-    for guest in strangers:
-        begin(guest, 95_000)
-    assert not local.is_cut
-    assert sum(not guest.is_cut for guest in strangers) == 8, "90 % of all, with the local one"
-    second = harbour.guest("second", origin=Origin(kind="unix"))
-    begin(second, 95_000)
-    assert not second.is_cut
-    for guest in strangers:
-        guest.vanish()
-    begin(come(harbour, "late", "10.0.0.1"), 95_000)
-    assert not harbour.guests[list(harbour.guests)[-1]].is_cut

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import skerry
-from skerry.engine.dispatch.routing import Routing
 from skerry.limits import (
-    GROUP_COUNT_MAX,
     PATTERN_MEMO_CHAR_COUNT_MAX,
     ROUTE_MEMO_COUNT_MAX,
     SUBJECT_CHAR_COUNT_MAX,
@@ -20,6 +17,7 @@ from skerry.protocol.machine import CloseReason
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
+
 
 TYPES = skerry.define_types(
     """
@@ -199,31 +197,6 @@ def test_routes_that_are_remembered_are_bounded(harbour: Harbour, maker: Guest) 
     assert list(topic.routes) == ["/fleet/2"]
 
 
-def test_groups_are_bounded_and_go_with_their_last_member(
-    make_harbour: Callable[..., Harbour],
-) -> None:
-    assert Routing()._quotas._group_count_max == GROUP_COUNT_MAX
-    harbour = make_harbour()
-    harbour.node._routing._quotas._group_count_max = 2
-    guest, other, plain = harbour.guest(), harbour.guest("other"), harbour.plain()
-    guest.join("Nobody")
-    other.join("Nobody")
-    guest.join("/nobody/*")
-    assert harbour.node.statistics().group_count == 2
-    guest.join("OneMore")
-    assert not guest.is_cut
-    assert guest.refusals()[0][0] == "subscribe"
-    assert "count of groups" in guest.refusals()[0][1]
-    plain.join("OneMore")
-    assert plain.is_cut
-    guest.leave("Nobody")
-    assert harbour.node.statistics().group_count == 2
-    other.leave("Nobody")
-    guest.join("OneMore")
-    assert len(guest.refusals()) == 1
-    harbour.check()
-
-
 def test_who_leaves_what_it_never_joined_loses_nothing(harbour: Harbour, maker: Guest) -> None:
     reader = harbour.guest("reader")
     reader.join("Boat")
@@ -245,26 +218,6 @@ def test_members_are_counted_with_their_views(harbour: Harbour, maker: Guest) ->
     second.vanish()
     assert (routing.member_count("Boat"), routing.member_count("/Boat/*")) == (1, 0)
     assert [m.client.name for m in routing.members("Boat")] == ["first"]
-
-
-def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker: Guest) -> None:
-    maker.publish(Boat(id=1))
-    first, second = harbour.guest("first"), harbour.guest("second")
-
-    def needs_subject(name: str) -> bool:
-        return harbour.node._dispatcher.topics[name].needs_subject
-
-    first.join("/Boat/1")
-    second.join("/Boat/1")
-    assert needs_subject("Boat")
-    maker.publish(Car(id=1))
-    assert not needs_subject("Car")
-    first.leave("/Boat/1")
-    assert needs_subject("Boat")
-    second.vanish()
-    assert not needs_subject("Boat")
-    first.join("/Boat/*")
-    assert not needs_subject("Boat"), "it is all of them"
 
 
 def test_what_the_node_removes_is_told_under_the_subject_it_had(

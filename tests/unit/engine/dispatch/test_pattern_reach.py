@@ -1,0 +1,49 @@
+"""Which types have default subjects that a pattern selects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import skerry
+
+if TYPE_CHECKING:
+    from tests.unit.engine.conftest import Guest, Harbour
+
+
+TYPES = skerry.define_types(
+    """
+    struct Boat { 1: [key] uint32 id; 2: string name; }
+    struct Car { 1: [key] uint32 id; 2: string name; }
+    struct Spot { 1: [key] string name; 2: [key] uint32 id; }
+    struct Weather { 1: float64 wind; }
+    struct Shout [cached=false] { 1: string text; }
+    """
+)
+Boat, Car, Spot, Weather, Shout = TYPES.Boat, TYPES.Car, TYPES.Spot, TYPES.Weather, TYPES.Shout
+
+
+@pytest.fixture
+def maker(harbour: Harbour) -> Guest:
+    return harbour.guest("maker")
+
+
+def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker: Guest) -> None:
+    maker.publish(Boat(id=1))
+    first, second = harbour.guest("first"), harbour.guest("second")
+
+    def needs_subject(name: str) -> bool:
+        return harbour.node._dispatcher.topics[name].needs_subject
+
+    first.join("/Boat/1")
+    second.join("/Boat/1")
+    assert needs_subject("Boat")
+    maker.publish(Car(id=1))
+    assert not needs_subject("Car")
+    first.leave("/Boat/1")
+    assert needs_subject("Boat")
+    second.vanish()
+    assert not needs_subject("Boat")
+    first.join("/Boat/*")
+    assert not needs_subject("Boat"), "it is all of them"
