@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import skerry
+from skerry.engine.dispatch.pattern_reach import WILD_CARDS, PartialPatterns, PatternReach
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -47,3 +48,37 @@ def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker:
     assert not needs_subject("Boat")
     first.join("/Boat/*")
     assert not needs_subject("Boat"), "it is all of them"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "selects", "is_whole"),
+    [
+        ("/...", True, True),
+        ("/*/*", True, True),
+        ("/Boat/*", True, True),
+        ("/Boat/1", True, False),
+        ("/Boat", False, True),
+        ("/Boat/*/*", False, True),
+        ("/Car/*", False, True),
+    ],
+)
+def test_a_pattern_selects_types_by_their_name_and_number_of_keys(
+    pattern: str, selects: bool, is_whole: bool, harbour: Harbour, maker: Guest
+) -> None:
+    maker.publish(Boat(id=1))
+    topic = harbour.node._dispatcher.topics["Boat"]
+    reach = PatternReach(pattern)
+    assert (reach.has(topic), reach.is_whole) == (selects, is_whole)
+
+
+def test_a_pattern_counts_as_partial_until_it_is_removed(harbour: Harbour, maker: Guest) -> None:
+    maker.publish(Boat(id=1))
+    topic = harbour.node._dispatcher.topics["Boat"]
+    patterns, reach = PartialPatterns(), PatternReach("/Boat/1")
+    patterns.change(reach, 1)
+    patterns.change(reach, 1)
+    patterns.change(reach, -1)
+    assert patterns.select_part_of(topic)
+    patterns.change(reach, -1)
+    assert not patterns.select_part_of(topic)
+    assert WILD_CARDS[:2] == ("*", "...")
