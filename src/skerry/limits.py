@@ -32,8 +32,8 @@ __all__ = [
     "DATAGRAM_BYTES_MAX",
     "DEFINITION_COUNT_MAX",
     "DEFINITION_USER_COUNT_MAX",
-    "DELIVERIES_PER_LOOK",
-    "DESCRIBE_LOOK_COUNT",
+    "DELIVERIES_PER_WORK_UNIT",
+    "DESCRIBE_WORK",
     "DISTRIBUTOR_BATCH_BYTES",
     "DISTRIBUTOR_GAP_COUNT_MAX",
     "DISTRIBUTOR_INTERVAL_MS_MAX",
@@ -61,7 +61,7 @@ __all__ = [
     "FILTER_PATTERN_CHAR_COUNT_MAX",
     "FRAME_BYTES_MAX",
     "FRAME_HEADER_BYTES_MAX",
-    "FRESH_LOOK_COUNT",
+    "FRESH_TURN_WORK_MAX",
     "GROUP_COUNT_MAX",
     "GROUP_KEY_COUNT_MAX",
     "GUESS_WORK_MAX",
@@ -86,7 +86,6 @@ __all__ = [
     "LOG_LINES_PER_HOST_MAX",
     "LOG_LINES_PER_MESSAGE_MAX",
     "LOG_REPEAT_COUNT_MAX",
-    "LOOKS_PER_MESSAGE",
     "LOOP_TURN_NS_MAX",
     "METRIC_TYPE_COUNT_MAX",
     "NAME_BYTES_MAX",
@@ -130,7 +129,7 @@ __all__ = [
     "REQUEST_WINDOW_COUNT",
     "RIGHTS_COUNT_MAX",
     "RIGHTS_MEMO_COUNT_MAX",
-    "ROUND_LOOK_COUNT",
+    "ROUND_WORK_MAX",
     "ROUTE_MEMO_COUNT_MAX",
     "ROUTE_MEMO_SIZE_MAX",
     "RUNNING_CHANGE_COUNT_MAX",
@@ -176,6 +175,7 @@ __all__ = [
     "WEBSOCKET_WAITING_COUNT_MAX",
     "WEBSOCKET_WAITING_PER_HOST_COUNT_MAX",
     "WHERE_CHAR_COUNT_MAX",
+    "WORK_PER_MESSAGE",
 ]
 
 # -- types
@@ -442,27 +442,26 @@ OWED_COUNT_MAX: Final = 10_000
 storage. An honest client waits for some answers before it asks on."""
 
 SELECT_SLICE_COUNT: Final = 2_000
-"""Looks of a client in one turn: what the node does for it is counted in these, until other clients
-have their turn. A look is an object that is examined, or a frame that is passed on, and takes a
-microsecond or two: a turn takes some milliseconds. The rest of what the client sent waits, and its
-socket is not read."""
+"""Work units of one turn of a client, after which other clients have their turn. A work unit is the
+time to examine an object or to forward a frame, a microsecond or two, so a turn takes some
+milliseconds. The rest of the client's input is queued, and its socket is not read."""
 
-LOOKS_PER_MESSAGE: Final = 10
-"""Looks for a message that the node has to understand, such as a join."""
+WORK_PER_MESSAGE: Final = 10
+"""Work units for a message that the node has to decode, such as a join."""
 
-DELIVERIES_PER_LOOK: Final = 8
-"""Subscribers that can be given a frame in the time of a look."""
+DELIVERIES_PER_WORK_UNIT: Final = 8
+"""Frames that can be delivered to subscribers in one work unit."""
 
-ROUND_LOOK_COUNT: Final = 4_000
-"""Looks of all clients together that have something left from earlier turns, before the sockets of
-all others are read again."""
+ROUND_WORK_MAX: Final = 4_000
+"""Work units of all clients that continue earlier turns, before the sockets of all other clients
+are read again."""
 
-FRESH_LOOK_COUNT: Final = 200
-"""Looks of a client whose first input arrived when a turn of the loop had lasted too long. A client
-that sends little has its turn before those that send much."""
+FRESH_TURN_WORK_MAX: Final = 200
+"""Work units of a client whose first input arrived when an iteration of the driver's loop had
+lasted too long. A client that sends little has its turn before those that send much."""
 
-DESCRIBE_LOOK_COUNT: Final = 50
-"""Looks that the description of one type to a client takes."""
+DESCRIBE_WORK: Final = 50
+"""Work units for describing one type to a client."""
 
 SERVICE_BYTES_MAX: Final = 512 * 1024
 """A request of a client to the node, such as a list of types to be described or cleared. It is

@@ -17,7 +17,7 @@ from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.connections.turn_queue import TurnQueue
 from skerry.engine.delivery.backpressure import Backpressure
 from skerry.engine.dispatch.frame_intake import FrameIntake
-from skerry.limits import FRESH_LOOK_COUNT, REPLAY_SLICE_BYTES, ROUND_LOOK_COUNT
+from skerry.limits import FRESH_TURN_WORK_MAX, REPLAY_SLICE_BYTES, ROUND_WORK_MAX
 from skerry.protocol.machine import Address
 
 __all__ = ["ClientTurns"]
@@ -78,12 +78,12 @@ class ClientTurns:
     def run_round(self, now_ns: int) -> None:
         """Run turns until the work of a round is done and the sockets have to be read again."""
         busy, fresh = self._turns.busy, self._turns.fresh
-        work_left = ROUND_LOOK_COUNT
+        work_left = ROUND_WORK_MAX
         for _ in range(len(fresh)):
             if not fresh or work_left <= 0:
                 break
             _, client = fresh.popitem(last=False)
-            work_left -= self._run(client, now_ns, FRESH_LOOK_COUNT)
+            work_left -= self._run(client, now_ns, FRESH_TURN_WORK_MAX)
         # At least one turn of these, so that none starves.
         for _ in range(len(busy)):
             if not busy:

@@ -16,7 +16,7 @@ from skerry.engine.delivery.backpressure import Backpressure
 from skerry.engine.events import ClientDisconnected, ClientRefused, NodeEvents
 from skerry.engine.services.client_cleanup import ClientCleanup
 from skerry.engine.services.status_objects import StatusObjects
-from skerry.limits import JSON_STEP_BYTES, ROUND_LOOK_COUNT
+from skerry.limits import JSON_STEP_BYTES, ROUND_WORK_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.json.writing import JsonNodeWire
@@ -131,7 +131,7 @@ class Disconnection:
         client.connection.end(self._clock.wall_s(now_ns), code=code, text=text)
         if queue.size:
             # Without a bound for the work, as the client has no later turn.
-            self._output.flush(client, max(int(queue.size), 1) * ROUND_LOOK_COUNT)
+            self._output.flush(client, max(int(queue.size), 1) * ROUND_WORK_MAX)
         self._output.disconnect(client.address)
         self.forget(client, now_ns, reason, detail or text)
 

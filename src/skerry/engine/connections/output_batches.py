@@ -9,7 +9,7 @@ from skerry.engine.connections.disconnection import Disconnection
 from skerry.engine.connections.memory_bounds import MemoryBounds
 from skerry.engine.connections.node_clock import NodeClock
 from skerry.engine.dispatch.client_queue import ClientQueue
-from skerry.limits import ROUND_LOOK_COUNT
+from skerry.limits import ROUND_WORK_MAX
 
 __all__ = ["OutputBatches"]
 
@@ -45,7 +45,7 @@ class OutputBatches:
     def send(self) -> None:
         """Send the queues that have something new and are neither paused nor delayed."""
         listed = self._listed
-        work_left = ROUND_LOOK_COUNT
+        work_left = ROUND_WORK_MAX
         # Disconnecting a client adds updates of its DotsClient to other queues.
         index = 0
         delayed: list[Client] = []

@@ -31,11 +31,11 @@ from skerry.engine.delivery.replay_parts import (
 from skerry.engine.dispatch.cache import Entry
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.topics import Topic, frame_for, replay_header
-from skerry.limits import DESCRIBE_LOOK_COUNT, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
+from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, SELECT_SLICE_COUNT
 
 __all__ = ["CacheReplay", "QueueReplayOutput", "ReplayOutput", "Wanted"]
 
-_DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_LOOK_COUNT // SELECT_SLICE_COUNT
+_DESCRIBE_BYTES: Final = REPLAY_SLICE_BYTES * DESCRIBE_WORK // SELECT_SLICE_COUNT
 """Bytes of objects that can be sent in the time that describing a type takes."""
 
 Wanted = tuple[Topic, list[bytes] | OrderedDict[bytes, None] | ReplayChoice | None]

@@ -24,7 +24,7 @@ from skerry.engine.dispatch.topics import (
 )
 from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
-from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_LOOK
+from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_WORK_UNIT
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
 
 __all__ = ["Dispatcher", "ns_of_seconds"]
@@ -47,7 +47,7 @@ class Dispatcher:
         """Queues with frames or slots that were added since the node sent last."""
         self.work: i64 = 0
         """Work done for subscribers: 1 for each delivery, more for a condition.
-        `DELIVERIES_PER_LOOK` of it are one work unit."""
+        `DELIVERIES_PER_WORK_UNIT` of it are one work unit."""
         self.node: i64 = node
 
     def outdate(self, name: str) -> None:
@@ -230,7 +230,7 @@ class Dispatcher:
     def _deliver(self, topic: Topic, update: UpdateInTransit, route: Route) -> None:
         tally = topic.tally
         tally.due += len(route.queues)
-        self.work += len(route.queues) + len(route.listeners) * DELIVERIES_PER_LOOK
+        self.work += len(route.queues) + len(route.listeners) * DELIVERIES_PER_WORK_UNIT
         for queue in route.queues:
             queue.tally.due += 1
             queue.deliver(update.frame(queue), tally)

@@ -18,7 +18,7 @@ from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.dispatch.dispatcher import Dispatcher, ns_of_seconds
 from skerry.engine.dispatch.header_templates import HeaderTemplate, kind_of
 from skerry.engine.dispatch.topics import Route, UpdateInTransit
-from skerry.limits import DELIVERIES_PER_LOOK
+from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.protocol.access.header import copy_header
 
 __all__ = ["FrameForwarding"]
@@ -55,14 +55,14 @@ class FrameForwarding:
                     int(cutter.stop),
                     bytes_max,
                     now_s,
-                    int(queue.work_left * DELIVERIES_PER_LOOK),
+                    int(queue.work_left * DELIVERIES_PER_WORK_UNIT),
                 )
                 count: i64 = relay.count
                 if count > 0:
                     dispatcher.position += count
                     queue.sequence += count
                     cutter.skip(relay.stop, relay.stop, int(count))
-                    queue.work_left -= i64(relay.work) // DELIVERIES_PER_LOOK
+                    queue.work_left -= i64(relay.work) // DELIVERIES_PER_WORK_UNIT
                     if relay.is_spent:
                         queue.work_left = 0
                         break
@@ -74,7 +74,7 @@ class FrameForwarding:
                 )
                 if not is_taken and not self._take_decoded(queue, now_s, wall_ns):
                     return False
-                queue.work_left -= 1 + (dispatcher.work - work) // DELIVERIES_PER_LOOK
+                queue.work_left -= 1 + (dispatcher.work - work) // DELIVERIES_PER_WORK_UNIT
             return True
         finally:
             self._count_forwarded(queue)
@@ -185,7 +185,7 @@ class FrameForwarding:
         if update is not None:
             update.header.position = dispatcher.position
             update.header.sequence = queue.sequence
-            dispatcher.work += len(route.listeners) * DELIVERIES_PER_LOOK
+            dispatcher.work += len(route.listeners) * DELIVERIES_PER_WORK_UNIT
             for listener in route.listeners:
                 listener.receive(update)
         return True

@@ -28,7 +28,7 @@ from skerry.errors import (
     Refused,
     SchemaError,
 )
-from skerry.limits import DELIVERIES_PER_LOOK, LOOKS_PER_MESSAGE
+from skerry.limits import DELIVERIES_PER_WORK_UNIT, WORK_PER_MESSAGE
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
@@ -225,10 +225,10 @@ class FrameIntake:
     def _process_one(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         """Process a frame that the dispatcher does not handle alone."""
         queue, dispatcher = client.queue, self._dispatcher
-        queue.work_left -= LOOKS_PER_MESSAGE + len(payload) // _BYTES_PER_WORK_UNIT
+        queue.work_left -= WORK_PER_MESSAGE + len(payload) // _BYTES_PER_WORK_UNIT
         work = dispatcher.work
         self._understand(client, header, payload, now_ns)
-        queue.work_left -= (dispatcher.work - work) // DELIVERIES_PER_LOOK
+        queue.work_left -= (dispatcher.work - work) // DELIVERIES_PER_WORK_UNIT
 
     def _understand(self, client: Client, header: Header, payload: bytes, now_ns: int) -> None:
         item = client.connection.understand(header, payload)

@@ -16,7 +16,7 @@ from skerry.engine.types.definitions import Definition, Definitions
 from skerry.engine.types.node_types import NodeTypes
 from skerry.limits import (
     DEFINITION_USER_COUNT_MAX,
-    DESCRIBE_LOOK_COUNT,
+    DESCRIBE_WORK,
     REPLAY_SLICE_BYTES,
     TYPE_COUNT_MAX,
     UNUSABLE_TYPE_BYTES_MAX,
@@ -250,7 +250,7 @@ class _Descriptions:
             if isinstance(type_, EnumType) or type_.flags.internal:
                 continue
             if not client.connection.is_described(type_):
-                lane.work_left -= DESCRIBE_LOOK_COUNT
+                lane.work_left -= DESCRIBE_WORK
                 client.connection.describe(type_, now_s)
         return False
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.limits import ROUND_LOOK_COUNT
+from skerry.limits import ROUND_WORK_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.json.wire import cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire, JsonWriting
@@ -124,10 +124,10 @@ def test_a_large_object_is_written_in_turns_and_in_order(
         maker.connection.send_message(echo, 0.0)
         harbour.node.receive(maker.connection.take_output(), maker.address, 0)
         driver.turn()
-        assert sum(looks) <= 2 * ROUND_LOOK_COUNT
+        assert sum(looks) <= 2 * ROUND_WORK_MAX
         waits.append(len(maker.messages("DotsEcho")))
         turn_count += 1
-    assert turn_count >= len(LARGE) // (2 * ROUND_LOOK_COUNT)
+    assert turn_count >= len(LARGE) // (2 * ROUND_WORK_MAX)
     # Another client is answered in every turn.
     assert waits == list(range(1, turn_count + 1))
     assert harbour.node.statistics().unexplained == 0
@@ -146,7 +146,7 @@ def test_many_clients_by_websocket_share_a_turn(
     while harbour.node._connections.turn_queue.busy or harbour.node._dispatcher.listed:
         looks.clear()
         driver.turn()
-        assert sum(looks) <= 3 * ROUND_LOOK_COUNT
+        assert sum(looks) <= 3 * ROUND_WORK_MAX
         turn_count += 1
     driver.turn()
     assert turn_count > 5

@@ -9,11 +9,11 @@ import pytest
 
 import skerry
 from skerry.limits import (
-    DELIVERIES_PER_LOOK,
-    FRESH_LOOK_COUNT,
-    LOOKS_PER_MESSAGE,
-    ROUND_LOOK_COUNT,
+    DELIVERIES_PER_WORK_UNIT,
+    FRESH_TURN_WORK_MAX,
+    ROUND_WORK_MAX,
     SELECT_SLICE_COUNT,
+    WORK_PER_MESSAGE,
 )
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire
@@ -134,10 +134,10 @@ def test_the_first_turn_of_input_that_came_late_is_short(harbour: Harbour) -> No
     before = len(harbour.cached(Boat))
     harbour.node.advance(0)
     boats_of_late = [boat for boat in harbour.cached(Boat) if boat.id >= 100_000]
-    assert 0 < len(boats_of_late) <= FRESH_LOOK_COUNT
+    assert 0 < len(boats_of_late) <= FRESH_TURN_WORK_MAX
     # All that wait share what is done before the sockets are read again.
     done = len(harbour.cached(Boat)) - before
-    assert ROUND_LOOK_COUNT // 2 <= done < ROUND_LOOK_COUNT + SELECT_SLICE_COUNT
+    assert ROUND_WORK_MAX // 2 <= done < ROUND_WORK_MAX + SELECT_SLICE_COUNT
 
 
 def test_messages_to_the_node_count_for_more_than_updates(harbour: Harbour) -> None:
@@ -147,13 +147,13 @@ def test_messages_to_the_node_count_for_more_than_updates(harbour: Harbour) -> N
     harbour.node.receive(guest.connection.take_output(), guest.address, 0)
     harbour.carry()
     answers = guest.messages("DotsEcho")
-    assert len(answers) == SELECT_SLICE_COUNT // LOOKS_PER_MESSAGE
+    assert len(answers) == SELECT_SLICE_COUNT // WORK_PER_MESSAGE
     harbour.pump()
     assert [a.identifier for a in guest.messages("DotsEcho")] == list(range(SELECT_SLICE_COUNT))
 
 
 def test_the_more_subscribers_the_fewer_updates_in_a_turn(harbour: Harbour, maker: Guest) -> None:
-    for number in range(10 * DELIVERIES_PER_LOOK):
+    for number in range(10 * DELIVERIES_PER_WORK_UNIT):
         harbour.guest(f"reader-{number}").join("Boat")
     data = b"".join(frame_of(maker, Boat(id=number)) for number in range(SELECT_SLICE_COUNT))
     harbour.node.receive(data, maker.address, 0)

@@ -18,7 +18,7 @@ from skerry.engine.admission.admission import (
 )
 from skerry.limits import (
     DEFINITION_USER_COUNT_MAX,
-    DESCRIBE_LOOK_COUNT,
+    DESCRIBE_WORK,
     SELECT_SLICE_COUNT,
     SERVICE_BYTES_MAX,
     UNUSABLE_TYPE_BYTES_MAX,
@@ -143,7 +143,7 @@ def test_many_types_are_described_in_slices_between_which_others_have_their_turn
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
-    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT
+    count = 3 * SELECT_SLICE_COUNT // DESCRIBE_WORK
     text = "".join(f"struct Many{n:04} {{ 1: [key] uint32 id; }}" for n in range(count))
     types = skerry.define_types(text)
     for number in range(count):
@@ -157,7 +157,7 @@ def test_many_types_are_described_in_slices_between_which_others_have_their_turn
         harbour.carry()
         slice_counts.append(len(guest.messages("StructDescriptorData")) - before)
         harbour.node.advance(harbour.now_ns)
-    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_LOOK_COUNT + 1
+    assert max(slice_counts) <= SELECT_SLICE_COUNT // DESCRIBE_WORK + 1
     described = [message.name for message in guest.messages("StructDescriptorData")]
     assert described == [f"Many{n:04}" for n in range(count)]
     assert guest.names()[-2:] == ["DotsCacheInfo", "DotsEcho"]
