@@ -57,7 +57,7 @@ def ids(guest: Guest) -> list[int]:
     return [boat.id for boat in guest.objects(Boat)]
 
 
-def test_forged_facts_of_a_header_are_corrected(
+def test_forged_header_fields_are_corrected(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     forger = harbour.guest("forger")
@@ -91,7 +91,7 @@ def test_forged_facts_of_a_header_are_corrected(
     assert all(e.modified_from == forger.client_id for _, e in harbour.node.cache.objects("Boat"))
 
 
-def test_where_an_update_entered_is_told_to_who_asked(
+def test_the_origin_of_an_update_is_sent_to_clients_that_asked_for_it(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(node_id=-5)
@@ -172,7 +172,7 @@ FAULTS = [
 
 @pytest.mark.parametrize(("type_name", "payload", "fault"), FAULTS)
 @pytest.mark.parametrize("count", [0, 1, 3], ids=["at once", "after one", "after some"])
-def test_object_that_cannot_be_harms_only_its_sender(
+def test_an_invalid_object_ends_only_its_connection(
     type_name: str,
     payload: bytes,
     fault: str,
@@ -200,7 +200,7 @@ def test_object_that_cannot_be_harms_only_its_sender(
 
 @pytest.mark.parametrize("sent_time", [math.nan, math.inf, -math.inf, 1e200, -1e11])
 @pytest.mark.parametrize("count", [0, 2])
-def test_time_that_is_none_harms_only_its_sender(
+def test_an_invalid_time_ends_only_its_connection(
     sent_time: float, count: int, harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -216,7 +216,7 @@ def test_time_that_is_none_harms_only_its_sender(
     assert not watcher.is_cut
 
 
-def test_header_without_attributes_harms_only_its_sender(
+def test_a_header_without_attributes_ends_only_its_connection(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -230,7 +230,7 @@ def test_header_without_attributes_harms_only_its_sender(
     assert not watcher.is_cut
 
 
-def test_header_without_a_time_gets_that_of_its_arrival(
+def test_a_header_without_a_time_gets_the_time_of_its_arrival(
     harbour: Harbour, watcher: Guest, make_header: MakeHeader
 ) -> None:
     guest = harbour.guest()
@@ -242,7 +242,7 @@ def test_header_without_a_time_gets_that_of_its_arrival(
     assert [i.header.sent_time for i in watcher.items("Boat")] == [1_700_000_000.0] * 2
 
 
-def test_a_remove_of_what_is_not_kept_harms_only_its_sender(
+def test_a_remove_of_an_uncached_type_ends_only_its_connection(
     harbour: Harbour, watcher: Guest
 ) -> None:
     guest = harbour.guest()
@@ -253,7 +253,7 @@ def test_a_remove_of_what_is_not_kept_harms_only_its_sender(
 
 
 @pytest.mark.parametrize("data", [b"\xff", b"\x1a\x00\x00\x00\x01\x80"])
-def test_bytes_that_are_no_frame_harm_only_their_sender(
+def test_bytes_that_are_not_a_frame_end_only_their_connection(
     data: bytes, harbour: Harbour, watcher: Guest
 ) -> None:
     guest = harbour.guest()
@@ -264,7 +264,7 @@ def test_bytes_that_are_no_frame_harm_only_their_sender(
     assert ids(watcher) == [1], "what came before was whole"
 
 
-def test_stream_that_nobody_opened_is_passed_over(harbour: Harbour) -> None:
+def test_input_of_a_stream_that_was_not_opened_is_ignored(harbour: Harbour) -> None:
     stranger = Address("stranger", 9, is_stream=True)
     harbour.node.receive(b"\xff" * 100, stranger, 0)
     harbour.node.stream_closed(stranger, CloseReason.LOST, 0)
@@ -318,7 +318,7 @@ def test_a_client_that_reads_too_slowly_is_cut_and_no_other(
     harbour.check()
 
 
-def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_queues_of_one_address_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     limits = {"waiting_bytes_max": 10_000, "waiting_bytes_per_address_max": 11_000}
     harbour = make_harbour(admission=limited(**limits))
     here, there = (Origin(kind="tcp", host=f"127.0.0.{number}") for number in (1, 2))
@@ -344,7 +344,7 @@ def test_what_waits_for_one_address_is_bounded(make_harbour: Callable[..., Harbo
     harbour.check()
 
 
-def test_objects_of_one_address_are_bounded_however_often_it_comes_back(
+def test_objects_of_one_address_are_limited_however_often_it_reconnects(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(object_count_per_address_max=2))
@@ -451,7 +451,7 @@ def test_a_full_cache_refuses_clients_and_not_the_node(
     harbour.check()
 
 
-def test_wall_time_follows_when_somebody_sets_the_clock(harbour: Harbour, watcher: Guest) -> None:
+def test_wall_time_follows_a_change_of_the_clock(harbour: Harbour, watcher: Guest) -> None:
     harbour.node.set_wall_offset(5_000_000_000, harbour.now_ns)
     harbour.guest("maker").publish(Boat(id=1))
     assert watcher.items("Boat")[0].header.server_sent_time == 5.0

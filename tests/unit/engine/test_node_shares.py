@@ -51,7 +51,7 @@ def known(harbour: Harbour) -> Guest:
     return harbour.guest("known", origin=far(999), secret="sesame")
 
 
-def test_what_waits_for_all_strangers_is_bounded_and_leaves_a_reserve(
+def test_the_queues_of_all_untrusted_clients_are_limited_and_leave_a_reserve(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     limits = {"waiting_bytes_per_node_max": 40_000, "waiting_bytes_per_address_max": 20_000}
@@ -68,7 +68,7 @@ def test_what_waits_for_all_strangers_is_bounded_and_leaves_a_reserve(
     assert not local.is_cut
 
 
-def test_a_single_object_may_always_wait(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_single_object_may_always_be_queued(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=limited(waiting_bytes_max=10_000))
     slow, maker = harbour.guest("slow"), harbour.guest("maker")
     slow.join("Boat")
@@ -236,7 +236,7 @@ def test_strangers_leave_a_tenth_of_all_groups(make_harbour: Callable[..., Harbo
     assert "late: count of groups of all clients is 21, the limit is 18" in why
 
 
-def test_routes_of_all_types_are_remembered_up_to_a_bound(
+def test_cached_routes_of_all_types_are_limited(
     make_harbour: Callable[..., Harbour], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ROUTE_MEMO_SIZE_MAX > 65_536

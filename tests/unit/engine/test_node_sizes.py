@@ -96,7 +96,7 @@ def test_a_frame_above_the_limit_is_skipped_and_refused(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_frames_are_small_until_a_client_is_let_in(
+def test_frames_are_small_until_a_client_is_accepted(
     version: int, make_harbour: Callable[..., Harbour]
 ) -> None:
     harbour = make_harbour()
@@ -109,7 +109,9 @@ def test_frames_are_small_until_a_client_is_let_in(
     assert harbour.node.statistics().ends == {"too much": 1}
 
 
-def test_frames_stay_small_for_who_may_not_publish(make_harbour: Callable[..., Harbour]) -> None:
+def test_frames_stay_small_for_a_client_that_may_not_publish(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     rules = (
         PermissionRule(verbs=("subscribe",)),
         PermissionRule(verbs=("publish",), subjects=("Boat",), client="boat"),

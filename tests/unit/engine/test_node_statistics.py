@@ -40,7 +40,7 @@ def statistics_of(statistics: Any, type_name: str) -> Any:
     return next(row for row in statistics.types if row.name == type_name)
 
 
-def test_statistics_tell_how_things_go(harbour: Harbour, watcher: Guest) -> None:
+def test_statistics_count_what_happened(harbour: Harbour, watcher: Guest) -> None:
     maker = harbour.guest("maker", origin=HERE)
     maker.publish(Boat(id=1, name="x"), Boat(id=2))
     statistics = harbour.node.statistics()

@@ -43,7 +43,7 @@ HIDING = (
 )
 
 
-def test_other_permissions_hold_at_once_for_who_is_there(
+def test_other_permissions_apply_at_once_to_connected_clients(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -77,7 +77,7 @@ def test_other_permissions_hold_at_once_for_who_is_there(
     harbour.check()
 
 
-def test_subjects_that_are_hidden_from_now_on_are_not_told(
+def test_updates_under_subjects_that_became_hidden_are_not_delivered(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -97,7 +97,7 @@ def test_subjects_that_are_hidden_from_now_on_are_not_told(
     harbour.check()
 
 
-def test_what_a_client_described_in_vain_is_taken_up_when_it_may(
+def test_a_described_type_is_registered_when_the_client_may_use_it(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     nobody = AdmissionConfig(permission=(PermissionRule(verbs=("clear",)),))
@@ -123,7 +123,7 @@ def test_what_a_client_described_in_vain_is_taken_up_when_it_may(
 
 
 @pytest.mark.parametrize("listed_count_max", [0, 10_000])
-def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
+def test_a_replay_in_progress_sends_nothing_that_became_hidden(
     listed_count_max: int,
     make_harbour: Callable[..., Harbour],
     monkeypatch: pytest.MonkeyPatch,
@@ -145,7 +145,7 @@ def test_a_replay_under_way_tells_nothing_that_is_hidden_from_now_on(
     harbour.check()
 
 
-def test_a_view_under_way_tells_nothing_that_is_hidden_from_now_on(
+def test_a_filtered_replay_in_progress_sends_nothing_that_became_hidden(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -173,7 +173,7 @@ def test_a_view_under_way_tells_nothing_that_is_hidden_from_now_on(
 
 
 @pytest.mark.parametrize("number", [None, 1])
-def test_what_waits_for_a_slow_client_is_not_told_when_it_is_hidden_meanwhile(
+def test_conflated_updates_that_became_hidden_are_not_sent(
     number: int | None, make_harbour: Callable[..., Harbour]
 ) -> None:
     harbour = make_harbour()
@@ -200,7 +200,7 @@ def test_what_waits_for_a_slow_client_is_not_told_when_it_is_hidden_meanwhile(
     harbour.check()
 
 
-def test_what_was_found_for_a_view_is_not_told_when_it_is_hidden_meanwhile(
+def test_found_objects_that_became_hidden_are_not_sent(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()

@@ -49,7 +49,7 @@ def echo_request(number: int) -> Any:
 
 
 @pytest.mark.parametrize("wire", [Wire, OldWire], ids=["version 2", "version 1"])
-def test_a_client_that_sends_much_is_worked_on_in_turns_and_held_between_them(
+def test_a_client_that_sends_much_is_processed_in_turns_and_held_between_them(
     wire: type[Wire], harbour: Harbour
 ) -> None:
     maker, other = harbour.guest("maker", wire=wire), harbour.guest("other")
@@ -77,7 +77,7 @@ def test_a_client_that_sends_much_is_worked_on_in_turns_and_held_between_them(
     assert node.statistics().received_count >= count
 
 
-def test_what_a_lost_client_sent_before_counts(harbour: Harbour, maker: Guest) -> None:
+def test_queued_input_of_a_lost_client_is_processed(harbour: Harbour, maker: Guest) -> None:
     count = 2 * SELECT_SLICE_COUNT
     data = b"".join(frame_of(maker, Boat(id=number)) for number in range(count))
     harbour.node.receive(data, maker.address, 0)
@@ -89,7 +89,7 @@ def test_what_a_lost_client_sent_before_counts(harbour: Harbour, maker: Guest) -
     assert harbour.node.statistics().client_count == 0
 
 
-def test_of_a_client_that_is_cut_nothing_more_is_worked_on(harbour: Harbour, maker: Guest) -> None:
+def test_queued_input_of_a_disconnected_client_is_dropped(harbour: Harbour, maker: Guest) -> None:
     count = 2 * SELECT_SLICE_COUNT
     data = b"".join(frame_of(maker, Boat(id=100_000 + number)) for number in range(count))
     harbour.node.receive(data[: len(data) // 2] + b"\xff" + data, maker.address, 0)
@@ -121,7 +121,7 @@ def test_a_client_that_sends_little_has_its_turn_before_those_that_send_much(
     assert [message.identifier for message in other.messages("DotsEcho")] == [3]
 
 
-def test_the_first_turn_of_input_that_came_late_is_short(harbour: Harbour) -> None:
+def test_the_first_turn_of_late_input_is_short(harbour: Harbour) -> None:
     crowd = [harbour.guest(f"maker-{number}") for number in range(4)]
     late = harbour.guest("late")
     for maker in (*crowd, late):

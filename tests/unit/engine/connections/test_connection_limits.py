@@ -50,7 +50,7 @@ def known(harbour: Harbour) -> Guest:
     return harbour.guest("known", origin=far(999), secret="sesame")
 
 
-def test_strangers_leave_the_last_tenth_of_the_connections(
+def test_untrusted_connections_leave_the_last_tenth_free(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(connection_count_max=40))
@@ -65,7 +65,7 @@ def test_strangers_leave_the_last_tenth_of_the_connections(
     assert {event.reason for event in harbour.events(ConnectionTurnedAway)} <= {reason}
 
 
-def test_silent_connections_make_room_for_who_introduces_itself(
+def test_silent_connections_are_closed_to_make_room_for_a_client(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(connection_count_max=40))
@@ -102,7 +102,7 @@ def test_an_ipv6_network_of_64_bits_is_one_address(make_harbour: Callable[..., H
 
 
 @pytest.mark.parametrize("wire", [Wire, OldWire])
-def test_no_reason_is_sent_to_a_client_that_announced_nothing(
+def test_no_reason_is_sent_to_a_client_without_extensions(
     make_harbour: Callable[..., Harbour], wire: type[Wire]
 ) -> None:
     harbour = make_harbour(admission=limited(connection_count_per_address_max=1))
@@ -114,7 +114,7 @@ def test_no_reason_is_sent_to_a_client_that_announced_nothing(
         assert guest.inputs == [Rejected(reason=NO_ROOM)]
 
 
-def test_the_room_of_the_computer_may_be_the_lower_limit(
+def test_the_limit_of_the_computer_may_be_the_lower_one(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited())

@@ -36,7 +36,7 @@ def ids(guest: Guest) -> list[int]:
     return [boat.id for boat in guest.objects(Boat)]
 
 
-def test_an_error_of_a_client_is_answered_by_the_same(harbour: Harbour) -> None:
+def test_an_error_of_a_client_is_answered_with_the_same_error(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.send("DotsMsgError", errorCode=4, errorText="broken")
     assert guest.is_cut
@@ -44,7 +44,7 @@ def test_an_error_of_a_client_is_answered_by_the_same(harbour: Harbour) -> None:
 
 
 @pytest.mark.parametrize("is_orderly", [True, False])
-def test_what_a_client_changed_last_goes_with_it_if_it_is_to(
+def test_objects_of_a_cleanup_type_are_removed_with_their_last_writer(
     is_orderly: bool, harbour: Harbour
 ) -> None:
     watcher, first, second = (harbour.guest(n) for n in ("watcher", "first", "second"))
@@ -67,13 +67,15 @@ def test_what_a_client_changed_last_goes_with_it_if_it_is_to(
     assert watcher.names()[0] == "DotsClient", "its end is told before"
 
 
-def test_client_that_left_hears_no_more(harbour: Harbour, watcher: Guest) -> None:
+def test_a_client_that_left_a_group_receives_no_more_updates(
+    harbour: Harbour, watcher: Guest
+) -> None:
     watcher.leave("Boat")
     harbour.guest().publish(Boat(id=1))
     assert ids(watcher) == []
 
 
-def test_a_node_that_ends_tells_all_its_clients(harbour: Harbour) -> None:
+def test_a_node_that_stops_sends_all_clients_a_goodbye(harbour: Harbour) -> None:
     first, second, silent = harbour.guest("1"), harbour.guest("2"), harbour.stranger("silent")
     harbour.node.farewell(harbour.now_ns)
     harbour.pump()

@@ -61,7 +61,7 @@ def test_numbers_of_clients_count_up_from_two(harbour: Harbour) -> None:
     assert [harbour.guest(str(n)).client_id for n in range(3)] == [2, 3, 4]
 
 
-def test_a_stream_of_the_current_framing_needs_no_door(harbour: Harbour) -> None:
+def test_a_stream_of_the_current_framing_needs_no_listener(harbour: Harbour) -> None:
     address = Address("anybody", 9, is_stream=True)
     harbour.node.stream_opened(address, 0)
     (transmit,) = harbour.node.take_transmits()
@@ -70,9 +70,7 @@ def test_a_stream_of_the_current_framing_needs_no_door(harbour: Harbour) -> None
 
 
 @pytest.mark.parametrize("wire", [Wire, OldWire])
-def test_all_in_one_burst_without_waiting_for_an_answer_works(
-    wire: type[Wire], harbour: Harbour
-) -> None:
+def test_a_handshake_and_objects_may_arrive_in_one_read(wire: type[Wire], harbour: Harbour) -> None:
     maker = harbour.guest("maker")
     maker.publish(Boat(id=1), Boat(id=2))
     eager = harbour.stranger("eager", wire=wire, wants_preload=True)
@@ -97,7 +95,7 @@ def test_all_in_one_burst_without_waiting_for_an_answer_works(
     assert eager.names() == ["Boat", "Boat", "DotsCacheInfo", "Boat", "DotsEcho"]
 
 
-def test_the_whole_cache_comes_before_a_client_is_connected(harbour: Harbour) -> None:
+def test_the_whole_cache_is_replayed_before_a_client_is_connected(harbour: Harbour) -> None:
     maker = harbour.guest("maker")
     maker.publish(*[Boat(id=number, name="x" * 30_000) for number in range(10)])
     guest = harbour.guest("guest", wants_preload=True)
@@ -112,7 +110,7 @@ def test_the_whole_cache_comes_before_a_client_is_connected(harbour: Harbour) ->
     assert guest.counts_down("Boat") == list(reversed(range(10)))
 
 
-def test_who_says_nothing_is_cut_and_delays_nobody(harbour: Harbour, watcher: Guest) -> None:
+def test_a_connection_without_a_handshake_is_closed(harbour: Harbour, watcher: Guest) -> None:
     silent, half = harbour.stranger("silent"), harbour.stranger("half")
     silent.is_mute = half.is_mute = True
     harbour.node.receive(b"\x1a\x00", half.address, harbour.now_ns)
@@ -127,7 +125,7 @@ def test_who_says_nothing_is_cut_and_delays_nobody(harbour: Harbour, watcher: Gu
     assert harbour.node.statistics().ends == {"silent": 2}
 
 
-def test_a_silent_client_is_waited_for_as_long_as_configured(
+def test_a_handshake_times_out_after_the_configured_time(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(handshake_s=0.25))
@@ -171,7 +169,7 @@ def test_a_secret_is_asked_for_and_checked(make_harbour: Callable[..., Harbour])
 
 
 @pytest.mark.parametrize("name", ["DotsMsgHello", "DotsMsgConnect", "DotsMsgConnectResponse"])
-def test_a_word_of_the_handshake_at_the_wrong_time_harms_only_its_sender(
+def test_a_handshake_message_at_the_wrong_time_ends_only_its_connection(
     name: str, harbour: Harbour, watcher: Guest
 ) -> None:
     guest = harbour.guest()
@@ -181,7 +179,7 @@ def test_a_word_of_the_handshake_at_the_wrong_time_harms_only_its_sender(
     assert not watcher.is_cut
 
 
-def test_an_object_before_the_introduction_ends_the_connection(
+def test_an_object_before_the_handshake_ends_the_connection(
     harbour: Harbour, watcher: Guest
 ) -> None:
     hasty = harbour.stranger("hasty")

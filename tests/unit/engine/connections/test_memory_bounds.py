@@ -43,7 +43,9 @@ def limited(**limits: Any) -> Admission:
     return Admission(AdmissionConfig(limits=ClientLimits(**limits)), rng=Random(1))
 
 
-def test_who_lets_most_wait_at_an_address_is_cut(make_harbour: Callable[..., Harbour]) -> None:
+def test_the_client_with_the_largest_queue_of_an_address_is_disconnected(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     limits = {"waiting_bytes_max": 10_000, "waiting_bytes_per_address_max": 11_000}
     harbour = make_harbour(admission=limited(**limits))
     here = Origin(kind="tcp", host="127.0.0.1")
@@ -63,7 +65,7 @@ def test_who_lets_most_wait_at_an_address_is_cut(make_harbour: Callable[..., Har
     harbour.check()
 
 
-def test_who_came_first_is_cut_where_all_let_as_much_wait(
+def test_among_equal_clients_the_first_one_is_disconnected(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(waiting_bytes_per_address_max=5_000))
@@ -78,7 +80,7 @@ def test_who_came_first_is_cut_where_all_let_as_much_wait(
     harbour.check()
 
 
-def test_so_many_are_cut_that_the_others_of_an_address_have_room(
+def test_as_many_clients_are_disconnected_as_the_limit_of_an_address_requires(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=limited(waiting_bytes_per_address_max=10_000))

@@ -66,7 +66,9 @@ def test_updates_that_follow_a_batch_are_delayed_until_they_are_due() -> None:
     ],
     ids=["after few updates", "after a pause", "where no delay is configured"],
 )
-def test_what_is_no_stream_is_not_delayed(count: int, now_ns: int, delay_ns: int) -> None:
+def test_updates_that_are_not_a_stream_are_not_delayed(
+    count: int, now_ns: int, delay_ns: int
+) -> None:
     queue = streaming(count)
     put(queue, BATCH_COUNT_MIN)
     assert not queue.is_delayed(now_ns, delay_ns)

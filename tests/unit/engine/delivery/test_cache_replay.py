@@ -67,7 +67,7 @@ def ids(guest: Guest) -> list[int]:
     return [boat.id for boat in guest.objects(Boat)]
 
 
-def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
+def test_a_large_cache_is_replayed_in_slices_and_in_order(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     assert harbour.node.deadline_ns() == harbour.now_ns
     told = [len(reader.objects(Boat))]
@@ -86,7 +86,7 @@ def test_a_large_cache_is_told_in_slices_and_in_order(harbour: Harbour, maker: G
 
 
 @ALL_BOATS
-def test_what_changes_meanwhile_is_told_once_in_its_new_state(
+def test_an_object_that_changes_before_its_turn_is_sent_once_in_its_new_state(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -109,7 +109,7 @@ def by_key(harbour: Harbour) -> dict[bytes, object]:
 
 
 @ALL_BOATS
-def test_what_is_removed_meanwhile_is_told_just_before(
+def test_an_object_removed_before_its_turn_is_sent_just_before_its_removal(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -125,7 +125,9 @@ def test_what_is_removed_meanwhile_is_told_just_before(
 
 
 @ALL_BOATS
-def test_what_is_made_meanwhile_is_told_live(group: str, harbour: Harbour, maker: Guest) -> None:
+def test_an_object_created_during_a_replay_is_delivered_live(
+    group: str, harbour: Harbour, maker: Guest
+) -> None:
     reader = begin(harbour, group)
     maker.post(Boat(id=99, speed=1))
     maker.post(Boat(id=COUNT - 1), is_remove=True)
@@ -142,7 +144,7 @@ def told_items(guest: Guest) -> list[int]:
     return [int(item.header.from_cache) for item in items]
 
 
-def test_a_field_that_is_cleared_meanwhile_is_cleared_for_who_knew_it(
+def test_a_field_cleared_during_a_replay_is_cleared_for_a_client_that_knew_it(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -167,7 +169,7 @@ def in_two_groups(harbour: Harbour) -> Guest:
     return reader
 
 
-def test_who_hears_of_an_object_by_another_group_is_told_of_each_update(
+def test_a_client_that_receives_an_object_by_another_group_receives_each_update(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = in_two_groups(harbour)
@@ -180,7 +182,7 @@ def test_who_hears_of_an_object_by_another_group_is_told_of_each_update(
     assert reader.counts_down("Boat") == list(reversed(range(COUNT)))
 
 
-def test_an_object_that_comes_from_what_is_being_told_is_told_whole(
+def test_an_object_that_moves_out_of_a_replay_is_delivered_whole(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -195,7 +197,7 @@ def test_an_object_that_comes_from_what_is_being_told_is_told_whole(
     assert reader.sees(Boat)[b"\x81\x0b"] == Boat(id=COUNT - 1, name=BULK, speed=7)
 
 
-def test_an_update_is_not_lost_when_the_group_that_was_to_tell_of_it_is_left(
+def test_an_update_is_not_lost_when_the_group_that_was_to_replay_it_is_left(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = in_two_groups(harbour)
@@ -206,7 +208,7 @@ def test_an_update_is_not_lost_when_the_group_that_was_to_tell_of_it_is_left(
     assert reader.sees(Boat)[b"\x81\x0b"].speed == 7
 
 
-def test_an_update_waits_for_the_last_of_several_replays_that_are_to_tell_of_it(
+def test_an_update_waits_for_the_last_of_several_replays_of_its_object(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -232,7 +234,7 @@ def test_others_have_their_turn_between_two_slices(harbour: Harbour, maker: Gues
     harbour.pump()
 
 
-def test_a_paused_client_is_told_no_more_until_it_is_resumed(
+def test_a_replay_to_a_paused_client_waits_until_it_is_resumed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -249,7 +251,7 @@ def test_a_paused_client_is_told_no_more_until_it_is_resumed(
 
 
 @pytest.mark.parametrize("group", ["Boat", "/Boat/*", "/..."])
-def test_a_client_that_joins_again_is_told_all_again_after_the_first_time(
+def test_a_client_that_joins_again_receives_a_second_replay_after_the_first(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, group)
@@ -266,7 +268,7 @@ def test_a_client_that_joins_again_is_told_all_again_after_the_first_time(
     assert len(reader.objects(Boat)) == 3 * COUNT
 
 
-def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) -> None:
+def test_a_replay_ends_when_its_client_leaves(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     reader.leave("Boat")
     assert len(reader.objects(Boat)) < COUNT
@@ -279,7 +281,7 @@ def test_a_client_that_leaves_is_told_no_more(harbour: Harbour, maker: Guest) ->
 
 
 @ALL_BOATS
-def test_a_client_that_goes_in_the_middle_leaves_nothing_behind(
+def test_a_client_that_disconnects_during_a_replay_leaves_nothing_behind(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     begin(harbour, group).vanish()
@@ -301,7 +303,7 @@ def test_several_types_are_counted_down_together(harbour: Harbour, maker: Guest)
     assert [info.typeName for info in reader.messages("DotsCacheInfo")] == ["/*/*"]
 
 
-def test_objects_under_a_subject_that_changes_meanwhile_are_all_told(
+def test_objects_whose_subject_changes_during_a_replay_are_all_sent(
     harbour: Harbour, maker: Guest
 ) -> None:
     maker.publish(*[Boat(id=n, name=BULK) for n in range(COUNT)], subject="/here/boat")
@@ -316,7 +318,7 @@ def test_objects_under_a_subject_that_changes_meanwhile_are_all_told(
     assert reader.names()[-1] == "DotsEcho"
 
 
-def test_the_end_is_told_also_when_there_is_nothing(harbour: Harbour) -> None:
+def test_the_end_of_an_empty_replay_is_sent(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(Boat)
     guest.join("Boat")
@@ -455,7 +457,7 @@ def test_a_slice_ends_also_where_hardly_any_object_is_left(harbour: Harbour) -> 
     assert (output.sent, ended, type_cache.reader_count) == ([1, 0], [2.0], 0)
 
 
-def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour) -> None:
+def test_indexes_do_not_change_until_a_replay_has_ended(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.publish(*[Boat(id=number) for number in range(4)])
     topic = harbour.node._dispatcher.topics["Boat"]
@@ -483,7 +485,7 @@ def test_what_is_told_from_the_shelf_keeps_its_place_until_then(harbour: Harbour
     assert (ended, type_cache.reader_count) == ([2.0, 5.0], 0)
 
 
-def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
+def test_several_types_are_replayed_one_after_the_other(
     harbour: Harbour,
 ) -> None:
     guest = harbour.guest()
@@ -516,7 +518,7 @@ def test_several_shelves_are_told_one_after_the_other_and_held_until_then(
     assert (output.sent[-1], ended) == (2, [4.0, 6.0])
 
 
-def test_an_object_that_leaves_a_pattern_meanwhile_is_told_and_goes(
+def test_an_object_that_leaves_a_pattern_during_a_replay_is_sent_and_removed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, "/Boat/*")
@@ -564,7 +566,7 @@ def selected(harbour: Harbour, cls: type[skerry.Struct], pattern: str) -> dict[b
 
 @pytest.mark.parametrize("pattern", ["/...", "/*/*", "/Boat/*", "/fleet/..."])
 @pytest.mark.parametrize("seed", range(8))
-def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanwhile(
+def test_a_client_that_joins_a_pattern_ends_up_with_the_objects_it_selects(
     seed: int, pattern: str, harbour: Harbour
 ) -> None:
     random = Random(seed)
@@ -613,7 +615,7 @@ def test_who_joins_a_pattern_ends_up_with_what_it_selects_whatever_happens_meanw
         }
 
 
-def test_who_may_not_see_all_any_more_is_cut_and_holds_no_shelf(
+def test_a_client_that_lost_its_rights_is_disconnected_and_its_replay_closed(
     harbour: Harbour, maker: Guest
 ) -> None:
     type_cache = harbour.node._dispatcher.topics["Boat"].type_cache
@@ -649,7 +651,7 @@ def test_keys_are_in_order_up_to_the_bound(make_harbour: Callable[..., Harbour])
 
 
 @pytest.mark.slow
-def test_a_cache_of_a_hundred_megabytes_is_told_to_a_client_that_takes_it_slowly(
+def test_a_cache_of_a_hundred_megabytes_is_replayed_to_a_slow_client(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour()
@@ -677,7 +679,7 @@ OTHER_KEY = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
 
 
 @pytest.mark.parametrize("group", ["Boat", "/..."])
-def test_who_describes_other_keys_meanwhile_is_told_no_more_of_the_type(
+def test_a_client_that_describes_other_keys_receives_no_more_objects_of_the_type(
     group: str, harbour: Harbour, maker: Guest
 ) -> None:
     maker.publish(Car(id=1), Car(id=2))

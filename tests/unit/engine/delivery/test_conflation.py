@@ -86,7 +86,7 @@ def test_updates_of_one_object_share_a_slot_and_those_of_others_do_not() -> None
     assert (len(slots), slots.waiting_count) == (0, 0)
 
 
-def test_a_remove_in_a_slot_means_every_field_is_told_of_what_comes_after_it() -> None:
+def test_after_a_conflated_remove_all_fields_of_a_new_object_are_sent() -> None:
     slots, told, boats = ConflationSlots(ClientQueue(2, Wire(), [])), Told(), topic_of(Boat)
     slots.add(told, news_of(boats, Boat(id=1), is_remove=True))
     slots.add(told, news_of(boats, Boat(id=1, name="again")))
@@ -107,7 +107,7 @@ def test_draining_stops_when_enough_waits_on_the_lane() -> None:
     assert len(slots) == 0
 
 
-def test_who_is_forgotten_is_told_nothing_unless_it_is_still_wanted() -> None:
+def test_slots_of_a_left_group_are_dropped_unless_still_wanted() -> None:
     queue = ClientQueue(2, Wire(), [])
     slots, told, other, boats = ConflationSlots(queue), Told(), Told(), topic_of(Boat)
     for number in (1, 2):
@@ -145,7 +145,7 @@ def test_no_slot_is_examined_when_a_client_leaves_and_few_are_in_a_turn() -> Non
     assert (len(slots), slots.waiting_count, boats.tally.expired) == (1990, 1990, 1010)
 
 
-def test_updates_after_a_leave_are_told_with_all_fields() -> None:
+def test_updates_after_a_leave_are_sent_with_all_fields() -> None:
     queue = ClientQueue(2, Wire(), [])
     slots, told, boats = ConflationSlots(queue), Told(), topic_of(Boat)
     for number in (1, 2):

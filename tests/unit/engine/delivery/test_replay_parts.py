@@ -62,7 +62,7 @@ def told(part: ReplayPart) -> list[int]:
     return found
 
 
-def test_a_walk_goes_by_what_was_there_when_it_began(maker: Guest, topic: Topic) -> None:
+def test_a_walk_returns_the_objects_that_existed_when_it_began(maker: Guest, topic: Topic) -> None:
     walk, type_cache = ReplayWalk(topic.type_cache), topic.type_cache
     first, third = type_cache.objects[key(0)], type_cache.objects[key(2)]
     assert walk.advance() is first
@@ -82,7 +82,7 @@ def test_a_walk_goes_by_what_was_there_when_it_began(maker: Guest, topic: Topic)
     assert (walk.ahead(), walk.is_ahead(third), type_cache.reader_count) == ([], False, 0)
 
 
-def test_places_stay_as_long_as_somebody_walks(topic: Topic) -> None:
+def test_indexes_do_not_change_while_a_walk_is_open(topic: Topic) -> None:
     type_cache, walk = topic.type_cache, ReplayWalk(topic.type_cache)
     known = type_cache.objects[key(0)]
     for _ in range(2 * SHELF_HOLE_COUNT_MAX):
@@ -95,7 +95,7 @@ def test_places_stay_as_long_as_somebody_walks(topic: Topic) -> None:
     assert len(type_cache.order) == 9
 
 
-def test_what_is_wanted_is_found_in_pieces_and_then_told(topic: Topic) -> None:
+def test_wanted_objects_are_found_in_slices_and_then_sent(topic: Topic) -> None:
     choice = Fast()
     part = PickedPart(topic, choice)
     assert part.examine(4) == 4
@@ -146,7 +146,9 @@ def test_what_is_left_out_is_so_also_where_it_is_found_later(topic: Topic) -> No
     assert told(part) == [1, 5]
 
 
-def test_a_whole_shelf_counts_what_was_told_before_the_rest_was_counted(topic: Topic) -> None:
+def test_a_whole_part_counts_objects_that_were_sent_before_the_rest_was_counted(
+    topic: Topic,
+) -> None:
     part, objects = WholePart(topic), topic.type_cache.objects
     part.skip(key(3), objects[key(3)])
     assert part.exclude(lambda _, entry: Boat.decode(entry.payload).id in (3, 5)) == 1
@@ -156,7 +158,7 @@ def test_a_whole_shelf_counts_what_was_told_before_the_rest_was_counted(topic: T
     assert part.has_found(key(0), objects[key(0)]) is False
 
 
-def test_listed_objects_are_told_by_their_keys(topic: Topic) -> None:
+def test_listed_objects_are_sent_by_their_keys(topic: Topic) -> None:
     part, objects = ListedPart(topic, [key(5), key(1), key(3)]), topic.type_cache.objects
     assert part.count() == 3
     assert part.has_found(key(3), objects[key(3)])

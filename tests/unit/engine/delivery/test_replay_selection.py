@@ -73,7 +73,9 @@ def subject_of(topic: Topic, entry: Any) -> str:
 
 
 @pytest.mark.parametrize("name", ["Berth", "Mark", "Ship", "Only"])
-def test_a_choice_is_what_the_subjects_say(name: str, topics: dict[str, Topic]) -> None:
+def test_a_choice_agrees_with_the_subjects_of_the_objects(
+    name: str, topics: dict[str, Topic]
+) -> None:
     topic = topics[name]
     objects, looked_up = topic.type_cache.objects, 0
     for pattern in patterns_for(topic):
@@ -104,7 +106,7 @@ def test_objects_elsewhere_are_looked_at_as_far_as_they_are_few(topics: dict[str
     assert selects_all(topics["Mark"], "/Mark/...")
 
 
-def test_a_type_that_is_defined_anew_meanwhile_is_read_anew(topics: dict[str, Topic]) -> None:
+def test_a_choice_follows_another_definition_of_the_type(topics: dict[str, Topic]) -> None:
     topic = topics["Ship"]
     choice = PatternChoice(topic, "/Ship/5")
     assert sum(choice.wants(entry) for entry in topic.type_cache.objects.values()) == 1

@@ -46,7 +46,7 @@ def test_first_update_of_a_key_creates_the_object() -> None:
     assert cache.count("Thing") == 1
 
 
-def test_later_update_merges_and_remembers_who_made_the_object() -> None:
+def test_a_later_update_merges_and_keeps_the_creator_of_the_object() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a", size=1.0), time_ns=5, sender=7), CODEC)
     happened = cache.apply(update_of(Thing(id=1, size=2.0), time_ns=9, sender=8), CODEC)
@@ -67,7 +67,7 @@ def test_field_that_is_named_but_absent_is_cleared() -> None:
     assert Thing.decode(happened[1].payload) == Thing(id=1, size=1.0)
 
 
-def test_remove_gives_the_last_state_and_forgets_it() -> None:
+def test_a_remove_returns_the_last_state() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a")), CODEC)
     happened = cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
@@ -77,13 +77,13 @@ def test_remove_gives_the_last_state_and_forgets_it() -> None:
     assert cache.get("Thing", key_of(Thing(id=1))) is None
 
 
-def test_remove_of_what_is_not_there_is_nothing() -> None:
+def test_removing_an_unknown_object_has_no_effect() -> None:
     cache = Cache()
     assert cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC) is None
     assert cache.count("Thing") == 0
 
 
-def test_objects_come_in_the_order_of_their_keys() -> None:
+def test_objects_are_listed_in_the_order_of_their_keys() -> None:
     cache = Cache()
     for number in (3, 1, 2):
         cache.apply(update_of(Thing(id=number)), CODEC)
@@ -92,7 +92,7 @@ def test_objects_come_in_the_order_of_their_keys() -> None:
     assert list(cache.objects("Other")) == []
 
 
-def test_remove_shows_what_it_carried() -> None:
+def test_a_remove_returns_the_fields_that_it_carried() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1, name="a", size=1.0)), CODEC)
     happened = cache.apply(update_of(Thing(id=1, size=2.0), operation=REMOVE), CODEC)
@@ -100,7 +100,7 @@ def test_remove_shows_what_it_carried() -> None:
     assert Thing.decode(happened[1].payload) == Thing(id=1, name="a", size=2.0)
 
 
-def test_cache_is_bounded_in_objects_and_says_so() -> None:
+def test_a_full_cache_raises_an_error_with_the_limit() -> None:
     assert CACHE_OBJECT_COUNT_MAX > 0
     cache = Cache(object_count_max=2)
     for number in (1, 2):
@@ -127,7 +127,7 @@ def test_cache_is_bounded_in_bytes_and_keeps_what_it_has() -> None:
     assert cache.payload_bytes == len(entry.payload)
 
 
-def test_type_that_is_gone_leaves_nothing_behind() -> None:
+def test_a_type_without_objects_leaves_nothing_behind() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1)), CODEC)
     cache.apply(update_of(Thing(id=1), operation=REMOVE), CODEC)
@@ -148,7 +148,7 @@ def test_types_are_named_as_long_as_they_have_objects() -> None:
     assert cache.type_names() == ("Other",)
 
 
-def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
+def test_clients_are_mentioned_as_long_as_an_object_has_their_id() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1), sender=7), CODEC)
     cache.apply(update_of(Thing(id=1, name="a"), sender=8), CODEC)
@@ -159,7 +159,7 @@ def test_clients_are_mentioned_as_long_as_an_object_is_of_them() -> None:
     assert not cache.mentions(7)
 
 
-def test_objects_come_back_whatever_the_bounds_are() -> None:
+def test_objects_are_restored_whatever_the_limits_are() -> None:
     made = Cache()
     made.apply(update_of(Thing(id=1, name="a"), sender=7), CODEC)
     ((key, entry),) = made.objects("Thing")
@@ -179,7 +179,7 @@ def test_another_state_of_an_object_has_the_same_facts() -> None:
     assert entry.payload == Thing(id=1, name="a").encode()
 
 
-def test_a_shelf_without_objects_is_forgotten() -> None:
+def test_a_type_cache_without_objects_can_be_dropped() -> None:
     cache = Cache()
     type_cache = cache.type_cache("Thing")
     cache.forget_type("Thing")
@@ -187,7 +187,7 @@ def test_a_shelf_without_objects_is_forgotten() -> None:
     assert cache.type_cache("Thing") is not type_cache
 
 
-def test_a_shelf_forgets_that_an_object_had_undescribed_tags_when_it_goes() -> None:
+def test_a_removed_object_is_no_longer_among_those_with_undescribed_tags() -> None:
     cache = Cache()
     cache.apply(update_of(Thing(id=1)), CODEC)
     type_cache = cache.type_cache("Thing")
@@ -196,7 +196,7 @@ def test_a_shelf_forgets_that_an_object_had_undescribed_tags_when_it_goes() -> N
     assert not type_cache.unknown_keys
 
 
-def test_places_of_what_is_gone_are_given_up_when_they_are_many_and_nobody_reads() -> None:
+def test_many_holes_in_the_order_are_removed_when_no_walk_is_open() -> None:
     cache = Cache()
     type_cache = cache.type_cache("Thing")
 

@@ -55,7 +55,7 @@ def put_by(cache: Cache, sender: int, name: str, *, count_max: int, bytes_max: i
     )
 
 
-def test_it_is_known_how_much_each_client_made() -> None:
+def test_objects_are_counted_for_their_creator() -> None:
     cache = Cache()
     assert cache.quotas.client_usage(7) == (0, 0)
     cache.apply(update_of(Thing(id=1, name="ab"), sender=7), CODEC)
@@ -72,7 +72,7 @@ def test_it_is_known_how_much_each_client_made() -> None:
     assert cache.quotas.client_usage(8)[0] == 1
 
 
-def test_who_is_spared_may_say_more_than_there_is_room_for() -> None:
+def test_the_exempt_client_may_exceed_the_limits() -> None:
     cache = Cache(object_count_max=1)
     cache.quotas.exempt_client = 1
     cache.apply(update_of(Thing(id=1), sender=7), CODEC)
@@ -84,7 +84,7 @@ def test_who_is_spared_may_say_more_than_there_is_room_for() -> None:
     assert cache.object_count == 2, "no object is added by that"
 
 
-def test_objects_of_one_address_are_bounded_together_with_those_of_who_left() -> None:
+def test_objects_of_one_address_include_those_of_disconnected_clients() -> None:
     cache = Cache()
     cache.quotas.address_count_max = 2
     cache.quotas.address_bytes_max = CACHE_BYTES_MAX
@@ -130,7 +130,7 @@ def test_nothing_is_kept_of_an_address_without_clients_and_objects() -> None:
     assert (cache.quotas._addresses, cache.quotas._connected) == ({}, set())
 
 
-def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> None:
+def test_a_client_that_enlarges_objects_of_others_is_limited_by_their_quota() -> None:
     cache = Cache()
     cache.quotas.address_count_max = 10
     cache.quotas.address_bytes_max = 100
@@ -160,7 +160,7 @@ def test_who_makes_objects_of_others_larger_is_held_to_what_these_may_have() -> 
     assert cache.quotas.address_usage("10.0.0.1") == cache.quotas.client_usage(7) == (0, 0)
 
 
-def test_bytes_of_one_client_are_bounded_whoever_adds_to_them() -> None:
+def test_bytes_of_one_client_are_limited_whichever_client_adds_to_them() -> None:
     cache = Cache()
     put_by(cache, 7, "", count_max=1, bytes_max=100)
     with pytest.raises(LimitExceeded, match="bytes of objects of one client"):
@@ -182,7 +182,7 @@ def test_objects_that_became_too_many_may_still_grow() -> None:
         made_by(cache, 7, 3)
 
 
-def test_what_is_spared_is_no_share() -> None:
+def test_objects_of_the_exempt_client_are_not_limited() -> None:
     cache = Cache()
     cache.quotas.exempt_client = 1
     cache.quotas.address_count_max = 10

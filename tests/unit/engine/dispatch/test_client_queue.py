@@ -24,7 +24,7 @@ def test_frames_are_taken_in_order_and_once() -> None:
     assert queue.take() == b"four"
 
 
-def test_a_lane_is_listed_once_until_somebody_has_looked() -> None:
+def test_a_queue_is_listed_once_until_the_node_takes_it() -> None:
     queue, listed = make()
     queue.add(b"one")
     queue.deliver(b"two", Tally())
@@ -61,7 +61,7 @@ def test_updates_are_delivered_by_the_tally_of_their_type() -> None:
     assert (queue.sent_count, queue.sent_bytes) == (5, 4 + len("a message is no update"))
 
 
-def test_what_nobody_takes_expires() -> None:
+def test_queued_updates_expire_with_their_client() -> None:
     queue, _ = make()
     boats = Tally()
     queue.deliver(b"x", boats)
@@ -94,7 +94,7 @@ def test_published_types_are_noted_in_order_and_once() -> None:
     assert list(queue.published) == ["Boat", "Car"]
 
 
-def test_updates_that_come_together_are_accounted_for_like_single_ones() -> None:
+def test_updates_of_one_read_are_accounted_for_like_single_ones() -> None:
     queue, listed = make()
     boats, cars = Tally(), Tally()
     queue.deliver(b"a", boats)

@@ -254,7 +254,7 @@ def fields_of(boat: Any) -> dict[str, Any]:
 @pytest.mark.slow
 @settings(max_examples=150)
 @given(operations=st.lists(OPERATIONS, max_size=50))
-def test_subscribers_see_in_the_end_what_a_plain_model_has(
+def test_subscribers_end_up_with_the_objects_of_a_simple_model(
     operations: list[tuple[Any, ...]], make_harbour: Callable[..., Harbour]
 ) -> None:
     model = Model(make_harbour())
@@ -289,7 +289,7 @@ def header_for(name: str, attributes: int) -> Header:
     return header
 
 
-def test_what_is_named_and_absent_is_cleared_and_the_rest_stays(
+def test_named_absent_fields_are_cleared_and_the_others_stay(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     maker.publish(Boat(id=1, name="a", speed=1, cargo="c"))
@@ -300,7 +300,7 @@ def test_what_is_named_and_absent_is_cleared_and_the_rest_stays(
     assert Boat.decode(item.payload) == Boat(id=1, speed=2), "only what was sent is passed on"
 
 
-def test_fields_that_are_not_spoken_of_are_left_out(
+def test_fields_that_the_header_does_not_name_are_left_out(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     payload = Boat(id=1, name="a", speed=5).encode()
@@ -310,7 +310,7 @@ def test_fields_that_are_not_spoken_of_are_left_out(
     assert harbour.cached(Boat) == [Boat(id=1, speed=5)]
 
 
-def test_other_forms_are_passed_on_in_the_one_form(
+def test_objects_in_other_forms_are_forwarded_in_canonical_form(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     odd = b"\xb8\x02" + b"\x18\x03\x18\x05" + b"\x01\x19\x00\x07"
@@ -327,7 +327,7 @@ def test_a_type_without_key_has_one_object(harbour: Harbour, maker: Guest, reade
     assert [int(i.header.remove_obj) for i in reader.items("Weather")] == [0, 0, 1]
 
 
-def test_a_remove_is_passed_on_also_of_what_is_not_there(
+def test_a_remove_of_an_unknown_object_is_forwarded(
     harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     maker.remove(Boat(id=9))
@@ -336,13 +336,15 @@ def test_a_remove_is_passed_on_also_of_what_is_not_there(
     assert item.payload == Boat(id=9).encode()
 
 
-def test_messages_are_passed_on_and_not_kept(harbour: Harbour, maker: Guest, reader: Guest) -> None:
+def test_messages_are_forwarded_and_not_cached(
+    harbour: Harbour, maker: Guest, reader: Guest
+) -> None:
     maker.publish(Note(who=1), Note(who=1))
     assert len(reader.objects(Note)) == 2
     assert harbour.cached(Note) == []
 
 
-def test_metadata_of_an_object_says_who_made_and_who_changed_it(
+def test_metadata_of_an_object_names_its_creator_and_last_writer(
     harbour: Harbour, maker: Guest
 ) -> None:
     other = harbour.guest("other")
@@ -356,7 +358,7 @@ def test_metadata_of_an_object_says_who_made_and_who_changed_it(
     assert entry.sent_ns == 1_000_000_000
 
 
-def test_all_subscribers_hear_of_all_updates_in_one_order(harbour: Harbour) -> None:
+def test_all_subscribers_receive_all_updates_in_one_order(harbour: Harbour) -> None:
     makers = [harbour.guest(f"maker {n}") for n in range(3)]
     readers = [harbour.guest(f"reader {n}") for n in range(3)]
     for guest in readers:
@@ -371,7 +373,7 @@ def test_all_subscribers_hear_of_all_updates_in_one_order(harbour: Harbour) -> N
 
 
 @pytest.mark.parametrize("sent_time", [TIME_S_MAX, -TIME_S_MAX, 0.0])
-def test_the_furthest_times_are_taken(
+def test_the_largest_times_are_accepted(
     sent_time: float, harbour: Harbour, maker: Guest, reader: Guest
 ) -> None:
     header = header_for("Boat", 2)
@@ -384,7 +386,7 @@ def test_the_furthest_times_are_taken(
     assert entry.sent_ns == int(sent_time) * 1_000_000_000
 
 
-def test_a_cache_is_as_large_as_its_bounds_say_by_default(
+def test_a_cache_has_the_size_of_its_limits_by_default(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     quotas = make_harbour().node.cache.quotas

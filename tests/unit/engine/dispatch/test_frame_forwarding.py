@@ -49,7 +49,7 @@ def header_for(name: str, attributes: int) -> Header:
     return header
 
 
-def test_publishers_with_like_headers_do_not_get_mixed_up(harbour: Harbour) -> None:
+def test_equal_headers_of_several_publishers_are_kept_apart(harbour: Harbour) -> None:
     """Headers that come again take a shorter way; each is still that of its own object."""
     first, second = harbour.guest("first"), harbour.guest("second")
     reader = harbour.guest("reader", extensions=1)
@@ -82,9 +82,7 @@ def test_publishers_with_like_headers_do_not_get_mixed_up(harbour: Harbour) -> N
     assert heard == wanted
 
 
-def test_a_shorter_way_takes_new_subscribers_and_leaves_old_ones(
-    harbour: Harbour, maker: Guest
-) -> None:
+def test_known_headers_follow_new_and_former_subscribers(harbour: Harbour, maker: Guest) -> None:
     first, second, third = (harbour.guest(name) for name in ("first", "second", "third"))
     plain = harbour.plain()
     for step, (guest, action) in enumerate(
@@ -110,7 +108,7 @@ def test_a_shorter_way_takes_new_subscribers_and_leaves_old_ones(
 
 
 @pytest.mark.parametrize("subject", ["", "/own"])
-def test_a_run_of_messages_is_told_and_counted_like_single_ones(
+def test_a_run_of_messages_is_delivered_and_counted_like_single_ones(
     harbour: Harbour, maker: Guest, subject: str
 ) -> None:
     full, plain = harbour.guest("full", extensions=1), harbour.plain()

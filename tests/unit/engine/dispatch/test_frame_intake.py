@@ -46,7 +46,7 @@ def frame_of(guest: Guest, obj: Any) -> bytes:
 
 
 @pytest.mark.parametrize("wire", [Wire, OldWire], ids=["version 2", "version 1"])
-def test_what_came_before_a_fault_counts_and_nothing_after_it(
+def test_input_before_a_fault_is_processed_and_nothing_after_it(
     wire: type[Wire], harbour: Harbour
 ) -> None:
     maker, other = harbour.guest("maker", wire=wire), harbour.guest("other")
@@ -60,7 +60,7 @@ def test_what_came_before_a_fault_counts_and_nothing_after_it(
     assert not other.is_cut
 
 
-def test_a_frame_may_come_in_any_pieces(harbour: Harbour, maker: Guest) -> None:
+def test_a_frame_may_arrive_in_any_pieces(harbour: Harbour, maker: Guest) -> None:
     data = b"".join(frame_of(maker, Boat(id=number, name="x" * 40)) for number in range(3))
     before = harbour.node.statistics().received_count
     for byte in data:
@@ -69,19 +69,21 @@ def test_a_frame_may_come_in_any_pieces(harbour: Harbour, maker: Guest) -> None:
     assert harbour.node.statistics().received_count == before + 3
 
 
-def test_what_is_only_a_part_of_others_cannot_be_published(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_of_a_substruct_only_type_cannot_be_published(
+    harbour: Harbour, maker: Guest
+) -> None:
     maker.publish(Part(id=1))
     assert maker.fault == "Part is only for use inside other structs"
 
 
-def test_a_type_that_nobody_described_is_a_fault(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_of_an_undescribed_type_is_a_fault(harbour: Harbour, maker: Guest) -> None:
     header = Header("Nothing")
     header.attributes = 2
     maker.say(header, b"\xa0")
     assert maker.fault == "there is no type Nothing"
 
 
-def test_what_there_is_no_room_for_is_refused_in_one_of_few_words(
+def test_an_object_without_room_is_refused_with_its_verb(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     limits = ClientLimits(type_count_max=1)

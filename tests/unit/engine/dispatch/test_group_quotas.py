@@ -27,7 +27,7 @@ TYPES = skerry.define_types(
 Boat, Car, Spot, Weather, Shout = TYPES.Boat, TYPES.Car, TYPES.Spot, TYPES.Weather, TYPES.Shout
 
 
-def test_groups_are_bounded_and_go_with_their_last_member(
+def test_groups_are_limited_and_end_with_their_last_member(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     assert Routing()._quotas._group_count_max == GROUP_COUNT_MAX

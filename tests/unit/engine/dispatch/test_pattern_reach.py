@@ -30,7 +30,7 @@ def maker(harbour: Harbour) -> Guest:
     return harbour.guest("maker")
 
 
-def test_a_pattern_that_goes_leaves_routes_as_they_were(harbour: Harbour, maker: Guest) -> None:
+def test_removing_a_pattern_restores_the_routes(harbour: Harbour, maker: Guest) -> None:
     maker.publish(Boat(id=1))
     first, second = harbour.guest("first"), harbour.guest("second")
 

@@ -48,7 +48,7 @@ def update(subject: str = "") -> UpdateInTransit:
     return UpdateInTransit(topic(), header, Boat(id=7).encode(), subject)
 
 
-def test_frames_are_shared_by_all_who_take_the_same() -> None:
+def test_frames_are_shared_by_clients_that_receive_the_same_bytes() -> None:
     made = update("/own")
     plain, full, origin = queue(), queue(subjects=True), queue(subjects=True, origin=True)
     for one in (plain, full, origin):
@@ -76,7 +76,7 @@ def test_route_is_common_when_all_take_one_of_the_few_forms() -> None:
     assert not Route([queue(), queue(wire=JsonWire(Registry()))], []).is_common
 
 
-def test_route_knows_whether_subjects_are_told() -> None:
+def test_a_route_knows_whether_its_queues_accept_subjects() -> None:
     def kinds(*subjects: bool) -> tuple[bool, bool]:
         route = Route([queue(subjects=one) for one in subjects], [])
         return route.has_plain, route.has_full
@@ -96,7 +96,7 @@ def test_gate_is_shut_when_routes_are_forgotten() -> None:
     assert made.gate.number != before
 
 
-def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> None:
+def test_a_cached_object_is_sent_with_the_header_fields_that_the_client_understands() -> None:
     entry = Entry(
         payload=Boat(id=7).encode(),
         present=2,
@@ -130,6 +130,6 @@ def test_object_of_the_cache_goes_to_one_client_with_what_it_understands() -> No
         lambda: JournalWriter().keep(topic(), b"", None),
     ],
 )
-def test_what_others_have_to_do_is_done_by_nobody_else(call: Any) -> None:
+def test_abstract_methods_are_not_implemented(call: Any) -> None:
     with pytest.raises(NotImplementedError):
         call()
