@@ -259,7 +259,7 @@ def test_strangers_leave_a_tenth_of_all_types(make_harbour: Callable[..., Harbou
     harbour = make_harbour(admission=limited())
     open_count = TYPE_COUNT_MAX - TYPE_COUNT_MAX // 10
     filled = {f"T{n}": None for n in range(open_count - len(internal_types()) - 1)}
-    harbour.node.registry._known.update(filled)
+    harbour.node.registry._types.update(filled)
     stranger, local = harbour.guest(origin=far(1)), harbour.guest(origin=UNIX)
     types = skerry.define_types("struct A { 1: bool a; } struct B { 1: bool a; }")
     stranger.describe(types.A)

@@ -265,7 +265,7 @@ def test_what_is_not_permitted_is_refused_by_an_error_of_dots(
     harbour.pump()
     assert watching.is_cut
     assert len(witness.errors) == 8
-    assert all("not permitted" in text or "of another" in text for text in witness.errors)
+    assert all("not permitted" in text or "only publish its own" in text for text in witness.errors)
 
 
 def test_what_is_beyond_a_limit_is_refused_by_an_error_of_dots(

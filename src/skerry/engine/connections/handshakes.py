@@ -132,7 +132,7 @@ class Handshakes:
         client = Client(peer, connection, queue, origin=origin, limits=limits, opened_ns=now_ns)
         client.limit_frames()
         client.nonce = self._admission.challenge(origin)
-        client.address_usage = self._admission.household(origin)
+        client.address_usage = self._admission.address_usage(origin)
         client.holder = Holder(origin.share, is_trusted=origin.is_trusted)
         if client.address_usage is not None:
             self._cache.quotas.set_address(client.client_id, client.address_usage.address)

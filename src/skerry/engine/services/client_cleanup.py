@@ -10,23 +10,34 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
+from skerry.engine.admission.shared_quotas import SharedQuotas
 from skerry.engine.clients import Client
 from skerry.engine.delivery.bulk_removal import BulkRemovals
+from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.routing import Routing
 from skerry.engine.services.node_services import NodeServices
 from skerry.engine.types.node_types import NodeTypes
 from skerry.limits import SELECT_SLICE_COUNT
 
-if TYPE_CHECKING:
-    from skerry.engine.connections.service_host import ServiceHost
-
-__all__ = ["ClientCleanup"]
+__all__ = ["CleanupNode", "ClientCleanup"]
 
 _SLOTS_PER_STEP: Final = 500
 _LOOKS_PER_STEP: Final = 100
 """Looks for the expiry of so many updates that were queued for the client."""
+
+
+class CleanupNode(Protocol):
+    """What the cleanup needs of its node."""
+
+    @property
+    def cache(self) -> Cache: ...
+    @property
+    def now_ns(self) -> int: ...
+    @property
+    def shares(self) -> SharedQuotas: ...
+    def wall_ns(self, now_ns: int) -> int: ...
 
 
 class ClientCleanup:
@@ -34,17 +45,17 @@ class ClientCleanup:
 
     def __init__(
         self,
-        node: ServiceHost,
+        node: CleanupNode,
         routing: Routing,
         services: NodeServices,
         types: NodeTypes,
-        sweeps: BulkRemovals,
+        bulk_removals: BulkRemovals,
     ) -> None:
         self._node = node
         self._routing = routing
         self._services = services
         self._types = types
-        self._sweeps = sweeps
+        self._bulk_removals = bulk_removals
         self._waiting: deque[Iterator[int]] = deque()
         """The steps of each client; each step returns the number of looks that it took."""
         self._looks = SELECT_SLICE_COUNT
@@ -93,10 +104,10 @@ class ClientCleanup:
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns
         for name in client.queue.published:
-            # Only a type whose objects go with the client needs a topic that is up to date.
+            # Only a type whose objects are removed with the client needs a topic.
             topic = self._types.topic(name) if self._types.is_cleaned_up(name) else None
             if topic is not None:
-                self._sweeps.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
+                self._bulk_removals.clean_up(topic, client.client_id, self._node.wall_ns(now_ns))
             yield 1 + self._types.take_work()
         self._node.cache.quotas.client_left(client.client_id)
         self._node.shares.left(client.holder)

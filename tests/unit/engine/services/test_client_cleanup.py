@@ -48,7 +48,7 @@ def test_groups_are_left_in_slices_and_others_have_their_turn_between(harbour: H
     assert len(other.messages("DotsEcho")) == len(counts) - 1
 
 
-def test_what_is_delivered_to_a_client_that_is_gone_expires(harbour: Harbour) -> None:
+def test_updates_for_a_disconnected_client_expire(harbour: Harbour) -> None:
     guest, maker = harbour.guest("guest"), harbour.guest("maker")
     maker.publish(Boat(id=1))
     for number in range(COUNT):
@@ -65,7 +65,7 @@ def test_what_is_delivered_to_a_client_that_is_gone_expires(harbour: Harbour) ->
     harbour.check()
 
 
-def test_claims_go_to_those_who_stand_by(harbour: Harbour) -> None:
+def test_claims_pass_to_standbys(harbour: Harbour) -> None:
     guest, heir = harbour.guest("guest"), harbour.guest("heir")
     guest.publish(Boat(id=0))
     heir.describe(Boat)
@@ -92,7 +92,7 @@ def test_claims_go_to_those_who_stand_by(harbour: Harbour) -> None:
     assert harbour.node.statistics().held_count == 100
 
 
-def test_a_node_that_ends_finishes_what_is_left(harbour: Harbour) -> None:
+def test_a_node_that_stops_completes_the_cleanup(harbour: Harbour) -> None:
     guest = harbour.guest("guest")
     for number in range(COUNT):
         guest.connection.join(f"Group{number}", 0.0)
@@ -104,7 +104,7 @@ def test_a_node_that_ends_finishes_what_is_left(harbour: Harbour) -> None:
     assert not departures
 
 
-def test_the_types_that_a_client_published_are_not_made_again_when_it_leaves(
+def test_topics_of_published_types_are_not_renewed_for_the_cleanup(
     harbour: Harbour,
 ) -> None:
     text = "struct Inner [substruct_only] { 1: int32 value; }" + "".join(

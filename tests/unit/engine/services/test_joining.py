@@ -107,7 +107,7 @@ def admission(**limits: Any) -> Admission:
 # -- joining and leaving
 
 
-def test_a_join_twice_is_answered_twice_and_heard_once(harbour: Harbour) -> None:
+def test_a_repeated_join_is_answered_twice_and_delivers_once(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     maker.publish(Boat(id=1))
     guest.join("Boat")
@@ -119,7 +119,7 @@ def test_a_join_twice_is_answered_twice_and_heard_once(harbour: Harbour) -> None
     assert [boat.id for boat in guest.objects(Boat)] == [2]
 
 
-def test_a_type_may_be_joined_before_anybody_knows_it(harbour: Harbour) -> None:
+def test_a_type_may_be_joined_before_it_is_known(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     guest.join("Boat")
     assert guest.heard == []
@@ -127,7 +127,7 @@ def test_a_type_may_be_joined_before_anybody_knows_it(harbour: Harbour) -> None:
     assert [boat.id for boat in guest.objects(Boat)] == [1]
 
 
-def test_to_kill_means_nothing(harbour: Harbour) -> None:
+def test_the_member_event_kill_is_ignored(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     guest.join("Boat")
     guest.send("DotsMember", groupName="Boat", event=KILL)
@@ -137,7 +137,9 @@ def test_to_kill_means_nothing(harbour: Harbour) -> None:
 
 
 @pytest.mark.parametrize("fields", [{}, {"groupName": "Boat"}, {"event": JOIN}])
-def test_a_member_without_group_or_event_is_cut(fields: dict[str, Any], harbour: Harbour) -> None:
+def test_a_client_that_joins_without_group_or_event_is_disconnected(
+    fields: dict[str, Any], harbour: Harbour
+) -> None:
     guest, other = harbour.guest(), harbour.guest("other")
     guest.send("DotsMember", **fields)
     assert guest.is_cut
@@ -145,7 +147,7 @@ def test_a_member_without_group_or_event_is_cut(fields: dict[str, Any], harbour:
     assert not other.is_cut
 
 
-def test_joins_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_joins_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(join_count_max=2))
     guest, plain = harbour.guest(), harbour.plain()
     for each in (guest, plain):
@@ -163,7 +165,7 @@ def test_joins_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     harbour.check()
 
 
-def test_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_filtered_subscriptions_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(view_count_max=2))
     guest = harbour.guest()
     guest.describe(Boat)
@@ -179,7 +181,9 @@ def test_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
     harbour.check()
 
 
-def test_comparisons_of_all_views_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_comparisons_of_all_filtered_subscriptions_are_limited(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(admission=admission(view_part_count_max=6))
     guest, other = harbour.guest(), harbour.guest("other")
     guest.describe(Boat)
@@ -203,7 +207,7 @@ def test_comparisons_of_all_views_are_bounded(make_harbour: Callable[..., Harbou
     harbour.check()
 
 
-def test_honest_use_is_far_from_the_bound_for_comparisons(harbour: Harbour) -> None:
+def test_usual_filters_are_far_below_the_limit_of_comparisons(harbour: Harbour) -> None:
     guest = harbour.guest()
     guest.describe(Boat)
     most = " or ".join(f"speed = {number}" for number in range(FILTER_NODE_COUNT_MAX - 1))
@@ -250,7 +254,7 @@ class Unlisted(dict[bytes, Entry]):
 
 @pytest.mark.parametrize("pattern", ["/Berth/1/b4", "/*/1/b4", "/Berth/1/none", "/Berth/x/b4"])
 @pytest.mark.parametrize("own_count", [0, 3])
-def test_an_object_that_is_named_is_looked_up(
+def test_an_object_that_a_pattern_names_is_looked_up_by_key(
     own_count: int, pattern: str, harbour: Harbour, maker: Guest
 ) -> None:
     for number in range(own_count):
@@ -299,7 +303,7 @@ def test_many_objects_under_subjects_of_their_own_are_examined_in_slices(
 # -- in slices
 
 
-def test_a_part_of_a_type_is_found_in_slices_before_the_first_is_told(
+def test_objects_are_selected_in_slices_before_the_first_is_sent(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = harbour.guest("reader")
@@ -324,7 +328,7 @@ def test_a_part_of_a_type_is_found_in_slices_before_the_first_is_told(
     assert is_idle(harbour)
 
 
-def test_what_changes_while_it_is_looked_for_is_told_once_as_it_is_then(
+def test_an_object_that_changes_during_the_selection_is_sent_once(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -340,7 +344,9 @@ def test_what_changes_while_it_is_looked_for_is_told_once_as_it_is_then(
     assert counts(reader) == [2, 1, 0]
 
 
-def test_what_goes_while_it_is_looked_for_is_not_counted(harbour: Harbour, maker: Guest) -> None:
+def test_an_object_that_is_removed_during_the_selection_is_not_counted(
+    harbour: Harbour, maker: Guest
+) -> None:
     reader = begin(harbour)
     maker.post(Berth(pier=1, name="b1"), is_remove=True)
     maker.post(Berth(pier=1, name="b7"), is_remove=True)
@@ -351,7 +357,7 @@ def test_what_goes_while_it_is_looked_for_is_not_counted(harbour: Harbour, maker
     assert counts(reader) == [0]
 
 
-def test_what_is_made_while_others_are_looked_for_is_told_live(
+def test_an_object_that_is_created_during_the_selection_is_delivered_live(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -364,7 +370,7 @@ def test_what_is_made_while_others_are_looked_for_is_told_live(
     assert counts(reader) == [2, 1, 0]
 
 
-def test_what_moves_away_before_or_after_it_was_found_is_not_told_as_there(
+def test_an_object_that_moves_to_another_subject_is_not_replayed(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -378,7 +384,7 @@ def test_what_moves_away_before_or_after_it_was_found_is_not_told_as_there(
     assert counts(reader) == list(reversed(range(len(counts(reader)))))
 
 
-def test_who_leaves_while_objects_are_looked_for_is_told_only_that_this_is_over(
+def test_a_client_that_leaves_during_the_selection_receives_only_the_end(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -388,7 +394,7 @@ def test_who_leaves_while_objects_are_looked_for_is_told_only_that_this_is_over(
     assert is_idle(harbour)
 
 
-def test_who_goes_while_objects_are_looked_for_leaves_nothing_behind(
+def test_a_client_that_disconnects_during_the_selection_leaves_nothing_behind(
     harbour: Harbour, maker: Guest
 ) -> None:
     begin(harbour).vanish()
@@ -399,7 +405,7 @@ def test_who_goes_while_objects_are_looked_for_leaves_nothing_behind(
 OTHER_KEY = skerry.define_types("struct Berth { 1: [key] string id; }").Berth
 
 
-def test_who_describes_other_keys_meanwhile_is_told_nothing_of_what_is_found(
+def test_a_client_that_describes_other_keys_meanwhile_receives_nothing(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour, extensions=0)
@@ -413,9 +419,7 @@ def test_who_describes_other_keys_meanwhile_is_told_nothing_of_what_is_found(
 # -- waiting for a turn
 
 
-def test_until_its_turn_comes_a_member_hears_of_objects_whole(
-    harbour: Harbour, maker: Guest
-) -> None:
+def test_a_waiting_member_receives_whole_objects(harbour: Harbour, maker: Guest) -> None:
     reader = begin(harbour)
     reader.connection.join("/Berth/2/*", 0.0)
     harbour.carry()
@@ -447,7 +451,7 @@ def test_until_its_turn_comes_a_member_hears_of_objects_whole(
     assert harbour.node._dispatcher.topics["Berth"].routes["/Berth/2/b8"].listeners == []
 
 
-def test_a_message_is_heard_also_while_a_member_waits(harbour: Harbour, maker: Guest) -> None:
+def test_a_waiting_member_receives_messages(harbour: Harbour, maker: Guest) -> None:
     maker.describe(Shout)
     reader = begin(harbour)
     reader.connection.join("/*/7", 0.0)
@@ -458,7 +462,7 @@ def test_a_message_is_heard_also_while_a_member_waits(harbour: Harbour, maker: G
     assert reader.objects(Shout) == [Shout(id=7)]
 
 
-def test_who_leaves_while_it_waits_is_told_only_that_this_is_over(
+def test_a_member_that_leaves_while_it_waits_receives_only_the_end(
     harbour: Harbour, maker: Guest
 ) -> None:
     reader = begin(harbour)
@@ -495,7 +499,7 @@ def test_many_joins_take_many_turns(group: str, harbour: Harbour, maker: Guest) 
 
 
 @pytest.mark.parametrize("group", ["Berth", "/Berth/*/*"])
-def test_who_may_not_see_all_is_told_the_rest_in_slices(
+def test_a_client_without_all_permissions_receives_the_rest_in_slices(
     group: str, make_harbour: Callable[..., Harbour]
 ) -> None:
     admission = Admission(AdmissionConfig(permission=HIDING), rng=Random(1))
@@ -517,7 +521,7 @@ def test_who_may_not_see_all_is_told_the_rest_in_slices(
     harbour.check()
 
 
-def test_what_is_hidden_while_objects_are_looked_for_is_not_told(
+def test_objects_that_become_hidden_during_the_selection_are_not_sent(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     some = (PermissionRule(verbs=("all",), subjects=("/other/...",), allow=False), HIDING[1])
@@ -612,7 +616,7 @@ def check_story(reader: Guest, log: Log) -> None:
     look_count=st.integers(1, 3),
 )
 @pytest.mark.slow
-def test_who_joins_ends_up_with_what_it_asked_for_whatever_happens_meanwhile(
+def test_a_join_ends_with_the_selected_objects_whatever_happens_meanwhile(
     make_harbour: Callable[..., Harbour],
     subjects: list[int],
     joins: list[tuple[str, int, int, int]],

@@ -63,7 +63,7 @@ def guarded(make_harbour: Callable[..., Harbour]) -> Any:
     harbour.check()
 
 
-def test_described_types_are_bounded_and_the_same_again_costs_nothing(
+def test_described_types_are_limited_and_repetitions_do_not_count(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=admission(type_count_max=2))
@@ -81,7 +81,7 @@ def test_described_types_are_bounded_and_the_same_again_costs_nothing(
     harbour.check()
 
 
-def test_who_follows_descriptions_hears_of_new_types_twice(harbour: Harbour) -> None:
+def test_subscribers_of_descriptions_receive_new_types_twice(harbour: Harbour) -> None:
     follower, maker = harbour.guest("follower"), harbour.guest("maker")
     for group in ("StructDescriptorData", "EnumDescriptorData"):
         follower.join(group)
@@ -115,7 +115,7 @@ def test_a_description_with_an_unknown_part_harms_only_its_sender(harbour: Harbo
     assert not other.is_cut
 
 
-def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour) -> None:
+def test_a_descriptor_request_is_answered_with_unknown_types(harbour: Harbour) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
     maker.describe(Boat)
     maker.describe(Car)
@@ -139,7 +139,7 @@ def test_a_request_is_answered_with_what_was_not_exchanged_yet(harbour: Harbour)
     assert described() == []
 
 
-def test_many_types_are_described_in_slices_between_which_others_have_their_turn(
+def test_many_types_are_described_in_slices(
     harbour: Harbour,
 ) -> None:
     guest, maker = harbour.guest(), harbour.guest("maker")
@@ -183,7 +183,7 @@ def test_descriptions_of_a_part_count_as_much_as_the_types_that_use_it(harbour: 
     assert harbour.node.registry["Part"].has_field("n19")
 
 
-def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour) -> None:
+def test_a_descriptor_request_of_too_many_bytes_is_refused(harbour: Harbour) -> None:
     guest = harbour.guest()
     name = "x" * 1000
     guest.send("DotsDescriptorRequest", whitelist=[name] * (SERVICE_BYTES_MAX // len(name) + 1))
@@ -192,7 +192,7 @@ def test_a_request_of_more_bytes_than_all_types_take_is_refused(harbour: Harbour
     assert str(SERVICE_BYTES_MAX) in reason
 
 
-def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> None:
+def test_a_client_without_rights_to_a_type_does_not_define_it(harbour: Harbour) -> None:
     squatter = skerry.define_types("struct Boat { 1: [key] string id; }").Boat
     stranger, guest = harbour.guest("stranger", origin=ELSEWHERE), harbour.guest()
     stranger.describe(squatter)
@@ -205,7 +205,9 @@ def test_who_may_do_nothing_with_a_type_does_not_define_it(harbour: Harbour) -> 
     assert stranger.refusals() == [("publish", "Boat: not permitted")]
 
 
-def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour) -> None:
+def test_a_client_without_rights_to_a_type_does_not_receive_its_description(
+    guarded: Harbour,
+) -> None:
     low, high = guarded.guest("low"), guarded.guest("high")
     high.publish(Boat(id=1), Car(id=1), Log(id=1))
     low.send("DotsDescriptorRequest")
@@ -213,7 +215,7 @@ def test_who_may_do_nothing_with_a_type_is_not_told_what_it_is(guarded: Harbour)
     assert described == ["Place", "Boat", "Car"]
 
 
-def test_parts_of_what_a_client_may_publish_are_learned_with_it(guarded: Harbour) -> None:
+def test_types_inside_a_published_type_are_registered_with_it(guarded: Harbour) -> None:
     low, watcher = guarded.guest("low"), guarded.guest("high")
     watcher.join("StructDescriptorData")
     low.connection.describe(Boat.descriptor, 0.0)
@@ -248,7 +250,7 @@ def test_a_client_does_not_change_a_type_that_it_may_not_publish_by_using_it_ins
     assert [boat.id for boat in guarded.cached(mine.Boat)] == [1, 2]
 
 
-def test_a_long_chain_of_parts_is_learned_without_an_end_to_the_node(
+def test_a_long_chain_of_types_inside_does_not_block_the_node(
     make_harbour: Callable[..., Harbour],
 ) -> None:
     harbour = make_harbour(admission=admission(*RULES))
@@ -278,7 +280,7 @@ def describe_large(guest: Guest, name: str, count: int) -> None:
     guest.send("StructDescriptorData", name=name, properties=properties)
 
 
-def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(guarded: Harbour) -> None:
+def test_descriptions_of_types_that_a_client_may_not_use_are_limited(guarded: Harbour) -> None:
     size = 31 * 100
     for guest in (guarded.guest("low"), guarded.plain("plain")):
         count = 0
@@ -293,7 +295,7 @@ def test_descriptions_of_types_that_a_client_may_not_use_are_bounded(guarded: Ha
         assert guest.is_cut == (not guest.connection.extensions)
 
 
-def test_all_descriptions_of_a_client_are_bounded(make_harbour: Callable[..., Harbour]) -> None:
+def test_all_descriptions_of_a_client_are_limited(make_harbour: Callable[..., Harbour]) -> None:
     harbour = make_harbour(admission=admission(type_bytes_max=4_000))
     guest = harbour.guest()
     for number in (0, 1, 2, 2):
@@ -305,7 +307,7 @@ def test_all_descriptions_of_a_client_are_bounded(make_harbour: Callable[..., Ha
     harbour.check()
 
 
-def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harbour) -> None:
+def test_monitors_are_notified_of_a_conflict_of_definitions(harbour: Harbour) -> None:
     watcher, plain = harbour.guest("watcher"), harbour.plain("watching")
     for guest in (watcher, plain):
         guest.join("SkerryConflict")
@@ -327,7 +329,9 @@ def test_a_conflict_of_definitions_is_told_to_who_watches_for_that(harbour: Harb
     assert plain.messages("SkerryConflict") == []
 
 
-def test_a_plain_host_tells_of_no_conflict(make_harbour: Callable[..., Harbour]) -> None:
+def test_a_node_without_extensions_publishes_no_conflict(
+    make_harbour: Callable[..., Harbour],
+) -> None:
     harbour = make_harbour(extensions=False)
     other = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: int32 name; }").Boat
     harbour.plain("first").publish(Boat(id=1))
@@ -381,7 +385,7 @@ def test_dots_programs_describe_types_that_begin_like_internal_ones(harbour: Har
     assert harbour.cached(theirs) == [theirs(id=1)]
 
 
-def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
+def test_later_changes_and_conflicts_of_definitions_are_reported(
     harbour: Harbour, caplog: pytest.LogCaptureFixture
 ) -> None:
     wide = skerry.define_types(
@@ -437,7 +441,7 @@ def test_definitions_are_listed_with_their_users(harbour: Harbour) -> None:
     assert "SkerryDefinition" not in plain.names()
 
 
-def test_users_of_a_definition_are_listed_up_to_a_bound(harbour: Harbour) -> None:
+def test_listed_users_of_a_definition_are_limited(harbour: Harbour) -> None:
     tug = skerry.define_types("struct Tug { 1: [key] uint32 id; }").Tug
     for number in range(DEFINITION_USER_COUNT_MAX + 2):
         harbour.guest(f"g{number}").describe(tug)
