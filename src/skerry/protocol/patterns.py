@@ -15,15 +15,12 @@ from __future__ import annotations
 from typing import Final, NoReturn
 
 from skerry.errors import LimitExceeded, LocalProtocolError
-from skerry.limits import (
-    PATTERN_COUNT_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    PATTERN_MEMO_COUNT_MAX,
-    SUBJECT_CHAR_COUNT_MAX,
-    SUBJECT_LEVEL_COUNT_MAX,
-)
+from skerry.limits import PATTERN_MEMO_CHAR_COUNT_MAX, SUBJECT_CHAR_COUNT_MAX
 
 __all__ = [
+    "PATTERN_COUNT_MAX",
+    "PATTERN_MEMO_COUNT_MAX",
+    "SUBJECT_LEVEL_COUNT_MAX",
     "PatternHandle",
     "PatternTree",
     "check_pattern",
@@ -31,6 +28,15 @@ __all__ = [
     "covers",
     "overlaps",
 ]
+
+SUBJECT_LEVEL_COUNT_MAX: Final = 64
+"""Levels of a subject or pattern. A tree of patterns is walked with one call per level, and has a
+node for each. Paths that people write have fewer than ten."""
+PATTERN_COUNT_MAX: Final = 200_000
+"""Patterns of one tree, each with up to one node per level: more than a thousand clients use."""
+PATTERN_MEMO_COUNT_MAX: Final = 65_536
+"""Subjects, with the values found for them, that a tree of patterns caches: some megabytes. Beyond
+it the cache is cleared. Finding a value again costs a microsecond."""
 
 _ONE: Final = "*"
 _REST: Final = "..."

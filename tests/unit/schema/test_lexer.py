@@ -6,7 +6,7 @@ import pytest
 
 from skerry import limits
 from skerry.errors import SchemaSyntaxError
-from skerry.schema.lexer import Token, decode, scan, unquote
+from skerry.schema.lexer import NUMBER_DIGITS_MAX, Token, decode, scan, unquote
 from skerry.schema.problems import ProblemList
 
 NUMBERS = "a number has only digits, and a name does not begin with one"
@@ -87,7 +87,7 @@ def test_invalid_text_is_a_problem(text: str, fault: tuple[int, int, str]) -> No
 
 
 def test_the_length_of_numbers_is_limited() -> None:
-    count = limits.NUMBER_DIGITS_MAX
+    count = NUMBER_DIGITS_MAX
     assert faults("9" * count) == []
     assert faults("9" * (count + 1)) == [(1, 1, "a number of 21 digits is too long")]
 

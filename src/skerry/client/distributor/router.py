@@ -13,7 +13,6 @@ from typing import Final
 from skerry.client.distributor.delivery_queue import DeliveryQueue, OnEvent
 from skerry.client.distributor.dispatch import Routes
 from skerry.errors import LocalProtocolError
-from skerry.limits import DISTRIBUTOR_ROUTE_COUNT_MAX
 from skerry.protocol.distributor.connection import GroupConnection as Machine
 from skerry.protocol.distributor.events import (
     CommunicationFailed,
@@ -30,7 +29,15 @@ from skerry.protocol.distributor.receiving.updates import Pairs, Updates
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.patterns import PatternHandle
 
-__all__ = ["GroupSubscription", "SubscriberRouter", "SubscriberRoutes"]
+__all__ = [
+    "DISTRIBUTOR_ROUTE_COUNT_MAX",
+    "GroupSubscription",
+    "SubscriberRouter",
+    "SubscriberRoutes",
+]
+
+DISTRIBUTOR_ROUTE_COUNT_MAX: Final = 65_536
+"""Subjects for which the subscribers and their tags are cached. Beyond it the cache is cleared."""
 
 _NOTABLE: Final = (
     CommunicationFailed,

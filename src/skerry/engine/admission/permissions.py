@@ -23,12 +23,7 @@ from skerry.codec.pieces import canonical_key, split
 from skerry.codec.subjects import short_subject, text_level
 from skerry.engine.admission.origins import Origin, parse_origin_pattern
 from skerry.errors import LocalProtocolError
-from skerry.limits import (
-    NAME_BYTES_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    RIGHTS_COUNT_MAX,
-    RIGHTS_MEMO_COUNT_MAX,
-)
+from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 from skerry.protocol.patterns import check_pattern, covers, overlaps
 
 if TYPE_CHECKING:
@@ -38,6 +33,8 @@ __all__ = [
     "EVERYTHING",
     "NOTHING",
     "OBJECTS",
+    "RIGHTS_COUNT_MAX",
+    "RIGHTS_MEMO_COUNT_MAX",
     "VERBS",
     "PermissionRule",
     "Permissions",
@@ -46,6 +43,12 @@ __all__ = [
     "change_refusal",
     "group_patterns",
 ]
+
+RIGHTS_COUNT_MAX: Final = 1000
+"""Different sets of rules of clients that are cached and shared. Beyond it they are computed
+again."""
+RIGHTS_MEMO_COUNT_MAX: Final = 16_384
+"""Decisions that one set of rules caches: about four megabytes of subjects."""
 
 Verb: TypeAlias = Literal["publish", "subscribe", "remove", "clear", "administer"]
 

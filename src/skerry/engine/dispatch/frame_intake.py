@@ -28,13 +28,16 @@ from skerry.errors import (
     Refused,
     SchemaError,
 )
-from skerry.limits import DELIVERIES_PER_WORK_UNIT, WORK_PER_MESSAGE
+from skerry.limits import DELIVERIES_PER_WORK_UNIT
 from skerry.objects.times import seconds_of_ns
 from skerry.protocol.access.connection import ConnectionBroken, ConnectionEnded, ReceivedFrame
 from skerry.protocol.access.header import Header
 from skerry.protocol.access.server import ConnectAsked, JoinsFinished
 
-__all__ = ["FrameIntake"]
+__all__ = ["WORK_PER_MESSAGE", "FrameIntake"]
+
+WORK_PER_MESSAGE: Final = 10
+"""Work units for a message that the node has to decode, such as a join."""
 
 _BYTES_PER_WORK_UNIT: Final = 1024
 _TEXT_BYTES_PER_WORK_UNIT: Final = 64

@@ -17,13 +17,7 @@ from skerry.engine.types.definitions import Definitions
 from skerry.engine.types.node_types import NodeTypes
 from skerry.engine.types.served_types import Definition
 from skerry.errors import SchemaMismatchError
-from skerry.limits import (
-    DEFINITION_USER_COUNT_MAX,
-    DESCRIBE_WORK,
-    REPLAY_SLICE_BYTES,
-    TYPE_COUNT_MAX,
-    UNUSABLE_TYPE_BYTES_MAX,
-)
+from skerry.limits import DESCRIBE_WORK, REPLAY_SLICE_BYTES, TYPE_COUNT_MAX
 from skerry.objects.base import Struct
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
@@ -34,7 +28,19 @@ from skerry.schema.internal import internal_types
 from skerry.schema.model import EnumType, NamedType, StructType
 from skerry.schema.writer import write_type
 
-__all__ = ["DefinitionList", "DescribingNode", "TypeDescriptions"]
+__all__ = [
+    "DEFINITION_USER_COUNT_MAX",
+    "UNUSABLE_TYPE_BYTES_MAX",
+    "DefinitionList",
+    "DescribingNode",
+    "TypeDescriptions",
+]
+
+DEFINITION_USER_COUNT_MAX: Final = 100
+"""Clients that are named as users of a definition. The others are counted."""
+UNUSABLE_TYPE_BYTES_MAX: Final = 1024 * 1024
+"""Descriptions of types that a client may not use are kept up to this size, since these types may
+be parts of others. The descriptions of all types of a large program are smaller."""
 
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""

@@ -11,6 +11,8 @@ from skerry.engine.admission.origins import INSIDE, Origin
 from skerry.engine.admission.permissions import (
     EVERYTHING,
     NOTHING,
+    RIGHTS_COUNT_MAX,
+    RIGHTS_MEMO_COUNT_MAX,
     VERBS,
     PermissionRule,
     Permissions,
@@ -21,12 +23,7 @@ from skerry.engine.admission.permissions import (
 from skerry.engine.dispatch.cache import TypeCache
 from skerry.engine.dispatch.topics import Topic
 from skerry.errors import LocalProtocolError
-from skerry.limits import (
-    NAME_BYTES_MAX,
-    PATTERN_MEMO_CHAR_COUNT_MAX,
-    RIGHTS_COUNT_MAX,
-    RIGHTS_MEMO_COUNT_MAX,
-)
+from skerry.limits import NAME_BYTES_MAX, PATTERN_MEMO_CHAR_COUNT_MAX
 from skerry.objects.base import codec_of
 
 Boat = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }").Boat

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
+from skerry.engine.dispatch.frame_intake import WORK_PER_MESSAGE
 from skerry.limits import (
     DELIVERIES_PER_WORK_UNIT,
     FRESH_TURN_WORK_MAX,
     ROUND_WORK_MAX,
     SELECT_SLICE_COUNT,
-    WORK_PER_MESSAGE,
 )
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.wire import OldWire, Wire

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX, DISTRIBUTOR_POSITION_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.connection import GroupConnection
 from skerry.protocol.distributor.events import (
     LossReason,
@@ -32,6 +32,7 @@ from skerry.protocol.distributor.messages import (
     RETRANSMISSION,
     UPDATE,
 )
+from skerry.protocol.distributor.sending.flow import DISTRIBUTOR_POSITION_COUNT_MAX
 
 from .conftest import MS, Bus
 

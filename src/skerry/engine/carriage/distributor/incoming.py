@@ -15,7 +15,6 @@ from skerry.engine.carriage.distributor.node_client import NodeClient
 from skerry.engine.carriage.distributor.types import CarriedTypes, describing
 from skerry.engine.types.definitions import Definitions
 from skerry.errors import CodecError, SchemaError
-from skerry.limits import CARRIER_CONFLICT_COUNT_MAX, CARRIER_WAITING_BYTES_MAX
 from skerry.objects.descriptors import from_description
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.connection import header_fault
@@ -25,7 +24,14 @@ from skerry.protocol.machine import MachineEvent
 from skerry.schema.model import NamedType
 from skerry.schema.union import obstacle, unite
 
-__all__ = ["GroupIncoming"]
+__all__ = ["CARRIER_CONFLICT_COUNT_MAX", "CARRIER_WAITING_BYTES_MAX", "GroupIncoming"]
+
+CARRIER_WAITING_BYTES_MAX: Final = 4 * 1024 * 1024
+"""Objects of a group that wait in a node for the description of their type, which arrives within
+one configuration interval. Beyond it the oldest are dropped and counted."""
+CARRIER_CONFLICT_COUNT_MAX: Final = 1000
+"""Types with conflicting definitions of senders that a node remembers. Beyond it the oldest is
+forgotten, and detected again."""
 
 _DESCRIPTORS: Final = ("StructDescriptorData", "EnumDescriptorData")
 _WAIT_INTERVAL_COUNT: Final = 2

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, NoReturn
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.codec.encoder import encode_value, head
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan
 from skerry.errors import DecodeError, EncodeError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.errors import DecodeError, EncodeError
 from skerry.limits import FRAME_BYTES_MAX, JSON_PIECE_BYTES, JSON_STEP_BYTES
 from skerry.objects.base import codec_of

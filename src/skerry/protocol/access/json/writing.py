@@ -12,7 +12,7 @@ import struct
 from collections.abc import Generator, Iterator
 from typing import Any, Final
 
-from skerry.codec.compile import Codec
+from skerry.codec.codec import Codec
 from skerry.codec.decoder import decode_value
 from skerry.codec.heads import read_count, read_span, read_tag, skip
 from skerry.codec.plans import FieldPlan, StructPlan, ValuePlan

@@ -6,14 +6,24 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from skerry.errors import FilterError
-from skerry.limits import (
-    FILTER_BYTES_MAX,
-    FILTER_DEPTH_MAX,
-    FILTER_NODE_COUNT_MAX,
-    FILTER_PATTERN_CHAR_COUNT_MAX,
-)
+from skerry.limits import FILTER_BYTES_MAX, FILTER_DEPTH_MAX
 
-__all__ = ["KINDS", "LIKE", "Branch", "BranchKind", "predicate_tree"]
+__all__ = [
+    "FILTER_NODE_COUNT_MAX",
+    "FILTER_PATTERN_CHAR_COUNT_MAX",
+    "KINDS",
+    "LIKE",
+    "Branch",
+    "BranchKind",
+    "predicate_tree",
+]
+
+FILTER_NODE_COUNT_MAX: Final = 256
+"""Comparisons, and operators between them, in one condition. They are evaluated for each update of
+the type, which takes tens of microseconds for this many. A search for one of many values can use a
+list."""
+FILTER_PATTERN_CHAR_COUNT_MAX: Final = 1024
+"""Characters of all patterns in a condition. Each pattern is kept and matched with each update."""
 
 BranchKind: TypeAlias = Literal["leaf", "and", "or", "not"]
 

@@ -16,14 +16,29 @@ import re
 from typing import Any, Final
 
 from skerry.errors import FilterError
-from skerry.limits import (
-    LIKE_FIND_PART_COUNT,
-    LIKE_SEARCH_PART_COUNT,
-    LIKE_TEXT_BYTES_MAX,
-    LIKE_WORK_MAX,
-)
 
-__all__ = ["LikePattern"]
+__all__ = [
+    "LIKE_FIND_PART_COUNT",
+    "LIKE_SEARCH_PART_COUNT",
+    "LIKE_TEXT_BYTES_MAX",
+    "LIKE_WORK_MAX",
+    "LikePattern",
+]
+
+LIKE_TEXT_BYTES_MAX: Final = 32_768
+"""The longest text that can match a pattern. A search in it takes less than a tenth of a
+millisecond in the worst case. Names and lines are shorter. Conditions are not meant to search
+documents."""
+LIKE_WORK_MAX: Final = 262_144
+"""The longest text that can match a pattern with `_` between other characters, times the length of
+that run: `%M_ria%` matches texts of up to 52 000 characters. A search for such a run may take this
+many comparisons, a millisecond."""
+LIKE_FIND_PART_COUNT: Final = 100
+"""Comparisons of a client's conditions (`view_part_count_max`) that a pattern counts for if it
+is searched for inside a text, such as `%ri%`. All patterns of a client are matched with each
+update."""
+LIKE_SEARCH_PART_COUNT: Final = 200
+"""The same for a pattern with `_` inside, such as `%r_a%`."""
 
 
 class LikePattern:

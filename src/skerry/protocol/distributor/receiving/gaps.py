@@ -11,9 +11,11 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from skerry.limits import DISTRIBUTOR_REQUEST_COUNT_MAX
+__all__ = ["DISTRIBUTOR_REQUEST_COUNT_MAX", "HURRY", "Gaps", "runs"]
 
-__all__ = ["HURRY", "Gaps", "runs"]
+DISTRIBUTOR_REQUEST_COUNT_MAX: Final = 100
+"""Repair requests of one stream at a time, one for each gap. Further gaps are requested a moment
+later, so that repair does not use the bandwidth of data."""
 
 HURRY: Final = 8
 """Requests to a sender that is leaving are sent this many times as often."""

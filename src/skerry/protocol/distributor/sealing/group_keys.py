@@ -19,10 +19,20 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from skerry.errors import ConfigError
-from skerry.limits import GROUP_KEY_COUNT_MAX
 from skerry.suggestions import nearest
 
-__all__ = ["KEY_BYTES", "Cipher", "GroupKey", "KeyRing", "key_of_passphrase", "parse_keys"]
+__all__ = [
+    "GROUP_KEY_COUNT_MAX",
+    "KEY_BYTES",
+    "Cipher",
+    "GroupKey",
+    "KeyRing",
+    "key_of_passphrase",
+    "parse_keys",
+]
+
+GROUP_KEY_COUNT_MAX: Final = 16
+"""Keys of one group. Two are in use while one replaces the other."""
 
 KEY_BYTES: Final = 32
 _PASSPHRASE_CHAR_COUNT_MIN: Final = 12

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from skerry.errors import ConfigError
-from skerry.limits import DISTRIBUTOR_REPLAY_COUNT_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.messages import HEADER_BYTES
 from skerry.protocol.distributor.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
 from skerry.protocol.machine import Statistics
@@ -27,7 +27,18 @@ if TYPE_CHECKING:
 
     _Aead: TypeAlias = AESGCM | ChaCha20Poly1305
 
-__all__ = ["SEALED_VERSION", "SEAL_OVERHEAD_BYTES", "GroupSeal", "SealRefusal", "SealStatistics"]
+__all__ = [
+    "DISTRIBUTOR_REPLAY_COUNT_MAX",
+    "SEALED_VERSION",
+    "SEAL_OVERHEAD_BYTES",
+    "GroupSeal",
+    "SealRefusal",
+    "SealStatistics",
+]
+
+DISTRIBUTOR_REPLAY_COUNT_MAX: Final = 1024
+"""Counters of sealed datagrams that are remembered of each sender, once or twice: those of
+datagrams that could have been overtaken. A network that reorders more than that also loses more."""
 
 SEALED_VERSION: Final = b"\x02\x00"
 _PLAIN_VERSION: Final = b"\x01\x00"

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
-from skerry.limits import DISTRIBUTOR_POSITION_COUNT_MAX, DISTRIBUTOR_POSITION_INTERVAL_NS
+from typing import Final
 
-__all__ = ["Allowance", "Bandwidth", "SendTurns", "UpdateRate"]
+__all__ = [
+    "DISTRIBUTOR_POSITION_COUNT_MAX",
+    "DISTRIBUTOR_POSITION_INTERVAL_NS",
+    "Allowance",
+    "Bandwidth",
+    "SendTurns",
+    "UpdateRate",
+]
+
+DISTRIBUTOR_POSITION_COUNT_MAX: Final = 100
+"""Position requests that a connection sends, or answers, in one interval. Forged datagrams of new
+senders cause them, and so do forged requests. Requests beyond are repeated later."""
+DISTRIBUTOR_POSITION_INTERVAL_NS: Final = 200_000_000
+"""That interval: 500 requests per second of about 40 bytes."""
 
 _SECOND_NS = 1_000_000_000
 

@@ -17,17 +17,28 @@ from __future__ import annotations
 from itertools import islice
 from typing import Final
 
-from skerry.limits import (
-    DISTRIBUTOR_GAP_COUNT_MAX,
-    DISTRIBUTOR_NAK_COUNT_MAX,
-    DISTRIBUTOR_REQUESTER_COUNT_MAX,
-    DISTRIBUTOR_RESEND_BYTES_MAX,
-    DISTRIBUTOR_RESEND_INTERVAL_NS,
-)
+from skerry.limits import DISTRIBUTOR_GAP_COUNT_MAX
 from skerry.protocol.distributor.sending.flow import Allowance
 from skerry.protocol.distributor.sending.history import SendHistory
 
-__all__ = ["Resender"]
+__all__ = [
+    "DISTRIBUTOR_NAK_COUNT_MAX",
+    "DISTRIBUTOR_REQUESTER_COUNT_MAX",
+    "DISTRIBUTOR_RESEND_BYTES_MAX",
+    "DISTRIBUTOR_RESEND_INTERVAL_NS",
+    "Resender",
+]
+
+DISTRIBUTOR_NAK_COUNT_MAX: Final = 16_384
+"""Sequence numbers that one answer reports as lost. A request may name billions of them."""
+DISTRIBUTOR_REQUESTER_COUNT_MAX: Final = 64
+"""Receivers whose requests a sender counts. The one that has not requested anything for the longest
+time is forgotten first."""
+DISTRIBUTOR_RESEND_BYTES_MAX: Final = 65_536
+"""Bytes that are sent again at once: a part of the default receive buffer of a socket. If it
+overflowed, they would be lost again."""
+DISTRIBUTOR_RESEND_INTERVAL_NS: Final = 1_000_000
+"""Time between two such transmissions, which makes half a gigabit per second."""
 
 _SECOND_NS: Final = 1_000_000_000
 _PORTION_NS: Final = 10_000_000

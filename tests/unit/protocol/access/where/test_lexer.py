@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from skerry.errors import FilterError
-from skerry.limits import EXCERPT_CHAR_COUNT_MAX, WHERE_CHAR_COUNT_MAX
-from skerry.protocol.access.where.lexer import WhereToken, fault, scan
+from skerry.limits import EXCERPT_CHAR_COUNT_MAX
+from skerry.protocol.access.where.lexer import WHERE_CHAR_COUNT_MAX, WhereToken, fault, scan
 
 
 def kinds(source: str) -> list[tuple[str, str]]:

@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import FilterError
-from skerry.limits import (
+from skerry.protocol.access.where.like_pattern import (
     LIKE_FIND_PART_COUNT,
     LIKE_SEARCH_PART_COUNT,
     LIKE_TEXT_BYTES_MAX,
     LIKE_WORK_MAX,
+    LikePattern,
 )
-from skerry.protocol.access.where.like_pattern import LikePattern
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from skerry.errors import ConfigError
-from skerry.limits import GROUP_KEY_COUNT_MAX
 from skerry.protocol.distributor.sealing.group_keys import (
+    GROUP_KEY_COUNT_MAX,
     KEY_BYTES,
     Cipher,
     GroupKey,

@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skerry.errors import ConfigError
-from skerry.limits import DISTRIBUTOR_REPLAY_COUNT_MAX, DISTRIBUTOR_SENDER_COUNT_MAX
+from skerry.limits import DISTRIBUTOR_SENDER_COUNT_MAX
 from skerry.protocol.distributor.events import UpdatesLost
 from skerry.protocol.distributor.messages import RETRANSMISSION, DatagramFault
 from skerry.protocol.distributor.sealing.group_keys import KEY_BYTES, Cipher, GroupKey, KeyRing
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.protocol.distributor.sealing.sealed_datagrams import (
+    DISTRIBUTOR_REPLAY_COUNT_MAX,
     SEAL_OVERHEAD_BYTES,
     GroupSeal,
     SealRefusal,

@@ -1,4 +1,4 @@
-"""A machine without a will: it sends what it is told to and writes down what happens to it."""
+"""A machine without behaviour of its own: it sends what a test hands it and records every call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Heard", "Probe", "ProbeStatistics"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Heard(MachineEvent):
-    """Bytes arrived."""
+    """The probe received a datagram, or a part of a stream."""
 
     data: bytes
     source: str
@@ -29,14 +29,12 @@ class Heard(MachineEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbeStatistics(Statistics):
-    """How much came and went."""
-
     heard_count: int
     sent_count: int
 
 
 class Probe(Outbox):
-    """Its own factory: `world.add("a", Probe)`."""
+    """Its class is its factory: `world.add("a", Probe)`."""
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
@@ -48,68 +46,56 @@ class Probe(Outbox):
         self.opened: list[Address] = []
         self.closed: list[tuple[Address, CloseReason]] = []
         self.paces: list[tuple[str, Address]] = []
-        """When it was told to pause and to resume: which of them, and for whom."""
+        """Each call of `pause` and `resume`: its name and the peer."""
         self.stored = b""
-        """What the next life finds on its disk."""
+        """The content of the disk that the next life finds."""
         self.wake_ns: int | None = None
-        """When to be advanced, once."""
+        """The deadline. `advance` clears it."""
         super().__init__()
         self._sent_count = 0
 
     def send(self, destination: Address, *datagrams: bytes) -> None:
-        """Send these, one after the other."""
         for data in datagrams:
             self._transmits.append(Transmit(destination=destination, data=data))
             self._sent_count += 1
 
     def connect(self, destination: Address) -> None:
-        """Ask for a stream."""
         self._transmits.append(Connect(destination=destination))
 
     def disconnect(self, destination: Address, *, is_abrupt: bool = False) -> None:
-        """End a stream."""
         self._transmits.append(Disconnect(destination=destination, is_abrupt=is_abrupt))
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        """Write it down."""
         self.heard.append(data)
         self.sources.append(source)
         self.heard_at_ns.append(now_ns)
         self._events.append(Heard(data=data, source=source.host))
 
     def stream_opened(self, peer: Address, _now_ns: int) -> None:
-        """Write it down."""
         self.opened.append(peer)
 
     def stream_closed(self, peer: Address, reason: CloseReason, _now_ns: int) -> None:
-        """Write it down."""
         self.closed.append((peer, reason))
 
     def pause(self, peer: Address) -> None:
-        """Write it down, and go on."""
+        """Record the call. The probe keeps sending."""
         self.paces.append(("pause", peer))
 
     def resume(self, peer: Address, _now_ns: int) -> None:
-        """Write it down."""
         self.paces.append(("resume", peer))
 
     def set_wall_offset(self, wall_offset_ns: int, _now_ns: int) -> None:
-        """Write it down."""
         self.wall_offset_ns = wall_offset_ns
 
     def advance(self, now_ns: int) -> None:
-        """Write it down."""
         self.advanced_at_ns.append(now_ns)
         self.wake_ns = None
 
     def deadline_ns(self) -> int | None:
-        """What was set as `wake_ns`."""
         return self.wake_ns
 
     def statistics(self) -> ProbeStatistics:
-        """How much came and went."""
         return ProbeStatistics(heard_count=len(self.heard), sent_count=self._sent_count)
 
     def durable(self) -> bytes:
-        """What was set as `stored`."""
         return self.stored

@@ -1,7 +1,8 @@
-"""The codec of one struct, as calls on its plan: what compiled installations use."""
+"""The codec of one struct: encodes, decodes, merges and splits its objects by the struct's plan."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from skerry.codec import decoder, encoder, pieces
@@ -9,22 +10,22 @@ from skerry.codec.hot_loops import StructLayout
 from skerry.codec.pieces import Pieces
 from skerry.codec.plans import StructPlan
 
-__all__ = ["TableCodec"]
+__all__ = ["Codec"]
 
 
-class TableCodec:
-    """Encodes, decodes and cuts up objects of one struct."""
+class Codec:
+    """Encodes objects of one struct, and works on their encoded form."""
 
     def __init__(self, plan: StructPlan) -> None:
         self.plan: StructPlan = plan
         self.layout: StructLayout = StructLayout(plan)
-        self.encode: Any = self.layout.encode
-        """All set fields of an object, as bytes."""
-        self.decode: Any = self.layout.decode
-        """The object that the bytes are."""
+        self.encode: Callable[[object], bytes] = self.layout.encode
+        """Encodes all set fields of an object."""
+        self.decode: Callable[[bytes], Any] = self.layout.decode
+        """Decodes the object that the bytes hold."""
 
     def encode_only(self, obj: object, mask: int) -> bytes:
-        """The set fields of an object whose tags are in the mask."""
+        """Encode the set fields whose tags are in the mask."""
         return encoder.encode(self.plan, obj, mask)
 
     def encode_key(self, obj: object) -> bytes:
@@ -32,11 +33,11 @@ class TableCodec:
         return encoder.encode_key(self.plan, obj)
 
     def decode_from(self, data: bytes, start: int) -> tuple[Any, int]:
-        """The object that begins at `start`, and where it ends."""
+        """The object that begins at `start`, and the offset of its end."""
         return decoder.decode_from(self.plan, data, start)
 
     def split(self, data: bytes, start: int = 0) -> Pieces:
-        """The checked pieces of the object that begins at `start`."""
+        """Check the object that begins at `start` and split it into its encoded fields."""
         return pieces.split(self.plan, data, start)
 
     def key(self, data: bytes) -> bytes:
@@ -44,13 +45,13 @@ class TableCodec:
         return pieces.canonical_key(self.plan, pieces.split_whole(self.plan, data))
 
     def key_of(self, parts: Pieces) -> bytes:
-        """The canonical key of an object that was cut up already."""
+        """The canonical key of an object that is split already."""
         return pieces.canonical_key(self.plan, parts)
 
     def normalize(self, data: bytes) -> bytes:
-        """The bytes that `encode` would have written for this object."""
+        """The bytes that `encode` would return for this object."""
         return pieces.normalize(self.plan, data)
 
     def merge(self, stored: bytes, update: bytes, attributes: int) -> bytes:
-        """An encoded object after an encoded update of what the attributes name."""
+        """Apply an encoded update to an encoded object, limited to the tags in `attributes`."""
         return pieces.merge(self.plan, stored, update, attributes)

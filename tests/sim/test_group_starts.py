@@ -1,4 +1,4 @@
-"""The scenario of stream starts: it holds with few nodes, and its checker knows what is missing."""
+"""The scenario of stream starts holds with few nodes, and its checker finds missing updates."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skerry.protocol.distributor.events import (
 )
 from skerry.protocol.distributor.messages import UPDATE
 from skerry.testing import World, run_scenario
-from skerry.testing.machines import distributor_starts
-from skerry.testing.machines.distributor_starts import StartsAccounted, play_starts
+from tests.sim import group_starts
+from tests.sim.group_starts import StartsAccounted, play_starts
 
 
-def test_a_small_group_holds_and_repeats() -> None:
-    name = f"{distributor_starts.__name__}:distributor_starts"
+def test_a_small_group_holds_and_is_deterministic() -> None:
+    name = f"{group_starts.__name__}:group_starts"
     first = run_scenario(name, 1, node_count=4)
     assert first.error is None
     assert run_scenario(name, 1, node_count=4) == first
@@ -55,7 +55,7 @@ def observe(found: StartsAccounted, event: Any) -> None:
     assert found.observed(subscriber, event) is None
 
 
-def test_what_is_published_after_the_subscription_has_to_be_reported() -> None:
+def test_every_update_after_the_subscription_has_to_be_delivered_or_reported() -> None:
     found = checker()
     packet: Any = Carried()
     assert found.missing() == [], "no message of the publisher arrived"
@@ -69,7 +69,7 @@ def test_what_is_published_after_the_subscription_has_to_be_reported() -> None:
     assert not found.is_whole()
 
 
-def test_of_a_java_program_what_no_message_tells_of_need_not_be_reported() -> None:
+def test_unknown_last_updates_of_a_java_program_need_no_report() -> None:
     found = checker()
     found._is_java["pub"] = True
     packet: Any = Carried()
@@ -77,7 +77,7 @@ def test_of_a_java_program_what_no_message_tells_of_need_not_be_reported() -> No
     assert found.missing() == ["sub misses 1 of pub"]
 
 
-def test_a_report_without_numbers_is_about_all() -> None:
+def test_a_report_without_numbers_covers_all_updates() -> None:
     found = checker()
     packet: Any = Carried()
     found.arrived(packet)
@@ -85,6 +85,6 @@ def test_a_report_without_numbers_is_about_all() -> None:
     assert found.missing() == []
 
 
-def test_a_play_tells_whether_all_was_delivered() -> None:
+def test_a_run_without_losses_delivers_everything() -> None:
     accounted = play_starts(World(3), 4, java_rate=0.0, loss=0.0, first_lost_count_max=2)
     assert accounted.is_whole()

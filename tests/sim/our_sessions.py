@@ -1,6 +1,7 @@
-"""Sessions of clients with our additions, of which there are no captures: claims and requests.
+"""Sessions for fuzzing that use the additions of skerry: claims and requests.
 
-They are made by the machine of the client, in each framing that has the additions.
+No captures of them exist, so they are made with the machine of a client, in each framing that has
+the additions.
 """
 
 from __future__ import annotations
@@ -40,38 +41,38 @@ def _session(framing: Framing, wire: Wire) -> CapturedSession:
     connection = AccessConnection(wire)
     pieces: list[bytes] = []
 
-    def say(name: str, **fields: Any) -> None:
+    def send(name: str, **fields: Any) -> None:
         connection.send_message(internal_class(name)(**fields), 1.0)
         data = connection.take_output()
         pieces.extend([data] if framing == "v2" else cut_messages(data))
 
-    say("DotsMsgConnect", clientName="claims", preloadCache=False, extensions=3)
+    send("DotsMsgConnect", clientName="claims", preloadCache=False, extensions=3)
     for type_ in _TYPES.values():
         connection.describe(type_, 1.0)
         data = connection.take_output()
         pieces.extend([data] if framing == "v2" else cut_messages(data))
-    _say_claims(say)
-    _say_requests(say)
+    _send_claims(send)
+    _send_requests(send)
     return CapturedSession(name=f"claims-{framing}", framing=framing, pieces=tuple(pieces))
 
 
-def _say_claims(say: Any) -> None:
+def _send_claims(send: Any) -> None:
     events = internal_class("SkerryClaimEvent")
     boat = class_of(_TYPES["FuzzBoat"])(id=7).encode()
     for number, name in enumerate(_NAMES):
         event = events["standby" if number == 1 else "claim"]
-        say("SkerryClaim", number=number, event=event, typeName="FuzzQuestion", handler=name)
-    say("SkerryClaim", number=10, event=events["claim"], typeName="FuzzBoat", object=boat)
-    say("SkerryClaim", number=11, event=events["claim"], typeName="FuzzBoat")
-    say("SkerryClaim", number=12, event=events["standby"], typeName="FuzzBoat", object=boat)
-    say("SkerryClaim", number=10, event=events["release"])
+        send("SkerryClaim", number=number, event=event, typeName="FuzzQuestion", handler=name)
+    send("SkerryClaim", number=10, event=events["claim"], typeName="FuzzBoat", object=boat)
+    send("SkerryClaim", number=11, event=events["claim"], typeName="FuzzBoat")
+    send("SkerryClaim", number=12, event=events["standby"], typeName="FuzzBoat", object=boat)
+    send("SkerryClaim", number=10, event=events["release"])
 
 
-def _say_requests(say: Any) -> None:
+def _send_requests(send: Any) -> None:
     question = class_of(_TYPES["FuzzQuestion"])(text="where?", number=3).encode()
     outcomes = internal_class("SkerryOutcome")
     for number in range(6):
-        say(
+        send(
             "SkerryRequest",
             number=number,
             typeName="FuzzQuestion",
@@ -79,9 +80,9 @@ def _say_requests(say: Any) -> None:
             object=question,
             timeout=0.01 * number + 0.01,
         )
-    # What the node called them depends on what it was asked before; some will fit.
+    # The numbers of the node depend on earlier requests. Some of these will match.
     for number in range(1, 5):
-        say(
+        send(
             "SkerryResponse",
             number=number,
             outcome=outcomes["answered" if number % 2 else "failed"],

@@ -1,7 +1,8 @@
-"""The beginning of streams: subscribers that joined a little before or after each publisher, clocks
-that disagree, and the first datagrams of each publisher lost.
+"""The start of streams in a group: subscribers join shortly before or after each publisher, their
+clocks disagree, and the first datagrams of each publisher are lost.
 
-Each update has a datagram of its own, so the number of an update is that of its datagram less one.
+Each update has its own datagram, so the number of an update is the sequence number of its datagram
+minus one.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ from skerry.testing.packet import Packet
 from skerry.testing.scenarios import scenario
 from skerry.testing.world import MS, SECOND, World
 
-__all__ = ["StartsAccounted", "distributor_starts", "play_starts"]
+__all__ = ["StartsAccounted", "group_starts", "play_starts"]
 
 _EARLY_NS: Final = 250 * MS
-"""How long before a subscription an update may have been published that is delivered: the time of
-a datagram on the way, and what clocks may drift apart while nothing is received."""
+"""An update may be delivered if it was published at most this long before the subscription. It
+covers the transit time of a datagram and the clock drift while nothing is received."""
 _DRIFT_PPM_MAX: Final = 300
 _JAVA_KIND_MAX: Final = 6
 _SKEWS_NS: Final = (0, 15 * MS, 500 * MS, 4 * SECOND, 60 * SECOND, 3600 * SECOND)
@@ -43,7 +44,7 @@ _Make = Callable[..., GroupConnection]
 
 
 class _JavaLike(GroupConnection):
-    """Knows nothing of what this project adds to the protocol."""
+    """A member of the group that does not implement the additions of skerry to the protocol."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
         if data[2] <= _JAVA_KIND_MAX:
@@ -54,8 +55,8 @@ class _JavaLike(GroupConnection):
 
 
 class StartsAccounted(Checker):
-    """Every update published after a receiver joined is delivered there, or reported, if any
-    message of its publisher arrived."""
+    """Every update that is published after a receiver joined is delivered to it or reported as
+    lost, provided that any message of its publisher arrived."""
 
     def __init__(self) -> None:
         self.joined_ns: dict[str, int] = {}
@@ -67,28 +68,28 @@ class StartsAccounted(Checker):
         self._is_java: dict[str, bool] = {}
         self._delivered: dict[tuple[str, str], set[int]] = defaultdict(set)
         self._lost: dict[tuple[str, str], set[int]] = defaultdict(set)
-        self._told: dict[tuple[str, str], int] = {}
-        """The highest number in the messages of a publisher that arrived at a subscriber."""
+        self._last_seqs: dict[tuple[str, str], int] = {}
+        """The highest sequence number that a subscriber received from a publisher."""
 
     def started(self, node: Node[GroupConnection], *, is_java: bool) -> None:
-        """A publisher was added."""
+        """Record that a publisher was added."""
         mine = node.machine.identity
         self._ids[".".join(map(str, mine.address)), mine.sender_id] = node.name
         self._is_java[node.name] = is_java
 
     def published(self, name: str, now_ns: int) -> int:
-        """A publisher publishes its next update; its number."""
+        """Record the next update of a publisher and return its number."""
         self._published[name].append(now_ns)
         return len(self._published[name]) - 1
 
     def arrived(self, packet: Packet) -> str | None:
-        way = (packet.destination.name, packet.source.name)
+        path = (packet.destination.name, packet.source.name)
         data, last = packet.data, 0
         if data[2] in (UPDATE, RETRANSMISSION):
             last = int.from_bytes(data[20:24], "big")
         elif data[2] == HEARTBEAT:
             last = int.from_bytes(data[-4:], "big")
-        self._told[way] = max(self._told.get(way, 0), last)
+        self._last_seqs[path] = max(self._last_seqs.get(path, 0), last)
         return None
 
     def observed(self, node: Node[Any], event: MachineEvent) -> str | None:
@@ -109,23 +110,23 @@ class StartsAccounted(Checker):
         return None
 
     def missing(self) -> list[str]:
-        """What is missing without a report."""
+        """Updates that are missing without a report."""
         found = []
         for subscriber, joined_ns in self.joined_ns.items():
             for name, times_ns in self._published.items():
-                told = self._told.get((subscriber, name))
-                if told is None:
+                last_seq = self._last_seqs.get((subscriber, name))
+                if last_seq is None:
                     continue
                 if self._is_java[name]:
-                    # It ends without a goodbye: nothing tells of the last ones.
-                    times_ns = times_ns[:told]
+                    # It leaves without a message, so its last updates cannot be known.
+                    times_ns = times_ns[:last_seq]
                 known = self._delivered[subscriber, name] | self._lost[subscriber, name]
                 numbers = [n for n, ns in enumerate(times_ns) if ns >= joined_ns and n not in known]
                 found += [f"{subscriber} misses {n} of {name}" for n in numbers]
         return found
 
     def is_whole(self) -> bool:
-        """Whether all that had to be delivered was."""
+        """Whether no loss was reported."""
         return not any(self._lost.values())
 
 
@@ -138,8 +139,8 @@ def play_starts(
     loss: float | None = None,
     first_lost_count_max: int = 20,
 ) -> StartsAccounted:
-    """Publishers and subscribers that come in any order within some seconds; each subscriber loses
-    the first datagrams of each publisher, and some at random. `make` is the class under test."""
+    """Publishers and subscribers join in any order within some seconds. Each subscriber loses the
+    first datagrams of each publisher, and others at random. `make` is the class under test."""
     rng = world.random("starts")
     accounted = StartsAccounted()
     world.watch(accounted)
@@ -172,7 +173,7 @@ def play_starts(
     world.run_for(60 * SECOND)
     missing = accounted.missing()
     if missing:
-        raise world.failure("starts", f"missing in silence: {missing}")
+        raise world.failure("starts", f"missing without a report: {missing}")
     return accounted
 
 
@@ -183,11 +184,11 @@ def _work(
     publishers: list[Node[GroupConnection]],
     duration_ns: int,
 ) -> None:
-    """Let publishers publish for so long, each at its own times."""
+    """Let publishers publish at random times for `duration_ns`."""
     stop_ns = world.now_ns + duration_ns
     while world.now_ns < stop_ns:
         if publishers and rng.random() < 0.7:
-            # Mostly the newest one, and mostly at once.
+            # Most often the newest publisher, so that it publishes right after its start.
             node = publishers[-1] if rng.random() < 0.6 else rng.choice(publishers)
             for _ in range(rng.choice([1, 1, 3])):
                 number = accounted.published(node.name, world.now_ns)
@@ -200,7 +201,7 @@ def _publish(number: int, machine: GroupConnection, now_ns: int) -> None:
 
 
 class _LosesFirst:
-    """The first datagrams of each publisher that each subscriber would receive are lost."""
+    """Loses the first datagrams on the path from each publisher to each subscriber."""
 
     def __init__(self, rng: Random, count_max: int) -> None:
         self._rng = rng
@@ -208,12 +209,12 @@ class _LosesFirst:
         self._left: dict[tuple[str, str], int] = {}
 
     def __call__(self, packet: Packet) -> bool:
-        way = (packet.source.name, packet.destination.name)
-        if way not in self._left:
+        path = (packet.source.name, packet.destination.name)
+        if path not in self._left:
             count = self._rng.choice([0, 0, 1, 2, 3, 5, 10, 20])
-            self._left[way] = min(count, self._count_max)
-        self._left[way] -= 1
-        return self._left[way] >= 0
+            self._left[path] = min(count, self._count_max)
+        self._left[path] -= 1
+        return self._left[path] >= 0
 
 
 def _make(make: _Make, setting: Setting, *, skew_ns: int, is_java: bool = False) -> GroupConnection:
@@ -257,8 +258,8 @@ def _play(world: World, node_count: int) -> None:
     play_starts(world, node_count)
 
 
-distributor_starts = scenario(
-    "subscribers miss nothing in silence that is published after they joined",
+group_starts = scenario(
+    "subscribers receive, or are notified of, every update published after they joined",
     node_count=9,
     node_count_min=2,
 )(_play)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skerry.protocol.machine import Address, CloseReason, Connect, Disconnect, Transmit
 from skerry.testing import World
-from skerry.testing.machines.probe import Heard, Probe, ProbeStatistics
+from tests.sim.probe import Heard, Probe, ProbeStatistics
 
 PEER = Address("peer", 1, is_stream=True)
 
