@@ -1,4 +1,4 @@
-"""Journal: what is handed over to be stored, when it counts, and what happens when it fails."""
+"""Journal: batches, when a change counts as stored, and failures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def journal_of(*, interval_ns: int = 0) -> Journal:
 
 
 def is_full(journal: Journal) -> bool:
-    """Asked by a function, since a type checker takes it that a property stays as it was."""
+    """A function, because a type checker assumes that a property does not change."""
     return journal.is_full
 
 

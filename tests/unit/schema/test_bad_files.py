@@ -1,4 +1,4 @@
-"""Every kind of bad type file, with the problems it must give. A `.txt` stands beside each."""
+"""Every kind of invalid type file, with the expected problems in a `.txt` file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ KIND = parse("enum Kind { 1: cargo, 2: tanker }", "Kind.dots")
 
 
 def written(problems: Sequence[Problem]) -> str:
-    """The problems as they stand in the `.txt` files."""
+    """The problems in the form of the `.txt` files."""
     rows = []
     for problem in problems:
         rows.append(f"{problem.line}:{problem.column}: {problem.severity.value}: {problem.message}")

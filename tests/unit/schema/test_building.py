@@ -98,7 +98,7 @@ def test_the_elements_of_enums_are_limited() -> None:
 
 
 def chain(depth: int) -> str:
-    """Structs in each other, the outermost first."""
+    """Nested structs, the outermost first."""
     inner = "".join(f"struct S{n} {{ 1: S{n + 1} s; }}\n" for n in range(1, depth))
     return f"{inner}struct S{depth} {{ 1: bool b; }}"
 

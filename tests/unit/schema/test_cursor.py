@@ -1,4 +1,4 @@
-"""Walking over tokens."""
+"""The cursor: passing, expecting and skipping tokens."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changes between definitions: every kind is provoked once, with what it does to readers."""
+"""Changes between definitions: every kind once, with its effect on readers."""
 
 from __future__ import annotations
 

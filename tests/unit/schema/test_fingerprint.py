@@ -1,4 +1,4 @@
-"""Fingerprints: equal where the same travels, different where anything of it differs."""
+"""Fingerprints: equal if and only if the same is transmitted."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_the_definition_is_written_out(types: dict[str, NamedType]) -> None:
 
 
 def test_the_numbers_never_change(types: dict[str, NamedType]) -> None:
-    """They stand in recordings. A change here is a change of the wire."""
+    """They are part of recordings. A change here is a change of the wire."""
     assert {name: fingerprint(type_) for name, type_ in types.items()} == {
         "Kind": 7563388648101349422,
         "Position": 6354343051313954870,

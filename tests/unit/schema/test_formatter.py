@@ -1,4 +1,4 @@
-"""The one layout."""
+"""The standard layout."""
 
 from __future__ import annotations
 

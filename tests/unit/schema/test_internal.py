@@ -1,4 +1,4 @@
-"""Internal types: complete, internal, and with the order and tags that travel."""
+"""Internal types: complete, internal, with the order and the tags of the wire."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model of types: immutable values that are equal when all they say is equal."""
+"""The model of types: immutable values that are equal if all their facts are."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_equal_structs_have_equal_hashes() -> None:
 
 
 def test_texts_of_fields_are_not_confused() -> None:
-    """Equality goes by a hash of all facts, so no two lists of facts may read alike."""
+    """Types are compared by a hash of all facts, so different facts must give different text."""
     first = StructType(name="T", fields=(), documentation="a", options=(("b", "c"),))
     second = StructType(name="T", fields=(), documentation="a', (('b', 'c'),)")
     assert first != second

@@ -1,4 +1,4 @@
-"""Order of need."""
+"""Sorting definitions by the types that they use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options: flags, texts, those nobody knows, and those that contradict each other."""
+"""Options: flags, texts, unknown ones, and those without an effect."""
 
 from __future__ import annotations
 

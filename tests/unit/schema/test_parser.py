@@ -1,4 +1,4 @@
-"""The grammar: what is read, what is documentation of what, and how far a fault reaches."""
+"""The grammar: definitions, their documentation, and recovery from faults."""
 
 from __future__ import annotations
 

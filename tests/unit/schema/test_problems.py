@@ -1,4 +1,4 @@
-"""Problems: collecting them, guessing what was meant, and showing them."""
+"""Problems: collecting, suggestions, and rendering."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader with one type makes of the bytes of another."""
+"""What a reader with one type gets from values of another type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page about the type language says what the code does."""
+"""The reference page of the type language agrees with the code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types a program knows: one definition a name, conflicts remembered, bounds kept."""
+"""The types that a program knows: one definition per name, conflicts, limits."""
 
 from __future__ import annotations
 

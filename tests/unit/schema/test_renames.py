@@ -1,4 +1,4 @@
-"""Renamed types: found by what they are made of."""
+"""Renamed types are found by their fields and elements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The syntax tree: comments and documentation, spelling of types, parts of a file."""
+"""The syntax tree: comments and documentation, the form of types, parts of a file."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from skerry.protocol.distributor.events import (
     TooLargeForJava,
     UpdatesLost,
 )
-from skerry.protocol.distributor.receiving.deliveries import Parcel
+from skerry.protocol.distributor.receiving.deliveries import DeliveryBatch
 from skerry.protocol.distributor.receiving.updates import Pairs, Updates
 from skerry.protocol.machine import MachineEvent
 from skerry.protocol.patterns import PatternHandle
@@ -186,8 +186,8 @@ class SubscriberRouter:
     def route(self) -> bool:
         """Put what the machine tells into the outlets. Whether it told the end of all."""
         is_over = False
-        for event in self._machine.take_parcels():
-            if isinstance(event, Parcel):
+        for event in self._machine.take_batches():
+            if isinstance(event, DeliveryBatch):
                 if self._tap is not None:
                     self._tap(event.event())
                 if self._subscribers:

@@ -18,12 +18,12 @@ from skerry.limits import SELECT_SLICE_COUNT
 
 __all__ = ["PermissionReviews", "ReviewNode"]
 
-_LOOKS_PER_CLIENT: Final = 20
+_WORK_PER_CLIENT: Final = 20
 _GROUPS_PER_STEP: Final = 10
-_LOOKS_PER_STEP: Final = 50
-"""Looks for the check of so many groups."""
-_CLAIMS_PER_LOOK: Final = 2
-_LOOKS_PER_TYPE: Final = 50
+_WORK_PER_STEP: Final = 50
+"""Work units for the check of so many groups."""
+_CLAIMS_PER_WORK_UNIT: Final = 2
+_WORK_PER_TYPE: Final = 50
 
 
 class ReviewNode(Protocol):
@@ -61,13 +61,13 @@ class PermissionReviews:
 
     def advance(self) -> None:
         """Do one slice of the remaining checks."""
-        looks = SELECT_SLICE_COUNT
-        while self._is_busy and looks > 0:
+        work_left = SELECT_SLICE_COUNT
+        while self._is_busy and work_left > 0:
             cost = next(self._steps, None)
             if cost is None:
                 self._is_busy = False
             else:
-                looks -= cost
+                work_left -= cost
 
     def _all_steps(self) -> Iterator[int]:
         while self._unchecked:
@@ -77,14 +77,14 @@ class PermissionReviews:
             for own in list(client.connection.received.values()):
                 if client.is_present:
                     self._services.renew(client, own, self._node.now_ns)
-                    yield _LOOKS_PER_TYPE
+                    yield _WORK_PER_TYPE
 
     def _check(self, client: Client) -> Iterator[int]:
         forbidden: str | None = None
         interests = client.interests()
         for start in range(0, len(interests), _GROUPS_PER_STEP):
             forbidden = client.forbidden(interests[start : start + _GROUPS_PER_STEP])
-            yield _LOOKS_PER_STEP
+            yield _WORK_PER_STEP
             if forbidden is not None:
                 break
         forbidden = forbidden or self._services.forbidden_claim(client)
@@ -94,4 +94,4 @@ class PermissionReviews:
             self._node.drop(client, self._node.now_ns, why, reason="refused")
         elif client.is_present:
             self._node.reviewed(client)
-        yield _LOOKS_PER_CLIENT + self._services.claim_count(client) // _CLAIMS_PER_LOOK
+        yield _WORK_PER_CLIENT + self._services.claim_count(client) // _CLAIMS_PER_WORK_UNIT

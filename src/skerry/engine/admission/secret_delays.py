@@ -37,7 +37,7 @@ _FIRST_DELAY_NS: Final = 250_000_000
 _DELAY_NS_MAX: Final = ATTEMPT_DELAY_S_MAX * 1_000_000_000
 _FORGET_NS: Final = 600_000_000_000
 """Time without a wrong secret after which an address is forgotten."""
-_EVICTION_LOOKS: Final = 8
+_EVICTION_TRIES: Final = 8
 
 _Attempt: TypeAlias = "tuple[Client, ConnectAsked]"
 
@@ -129,7 +129,7 @@ class SecretDelays:
         return self._due.next_ns()
 
     def _make_room(self) -> None:
-        for _ in range(_EVICTION_LOOKS):
+        for _ in range(_EVICTION_TRIES):
             if len(self._addresses) < ATTEMPT_ADDRESS_COUNT_MAX:
                 return
             key = next(iter(self._addresses))

@@ -18,7 +18,6 @@ from skerry.engine.services.client_cleanup import ClientCleanup
 from skerry.engine.services.status_objects import StatusObjects
 from skerry.limits import JSON_STEP_BYTES, ROUND_WORK_MAX
 from skerry.objects.internal import internal_class
-from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.json.writing import JsonNodeWire
 
 __all__ = ["Disconnection"]
@@ -108,7 +107,7 @@ class Disconnection:
 
     def goodbye_received(self, client: Client, now_ns: int) -> None:
         """End the connection of a client that said goodbye; no answer is sent."""
-        client.connection.stage = ConnectionStage.CLOSED
+        client.connection.close()
         self.end(client, now_ns, code=0, text="", reason="goodbye")
 
     def end(
@@ -156,7 +155,7 @@ class Disconnection:
         client.input = Input()
         client.writing = None
         self._backpressure.forget(client)
-        client.connection.stage = ConnectionStage.CLOSED
+        client.connection.close()
         self._status_objects.tell_state(client, now_ns)
         # Updates that are still delivered to it expire at once.
         client.queue.is_paused = False

@@ -21,7 +21,6 @@ from skerry.engine.dispatch.cache import Cache
 from skerry.engine.dispatch.client_queue import ClientQueue
 from skerry.engine.events import ClientConnected, ConnectionTurnedAway, NodeEvents
 from skerry.engine.services.status_objects import StatusObjects
-from skerry.protocol.access.connection import ConnectionStage
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.server import ConnectAsked, ServerConnection
 from skerry.protocol.access.wire import Wire
@@ -100,7 +99,7 @@ class Handshakes:
         """Complete the handshake: all objects that the client joined early are queued."""
         # The state is published before the end of the preload, since the client's own DotsClient
         # may be among the objects that it joined early.
-        client.connection.stage = ConnectionStage.CONNECTED
+        client.connection.set_connected()
         self._status_objects.tell_state(client, self._clock.now_ns)
         client.connection.finish_preload(self._clock.wall_s(self._clock.now_ns))
 

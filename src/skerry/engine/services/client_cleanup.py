@@ -24,8 +24,8 @@ from skerry.limits import SELECT_SLICE_COUNT
 __all__ = ["CleanupNode", "ClientCleanup"]
 
 _SLOTS_PER_STEP: Final = 500
-_LOOKS_PER_STEP: Final = 100
-"""Looks for the expiry of so many updates that were queued for the client."""
+_WORK_PER_STEP: Final = 100
+"""Work units for the expiry of so many updates that were queued for the client."""
 
 
 class CleanupNode(Protocol):
@@ -57,8 +57,8 @@ class ClientCleanup:
         self._types = types
         self._bulk_removals = bulk_removals
         self._waiting: deque[Iterator[int]] = deque()
-        """The steps of each client; each step returns the number of looks that it took."""
-        self._looks = SELECT_SLICE_COUNT
+        """The steps of each client; each step returns the work units that it took."""
+        self._work_left = SELECT_SLICE_COUNT
         self._is_busy = False
 
     def __bool__(self) -> bool:
@@ -66,7 +66,7 @@ class ClientCleanup:
 
     def begin_turn(self) -> None:
         """Start another turn, after other clients had theirs."""
-        self._looks = SELECT_SLICE_COUNT
+        self._work_left = SELECT_SLICE_COUNT
 
     def begin(self, client: Client) -> None:
         """Clean up after a client that disconnected, as far as this turn allows."""
@@ -88,18 +88,18 @@ class ClientCleanup:
         if self._is_busy:
             return
         self._is_busy = True
-        while self._looks > 0 and self._waiting:
+        while self._work_left > 0 and self._waiting:
             cost = next(self._waiting[0], None)
             if cost is None:
                 self._waiting.popleft()
                 cost = 1
-            self._looks -= cost
+            self._work_left -= cost
         self._is_busy = False
 
     def _steps(self, client: Client) -> Iterator[int]:
         while client.slots:
             client.slots.expire(_SLOTS_PER_STEP)
-            yield _LOOKS_PER_STEP
+            yield _WORK_PER_STEP
         yield from self._routing.leaving(client)
         yield from self._services.leaving(client)
         now_ns = self._node.now_ns

@@ -37,11 +37,11 @@ from skerry.protocol.patterns import check_pattern
 
 __all__ = ["Joining", "JoiningNode"]
 
-_LISTED_PER_LOOK: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
+_LISTED_PER_WORK_UNIT: Final = REPLAY_SORTED_COUNT_MAX // SELECT_SLICE_COUNT
 """Keys that take as long to list and to sort as it takes to examine an object."""
 
-_LOOKS_PER_TOPIC: Final = 10
-"""Looks for finding the objects of one type that a pattern selects by its levels alone."""
+_WORK_PER_TOPIC: Final = 10
+"""Work units for finding the objects of one type that a pattern selects by its levels alone."""
 
 
 class JoiningNode(Protocol):
@@ -177,7 +177,7 @@ class Joining:
         If the pattern selects all objects of a topic, they are only listed if they are few.
         """
         found: list[Wanted] = []
-        listed_count = look_count = 0
+        listed_count = examined_count = 0
         reach = PatternReach(pattern)
         topic_count = 0
         for topic in self._dispatcher.all_topics():
@@ -191,14 +191,14 @@ class Joining:
                 found.append((topic, _listed(client, topic) if is_listed else None))
                 listed_count += is_listed * len(topic.type_cache.objects)
                 continue
-            keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - look_count)
+            keys = named_keys(topic, pattern, SELECT_SLICE_COUNT - examined_count)
             if keys is None:
                 found.append((topic, PatternChoice(topic, pattern)))
                 continue
-            look_count += len(topic.type_cache.own_keys)
+            examined_count += len(topic.type_cache.own_keys)
             if keys:
                 found.append((topic, keys))
-        client.queue.work_left -= look_count + topic_count * _LOOKS_PER_TOPIC
+        client.queue.work_left -= examined_count + topic_count * _WORK_PER_TOPIC
         return found
 
     # -- filtered subscriptions
@@ -279,9 +279,9 @@ def _has_choice(wanted: list[Wanted] | None) -> bool:
 
 
 def _listed(client: Client, topic: Topic) -> list[bytes]:
-    """The keys of all objects of a topic; listing them counts as looks of the client."""
+    """The keys of all objects of a topic; listing them counts as work for the client."""
     keys = list(topic.type_cache.objects)
-    client.queue.work_left -= len(keys) // _LISTED_PER_LOOK
+    client.queue.work_left -= len(keys) // _LISTED_PER_WORK_UNIT
     return keys
 
 

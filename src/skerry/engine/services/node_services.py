@@ -48,8 +48,8 @@ _LARGE_MESSAGES: Final = frozenset(
 )
 """Messages with content of the client; their services have limits of their own."""
 
-_USUAL_LOOKS: Final = (20, 128)
-_LOOKS: Final = {
+_USUAL_WORK: Final = (20, 128)
+_MESSAGE_WORK: Final = {
     "DotsEcho": (0, 4096),
     "EnumDescriptorData": (100, 32),
     "SkerryClaim": (50, 1024),
@@ -57,7 +57,7 @@ _LOOKS: Final = {
     "SkerryResponse": (20, 1024),
     "StructDescriptorData": (200, 32),
 }
-"""The cost of a message in looks: a fixed number, and the bytes that cost one more look. A type
+"""The work units of a message: a fixed number, and one more for each so many bytes. A type
 description is decoded, compared with others, and a class is made of it."""
 
 _Service = Callable[[Client, Topic, Header, bytes, int], None]
@@ -122,8 +122,8 @@ class NodeServices:
             reason = f"{topic.name}: {len(payload)} bytes, the limit is {SERVICE_BYTES_MAX}"
             self._node.refuse(client, "ask", f"{reason}; use several messages", now_ns)
             return True
-        looks, bytes_per_look = _LOOKS.get(topic.name, _USUAL_LOOKS)
-        client.queue.work_left -= looks + len(payload) // bytes_per_look
+        work, bytes_per_unit = _MESSAGE_WORK.get(topic.name, _USUAL_WORK)
+        client.queue.work_left -= work + len(payload) // bytes_per_unit
         service(client, topic, header, payload, now_ns)
         if client.asks_too_much and client.is_present:
             why = f"{client.owed_count} messages and {len(client.agenda)} tasks wait"
@@ -193,7 +193,7 @@ class NodeServices:
         return self._ownership.forbidden(client)
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """Clean up after a client that disconnected; yields the looks of each step."""
+        """Clean up after a client that disconnected; yields the work units of each step."""
         yield from self._type_descriptions.leaving(client)
         yield from self._ownership.leaving(client)
         self._requests.forget(client, self._node.now_ns)

@@ -30,8 +30,8 @@ _HELD: Final = "held"
 _STANDBY: Final = "standby"
 _LOST: Final = "lost"
 _REFUSED: Final = "refused"
-_RELEASE_LOOKS: Final = 50
-"""Looks that the release of a claim takes."""
+_RELEASE_WORK: Final = 50
+"""Work units for the release of a claim."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -129,14 +129,14 @@ class ClaimTable:
             self._claim(client, message, len(mine), now_ns)
 
     def leaving(self, client: Client) -> Iterator[int]:
-        """Release the claims of a client that disconnected; yields the looks of each step."""
+        """Release the claims of a client that disconnected; yields the work units of each step."""
         mine = self._claims.get(client.client_id, {})
         # Standbys are released first, so that this client does not become the holder again.
         for claim in sorted(mine.values(), key=lambda claim: claim.target.holder is claim):
             # Another client may have claimed it between two steps.
             if mine.get(claim.number) is claim:
                 self._release(claim, self._node.now_ns)
-                yield _RELEASE_LOOKS
+                yield _RELEASE_WORK
 
     def claim_count(self, client: Client) -> int:
         """The number of claims of a client."""

@@ -28,9 +28,9 @@ _STATUS_INTERVAL_NS: Final = 1_000_000_000
 _LEDGER_INTERVAL_NS: Final = 1_000_000_000
 _STATISTICS_INTERVAL_NS: Final = 5_000_000_000
 _CLOSED_TAG: Final = 5
-_LOOKS_PER_OBJECT: Final = 15
-"""Looks for publishing an object of the node."""
-_NAMES_PER_LOOK: Final = 5
+_WORK_PER_OBJECT: Final = 15
+"""Work units for publishing an object of the node."""
+_NAMES_PER_WORK_UNIT: Final = 5
 
 _Publish = Callable[[Struct, int, bool], None]
 """Publishes an object as the node at a time, or removes it."""
@@ -54,7 +54,7 @@ class StatusObjects:
         self._ledger_due_ns: int | None = None
         self._now_ns = 0
         self._work: deque[Iterator[int]] = deque()
-        """Due work, in steps; each returns the looks that it took."""
+        """Due work, in steps; each returns the work units that it took."""
         self.usage: Mapping[str, float] = {}
         """Fields of DotsResourceUsage; empty if they are not known."""
 
@@ -110,13 +110,13 @@ class StatusObjects:
         self._now_ns = now_ns
         if not self._work:
             self._begin_due(now_ns, clients, status, ledger)
-        looks = SELECT_SLICE_COUNT
-        while self._work and looks > 0:
+        work_left = SELECT_SLICE_COUNT
+        while self._work and work_left > 0:
             cost = next(self._work[0], None)
             if cost is None:
                 self._work.popleft()
             else:
-                looks -= cost
+                work_left -= cost
 
     def _begin_due(
         self,
@@ -148,25 +148,25 @@ class StatusObjects:
                     + len(client.groups)
                     + len(client.filtered_subscriptions)
                 )
-                yield _LOOKS_PER_OBJECT + name_count // _NAMES_PER_LOOK
+                yield _WORK_PER_OBJECT + name_count // _NAMES_PER_WORK_UNIT
             else:
                 yield 1
 
     def _publish_all_counters(self, clients: list[Client], now_ns: int) -> Iterator[int]:
         for client in clients:
-            yield _LOOKS_PER_OBJECT if self._publish_counters(client, now_ns) else 1
+            yield _WORK_PER_OBJECT if self._publish_counters(client, now_ns) else 1
 
     def _publish_rows(self, rows: Sequence[Struct], now_ns: int) -> Iterator[int]:
         for row in rows:
             self._publish(row, now_ns, False)
-            yield _LOOKS_PER_OBJECT
+            yield _WORK_PER_OBJECT
 
     def _remove_closed(self, now_ns: int) -> Iterator[int]:
         """Remove DotsClient of closed clients that no cached object refers to."""
         for client_id, obj in list(self._closed.items()):
             yield 2
             if not self._cache.mentions(client_id):
-                yield 2 * _LOOKS_PER_OBJECT
+                yield 2 * _WORK_PER_OBJECT
                 del self._closed[client_id]
                 self._publish(obj, now_ns, True)
                 if self._counted.pop(client_id, None) is not None:

@@ -48,8 +48,8 @@ SPECIAL_TYPES: Final = (
 about itself and its clients. Only the node publishes, removes and clears them."""
 
 _UNDESCRIBED: Final = "objects have values that no definition described; remove them first"
-_LOOKS_PER_TOPIC: Final = 500
-"""Looks for a topic that is made or renewed: a class and a codec are made of its type."""
+_WORK_PER_TOPIC: Final = 500
+"""Work units for a topic that is made or renewed: a class and a codec are made of its type."""
 
 
 class NodeTypes:
@@ -90,7 +90,7 @@ class NodeTypes:
         topic = self._make_topic(type_) if outdated is None else self._renew(outdated, type_)
         self._dispatcher.topics[name] = topic
         if not type_.flags.internal:
-            self._work += _LOOKS_PER_TOPIC
+            self._work += _WORK_PER_TOPIC
         return topic
 
     def is_cleaned_up(self, name: str) -> bool:
@@ -99,7 +99,7 @@ class NodeTypes:
         return isinstance(type_, StructType) and type_.flags.cleanup and type_.flags.cached
 
     def take_work(self) -> int:
-        """The looks for topics that were made or renewed since the last call."""
+        """The work units for topics that were made or renewed since the last call."""
         work, self._work = self._work, 0
         return work
 

@@ -45,8 +45,8 @@ be parts of others. The descriptions of all types of a large program are smaller
 _LISTED_COUNT: Final = 30
 """Definitions that are sent before other clients have their turn: some milliseconds."""
 _GROUPS: Final = ("EnumDescriptorData", "StructDescriptorData")
-_RELEASE_LOOKS: Final = 20
-"""Looks that the release of a definition takes."""
+_RELEASE_WORK: Final = 20
+"""Work units for the release of a definition."""
 
 _USES: Final = ("publish", "subscribe", "remove")
 """The actions for which a client needs to know a type."""
@@ -86,10 +86,10 @@ class TypeDescriptions:
     def leaving(self, client: Client) -> Iterator[int]:
         """Release the definitions of a client that disconnected, step by step.
 
-        Yields the looks that each step took.
+        Yields the work units of each step.
         """
         for _ in self._types.registry.forget(client.client_id):
-            yield _RELEASE_LOOKS
+            yield _RELEASE_WORK
 
     def take(
         self, client: Client, topic: Topic, header: Header, payload: bytes, now_ns: int
@@ -265,7 +265,7 @@ class _Descriptions:
         self._finish = finish
 
     def step(self, now_s: float) -> bool:
-        """Describe as many types as the client has looks for. Returns whether all are described."""
+        """Describe types until the turn is over. Returns whether all are described."""
         client, queue = self._client, self._client.queue
         size_max = int(queue.size) + REPLAY_SLICE_BYTES
         while queue.work_left > 0 and queue.size < size_max:

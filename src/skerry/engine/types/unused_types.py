@@ -14,7 +14,7 @@ from skerry.schema.model import NamedType
 
 __all__ = ["UnusedTypes"]
 
-_FREE_LOOKS: Final = 500
+_FREE_TRIES: Final = 500
 """Unused types that are examined when room is needed for a new one."""
 
 
@@ -94,7 +94,7 @@ class UnusedTypes:
 
         Types in `wanted` stay.
         """
-        for name in list(islice(unused, _FREE_LOOKS)) if count > 0 else ():
+        for name in list(islice(unused, _FREE_TRIES)) if count > 0 else ():
             type_ = self._types.get(name)
             if type_ is None:
                 continue

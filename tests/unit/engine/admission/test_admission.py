@@ -1,4 +1,4 @@
-"""Admission: how many may come, and that the node gets all its answers at one place."""
+"""Admission: limits of connections, and the decisions of its parts."""
 
 from __future__ import annotations
 

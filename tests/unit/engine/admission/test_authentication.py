@@ -1,4 +1,4 @@
-"""Authentication: who is asked for a secret, and who is let in."""
+"""Authentication: which clients get a challenge, and which are accepted."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_let_in(
     name: str = "tracker",
     origin: Origin = LAN,
 ) -> bool:
-    """What becomes of a client that answers what it is asked, if it knows a secret."""
+    """Whether a client is accepted that answers the challenge with a secret, if it has one."""
     nonce = auth.challenge(origin)
     answer = {"response": "", "cnonce": ""}
     if nonce is not None and secret is not None:

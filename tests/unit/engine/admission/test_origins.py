@@ -1,4 +1,4 @@
-"""Origins: what is local, and which network a rule means."""
+"""Origins: which are local, and which ones a rule names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who are no clients yet: how many there are, and who has to go."""
+"""Pending connections: their limits, and which connection is removed."""
 
 from __future__ import annotations
 

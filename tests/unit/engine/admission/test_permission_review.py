@@ -1,4 +1,4 @@
-"""Other permissions: they hold at once, and all that follows from them is done in turns."""
+"""Changed permissions apply at once, and connected clients are reviewed in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions: the first rule that fits decides, and without one nothing is allowed."""
+"""Permissions: the first rule that fits decides, and nothing is allowed without one."""
 
 from __future__ import annotations
 

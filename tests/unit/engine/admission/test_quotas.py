@@ -1,4 +1,4 @@
-"""The meter: a client may publish so much, in bursts, and no more."""
+"""The meter of published updates: rates and bursts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares: an address has its part, strangers leave a reserve, and who leaves gives all back."""
+"""Shared quotas: limits of an address, the reserve for trusted clients, release on disconnect."""
 
 from __future__ import annotations
 

@@ -360,7 +360,7 @@ def test_a_slice_ends_with_the_object_that_fills_it(
 
 
 class Unlisted(dict[bytes, Entry]):
-    """Objects that nobody may go through."""
+    """Objects that must not be iterated."""
 
     def __iter__(self) -> NoReturn:
         raise AssertionError("all objects were looked at")

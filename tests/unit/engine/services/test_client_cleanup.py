@@ -1,4 +1,4 @@
-"""Clients that are gone: what they had is given up in slices."""
+"""Cleanup after disconnected clients, in slices."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT = SELECT_SLICE_COUNT // 4
 
 
 def lose(harbour: Harbour, guest: Guest) -> None:
-    """Without letting the node do more than it does at once."""
+    """Disconnect a client without advancing the node."""
     guest.is_mute = True
     harbour.node.stream_closed(guest.address, CloseReason.LOST, harbour.now_ns)
 

@@ -1,4 +1,4 @@
-"""Joining a part of what is there: found in slices, while everything goes on."""
+"""Joining: selected cached objects are found in slices, while updates continue."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HIDING = (
 
 
 def slow_turns(harbour: Harbour, guest: Guest, look_count: int = 2) -> None:
-    """From now on so few objects are examined for a client before others have their turn."""
+    """Reduce the objects that are examined in one turn of a client."""
     queue = harbour.node._table.by_id[guest.client_id].queue
     queue.work_max = queue.work_left = look_count
 
@@ -77,14 +77,14 @@ def is_idle(harbour: Harbour) -> bool:
 
 @pytest.fixture
 def maker(harbour: Harbour) -> Guest:
-    """Has made ten berths at three piers."""
+    """A client that published ten berths at three piers."""
     guest = harbour.guest("maker")
     guest.publish(*(Berth(pier=n % 3, name=f"b{n}", note="n", depth=n) for n in range(10)))
     return guest
 
 
 def begin(harbour: Harbour, pattern: str = "/Berth/1/*", **options: Any) -> Guest:
-    """A client that joined a part of the berths, of which some were examined and none told."""
+    """A client that joined a part of the berths, during the selection of objects."""
     guest = harbour.guest("reader", **options)
     slow_turns(harbour, guest)
     guest.connection.join(pattern, 0.0)
@@ -245,7 +245,7 @@ def test_a_pattern_finds_what_it_selects_of_a_type(
 
 
 class Unlisted(dict[bytes, Entry]):
-    """Objects that nobody may go through."""
+    """Objects that must not be iterated."""
 
     def __iter__(self) -> Any:
         raise AssertionError("all objects were looked at")
@@ -582,7 +582,7 @@ class Log:
 
 
 def check_story(reader: Guest, log: Log) -> None:
-    """What a client heard was so, whole, and in order."""
+    """Check that a client received existing states, whole, and in order."""
     seen: dict[tuple[str, bytes], Any] = {}
     positions: dict[tuple[str, bytes], int] = {}
     last_live = -1

@@ -1,4 +1,4 @@
-"""What clients ask of the node itself, and whether they may."""
+"""Messages of clients to the node itself, and their permissions."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SERVED = {
     *("EnumDescriptorData", "StructDescriptorData"),
     *("SkerryClaim", "SkerryRequest", "SkerryResponse"),
 }
-"""Internal types by which clients ask something of the node."""
+"""Internal types of messages to the node."""
 ELSEWHERE = Origin(kind="tcp", host="10.1.2.3")
 
 

@@ -1,4 +1,4 @@
-"""What is one client's alone: claims, who holds what, and who may not change it meanwhile."""
+"""Claims: holders and standbys, and the protection of owned objects."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def key_of(obj: Any) -> bytes:
 def claim(
     guest: Guest, what: Any, number: int = 1, event: str = "claim", *, handler: str | None = None
 ) -> None:
-    """Claim an object, all of a class, or to answer requests of a class."""
+    """Claim an object, all objects of a class, or the requests of a class."""
     cls: Any = what if isinstance(what, type) else type(what)
     guest.describe(cls)
     fields: dict[str, Any] = {} if handler is None else {"handler": handler}
@@ -71,7 +71,7 @@ def holders(harbour: Harbour) -> dict[str, tuple[int, int]]:
 
 
 def rules(*allowed: tuple[str, tuple[Any, ...]]) -> Admission:
-    """All may do all, but "limited" only what is named: a subject, and verbs."""
+    """Permissions for everything, except for the client "limited": one subject and some verbs."""
     mine = [
         PermissionRule(client="limited", verbs=verbs, subjects=(subject,))
         for subject, verbs in allowed

@@ -1,4 +1,4 @@
-"""What is told of a request: to who answers it, to who asked it, and to who follows it."""
+"""The messages about a request: to the handler, to the requester, and to monitors."""
 
 from __future__ import annotations
 

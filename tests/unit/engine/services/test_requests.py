@@ -1,4 +1,4 @@
-"""Requests: exactly one answer each, whatever becomes of who asks and of who answers."""
+"""Requests: exactly one response each, whatever happens to requester and handler."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Node:
         is_publishing: bool = False,
         address: str = "",
     ) -> str:
-        """The difference because of which the definition is refused, if it is."""
+        """Register a definition. Returns why it is refused, or an empty text."""
         if is_publishing:
             self.published.add((client, type_.name))
         self.definitions.register(
@@ -279,7 +279,7 @@ def test_the_types_of_one_address_are_limited() -> None:
 
 
 def test_unused_types_of_an_address_make_room_for_its_others() -> None:
-    """A program that comes again and again with new types does not use up its address."""
+    """A program that reconnects with new types does not use up the quota of its address."""
     node = Node()
     for number in range(20):
         name = f"T{number}"

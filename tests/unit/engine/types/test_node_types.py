@@ -1,4 +1,4 @@
-"""The types of a node: learned from clients, united while several definitions are in use."""
+"""The types of a node: described by clients, united while several definitions are in use."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def stored(obj: Any, *, position: int = 5) -> StoredObject:
 
 
 def restored(make_harbour: Callable[..., Harbour], *objs: Any) -> Harbour:
-    """A node in its second life."""
+    """A node after a restart."""
     harbour = make_harbour(journal=Journal(rng=Random(1)))
     for cls in {type(obj): None for obj in objs}:
         assert isinstance(cls.descriptor, StructType)
@@ -768,7 +768,7 @@ LONG = "y" * 100
 
 
 def tags_of(guest: Guest, name: str = "Ship") -> list[list[int]]:
-    """The tags that came with each object of a type."""
+    """The tags that were received with each object of a type."""
     return [sorted(WIDE.Ship.decode(i.payload).attributes) for i in guest.items(name)]
 
 

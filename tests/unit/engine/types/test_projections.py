@@ -1,4 +1,4 @@
-"""How objects are given to clients with another definition."""
+"""How objects are projected for clients with another definition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which types are messages to the site."""
+"""Which types are site messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients say and ask about types."""
+"""Type descriptions that clients send and request."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_a_long_chain_of_types_inside_does_not_block_the_node(
 
 
 def describe_large(guest: Guest, name: str, count: int) -> None:
-    """Describe a struct in so many bytes, about."""
+    """Describe a struct with a description of about this size."""
     field = internal_class("StructPropertyData")
     properties = [
         field(name=f"{tag:04}" + "x" * (count // 31), tag=tag, isKey=tag == 1, type="bool")

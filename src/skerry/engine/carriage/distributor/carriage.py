@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol
 
-from skerry.engine.carriage.distributor.events import CarriageStatistics, Drop
+from skerry.engine.carriage.distributor.events import CARRIAGE_DROPS, CarriageStatistics
 from skerry.engine.carriage.distributor.incoming import GroupIncoming
 from skerry.engine.carriage.distributor.node_client import ConnectedNode, NodeClient
 from skerry.engine.carriage.distributor.outgoing import GroupOutgoing
@@ -32,6 +32,7 @@ from skerry.protocol.distributor.events import (
 )
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.machine import Address, MachineEvent, Transmit
+from skerry.tracing import DropReason
 
 __all__ = ["SYSTEM_PORT", "CarriageNode", "GroupCarriage", "system_group"]
 
@@ -199,12 +200,12 @@ class GroupCarriage:
         """An immutable snapshot of the counters."""
         incoming, outgoing = self._incoming, self._outgoing
         dropped = incoming.dropped + outgoing.dropped
-        dropped[Drop.REFUSED] += self._node_client.refusal_count
+        dropped[DropReason.REFUSED] += self._node_client.refusal_count
         return CarriageStatistics(
             sent_count=outgoing.sent_count,
             brought_count=incoming.brought_count,
             described_count=outgoing.described_count,
-            dropped={reason.value: dropped[reason] for reason in Drop},
+            dropped={reason.value: dropped[reason] for reason in CARRIAGE_DROPS},
             conflict_count=incoming.conflict_count,
             cut_count=self._cut_count,
             used_type_count=outgoing.used_type_count,

@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from skerry.protocol.distributor.events import DistributorStatistics
 from skerry.protocol.distributor.sealing.sealed_datagrams import SealStatistics
 from skerry.protocol.machine import MachineEvent, Statistics
+from skerry.tracing import DropReason
 
 __all__ = [
+    "CARRIAGE_DROPS",
     "CarriageStatistics",
     "DefinitionConflict",
-    "Drop",
     "GroupStatistics",
     "MessagesGivenUp",
 ]
 
 
-class Drop(enum.Enum):
-    """Why a message was not forwarded; each reason is counted."""
-
-    MALFORMED = "malformed"
-    """The payload does not decode as a header and an object of its type."""
-    UNDESCRIBED = "undescribed"
-    """Its type, or a type inside, was not described in time."""
-    SCOPE = "scope"
-    """Objects of its type are not distributed by the group: they are cached, or of scope server."""
-    CONFLICT = "conflict"
-    """The definition of its type at the sender is incompatible with the one of this node."""
-    REFUSED = "refused"
-    """The node refused it: a limit, or its permissions."""
-    SUBJECT = "subject"
-    """Its subject cannot be sent to the group: too long, or not ASCII."""
-    SIZE = "size"
-    """It is too large for the group."""
-    ABSENT = "absent"
-    """The carriage was not connected to its node."""
+CARRIAGE_DROPS: Final = (
+    DropReason.MALFORMED,
+    DropReason.UNDESCRIBED,
+    DropReason.SCOPE,
+    DropReason.CONFLICT,
+    DropReason.REFUSED,
+    DropReason.SUBJECT,
+    DropReason.SIZE,
+    DropReason.ABSENT,
+)
+"""The reasons for which the carriage does not forward a message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

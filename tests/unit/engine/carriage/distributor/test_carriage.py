@@ -1,4 +1,4 @@
-"""Messages of the site between nodes: all of them, once, in order, and nothing else."""
+"""Messages of the site between nodes: each is delivered once and in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_message_reaches_clients_of_all_nodes_once(site: Any) -> None:
 
 
 def test_the_first_messages_of_a_type_are_forwarded(site: Any) -> None:
-    """Also where description and objects come to the node in one piece."""
+    """Also if the description and the objects reach the node in one read."""
     first, second = site.add(), site.add()
     hearer = site.program(second, "q", "Tick")
     program = site.program(first, "p")
@@ -215,7 +215,7 @@ def test_losses_that_cannot_be_repaired_are_reported(site: Any) -> None:
 
 
 def test_clients_are_notified_of_losses(site: Any) -> None:
-    """In its place, and only those who joined for it and know our types."""
+    """A loss is reported in order, and only to subscribers with extensions."""
     first, second = site.add(cache_bytes_max=0, application="other"), site.add()
     site.program(first, "p")
     told: list[Any] = []
@@ -251,7 +251,7 @@ def test_clients_are_notified_of_losses(site: Any) -> None:
 
 
 def test_clients_are_notified_of_link_quality(site: Any) -> None:
-    """Of the others, every ten seconds and at the end, and only those who joined for it."""
+    """Links from other senders are published to subscribers every ten seconds and at the end."""
     first, second = site.add(application="other"), site.add()
     watcher = site.program(second, "q", "SkerryLink")
     site.program(first, "p")

@@ -1,4 +1,4 @@
-"""Headers that repeat are read as all others are."""
+"""Repeated headers are read like all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What comes from the group is checked, waits for its type, or is dropped with a reason."""
+"""Messages from the group are checked, wait for their type, or are dropped with a reason."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def dropped(host: Any) -> dict[str, int]:
 
 @pytest.fixture
 def host(site: Any) -> Any:
-    """A node that knows the types, with a program that listens."""
+    """A node that knows the types, with a subscriber."""
     made = site.add()
     site.program(made, "q", "Tick", "Ping", "Near", "Kept")
     for name in ("Tick", "Ping", "Near", "Kept"):

@@ -1,4 +1,4 @@
-"""The carrier as a client of its node."""
+"""The carriage as a client of its node."""
 
 from __future__ import annotations
 
@@ -93,5 +93,5 @@ def test_refusals_are_counted(site: Any, stage: Stage) -> None:
 
 
 def ticks(stage: Stage) -> int:
-    """How many the node has taken."""
+    """The number of ticks that the node accepted."""
     return sum(row.accepted for row in stage.core.statistics().types if row.name == "Tick")

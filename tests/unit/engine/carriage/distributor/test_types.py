@@ -1,4 +1,4 @@
-"""Types as a carrier sees them: subjects, checks and descriptions."""
+"""Types of a carriage: subjects, checks and descriptions."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def test_a_leaf_may_say_that_it_joins_none_and_a_word_may_join_one() -> None:
     ("nodes", "message"),
     [
         ([], "without nodes"),
-        ([Node()], "no kind"),
+        ([Node()], "without a kind"),
         ([Node(kind=Kind.leaf)], "has no leaf"),
         ([Node(kind=Kind.andOp, arity=1, leaf=Leaf()), leaf()], "has a leaf"),
         ([Node(kind=Kind.leaf, leaf=Leaf(), arity=1), leaf()], "joins 1"),
