@@ -188,7 +188,7 @@ def _float(plan: StructPlan, field: FieldPlan, spec: ValuePlan, plain: Any) -> f
         try:
             return to_timepoint(plain)
         except ValueError:
-            _refuse(plan, field.name, f"{shown(plain)} is no ISO 8601 time with a zone")
+            _refuse(plan, field.name, f"{shown(plain)} is not an ISO 8601 time with a zone")
     _refuse(plan, field.name, f"expected {spec.name}, got {_name_of(plain)}")
 
 

@@ -248,7 +248,7 @@ def test_inconsistent_state_of_the_node_is_found(
 ) -> None:
     checker = OneHolder("node")
     assert checker.safety(world) is None
-    host.machine.core._services._requests._given[999] = {}
+    host.machine.core._services._requests._forwarded[999] = {}
     assert checker.safety(world) is not None
     world.crash(host)
     assert checker.safety(world) is None

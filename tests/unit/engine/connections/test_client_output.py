@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import skerry
-from skerry.limits import ROUND_LOOK_COUNT
+from skerry.limits import ROUND_WORK_MAX
 from skerry.objects.internal import internal_class
 from skerry.protocol.access.json.wire import cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire, JsonWriting
@@ -67,7 +67,8 @@ class Driver:
         while True:
             self.turn()
             count += 1
-            if not self.harbour.node._busy and not self.harbour.node._hub.listed:
+            node = self.harbour.node
+            if not node._connections.turn_queue.busy and not node._dispatcher.listed:
                 self.turn()
                 return count
 
@@ -123,10 +124,10 @@ def test_a_large_object_is_written_in_turns_and_in_order(
         maker.connection.send_message(echo, 0.0)
         harbour.node.receive(maker.connection.take_output(), maker.address, 0)
         driver.turn()
-        assert sum(looks) <= 2 * ROUND_LOOK_COUNT
+        assert sum(looks) <= 2 * ROUND_WORK_MAX
         waits.append(len(maker.messages("DotsEcho")))
         turn_count += 1
-    assert turn_count >= len(LARGE) // (2 * ROUND_LOOK_COUNT)
+    assert turn_count >= len(LARGE) // (2 * ROUND_WORK_MAX)
     # Another client is answered in every turn.
     assert waits == list(range(1, turn_count + 1))
     assert harbour.node.statistics().unexplained == 0
@@ -142,10 +143,10 @@ def test_many_clients_by_websocket_share_a_turn(
     for number in range(20):
         send(maker, Bulk(id=number, values=[0.5] * 100))
     turn_count = 0
-    while harbour.node._busy or harbour.node._hub.listed:
+    while harbour.node._connections.turn_queue.busy or harbour.node._dispatcher.listed:
         looks.clear()
         driver.turn()
-        assert sum(looks) <= 3 * ROUND_LOOK_COUNT
+        assert sum(looks) <= 3 * ROUND_WORK_MAX
         turn_count += 1
     driver.turn()
     assert turn_count > 5
@@ -221,4 +222,19 @@ def test_what_is_too_large_as_text_ends_a_plain_guest_and_no_other(
     else:
         assert driver.heard[web.address][-1][1]["errorText"].startswith("Bulk: ")
         assert driver.cut == [web.address]
+    assert harbour.node.statistics().unexplained == 0
+
+
+def test_a_connection_that_ends_with_an_unsendable_object_queued_ends_once(
+    harbour: Harbour, maker: Guest
+) -> None:
+    web, driver = Web(harbour, extensions=0), Driver(harbour)
+    web.join("Bulk")
+    driver.until_quiet()
+    harbour.node._clients[web.address].connection.wire._bytes_max = 1_000  # type: ignore[attr-defined]
+    send(maker, Bulk(id=1, values=LARGE[:400]))
+    web.say("Nobody", {})
+    driver.until_quiet()
+    assert driver.cut == [web.address]
+    assert harbour.node.statistics().ends == {"fault": 1}
     assert harbour.node.statistics().unexplained == 0

@@ -29,33 +29,33 @@ Price, Trade = TYPES.Price, TYPES.Trade
 
 def streaming(count: int = BATCH_COUNT_MIN) -> ClientQueue:
     """A lane that has just sent so many updates at once."""
-    lane = ClientQueue(2, Wire(), [])
-    put(lane, count)
-    assert not lane.is_delayed(0, MS)
-    hand_out(lane, 0)
-    return lane
+    queue = ClientQueue(2, Wire(), [])
+    put(queue, count)
+    assert not queue.is_delayed(0, MS)
+    hand_out(queue, 0)
+    return queue
 
 
-def hand_out(lane: ClientQueue, now_ns: int) -> bytes:
-    lane.note_batch(now_ns)
-    return lane.take()
+def hand_out(queue: ClientQueue, now_ns: int) -> bytes:
+    queue.note_batch(now_ns)
+    return queue.take()
 
 
-def put(lane: ClientQueue, count: int, size: int = 10) -> None:
+def put(queue: ClientQueue, count: int, size: int = 10) -> None:
     for _ in range(count):
-        lane.deliver(bytes(size), Tally())
+        queue.deliver(bytes(size), Tally())
 
 
 def test_updates_that_follow_a_batch_are_delayed_until_they_are_due() -> None:
-    lane = streaming()
-    put(lane, 1)
-    assert lane.is_delayed(MS, MS)
-    assert lane.batch_due_ns == 2 * MS
-    put(lane, 1)
-    assert lane.is_delayed(2 * MS - 1, MS)
-    assert not lane.is_delayed(2 * MS, MS)
-    assert len(hand_out(lane, 2 * MS)) == 20
-    assert lane.batch_due_ns == 0
+    queue = streaming()
+    put(queue, 1)
+    assert queue.is_delayed(MS, MS)
+    assert queue.batch_due_ns == 2 * MS
+    put(queue, 1)
+    assert queue.is_delayed(2 * MS - 1, MS)
+    assert not queue.is_delayed(2 * MS, MS)
+    assert len(hand_out(queue, 2 * MS)) == 20
+    assert queue.batch_due_ns == 0
 
 
 @pytest.mark.parametrize(
@@ -67,75 +67,77 @@ def test_updates_that_follow_a_batch_are_delayed_until_they_are_due() -> None:
     ],
     ids=["after few updates", "after a pause", "where no delay is configured"],
 )
-def test_what_is_no_stream_is_not_delayed(count: int, now_ns: int, delay_ns: int) -> None:
-    lane = streaming(count)
-    put(lane, BATCH_COUNT_MIN)
-    assert not lane.is_delayed(now_ns, delay_ns)
+def test_updates_that_are_not_a_stream_are_not_delayed(
+    count: int, now_ns: int, delay_ns: int
+) -> None:
+    queue = streaming(count)
+    put(queue, BATCH_COUNT_MIN)
+    assert not queue.is_delayed(now_ns, delay_ns)
 
 
 def test_a_message_of_the_protocol_is_not_delayed_and_ends_a_delay() -> None:
-    lane = streaming()
-    put(lane, 1)
-    assert lane.is_delayed(1, MS)
-    lane.add(b"an answer")
-    assert not lane.is_delayed(1, MS)
-    assert hand_out(lane, 1).endswith(b"an answer")
+    queue = streaming()
+    put(queue, 1)
+    assert queue.is_delayed(1, MS)
+    queue.add(b"an answer")
+    assert not queue.is_delayed(1, MS)
+    assert hand_out(queue, 1).endswith(b"an answer")
 
 
 @pytest.mark.parametrize("size", [10, BATCH_BYTES // 8])
 def test_enough_updates_or_bytes_end_a_delay(size: int) -> None:
-    lane = streaming()
-    put(lane, 1, size)
-    assert lane.is_delayed(1, MS)
-    put(lane, min(BATCH_COUNT, BATCH_BYTES // size) - 2, size)
-    assert lane.is_delayed(1, MS)
-    put(lane, 1, size)
-    assert not lane.is_delayed(1, MS)
+    queue = streaming()
+    put(queue, 1, size)
+    assert queue.is_delayed(1, MS)
+    put(queue, min(BATCH_COUNT, BATCH_BYTES // size) - 2, size)
+    assert queue.is_delayed(1, MS)
+    put(queue, 1, size)
+    assert not queue.is_delayed(1, MS)
 
 
 def test_single_updates_in_quick_succession_are_a_stream() -> None:
-    lane = ClientQueue(2, Wire(), [])
+    queue = ClientQueue(2, Wire(), [])
     for number in range(BATCH_COUNT_MIN):
-        put(lane, 1)
-        assert not lane.is_delayed(number * MS, MS)
-        hand_out(lane, number * MS)
-    put(lane, 1)
-    assert lane.is_delayed(BATCH_COUNT_MIN * MS, MS)
+        put(queue, 1)
+        assert not queue.is_delayed(number * MS, MS)
+        hand_out(queue, number * MS)
+    put(queue, 1)
+    assert queue.is_delayed(BATCH_COUNT_MIN * MS, MS)
 
 
 def test_slow_single_updates_are_not_a_stream() -> None:
-    lane = ClientQueue(2, Wire(), [])
+    queue = ClientQueue(2, Wire(), [])
     for number in range(10 * BATCH_COUNT_MIN):
-        put(lane, 1)
-        assert not lane.is_delayed(number * BATCH_GAP_NS // 2, MS)
-        hand_out(lane, number * BATCH_GAP_NS // 2)
+        put(queue, 1)
+        assert not queue.is_delayed(number * BATCH_GAP_NS // 2, MS)
+        hand_out(queue, number * BATCH_GAP_NS // 2)
 
 
 def test_a_client_that_publishes_meanwhile_is_not_delayed() -> None:
-    lane = streaming()
-    lane.sequence += 1
-    put(lane, 1)
-    assert not lane.is_delayed(1, MS)
-    hand_out(lane, 1)
-    put(lane, 1)
-    assert lane.is_delayed(2, MS)
+    queue = streaming()
+    queue.sequence += 1
+    put(queue, 1)
+    assert not queue.is_delayed(1, MS)
+    hand_out(queue, 1)
+    put(queue, 1)
+    assert queue.is_delayed(2, MS)
 
 
 def test_a_delay_that_gained_nothing_is_not_repeated_soon() -> None:
-    lane = streaming()
-    put(lane, BATCH_COUNT_MIN)
-    assert lane.is_delayed(0, MS)
-    hand_out(lane, MS)
+    queue = streaming()
+    put(queue, BATCH_COUNT_MIN)
+    assert queue.is_delayed(0, MS)
+    hand_out(queue, MS)
     for number in range(BATCH_UNDELAYED_COUNT):
-        put(lane, BATCH_COUNT_MIN)
-        assert not lane.is_delayed(MS, MS), number
-        hand_out(lane, MS)
-    put(lane, BATCH_COUNT_MIN)
-    assert lane.is_delayed(MS, MS)
-    put(lane, 1)
-    hand_out(lane, MS)
-    put(lane, BATCH_COUNT_MIN)
-    assert lane.is_delayed(MS, MS), "that one gained something"
+        put(queue, BATCH_COUNT_MIN)
+        assert not queue.is_delayed(MS, MS), number
+        hand_out(queue, MS)
+    put(queue, BATCH_COUNT_MIN)
+    assert queue.is_delayed(MS, MS)
+    put(queue, 1)
+    hand_out(queue, MS)
+    put(queue, BATCH_COUNT_MIN)
+    assert queue.is_delayed(MS, MS), "that one gained something"
 
 
 class Market:
