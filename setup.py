@@ -28,6 +28,8 @@ HOT_MODULES = (
     "src/skerry/client/distributor/delivery_queue.py",
     "src/skerry/client/distributor/router.py",
     "src/skerry/client/distributor/sync.py",
+    "src/skerry/client/core/type_route.py",
+    "src/skerry/client/core/type_store.py",
     "src/skerry/client/core/update_intake.py",
     "src/skerry/client/core/liveness.py",
     "src/skerry/client/io/endpoint_opener.py",

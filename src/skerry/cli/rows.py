@@ -11,7 +11,7 @@ from time import time
 from typing import Any
 
 from skerry.client.core.events import BYTES_NAME, Event
-from skerry.client.core.object_info import ObjectInfo
+from skerry.client.core.events import ObjectInfo
 from skerry.json_values import visible
 from skerry.objects.base import Struct
 from skerry.objects.json import to_plain

@@ -78,8 +78,8 @@ class RequestHost(NodeHost):
         classes = [internal_class("SkerryHolder"), internal_class("SkerryCall")]
         for cls in (*classes, *(TYPES[name] for name in OWNED_TYPES)):
             self._witness.subscribe(cls, self._told, setting.now_ns)
-        self._witness.start(setting.now_ns)
-        self._witness.advance(setting.now_ns)
+        self._witness.connection.start(setting.now_ns)
+        self._witness.connection.advance(setting.now_ns)
         self._start_ns = setting.now_ns
 
     def take_events(self) -> list[MachineEvent]:
@@ -94,17 +94,17 @@ class RequestHost(NodeHost):
         while True:
             # The node knows no time before the first who comes, which is the witness.
             now_ns = max(self.core.now_ns, self._start_ns)
-            said = self._witness.take_transmits()
+            said = self._witness.connection.take_transmits()
             for item in said:
                 if isinstance(item, Connect):
                     self.core.stream_opened(WITNESS, now_ns)
-                    self._witness.stream_opened(NODE, now_ns)
+                    self._witness.connection.stream_opened(NODE, now_ns)
                 else:
                     self.core.receive(item.data, WITNESS, now_ns)
             sent = super().take_transmits()
             for item in sent:
                 if item.destination == WITNESS:
-                    self._witness.receive(item.data, NODE, now_ns)
+                    self._witness.connection.receive(item.data, NODE, now_ns)
                 else:
                     outside.append(item)
             if not said and not sent:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from skerry.client.core.claims import Claim, ClaimState
-from skerry.client.core.request_calls import ReceivedRequest
+from skerry.client.core.received_requests import ReceivedRequest
 from skerry.client.core.requests import Request
 from skerry.errors import WouldBlock
 from skerry.objects.base import Struct
@@ -88,7 +88,9 @@ class RequestProgram(Program):
         """Ask whoever answers such tasks under a name; wait so much longer than is said."""
         number = task.number
         try:
-            request = self.space.request(task, now_ns, to=to, timeout_s=timeout_s)
+            request = self.space.requests_and_claims.request(
+                task, now_ns, to=to, timeout_s=timeout_s
+            )
         except WouldBlock:
             self._events.append(Ended(number=number, outcome="blocked"))
             return
@@ -100,13 +102,13 @@ class RequestProgram(Program):
 
     def serve(self, type_name: str, name: str, now_ns: int, *, is_standby: bool) -> None:
         """Claim to answer requests of a type under a name."""
-        claim = self.space.claim_requests(
+        claim = self.space.requests_and_claims.claim_requests(
             TASKS[type_name],
             self._take,
             now_ns,
             name=name,
             is_standby=is_standby,
-            told=lambda: self._tell([claim]),
+            on_change=lambda: self._tell([claim]),
         )
         self._add([claim])
 
@@ -114,19 +116,19 @@ class RequestProgram(Program):
         self, type_name: str, keys: Sequence[str] | None, now_ns: int, *, is_standby: bool
     ) -> None:
         """Claim objects, or all of a type."""
-        claims = self.space.claim_objects(
+        claims = self.space.requests_and_claims.claim_objects(
             TYPES[type_name],
             keys,
             now_ns,
             is_standby=is_standby,
-            told=lambda: self._tell(claims),
+            on_change=lambda: self._tell(claims),
         )
         self._add(claims)
 
     def release(self, claim: Claim, now_ns: int) -> None:
         """Give a claim up, or forget one that is over."""
         self.claims.remove(claim)
-        self.space.release_claims([claim], now_ns)
+        self.space.requests_and_claims.release_claims([claim], now_ns)
 
     def claims_already(self, type_name: str, handler: str | None, key: str | None = None) -> bool:
         """Whether it has a claim to this that is not over."""
@@ -167,7 +169,7 @@ class RequestProgram(Program):
             if what == "answer":
                 self._answer(number)
             else:
-                self.space.forget_request(self._asked.pop(number))
+                self.space.requests_and_claims.forget_request(self._asked.pop(number))
                 self._events.append(Ended(number=number, outcome="timed_out", is_ours=True))
 
     def deadline_ns(self) -> int | None:
@@ -197,9 +199,9 @@ class RequestProgram(Program):
             Served(number=number, asker=call.client, type_name=call.type_name, handler=call.handler)
         )
         if task.manner == "fail":
-            self.space.fail(call, "as it was asked to", self._now_ns)
+            self.space.requests_and_claims.fail(call, "as it was asked to", self._now_ns)
         elif task.manner == "empty":
-            self.space.answer(call, None, self._now_ns)
+            self.space.requests_and_claims.answer(call, None, self._now_ns)
         else:
             self._calls[number] = call
             if task.manner == "now":
@@ -211,7 +213,7 @@ class RequestProgram(Program):
         self._due.cancel(("answer", number))
         call = self._calls.pop(number)
         result: Struct = TASKS["Result"](number=number, server=self._name)
-        self.space.answer(call, result, self._now_ns)
+        self.space.requests_and_claims.answer(call, result, self._now_ns)
 
     def _add(self, claims: Sequence[Claim]) -> None:
         # Those that are over make room for another attempt at the same.

@@ -86,7 +86,7 @@ def test_info_tells_who_and_when() -> None:
     stage.run()
     info = vessels.info(7)
     assert (info.created, info.modified, info.last_operation) == (100.0, 200.0, "update")
-    assert info.created_from == info.modified_from == core.client_id
+    assert info.created_from == info.modified_from == core.connection.client_id
     with pytest.raises(KeyError):
         vessels.info(8)
 

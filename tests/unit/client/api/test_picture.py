@@ -101,7 +101,7 @@ def test_many_threads_look_at_the_same_one(running_node: RunningNode) -> None:
         for thread in threads:
             thread.join()
         assert {id(seen.get_nowait()) for _ in threads} == {id(space.picture)}
-        groups = space._core.interests._groups
+        groups = space._core.subscriptions._groups
         assert groups["SkerryPicture"].holder_count == 1
 
 
@@ -142,7 +142,7 @@ def test_listener_has_to_be_one(running_node: RunningNode) -> None:
     told(running_node)
     with (
         skerry.connect(running_node.place) as space,
-        pytest.raises(LocalProtocolError, match="a callback is a function"),
+        pytest.raises(LocalProtocolError, match="a callback must be a function"),
     ):
         space.picture.on_change(5)  # type: ignore[arg-type]
 
@@ -169,7 +169,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
     async def talk() -> None:
         await asyncio.to_thread(told, running_node)
         async with await aio.connect(running_node.place) as space:
-            space._core.pause()
+            space._core.connection.pause()
             picture = space.picture
             assert_type(picture, aio.Picture)
             assert picture is space.picture
@@ -182,7 +182,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
                 await picture.wait(0.01)
             changed = asyncio.Event()
             picture.on_change(lambda _: changed.set())
-            space._core.resume()
+            space._core.connection.resume()
             space._session.carry()
             await changed.wait()
             await picture.wait()

@@ -10,7 +10,14 @@ from typing import Any
 
 import pytest
 
-from skerry.client.api.subscription import ON_SLOW, SubscriptionBase, check_callback
+from skerry.client.api.subscription import (
+    ON_SLOW,
+    Inbox,
+    SubscriptionBase,
+    SubscriptionState,
+    check_callback,
+)
+from skerry.client.core.event_queue import EventQueue
 from skerry.errors import LocalProtocolError, SlowConsumer
 from tests.unit.client.stage import Shout, Stage, Vessel
 
@@ -35,7 +42,9 @@ class Loop:
 
 def session_of(stage: Stage, **config: Any) -> Any:
     core = stage.space(**config)
-    return SimpleNamespace(core=core, wakers=set(), carry=stage.run, loop=Loop())
+    return SimpleNamespace(
+        core=core, connection=core.connection, wakers=set(), carry=stage.run, loop=Loop()
+    )
 
 
 def test_what_happens_to_the_slow_is_one_of_two() -> None:
@@ -158,9 +167,47 @@ class Async:
 def test_callback_is_not_awaited(callback: Any) -> None:
     with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
         check_callback(callback)
-    assert caught.value.hint == "iterate with `async for`, or let a plain function start a task"
+    assert caught.value.hint == "iterate with `async for`, or start a task in an ordinary function"
 
 
 @pytest.mark.parametrize("callback", [print, [].append, partial(print), str, Async], ids=range(5))
 def test_whatever_can_be_called_is_a_callback(callback: Any) -> None:
     check_callback(callback)
+
+
+def test_inbox_receives_events_while_the_subscription_is_open() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
+    state = SubscriptionState(session, "disconnect")
+    state.open(Shout, inbox.put, inbox.wake, where=None, fields=None)
+    is_open = [state.is_open]
+    assert session.wakers == {inbox.wake}
+    stage.publish(session.core, Shout(text="a"))
+    state.end()
+    state.end()
+    is_open.append(state.is_open)
+    assert is_open == [True, False]
+    assert session.wakers == set()
+    stage.publish(session.core, Shout(text="b"))
+    first = inbox.queue.get()
+    assert first is not None
+    assert first.object.text == "a"
+    assert inbox.queue.get() is None
+
+
+def test_state_beside_others_shares_what_they_hold() -> None:
+    stage = Stage()
+    session = session_of(stage)
+    subscription, shape = session.core.hold(Vessel, stage.now_ns)
+    stage.publish(session.core, Vessel(mmsi=1))
+    inbox: Inbox[Any] = Inbox(EventQueue(count_max=10, on_slow="disconnect"))
+    state = SubscriptionState(session, "disconnect")
+    state.open_beside(subscription, shape, inbox.put, inbox.wake)
+    state.end_soon()
+    is_open = [state.is_open]
+    session.loop.turn()
+    is_open.append(state.is_open)
+    assert is_open == [True, False], "it is for the loop to do"
+    assert subscription.is_used
+    assert len(inbox.queue) == 1

@@ -121,7 +121,7 @@ def test_more_objects_than_the_bound_end_it(what: Any) -> None:
         core.publish_bytes(f"/a/{number}", b"", 1.0)
     stage.run()
     assert queue.failure is not None
-    assert "over 2 objects" in str(queue.failure)
+    assert "more than 2 objects" in str(queue.failure)
 
 
 def test_messages_are_conflated_by_key_or_subject() -> None:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
-from skerry.client.core.events import Event, ObjectState, ReceivedType, bytes_of
+from skerry.client.core.events import (
+    Event,
+    ObjectInfo,
+    ObjectState,
+    ReceivedType,
+    bytes_of,
+    info_of,
+)
 from skerry.client.core.send_buffer import raw_payload
 from skerry.errors import DecodeError
 from skerry.objects.base import codec_of
@@ -121,3 +129,22 @@ def test_other_bytes_are_refused(payload: bytes) -> None:
 
 def test_object_without_its_bytes_is_empty() -> None:
     assert bytes_of(b"\xa0") == b""
+
+
+def test_facts_do_not_change() -> None:
+    info = ObjectInfo(
+        last_operation="create",
+        created=1.0,
+        created_from=2,
+        modified=1.0,
+        modified_from=2,
+        received=3.0,
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        info.created = 5.0  # type: ignore[misc]
+
+
+def test_info_of_a_state_tells_by_whom_and_when() -> None:
+    info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1))
+    assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
+    assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)

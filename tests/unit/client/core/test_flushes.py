@@ -49,8 +49,8 @@ def test_flush_with_nothing_in_doubt_waits_on() -> None:
 def test_given_up_flush_is_not_asked_again() -> None:
     flushes = Flushes()
     flush = flushes.begin(0)
-    flushes.given_up(flush)
-    flushes.given_up(flush)
+    flushes.forget(flush)
+    flushes.forget(flush)
     assert flushes.waiting() == []
 
 
@@ -73,6 +73,6 @@ def test_doubt_says_why_and_what_was_refused_before() -> None:
     flush = flushes.begin(1)
     assert flushes.lost(1, "T.x: expected text") == 1
     assert str(flush.error) == (
-        "1 publish was under way when the connection was lost, and may not have arrived:"
-        " T.x: expected text; it refused describe: two definitions of T"
+        "1 publish was sent when the connection was lost, and may not have arrived:"
+        " T.x: expected text; the node refused describe: two definitions of T"
     )

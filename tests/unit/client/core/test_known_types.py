@@ -53,11 +53,11 @@ def test_other_definition_from_the_node_is_kept_to_be_shown() -> None:
 
 def test_what_is_no_class_or_not_for_publishing_is_refused() -> None:
     types = KnownTypes()
-    with pytest.raises(LocalProtocolError, match="no class of objects"):
+    with pytest.raises(LocalProtocolError, match="not a class of a type"):
         types.learn(int)
-    with pytest.raises(LocalProtocolError, match="no class of objects"):
+    with pytest.raises(LocalProtocolError, match="not a class of a type"):
         types.learn(skerry.Struct)
-    with pytest.raises(LocalProtocolError, match="only for use inside"):
+    with pytest.raises(LocalProtocolError, match="can only be used inside"):
         types.send_plan(Part)
 
 

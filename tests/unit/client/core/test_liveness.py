@@ -21,8 +21,8 @@ def watched(now_ns: int = 0) -> Liveness:
     """A node of our own kind that has let us in."""
     liveness = Liveness(CONFIG)
     liveness.opened(now_ns)
-    liveness.heard(now_ns)
-    liveness.let_in(now_ns, is_ours=True)
+    liveness.received(now_ns)
+    liveness.connected(now_ns, is_ours=True)
     return liveness
 
 
@@ -38,7 +38,7 @@ def played(liveness: Liveness, *times_s: int, is_waiting: bool = True) -> list[t
 def test_the_handshake_goes_on_as_long_as_something_is_heard() -> None:
     liveness = Liveness(CONFIG)
     liveness.opened(0)
-    liveness.heard(2 * SECOND)
+    liveness.received(2 * SECOND)
     assert played(liveness, 3, 4) == []
     assert liveness.deadline_ns() == 5 * SECOND
     assert played(liveness, 5) == [(5, "leave")]
@@ -46,22 +46,22 @@ def test_the_handshake_goes_on_as_long_as_something_is_heard() -> None:
 
 def test_who_owes_an_answer_is_asked_for_a_sign_before_it_is_left() -> None:
     liveness = watched()
-    liveness.asked(SECOND)
+    liveness.expect_answer(SECOND)
     assert played(liveness, 5, 6, 10, 11) == [(6, "probe"), (11, "leave")]
 
 
 def test_who_gives_signs_is_not_left_however_long_it_owes_an_answer() -> None:
     liveness = watched()
-    liveness.asked(SECOND)
+    liveness.expect_answer(SECOND)
     for time_s in range(2, 40):
-        liveness.heard(time_s * SECOND)
+        liveness.received(time_s * SECOND)
         assert played(liveness, time_s) == []
 
 
 def test_who_answered_is_not_asked_again_until_it_was_silent_for_long() -> None:
     liveness = watched()
-    liveness.asked(SECOND)
-    liveness.heard(2 * SECOND)
+    liveness.expect_answer(SECOND)
+    liveness.received(2 * SECOND)
     assert played(liveness, 6, 20, 21, is_waiting=False) == []
     assert played(liveness, 22, is_waiting=False) == [(22, "ask")]
     assert played(liveness, 27, 32) == [(27, "probe"), (32, "leave")]
@@ -69,7 +69,7 @@ def test_who_answered_is_not_asked_again_until_it_was_silent_for_long() -> None:
 
 def test_who_was_left_is_not_asked() -> None:
     liveness = watched()
-    liveness.asked(SECOND)
+    liveness.expect_answer(SECOND)
     assert played(liveness, 6, 1000) == [(6, "probe"), (1000, "leave")]
     liveness.closed()
     assert liveness.deadline_ns() is None
@@ -79,18 +79,18 @@ def test_node_whose_time_ran_out_while_the_program_slept_is_left() -> None:
     stage = Stage()
     core = stage.space()
     core.flush(stage.now_ns)
-    core.advance(stage.now_ns + 5 * SECOND)
-    core.take_events()
-    core.advance(stage.now_ns + 1000 * SECOND)
+    core.connection.advance(stage.now_ns + 5 * SECOND)
+    core.connection.take_events()
+    core.connection.advance(stage.now_ns + 1000 * SECOND)
     assert states(core) == ["disconnected"]
 
 
 def test_silent_host_is_left_during_the_handshake() -> None:
     core = alone(is_patient=True)
-    core.advance(12 * SECOND)
-    assert core.take_transmits() == [Disconnect(destination=NODE)]
-    core.advance(20 * SECOND)
-    assert core.take_transmits() == [Connect(destination=NODE)]
+    core.connection.advance(12 * SECOND)
+    assert core.connection.take_transmits() == [Disconnect(destination=NODE)]
+    core.connection.advance(20 * SECOND)
+    assert core.connection.take_transmits() == [Connect(destination=NODE)]
 
 
 def test_node_that_does_not_answer_a_flush_is_left() -> None:
@@ -98,10 +98,10 @@ def test_node_that_does_not_answer_a_flush_is_left() -> None:
     greeted(core, accepted=True, preload=False)
     flush = core.flush(2 * SECOND)
     for time_s in (7, 11):
-        core.advance(time_s * SECOND)
-        assert str(core.state) == "connected"
-    core.advance(12 * SECOND)
-    assert str(core.state) == "disconnected"
+        core.connection.advance(time_s * SECOND)
+        assert str(core.connection.state) == "connected"
+    core.connection.advance(12 * SECOND)
+    assert str(core.connection.state) == "disconnected"
     assert not flush.is_done, "nothing was in doubt, so it is asked again"
 
 
@@ -115,7 +115,7 @@ def test_node_that_waits_for_its_storage_is_not_left() -> None:
     flush = core.flush(stage.now_ns)
     stage.run(100)
     assert not flush.is_done
-    assert core.statistics().connected_count == 1
+    assert core.connection.statistics().connected_count == 1
     batch = journal.take_batch(stage.now_ns)
     assert batch is not None
     journal.written(batch.number)
@@ -127,10 +127,10 @@ def test_skerry_node_is_asked_for_a_sign_when_it_is_silent() -> None:
     stage = Stage()
     core = stage.space()
     stage.run(100)
-    assert core.statistics().connected_count == 1
+    assert core.connection.statistics().connected_count == 1
     # The stream is dead, and nobody says so.
     stage.streams.clear()
-    core.take_events()
+    core.connection.take_events()
     stage.run(31)
     assert states(core) == ["disconnected", "connected"]
 
@@ -138,4 +138,4 @@ def test_skerry_node_is_asked_for_a_sign_when_it_is_silent() -> None:
 def test_plain_host_is_not_asked_for_signs() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
-    assert core.deadline_ns() is None
+    assert core.connection.deadline_ns() is None

@@ -50,9 +50,9 @@ def test_another_definition_at_the_node_is_told() -> None:
     stage.run()
     assert request.is_done
     assert events
-    (conflict,) = [e for e in reader.take_events() if isinstance(e, TypeConflict)]
+    (conflict,) = [e for e in reader.connection.take_events() if isinstance(e, TypeConflict)]
     assert conflict.name == "Vessel"
-    assert reader.state is SpaceState.CONNECTED
+    assert reader.connection.state is SpaceState.CONNECTED
 
 
 def test_flush_tells_that_all_before_was_dealt_with() -> None:
@@ -71,11 +71,11 @@ def test_echoes_of_the_program_are_not_ours() -> None:
     stage = Stage()
     core = stage.space()
     flush = core.flush(stage.now_ns)
-    core.take_transmits()
+    core.connection.take_transmits()
     echo = internal_class("DotsEcho")(request=False, identifier=flush.number, data="mine")
     peer = AccessConnection(Wire())
     peer.send_message(echo, 1.0)
-    core.receive(peer.take_output(), NODE, stage.now_ns)
+    core.connection.receive(peer.take_output(), NODE, stage.now_ns)
     assert not flush.is_done
 
 
@@ -84,8 +84,8 @@ def test_refusal_is_told_and_fails_the_next_flush() -> None:
     core = stage.space()
     peer = AccessConnection(Wire())
     peer.send_message(internal_class("SkerryRefusal")(what="publish /Vessel", reason="no"), 1.0)
-    core.receive(peer.take_output(), NODE, stage.now_ns)
-    assert Refusal(what="publish /Vessel", reason="no") in core.take_events()
+    core.connection.receive(peer.take_output(), NODE, stage.now_ns)
+    assert Refusal(what="publish /Vessel", reason="no") in core.connection.take_events()
     flush = core.flush(stage.now_ns)
     stage.run()
     assert isinstance(flush.error, Refused)

@@ -98,10 +98,10 @@ def test_answer_without_an_object_is_none() -> None:
     ("outcome", "kind", "text"),
     [
         ("failed", RequestError, "Ask to router failed: no way"),
-        ("not_registered", NotRegistered, "nobody answers Ask as router"),
+        ("not_registered", NotRegistered, "no program serves Ask as router"),
         ("timed_out", RequestTimedOut, "no answer to Ask to router: no way; it may have been"),
         ("refused", Refused, "the node refused the request Ask to router: no way"),
-        ("overflow", WouldBlock, "too much waits for answers: no way"),
+        ("overflow", WouldBlock, "too many requests wait for answers: no way"),
     ],
 )
 def test_every_outcome_has_its_error(outcome: str, kind: type[Exception], text: str) -> None:
@@ -128,9 +128,9 @@ def test_answer_that_cannot_be_read_fails_its_request_alone() -> None:
     request, other = begin(made), begin(made)
     respond(made, request, "answered", typeName="Say", object=b"\xff")
     assert type(request.error) is RequestError
-    assert "the answer to Ask to router cannot be read" in str(request.error)
+    assert "the answer to Ask to router cannot be decoded" in str(request.error)
     respond(made, other, "answered", typeName="Unheard", object=b"\xa0")
-    assert "nobody described Unheard" in str(other.error)
+    assert "the node has not described Unheard" in str(other.error)
 
 
 def test_request_is_sent_with_what_is_left_of_its_time() -> None:
@@ -180,8 +180,8 @@ def test_end_of_the_space_ends_all_of_them() -> None:
 def test_given_up_request_leaves_its_place() -> None:
     made, node = requests(), connection()
     request = begin(made)
-    made.given_up(request)
-    made.given_up(request)
+    made.forget(request)
+    made.forget(request)
     made.connected(node, SECOND, 1.0)
     assert sent(node) == []
     respond(made, request, "answered")
@@ -201,9 +201,9 @@ def test_there_is_a_limit_to_requests_without_an_answer() -> None:
 def test_there_is_a_limit_to_their_bytes() -> None:
     made = requests(bytes_max=100)
     first = begin(made, b"x" * 200)
-    with pytest.raises(WouldBlock, match="200 bytes, and 1 more are past the limit of 100"):
+    with pytest.raises(WouldBlock, match="200 bytes, and 1 more exceed the limit of 100"):
         begin(made, b"x")
-    made.given_up(first)
+    made.forget(first)
     begin(made, b"x" * 60)
     begin(made, b"x" * 40)
     with pytest.raises(WouldBlock):
@@ -230,4 +230,4 @@ def test_timeout_says_that_nobody_knows() -> None:
 def test_timeout_without_a_connection_leaves_no_doubt() -> None:
     error = timed_out(begin(requests(), handler=""))
     assert str(error) == "Ask was not sent: there was no connection for 2.0 s"
-    assert "nobody has carried it out" in str(error.hint)
+    assert "it was not carried out" in str(error.hint)

@@ -61,7 +61,7 @@ def test_only_what_was_told_again_stays_of_what_is_in_doubt() -> None:
     routes, stores = [core.intake.routes["Vessel"]], Stores(core.intake)
     stores.drop_stale(routes, None, 1.0)
     assert operations(events) == ["create"] * 3
-    stores.doubt(routes, "/fleet/*")
+    stores.mark_stale(routes, "/fleet/*")
     stage.hear(core, "/fleet/*")
     assert len(stage.current(core, Vessel)) == 3
     stores.drop_stale(routes, "/yard/*", 1.0)

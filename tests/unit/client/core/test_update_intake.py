@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from skerry.client.core.events import Event, ReceivedType
-from skerry.client.core.update_intake import Target, TypeRoute, TypeStore, UpdateIntake
+from skerry.client.core.type_route import Target, TypeRoute
+from skerry.client.core.type_store import TypeStore
+from skerry.client.core.update_intake import UpdateIntake
 from skerry.codec.frame import FrameCutter
 from skerry.errors import DecodeError
-from skerry.objects.base import codec_of, key_of
+from skerry.objects.base import codec_of
 from skerry.protocol.access.header import Header, read_header
 from skerry.protocol.access.wire import Wire
 from tests.unit.client.stage import Shout, Stage, Vessel, operations
@@ -40,70 +42,12 @@ def vessels(intake: UpdateIntake, callback: Any) -> TypeStore:
     return route.store
 
 
-def told(*transmissions: tuple[Header, bytes]) -> tuple[list[Event[Any]], TypeStore]:
+def delivered(*transmissions: tuple[Header, bytes]) -> tuple[list[Event[Any]], TypeStore]:
     intake = UpdateIntake()
     events: list[Event[Any]] = []
     store = vessels(intake, events.append)
     assert intake.take(list(transmissions), 0) == len(transmissions)
     return events, store
-
-
-def test_updates_are_merged_field_by_field() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a", lat=1.0)),
-        sent(Vessel(mmsi=1, lat=2.0)),
-        sent(Vessel(mmsi=1), attributes=6),
-    )
-    assert [event.object for event in events] == [
-        Vessel(mmsi=1, name="a", lat=1.0),
-        Vessel(mmsi=1, name="a", lat=2.0),
-        Vessel(mmsi=1, lat=2.0),
-    ]
-    (entry,) = store.objects.values()
-    assert int(entry.present) == int(Vessel(mmsi=1, lat=2.0).attributes)
-
-
-def test_update_of_all_there_is_replaces_the_object() -> None:
-    events, store = told(sent(Vessel(mmsi=1, lat=1.0)), sent(Vessel(mmsi=1, name="b", lat=2.0)))
-    assert events[1].object is events[1].update
-    assert store.objects[key_of(Vessel(mmsi=1))].payload == events[1].update.encode()
-
-
-def test_what_the_node_tells_from_its_cache_is_the_whole_object() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a", lat=1.0)),
-        sent(Vessel(mmsi=1, lat=1.0), from_cache=0),
-    )
-    assert events[1].object == Vessel(mmsi=1, lat=1.0)
-    events, store = told(sent(Vessel(mmsi=1, lat=1.0)), sent(Vessel(mmsi=1, lat=1.0), from_cache=0))
-    assert len(events) == 1, "nothing new"
-    assert len(store.objects) == 1
-
-
-def test_other_forms_of_numbers_are_made_the_usual_ones() -> None:
-    header, _ = sent(Vessel(mmsi=1))
-    events, store = told((header, b"\xa1\x01\x18\x01"), sent(Vessel(mmsi=1, lat=1.0)))
-    assert list(store.objects) == [key_of(Vessel(mmsi=1))]
-    assert events[1].operation == "update"
-
-
-def test_remove_may_bring_last_words() -> None:
-    events, store = told(
-        sent(Vessel(mmsi=1, name="a")),
-        sent(Vessel(mmsi=1, name="sunk"), remove=True),
-        sent(Vessel(mmsi=1), remove=True),
-    )
-    assert [event.operation for event in events] == ["create", "remove"]
-    assert events[1].object.name == "sunk"
-    assert store.objects == {}
-
-
-def test_object_without_its_key_is_none() -> None:
-    intake = UpdateIntake()
-    vessels(intake, print)
-    assert intake.take([sent(Vessel(name="a"))], 0) == 0
-    assert isinstance(intake.broken, DecodeError)
-    assert "the key is not complete" in str(intake.broken)
 
 
 def test_it_stops_at_what_is_not_an_ordinary_object() -> None:
@@ -188,7 +132,7 @@ def test_an_object_goes_from_where_it_is_known_whatever_its_removal_says() -> No
     core = stage.space()
     fleet, yard = stage.hear(core, "/fleet/*"), stage.hear(core, "/yard/*")
     core.types.learn(Vessel)
-    route = core.interests.route_of("Vessel")
+    route = core.subscriptions.routes.of_name("Vessel")
     assert route is not None
     for last in ({"remove_obj": 1, "subject": "/yard/1"}, {"subject": "/sea/1"}):
         for facts in ({"subject": "/fleet/1"}, last):
@@ -278,7 +222,7 @@ def test_nobody_is_told_any_more_once_the_space_has_stopped() -> None:
     assert crowd.of("a") == list(range(5))
 
 
-@pytest.mark.parametrize("change", ["is_joined", "has_patterns", "views", "pattern_count"])
+@pytest.mark.parametrize("change", ["is_joined", "has_patterns", "filters", "pattern_count"])
 def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) -> None:
     crowd = Crowd()
     seen: list[str] = []
@@ -292,8 +236,8 @@ def test_what_changes_on_a_route_counts_from_the_next_message_on(change: str) ->
             return
         if change == "is_joined":
             crowd.route.is_joined = False
-        elif change == "views":
-            crowd.route.views = [View()]
+        elif change == "filters":
+            crowd.route.filters = [View()]
         else:
             crowd.intake.patterns.add("/Shout", Target(lambda e: seen.append(e.object.text), None))
             crowd.intake.pattern_count = 1
@@ -385,7 +329,7 @@ def test_types_in_turn_are_told_as_if_each_frame_came_alone() -> None:
                 intake.changed()
             cutter.load(b"".join(data[start : start + count]))
             if count == 1:
-                intake._telling.forget()
+                intake._delivery.forget()
             while not intake.take_frames(cutter):
                 # What nobody asked for is left to the space.
                 assert start >= 180

@@ -57,13 +57,13 @@ def test_missing_certificate_is_found_at_once(tmp_path: Path) -> None:
 
 def test_failure_names_the_place_and_what_to_do() -> None:
     opener = EndpointOpener(parse_endpoint("tcp://user:secret@h:1"))
-    away = opener.failed("why", is_met=False)
+    away = opener.failed("why", has_answered=False)
     assert str(away) == "no node answered at tcp://h:1: why"
     assert away.hint is not None
-    assert str(opener.failed("why", is_met=True)) == "tcp://h:1: why"
-    again = opener.failed(str(away), is_met=False)
+    assert str(opener.failed("why", has_answered=True)) == "tcp://h:1: why"
+    again = opener.failed(str(away), has_answered=False)
     assert str(again) == str(away), "a WebSocket has said it already"
-    secure = EndpointOpener(parse_endpoint("tls://h:1")).failed("why", is_met=False)
+    secure = EndpointOpener(parse_endpoint("tls://h:1")).failed("why", has_answered=False)
     assert "--ca" in str(secure.hint)
 
 
@@ -71,11 +71,11 @@ def test_who_is_turned_out_after_the_handshake_hears_of_certificates(tmp_path: P
     own = tmp_path / "own.pem"
     trustme.CA().issue_cert("h").private_key_and_cert_chain_pem.write_to_path(own)
     for cert, guess in (
-        (None, "wants a certificate, and none was given"),
-        (own, "wants another certificate than own.pem"),
+        (None, "requires a certificate, and none was given"),
+        (own, "requires another certificate than own.pem"),
     ):
         opener = EndpointOpener(parse_endpoint("tls://h:1"), cert=cert)
-        error = opener.failed("the node closed the connection", is_met=False, is_secured=True)
+        error = opener.failed("the node closed the connection", has_answered=False, is_secured=True)
         assert str(error).startswith("tls://h:1: the node closed the connection before its first")
         assert str(error).endswith(guess)
         assert "--cert" in str(error.hint)

@@ -168,7 +168,7 @@ def test_who_waits_is_told_of_the_end() -> None:
 def test_nothing_is_handed_over_once_the_end_is_asked_for() -> None:
     thread = LoopThread("short")
     go = hold_up(thread)
-    early = thread._hand_over(forever())
+    early = thread._submit(forever())
     ending = [threading.Thread(target=thread.end) for _ in range(3)]
     try:
         for end in ending:
@@ -187,7 +187,7 @@ def test_nothing_is_handed_over_once_the_end_is_asked_for() -> None:
 
 def test_what_was_handed_over_to_a_loop_that_broke_fails_too() -> None:
     thread = LoopThread("broken")
-    future = thread._hand_over(forever())
+    future = thread._submit(forever())
 
     def break_down() -> None:
         # As a loop does that was stopped from elsewhere: nothing more is begun.
@@ -206,7 +206,7 @@ def test_left_thread_takes_nothing_more_and_is_waited_for_up_to_a_bound() -> Non
     async def last() -> None:
         pass
 
-    with thread._gate:
+    with thread._lock:
         # As the collector does in the midst of handing something over.
         thread.abandon(last)
     assert not thread.is_open
@@ -226,7 +226,7 @@ def test_forked_process_has_no_thread_and_does_not_wait_for_who_held_the_gate(
     held, go = threading.Event(), threading.Event()
 
     def hold() -> None:
-        with thread._gate:
+        with thread._lock:
             held.set()
             go.wait(30)
 

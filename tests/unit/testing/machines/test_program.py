@@ -161,5 +161,5 @@ def test_a_change_of_the_connection_or_of_what_is_asked_for_is_a_new_turn(world:
     assert program.machine.turn == turn + 1
     world.restart(node, down_ns=MS)
     world.run_for(SECOND)
-    assert program.machine.space.state is SpaceState.CONNECTED
+    assert program.machine.space.connection.state is SpaceState.CONNECTED
     assert program.machine.turn == turn + 3

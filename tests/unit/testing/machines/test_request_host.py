@@ -34,7 +34,7 @@ def test_claims_and_updates_are_told_in_the_order_in_which_they_are_taken(
     world: World, host: Node[RequestHost], pair: Pair
 ) -> None:
     one, _ = pair
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     publish(one, PLAIN, "b1")
     one.do(lambda m, now_ns: m.own(PLAIN, ["b1"], now_ns, is_standby=False))
     publish(one, PLAIN, "b1")
@@ -61,7 +61,7 @@ def test_requests_are_told_when_they_are_over(
     task.number = 10
     one.do(lambda m, now_ns: m.ask(task, now_ns, to="", timeout_s=1.0))
     world.run_for(MS)
-    client = two.machine.space.client_id
+    client = two.machine.space.connection.client_id
     assert witnessed(host) == [
         Over(number=9, outcome="not_registered", server=0),
         Taken(kind="requests", subject="/Task", client=client),

@@ -41,7 +41,7 @@ def test_a_request_is_carried_out_and_its_answer_is_told(world: World, pair: Pai
     world.run_for(MS)
     ask(one, 7)
     world.run_for(MS)
-    client = one.machine.space.client_id
+    client = one.machine.space.connection.client_id
     assert told(two, Served) == [Served(number=7, asker=client, type_name="Task", handler="port")]
     assert told(one, Ended) == [Ended(number=7, outcome="answered", answer=7, server="two")]
     assert one.machine.open_count == 0

@@ -14,7 +14,7 @@ import pytest
 
 import skerry
 from skerry import aio
-from skerry.client.api.serving import check_handler
+from skerry.client.api.request_handling import check_handler
 from skerry.errors import (
     Disconnected,
     LocalProtocolError,
@@ -51,11 +51,11 @@ def test_answer_comes_from_another_program(node: str) -> None:
             assert service.is_held
             assert client.request(Ask(text="a"), to="router").text == "A"
             assert server.request(Ask(text="b"), to="router").text == "B", "also from itself"
-            with pytest.raises(NotRegistered, match="nobody answers Ask") as caught:
+            with pytest.raises(NotRegistered, match="no program serves Ask") as caught:
                 client.request(Ask(text="a"))
             assert "start the program" in (caught.value.hint or "")
         server.flush()
-        with pytest.raises(NotRegistered, match="nobody answers Ask as router"):
+        with pytest.raises(NotRegistered, match="no program serves Ask as router"):
             client.request(Ask(text="a"), to="router")
 
 
@@ -98,8 +98,8 @@ def test_handler_that_fails_fails_the_request_and_is_told(
 @pytest.mark.parametrize(
     ("answer", "text"),
     [
-        (5, "an answer is an object of a type, not int"),
-        (Part(on=True), "only for use inside other structs"),
+        (5, "an answer must be an object of a type, not int"),
+        (Part(on=True), "can only be used inside other structs"),
         (Say(text=5), r"EncodeError: Say\.text"),
     ],
 )
@@ -128,7 +128,7 @@ def test_coroutine_is_no_answer_of_a_blocking_space(node: str) -> None:
         with pytest.raises(LocalProtocolError, match="cannot be `async`") as caught:
             server.serve(Ask, later)  # type: ignore[arg-type]
         assert "skerry.aio" in (caught.value.hint or "")
-        with pytest.raises(LocalProtocolError, match="a handler is a function, not int"):
+        with pytest.raises(LocalProtocolError, match="a handler must be a function, not int"):
             server.serve(Ask, 5)  # type: ignore[arg-type]
         handlers: list[Any] = [lambda asked: [later(asked)].pop()]
         server.serve(Ask, handlers[0])
@@ -273,7 +273,7 @@ def test_asker_does_not_wait_longer_than_it_wanted(node: str) -> None:
         future.set_result(Say())
         server.flush()
         client.flush()
-        assert len(client._core._requests) == 0
+        assert len(client._core.connection.requests) == 0
 
 
 def test_space_that_closes_ends_its_requests(node: str) -> None:
@@ -481,10 +481,10 @@ def test_cancelled_request_is_forgotten(node: str) -> None:
             await space.serve(Ask, handle)
             asking = asyncio.create_task(space.request(Ask()))
             await given.wait()
-            assert len(space._core._requests) == 1
+            assert len(space._core.connection.requests) == 1
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
             assert asking.cancelled()
-            assert len(space._core._requests) == 0
+            assert len(space._core.connection.requests) == 0
 
     run(talk())

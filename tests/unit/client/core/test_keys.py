@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import skerry
-from skerry.client.api.keys import Keys
+from skerry.client.core.keys import Keys
 from skerry.client.core.known_types import KnownTypes
 from skerry.objects.base import key_of
 from tests.unit.client.stage import Only, Pair, Shout, Vessel
