@@ -23,8 +23,9 @@ HOT_MODULES = (
     "src/skerry/apps/recorder/group_rows.py",
     "src/skerry/apps/recorder/node_rows.py",
     "src/skerry/client/distributor/dispatch.py",
-    "src/skerry/client/distributor/group_driver.py",
-    "src/skerry/client/distributor/outgoing.py",
+    "src/skerry/client/distributor/connection_base.py",
+    "src/skerry/client/distributor/group_session.py",
+    "src/skerry/client/distributor/publish_buffer.py",
     "src/skerry/client/distributor/delivery_queue.py",
     "src/skerry/client/distributor/router.py",
     "src/skerry/client/distributor/sync.py",
@@ -88,6 +89,7 @@ HOT_MODULES = (
     "src/skerry/protocol/patterns.py",
     "src/skerry/recording/rows.py",
     "src/skerry/runtime/clock.py",
+    "src/skerry/runtime/udp/group_driver.py",
     "src/skerry/runtime/udp/multicast.py",
     "src/skerry/runtime/streams/socket_stream.py",
     "src/skerry/runtime/streams/node_server.py",
@@ -164,7 +166,7 @@ def compile_to_c() -> list[Extension]:
 
 def groups(paths: list[str]) -> list[tuple[list[str], str]]:
     """Two of about the same size, which two cores compile in half the time of one of all."""
-    apart = [path for path in paths if "/distributor/" in path]
+    apart = [path for path in paths if "/distributor/" in path or "/runtime/udp/" in path]
     rest = [path for path in paths if path not in apart]
     named = [(rest, "skerry"), (apart, "skerry_distributor")]
     return [(members, name) for members, name in named if members]

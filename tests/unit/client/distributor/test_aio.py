@@ -89,9 +89,9 @@ def test_publishing_never_waits_and_drain_does(group: str, monkeypatch: pytest.M
             with pytest.raises(WouldBlock):
                 for _ in range(10_000):
                     publisher.publish("/a", b"x" * 10)
-            assert len(connection._junction.pending) == 2 * 20
+            assert len(connection._session.publishing.pending) == 2 * 20
             await publisher.drain()
-            assert not connection._junction.pending
+            assert not connection._session.publishing.pending
             publisher.publish("/a", b"x")
 
     run(work())

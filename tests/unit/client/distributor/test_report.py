@@ -45,7 +45,7 @@ def test_statistics_are_json(join: Callable[..., BlockingGroupConnection]) -> No
 def test_rates_are_noted_once_a_second(join: Callable[..., BlockingGroupConnection]) -> None:
     connection = join()
     publisher = connection.publisher()
-    reporter = Reporter(connection._junction, 0)
+    reporter = Reporter(connection._session, 0)
     publisher.publish("/a", b"1")
     reporter.note(INTERVAL_NS - 1, 1)
     assert reporter.statistics().sent.updates.per_s[0] == 0.0

@@ -60,7 +60,7 @@ class Ear:
             routes=self.routes,
             **{"delivery": "inline", **options},  # type: ignore[arg-type]
         )
-        router.enter_subscriber(self.routes, self.outlet)
+        router.add_subscriber(self.routes, self.outlet)
         self.handles = [router.subscribe(self.routes, pattern, pattern) for pattern in patterns]
 
     def heard(self) -> list[tuple[str, object]]:
@@ -131,7 +131,7 @@ def test_the_end_of_all_is_told(group: Group) -> None:
     group.machine.close(1)
     group.machine.advance(1)
     assert group.router.route()
-    group.router.leave_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
     assert group.router.subscriber_count == 0
 
 
@@ -151,8 +151,8 @@ def test_who_is_not_there_cannot_subscribe(group: Group) -> None:
     ear = Ear(group.router, "/a")
     with pytest.raises(LocalProtocolError, match="no subscription"):
         group.router.unsubscribe(ear.routes, 12345)
-    group.router.leave_subscriber(ear.routes)
-    group.router.leave_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
+    group.router.remove_subscriber(ear.routes)
     with pytest.raises(LocalProtocolError, match="closed"):
         group.router.subscribe(ear.routes, "/a", None)
 
