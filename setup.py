@@ -61,6 +61,7 @@ HOT_MODULES = (
     "src/skerry/engine/dispatch/header_templates.py",
     "src/skerry/engine/dispatch/topics.py",
     "src/skerry/engine/delivery/filtered_subscription.py",
+    "src/skerry/objects/times.py",
     "src/skerry/protocol/access/client.py",
     "src/skerry/protocol/access/connection.py",
     "src/skerry/protocol/access/header.py",

@@ -10,8 +10,7 @@ from collections.abc import Mapping
 from time import time
 from typing import Any
 
-from skerry.client.core.events import BYTES_NAME, Event
-from skerry.client.core.events import ObjectInfo
+from skerry.client.core.events import BYTES_NAME, Event, ObjectInfo
 from skerry.json_values import visible
 from skerry.objects.base import Struct
 from skerry.objects.json import to_plain

@@ -38,7 +38,7 @@ def test_a_zone_other_than_utc_makes_no_difference() -> None:
 
 @pytest.mark.parametrize("when", ["2026-11-15T14:03:07", MOMENT.replace(tzinfo=None)])
 def test_a_time_without_a_zone_is_refused(when: str | datetime.datetime) -> None:
-    with pytest.raises(ValueError, match=r"has no time zone; say which.*2026-11-15T14:03:07.*Z"):
+    with pytest.raises(ValueError, match=r"has no time zone; add one.*2026-11-15T14:03:07.*Z"):
         to_timepoint(when)
 
 
@@ -93,3 +93,8 @@ def test_nanoseconds_of_seconds_are_the_nearest_there_are(seconds: float) -> Non
 def test_seconds_and_nanoseconds_are_the_same_moment(seconds: float, ns: int) -> None:
     assert ns_of_seconds(seconds) == ns
     assert seconds_of_ns(ns) == seconds
+
+
+@pytest.mark.parametrize(("seconds", "ns"), [(2.5e-9, 3), (3.5e-9, 4), (-2.5e-9, -2)])
+def test_half_a_nanosecond_is_rounded_up(seconds: float, ns: int) -> None:
+    assert ns_of_seconds(seconds) == ns

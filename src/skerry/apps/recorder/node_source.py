@@ -16,8 +16,8 @@ from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.link_rows import LinkRows, round_trip
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.api.aio import open_session
-from skerry.client.core.states import Refusal, SpaceState, StateChanged
 from skerry.client.core.node_subscription import NodeSubscription
+from skerry.client.core.states import Refusal, SpaceState, StateChanged
 from skerry.client.io.session import Session
 from skerry.errors import Disconnected, Refused, RequestTimedOut
 from skerry.protocol.access.header import Header

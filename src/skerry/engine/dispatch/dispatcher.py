@@ -28,6 +28,7 @@ from skerry.engine.dispatch.topics import (
 from skerry.errors import Refused
 from skerry.ids import NODE_CLIENT
 from skerry.limits import CACHE_BYTES_MAX, CACHE_OBJECT_COUNT_MAX, DELIVERIES_PER_LOOK
+from skerry.objects.times import ns_of_seconds
 from skerry.protocol.access.header import ABSENT, NEVER, Header, copy_header
 
 __all__ = ["Dispatcher"]
@@ -310,7 +311,7 @@ class Dispatcher:
             stencil.header.attributes,
             stencil.subject,
             lane.client_id,
-            _ns_of_seconds(sent_s),
+            ns_of_seconds(sent_s),
             wall_ns,
             self.position + 1,
             lane.object_count_max,
@@ -470,7 +471,7 @@ class Dispatcher:
                 header.attributes,
                 news.subject,
                 header.sender,
-                _ns_of_seconds(header.sent_time),
+                ns_of_seconds(header.sent_time),
                 wall_ns,
                 self.position + 1,
                 CACHE_OBJECT_COUNT_MAX if lane is None else lane.object_count_max,
@@ -530,14 +531,6 @@ class Dispatcher:
         whole.before = news.before
         whole.entry = entry
         return whole
-
-
-def _ns_of_seconds(seconds: float) -> i64:
-    """As `objects.times.ns_of_seconds`, which compiled code would have to call as Python."""
-    whole = int(seconds)
-    if whole > seconds:
-        whole -= 1
-    return whole * 1_000_000_000 + int((seconds - whole) * 1e9 + 0.5)
 
 
 def _clients_on(route: Route) -> set[int]:

@@ -27,9 +27,13 @@ def test_turn_is_called_when_woken_readable_and_due() -> None:
             here.recv(10)
             note("readable")
 
+        def turn() -> None:
+            turns.begin_turn()
+            note("turn")
+
         with here, there:
             here.setblocking(False)
-            turns = LoopTurns(here.fileno(), lambda: (turns.begin_turn(), note("turn"))[1])
+            turns = LoopTurns(here.fileno(), turn)
             turns.start(readable)
             there.send(b"x")
             assert await next_call() == "readable"
