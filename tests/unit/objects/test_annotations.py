@@ -93,5 +93,5 @@ def test_an_annotation_may_carry_more_than_ours() -> None:
 
 def test_two_types_of_one_name_are_not_mixed(types: TypeSet) -> None:
     classes: dict[str, Any] = {"Vessel": object}
-    with pytest.raises(TypeError, match="two different types are called Vessel here"):
+    with pytest.raises(TypeError, match="two different types have the name Vessel"):
         field_type(types.Vessel, classes)

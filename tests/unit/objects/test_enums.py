@@ -125,7 +125,7 @@ def test_rules_of_the_type_language_hold(members: dict[str, Any], why: str) -> N
 
 @pytest.mark.parametrize("tag", ["1", 1.0, True, None])
 def test_a_member_is_declared_by_a_number(tag: Any) -> None:
-    with pytest.raises(TypeError, match="an element is declared by its tag, a number, not by"):
+    with pytest.raises(TypeError, match="an element is declared by its tag, an int, not by"):
         EnumBase("Wrong", {"a": tag})  # type: ignore[arg-type]
 
 

@@ -331,7 +331,7 @@ def test_class_and_field_may_be_called_otherwise_than_in_the_type() -> None:
 
 
 def test_chosen_name_must_be_free_in_python() -> None:
-    with pytest.raises(SchemaCheckError, match="encode is taken; call it encode_"):
+    with pytest.raises(SchemaCheckError, match="encode is a reserved name; use encode_"):
 
         @skerry.struct
         class Vessel(skerry.Struct):
@@ -367,7 +367,7 @@ def test_default_text_that_does_not_fit_is_refused() -> None:
     ("gone", "message"),
     [
         (skerry.removed(2), "the removed field with tag 2 needs a name and a type"),
-        (skerry.field(2), "is no removed field"),
+        (skerry.field(2), "is not a removed field"),
         (skerry.removed(1, name="b", type_name="bool"), "tag 1 is taken"),
     ],
 )

@@ -69,6 +69,7 @@ class GroupConnectionBase:
         self._session.publishing.flush()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class PublisherBase(Closing):
     """A publisher of a connection."""
 
@@ -94,6 +95,7 @@ class PublisherBase(Closing):
             self._queue.close()
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)
 class SubscriberBase(Closing):
     """A subscriber of a connection."""
 

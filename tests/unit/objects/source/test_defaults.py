@@ -7,7 +7,7 @@ import pytest
 import skerry
 from skerry.objects.source.defaults import default_argument
 from skerry.objects.source.layout import lay_out
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.schema.writer import quote
 
 TYPES = """
@@ -21,7 +21,7 @@ def argument(type_name: str, text: str) -> str:
     types = skerry.define_types(f"{TYPES} struct A {{ 1: [default={quote(text)}] {type_name} x; }}")
     models = [cls.descriptor for cls in types.values()]
     (field,) = types.A.descriptor.fields
-    piece = default_argument(field.type, text, Spelling(models))
+    piece = default_argument(field.type, text, SourceNames(models))
     (line,) = lay_out(piece)
     return line
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
 from skerry.objects.source.module import class_lines
+from skerry.objects.source.source_names import SourceNames
 
 
 def declared(text: str, name: str) -> str:
     types = skerry.define_types(text)
-    names = Spelling([cls.descriptor for cls in types.values()])
+    names = SourceNames([cls.descriptor for cls in types.values()])
     return "\n".join(class_lines(types[name].descriptor, names))
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 from skerry.objects.source.stub import stub_lines
 
 
 def described(text: str, name: str) -> list[str]:
     types = skerry.define_types(text)
-    names = Spelling([cls.descriptor for cls in types.values()])
+    names = SourceNames([cls.descriptor for cls in types.values()])
     return stub_lines(types[name].descriptor, names)
 
 

@@ -1,13 +1,13 @@
-"""Spelling: names that a field hides are used by another name."""
+"""SourceNames: names that a field hides are used by another name."""
 
 from __future__ import annotations
 
 import skerry
-from skerry.objects.source.literals import Spelling
+from skerry.objects.source.source_names import SourceNames
 
 
-def spelling(text: str) -> Spelling:
-    return Spelling([cls.descriptor for cls in skerry.define_types(text).values()])
+def spelling(text: str) -> SourceNames:
+    return SourceNames([cls.descriptor for cls in skerry.define_types(text).values()])
 
 
 def test_names_that_nothing_hides_stay() -> None:
