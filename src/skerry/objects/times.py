@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from operator import truediv
 
 from mypy_extensions import i64
 
@@ -39,5 +40,6 @@ def seconds_of_ns(ns: int) -> float:
     It is the inverse of `ns_of_seconds` for times after the spring of 1970, whose precision is not
     finer than nanoseconds.
     """
-    # A division of integers is rounded only once.
-    return ns / 1_000_000_000
+    # Python rounds a division of integers only once. Compiled code would convert both to float
+    # first, which rounds twice; a call of `truediv` is not compiled.
+    return float(truediv(ns, 1_000_000_000))

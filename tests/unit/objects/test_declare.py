@@ -278,7 +278,7 @@ def test_faults_of_fields_are_told() -> None:
     assert "two defaults" in fault(
         struct, {"x": int}, x=skerry.field(1, default=5, default_json="5")
     )
-    assert "encode is taken; call it encode_" in fault(
+    assert "encode is a reserved name; use encode_" in fault(
         struct, {"encode": int}, encode=skerry.field(1, name="other")
     )
 
