@@ -105,7 +105,9 @@ def test_null_means_unset_and_absent_too(types: TypeSet) -> None:
 def test_times_are_read_as_seconds_and_as_text(types: TypeSet) -> None:
     assert types.Values.from_json('{"tp": "1970-01-01T00:00:01.5Z"}') == types.Values(tp=1.5)
     for text in ("1970-01-01T00:00:01", "soon", ""):
-        with pytest.raises(DecodeError, match=r"Values\.tp: .* is not an ISO 8601 time with a time zone"):
+        with pytest.raises(
+            DecodeError, match=r"Values\.tp: .* is not an ISO 8601 time with a time zone"
+        ):
             from_json_values(types.Values, {"tp": text})
 
 

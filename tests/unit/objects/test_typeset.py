@@ -20,9 +20,7 @@ def test_classes_are_attributes_and_entries(types: TypeSet) -> None:
 
 
 def test_a_type_that_is_not_there_is_told(types: TypeSet) -> None:
-    with pytest.raises(
-        AttributeError, match="there is no type Ship; there are Kind, Position"
-    ):
+    with pytest.raises(AttributeError, match="there is no type Ship; there are Kind, Position"):
         _ = types.Ship
     with pytest.raises(KeyError, match="Ship"):
         types["Ship"]

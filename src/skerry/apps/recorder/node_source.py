@@ -136,7 +136,7 @@ class NodeSource:
         for group in wishes.groups:
             interest, _ = session.core.subscribe(group, _ignore, monotonic_ns())
             self._interests.append(interest)
-        session.carry()
+        session.write_output()
 
     async def stop(self) -> None:
         """Take what the node had until now, and hear no more."""

@@ -223,7 +223,7 @@ class AsyncSpace(SpaceBase):
         return super()._publish_first(what, data, only, subject)
 
     def _write_soon(self) -> None:
-        self._session.carry_soon()
+        self._session.write_soon()
 
     async def drain(self, *, timeout: float | None = None) -> None:
         """Wait until at most half of `send_bytes_max` waits to be sent."""

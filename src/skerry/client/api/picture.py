@@ -41,7 +41,7 @@ class PictureFeed:
         session.core.requests_and_claims.check_additions("pictures")
         cls = internal_class("SkerryPicture")
         subscription, shape = session.core.hold(cls, monotonic_ns())
-        session.carry()
+        session.write_output()
         assert subscription.route is not None
         assert subscription.route.store is not None
         self._session = session
@@ -90,7 +90,7 @@ class PictureFeed:
         )
         # The current picture is delivered during the call above, and is not a change.
         is_replayed = False
-        self._session.carry()
+        self._session.write_output()
 
 
 class Picture:

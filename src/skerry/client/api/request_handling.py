@@ -78,7 +78,7 @@ class RequestHandling:
             self._session.core.requests_and_claims.answer(request, result, monotonic_ns())
         except SkerryError as error:
             self._failed(request, error)
-        self._session.carry()
+        self._session.write_output()
 
     async def _await(self, request: ReceivedRequest, result: Awaitable[object]) -> None:
         try:
@@ -114,7 +114,7 @@ class RequestHandling:
 
     def _fail(self, request: ReceivedRequest, reason: str) -> None:
         self._session.core.requests_and_claims.fail(request, reason, monotonic_ns())
-        self._session.carry()
+        self._session.write_output()
 
 
 def _words(error: BaseException) -> str:

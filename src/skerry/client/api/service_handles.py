@@ -65,12 +65,12 @@ class ClaimHandle(Closing):
 
     def _release(self) -> None:
         self._session.core.requests_and_claims.release_claims(self._claims, monotonic_ns())
-        self._session.carry()
+        self._session.write_output()
 
     async def open(self, claims: Iterable[Claim], timeout: float | None) -> None:
         """Wait for the state of all claims, on the loop; raises Refused if any is refused."""
         self._claims = tuple(claims)
-        self._session.carry()
+        self._session.write_output()
         try:
             await self._session.wait(
                 lambda: all(claim.state is not ClaimState.ASKED for claim in self._claims),

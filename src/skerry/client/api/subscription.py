@@ -105,7 +105,7 @@ class SubscriptionState:
             self._session.wakers.discard(self._waker)
             self._waker = None
         self._session.core.unsubscribe(*joined, monotonic_ns(), on_slow=self._on_slow)
-        self._session.carry()
+        self._session.write_output()
 
     def end_soon(self) -> None:
         """End the subscription from any thread, and at any moment: finalizers call this."""
@@ -119,7 +119,7 @@ class SubscriptionState:
         self._joined = joined
         self._waker = waker
         self._session.wakers.add(waker)
-        self._session.carry()
+        self._session.write_output()
 
 
 class SubscriptionBase(Closing, Generic[T]):

@@ -209,7 +209,7 @@ class Space(SpaceBase, Closing):
 
     def _write_soon(self) -> None:
         try:
-            self._session.loop.call_soon_threadsafe(self._session.carry)
+            self._session.loop.call_soon_threadsafe(self._session.write_output)
         except RuntimeError:
             # Another thread has just closed the space.
             raise Disconnected("the space is closed") from None

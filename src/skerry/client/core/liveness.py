@@ -13,17 +13,17 @@ from typing import Literal
 from skerry.client.core.settings import SpaceConfig
 from skerry.protocol.deadlines import Deadlines
 
-__all__ = ["Liveness", "Sign"]
+__all__ = ["Liveness", "LivenessAction"]
 
 
-class Sign(enum.Enum):
+class LivenessAction(enum.Enum):
     """What to do about a silent node."""
 
-    ASK = "ask"
+    ECHO = "echo"
     """Send an echo: the connection is idle."""
     PROBE = "probe"
     """Send an echo that a node answers at once, even while it waits for its storage."""
-    LEAVE = "leave"
+    CLOSE = "close"
     """Close the connection: the node has not answered in time."""
 
 
@@ -75,48 +75,52 @@ class Liveness:
         """When to call `advance`."""
         return self._deadlines.next_ns()
 
-    def advance(self, now_ns: int, *, is_waiting: bool) -> list[Sign]:
+    def advance(self, now_ns: int, *, is_waiting: bool) -> list[LivenessAction]:
         """What to do now; `is_waiting` is whether the node owes an answer."""
-        signs: list[Sign] = []
+        actions: list[LivenessAction] = []
         for what, _ in self._deadlines.take_due(now_ns):
             if what == "silence":
-                sign = self._after_silence(now_ns, is_waiting)
+                action = self._after_silence(now_ns, is_waiting)
             else:
-                sign = self._after_idle(now_ns)
-            if sign is not None:
-                signs.append(sign)
-            if sign is Sign.LEAVE:
+                action = self._after_idle(now_ns)
+            if action is not None:
+                actions.append(action)
+            if action is LivenessAction.CLOSE:
                 break  # The connection is closed.
-        return signs
+        return actions
 
-    def _after_silence(self, now_ns: int, is_waiting: bool) -> Sign | None:
+    def _after_silence(self, now_ns: int, is_waiting: bool) -> LivenessAction | None:
         """The timeout for an answer has expired."""
         if not self._is_connected:
-            return self._wait_again(now_ns, self._config.handshake_ns_max, Sign.LEAVE)
+            return self._wait_again(now_ns, self._config.handshake_ns_max, LivenessAction.CLOSE)
         if self._is_answered:
             self._is_probed = False
             if not is_waiting:
                 return None
         limit_ns = self._config.answer_ns_max // 2
-        sign = self._wait_again(now_ns, limit_ns, Sign.LEAVE if self._is_probed else Sign.PROBE)
-        if sign is Sign.PROBE:
+        action = self._wait_again(
+            now_ns, limit_ns, LivenessAction.CLOSE if self._is_probed else LivenessAction.PROBE
+        )
+        if action is LivenessAction.PROBE:
             self._is_probed = True
             self._is_answered = False
             self._deadlines.set("silence", now_ns + limit_ns)
-        return sign
+        return action
 
-    def _wait_again(self, now_ns: int, limit_ns: int, otherwise: Sign) -> Sign | None:
+    def _wait_again(
+        self, now_ns: int, limit_ns: int, otherwise: LivenessAction
+    ) -> LivenessAction | None:
         """Wait again if something was received within the limit."""
         if self._is_answered and self.received_ns + limit_ns > now_ns:
             self._deadlines.set("silence", self.received_ns + limit_ns)
             return None
         return otherwise
 
-    def _after_idle(self, now_ns: int) -> Sign | None:
+    def _after_idle(self, now_ns: int) -> LivenessAction | None:
         due_ns = self.received_ns + self._config.idle_ns_max
         if due_ns > now_ns:
             self._deadlines.set("idle", due_ns)
             return None
         self._deadlines.set("idle", now_ns + self._config.idle_ns_max)
         self.expect_answer(now_ns)
-        return Sign.ASK
+        return LivenessAction.ECHO

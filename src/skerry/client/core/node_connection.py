@@ -14,7 +14,7 @@ from skerry.client.core.claims import Claims
 from skerry.client.core.flushes import Flushes
 from skerry.client.core.frame_reading import Misread, TooLarge, read
 from skerry.client.core.known_types import KnownTypes
-from skerry.client.core.liveness import Liveness, Sign
+from skerry.client.core.liveness import Liveness, LivenessAction
 from skerry.client.core.node_answers import FLUSH_MARK, NodeAnswers
 from skerry.client.core.requests import SentRequests
 from skerry.client.core.send_buffer import SendBuffer
@@ -219,10 +219,10 @@ class NodeConnection(Outbox):
             self._connect_ns = None
             self._transmits.append(Connect(destination=self._node))
         is_waiting = bool(self.flushes) or self.subscriptions.is_awaiting_echo
-        for sign in self._liveness.advance(now_ns, is_waiting=is_waiting):
-            if sign is Sign.ASK:
+        for action in self._liveness.advance(now_ns, is_waiting=is_waiting):
+            if action is LivenessAction.ECHO:
                 self.send_echo(0, now_ns)
-            elif sign is Sign.PROBE:
+            elif action is LivenessAction.PROBE:
                 self._send_probe(now_ns)
             else:
                 self._leave("the node is silent", now_ns)

@@ -119,7 +119,7 @@ class Session:
     async def close(self) -> None:
         """Close the space, and wait until its streams are closed."""
         self.core.close(monotonic_ns())
-        self.carry()
+        self.write_output()
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
@@ -162,7 +162,7 @@ class Session:
         if isinstance(what, str) and not is_pattern and self.core.types.class_named(what) is None:
             await self.request_types([what], timeout)
         subscription, shape = self.core.hold(what, monotonic_ns(), where=where, fields=fields)
-        self.carry()
+        self.write_output()
         try:
             await self.wait(
                 lambda: subscription.is_complete or bool(subscription.refusal),
@@ -180,18 +180,18 @@ class Session:
     def release(self, subscription: NodeSubscription) -> None:
         """Undo a `hold`."""
         self.core.release(subscription, monotonic_ns())
-        self.carry()
+        self.write_output()
 
     async def request_types(self, names: Iterable[str], timeout: float | None) -> None:
         """Request the node's types, or those with these names, and wait for them."""
         request = self.core.request_types(names, monotonic_ns())
-        self.carry()
+        self.write_output()
         await self.wait(lambda: request.is_done, timeout, "the node's types")
 
     async def flush(self, timeout: float | None) -> None:
         """Wait until everything published so far has reached the node."""
         flush = self.core.flush(monotonic_ns())
-        self.carry()
+        self.write_output()
         try:
             await self.wait(lambda: flush.is_done, timeout, "the node's answer")
         finally:
@@ -207,7 +207,7 @@ class Session:
         )
         answered = self.loop.create_future()
         request.wake = lambda: None if answered.done() else answered.set_result(None)
-        self.carry()
+        self.write_output()
         try:
             if not request.is_done:
                 await asyncio.wait_for(answered, timeout)
@@ -268,7 +268,7 @@ class Session:
 
     # -- between connection and streams
 
-    def carry_soon(self) -> None:
+    def write_soon(self) -> None:
         """Write what was published, now or at the end of this iteration of the loop.
 
         A program that publishes now and then does not wait for the end of the iteration. One that
@@ -277,7 +277,7 @@ class Session:
         """
         if self._is_deferred:
             if len(self.core.buffer.waiting.frames) >= _PIECE_BYTES:
-                self.carry()
+                self.write_output()
             return
         if self._is_bursting or self._has_written:
             self._is_bursting = self._is_deferred = True
@@ -285,7 +285,7 @@ class Session:
             self.loop.call_soon(self._end_burst)
             return
         self._has_written = True
-        self.carry()
+        self.write_output()
         self.loop.call_soon(self._end_iteration)
 
     def _end_iteration(self) -> None:
@@ -295,9 +295,9 @@ class Session:
         self._is_deferred = False
         # One object was published before this was scheduled.
         self._is_bursting = self.core.buffer.added_count > self._deferred_count
-        self.carry()
+        self.write_output()
 
-    def carry(self) -> None:
+    def write_output(self) -> None:
         """Write the output of the connection, report its events, and set the timer."""
         if self._is_receiving:
             # Inside a callback: `received` does this after all callbacks have returned.
@@ -326,7 +326,7 @@ class Session:
         self._stream = stream
         self._is_secured = self._opener.endpoint.is_secure
         self.connection.stream_opened(_NODE, monotonic_ns())
-        self.carry()
+        self.write_output()
 
     def received(self, stream: _NodeStream, data: bytes) -> None:
         """Bytes were received from the node."""
@@ -340,13 +340,13 @@ class Session:
             self._is_receiving = False
         # Most received bytes are objects, after which there is nothing to do.
         if self._waiters or self.connection.has_output():
-            self.carry()
+            self.write_output()
 
     def skipped(self, stream: _NodeStream, size: int) -> None:
         """A message of so many bytes, above the limit, was dropped."""
         if stream is self._stream:
             self.connection.note_skipped("", size)
-            self.carry()
+            self.write_output()
 
     def lost(self, stream: _NodeStream, error: Exception | None) -> None:
         """A stream was closed."""
@@ -357,7 +357,7 @@ class Session:
                 self.connection.explain(f"the connection broke: {_words(error)}")
             reason = CloseReason.ENDED if error is None else CloseReason.LOST
             self.connection.stream_closed(_NODE, reason, monotonic_ns())
-            self.carry()
+            self.write_output()
 
     def paused(self, stream: _NodeStream, *, is_full: bool) -> None:
         """The write buffer of a stream is full, or has room again."""
@@ -367,7 +367,7 @@ class Session:
             self.connection.pause()
         else:
             self.connection.resume()
-            self.carry()
+            self.write_output()
 
     async def _open(self) -> None:
         try:
@@ -379,7 +379,7 @@ class Session:
                 reason = CloseReason.REFUSED
                 self.connection.explain(_words(error))
             self.connection.stream_closed(_NODE, reason, monotonic_ns())
-            self.carry()
+            self.write_output()
 
     def _set_timer(self) -> None:
         due_ns = self.connection.deadline_ns()
@@ -398,7 +398,7 @@ class Session:
         now_ns = monotonic_ns()
         self.connection.set_wall_offset(wall_ns() - now_ns, now_ns)
         self.connection.advance(now_ns)
-        self.carry()
+        self.write_output()
 
     def _report(self, event: object) -> None:
         if isinstance(event, CallbackFailed):

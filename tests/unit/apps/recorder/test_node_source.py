@@ -293,7 +293,7 @@ def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
             session = stage.source._session
             assert session is not None
             session.core.close(monotonic_ns(), reason="enough")
-            session.carry()
+            session.write_output()
             with pytest.raises(Disconnected, match="enough"):
                 stage.source.check()
 

@@ -183,7 +183,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
             changed = asyncio.Event()
             picture.on_change(lambda _: changed.set())
             space._core.connection.resume()
-            space._session.carry()
+            space._session.write_output()
             await changed.wait()
             await picture.wait()
             assert picture.system == "harbour"

@@ -43,7 +43,7 @@ class Loop:
 def session_of(stage: Stage, **config: Any) -> Any:
     core = stage.space(**config)
     return SimpleNamespace(
-        core=core, connection=core.connection, wakers=set(), carry=stage.run, loop=Loop()
+        core=core, connection=core.connection, wakers=set(), write_output=stage.run, loop=Loop()
     )
 
 

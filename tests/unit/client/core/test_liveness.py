@@ -1,4 +1,4 @@
-"""A node that is silent for too long is asked for a sign, and then left."""
+"""A silent node is sent an echo, probed, and disconnected."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def watched(now_ns: int = 0) -> Liveness:
 def played(liveness: Liveness, *times_s: int, is_waiting: bool = True) -> list[tuple[int, str]]:
     """What is to be done at these times."""
     return [
-        (time_s, sign.value)
+        (time_s, action.value)
         for time_s in times_s
-        for sign in liveness.advance(time_s * SECOND, is_waiting=is_waiting)
+        for action in liveness.advance(time_s * SECOND, is_waiting=is_waiting)
     ]
 
 
@@ -41,13 +41,13 @@ def test_the_handshake_goes_on_as_long_as_something_is_heard() -> None:
     liveness.received(2 * SECOND)
     assert played(liveness, 3, 4) == []
     assert liveness.deadline_ns() == 5 * SECOND
-    assert played(liveness, 5) == [(5, "leave")]
+    assert played(liveness, 5) == [(5, "close")]
 
 
 def test_who_owes_an_answer_is_asked_for_a_sign_before_it_is_left() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
-    assert played(liveness, 5, 6, 10, 11) == [(6, "probe"), (11, "leave")]
+    assert played(liveness, 5, 6, 10, 11) == [(6, "probe"), (11, "close")]
 
 
 def test_who_gives_signs_is_not_left_however_long_it_owes_an_answer() -> None:
@@ -63,14 +63,14 @@ def test_who_answered_is_not_asked_again_until_it_was_silent_for_long() -> None:
     liveness.expect_answer(SECOND)
     liveness.received(2 * SECOND)
     assert played(liveness, 6, 20, 21, is_waiting=False) == []
-    assert played(liveness, 22, is_waiting=False) == [(22, "ask")]
-    assert played(liveness, 27, 32) == [(27, "probe"), (32, "leave")]
+    assert played(liveness, 22, is_waiting=False) == [(22, "echo")]
+    assert played(liveness, 27, 32) == [(27, "probe"), (32, "close")]
 
 
 def test_who_was_left_is_not_asked() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
-    assert played(liveness, 6, 1000) == [(6, "probe"), (1000, "leave")]
+    assert played(liveness, 6, 1000) == [(6, "probe"), (1000, "close")]
     liveness.closed()
     assert liveness.deadline_ns() is None
 

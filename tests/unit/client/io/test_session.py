@@ -38,7 +38,7 @@ def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         flush = session.core.flush(1)
-        session.carry()
+        session.write_output()
         await session.wait(lambda: flush.is_done, 10, "the answer")
         with pytest.raises(RequestTimedOut, match=r"timed out after 0\.01 s waiting for a wonder"):
             await session.wait(lambda: False, 0.01, "a wonder")
@@ -128,11 +128,11 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
             texts.append(event.object.text)
             if len(texts) < 3:
                 session.core.publish(Shout(text=f"again {len(texts)}"), 1.0)
-                session.carry()
+                session.write_output()
 
         session.core.subscribe(Shout, answer, 1)
         session.core.publish(Shout(text="once"), 1.0)
-        session.carry()
+        session.write_output()
         await session.wait(lambda: len(texts) == 3, 10, "the last word")
         assert texts == ["once", "again 1", "again 2"]
         await session.close()
@@ -208,7 +208,7 @@ def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
         def publish(count: int) -> None:
             for _ in range(count):
                 if session.core.publish(Shout(text="a"), 1.0):
-                    session.carry_soon()
+                    session.write_soon()
                 sent.append(session.core.waiting_bytes)
 
         publish(1)
@@ -241,7 +241,7 @@ def test_long_turn_does_not_hold_back_all_that_it_publishes(node: str) -> None:
         most = 0
         for number in range(400):
             if session.core.publish(Shout(text=f"{number:1000}"), 1.0):
-                session.carry_soon()
+                session.write_soon()
             most = max(most, session.core.waiting_bytes)
         assert 64 * 1024 <= most < 2 * 64 * 1024
         assert session.core.waiting_bytes > 0, "the rest goes at the end of the turn"
