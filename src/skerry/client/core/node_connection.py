@@ -316,7 +316,7 @@ class NodeConnection(Outbox):
         elif isinstance(item, SecretMissing):
             self._refuse("the node asks for a secret, and none was given")
         elif isinstance(item, ConnectionEnded):
-            access.stage = ConnectionStage.CLOSED
+            access.close()
             self._leave(item.text or "the node ended the connection", now_ns)
         else:
             self._broken(item, now_ns)

@@ -84,7 +84,7 @@ class UpdateIntake:
         delivery, context = self._delivery, self.context
         try:
             while not self._is_stopped:
-                call = delivery.tell(
+                call = delivery.deliver(
                     cutter.buffer,
                     int(cutter.stop),
                     cutter.frame_bytes_max,

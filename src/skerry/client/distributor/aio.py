@@ -23,13 +23,13 @@ from skerry.client.distributor.events import SubscriberCut, UpdatesDropped
 from skerry.client.distributor.group_session import GroupSession
 from skerry.client.distributor.report import ConnectionStatistics
 from skerry.errors import LocalProtocolError, WouldBlock
-from skerry.limits import DISTRIBUTOR_WAITING_COUNT_MAX
 from skerry.protocol.distributor.receiving.link_quality import Link
 from skerry.protocol.distributor.sealing.seal import Seal
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.udp.loop_turns import LoopTurns
 
 __all__ = [
+    "DISTRIBUTOR_WAITING_COUNT_MAX",
     "AsyncGroupConnection",
     "AsyncPublisher",
     "AsyncSubscriber",
@@ -42,6 +42,10 @@ __all__ = [
     "UpdatesDropped",
     "open",
 ]
+
+DISTRIBUTOR_WAITING_COUNT_MAX: Final = 10_000
+"""Updates that wait for bandwidth where publishing cannot block. Beyond it publishing raises
+WouldBlock."""
 
 _SLEEP_S_MAX: Final = 1.0
 

@@ -62,7 +62,7 @@ class Session:
         self.connection = self.core.connection
         if lock is None:
             # With a lock, the loop runs on its own thread and does not wait for publishers.
-            self.core.buffer.waiting.tell_each(_PIECE_BYTES)
+            self.core.buffer.waiting.notify_every(_PIECE_BYTES)
         self.loop = asyncio.get_running_loop()
         self.state_listeners: list[Callable[[StateChanged], object]] = []
         self.refusal_listeners: list[Callable[[Refusal], object]] = []
