@@ -53,7 +53,7 @@ def told(node: RunningNode, **facts: Any) -> None:
     node.do(on_its_loop())
 
 
-def test_first_look_waits_and_gives_what_is_there(running_node: RunningNode) -> None:
+def test_first_access_waits_for_the_picture(running_node: RunningNode) -> None:
     told(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
@@ -70,7 +70,7 @@ def test_first_look_waits_and_gives_what_is_there(running_node: RunningNode) -> 
         assert repr(picture) == "<picture 1 of harbour: skerry>"
 
 
-def test_it_follows_and_tells_of_changes(running_node: RunningNode) -> None:
+def test_picture_follows_changes_and_calls_back(running_node: RunningNode) -> None:
     told(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -91,7 +91,7 @@ def test_it_follows_and_tells_of_changes(running_node: RunningNode) -> None:
     assert picture.sequence == 2, "the last that was heard stays"
 
 
-def test_many_threads_look_at_the_same_one(running_node: RunningNode) -> None:
+def test_many_threads_share_one_picture(running_node: RunningNode) -> None:
     told(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -105,7 +105,7 @@ def test_many_threads_look_at_the_same_one(running_node: RunningNode) -> None:
         assert groups["SkerryPicture"].holder_count == 1
 
 
-def test_callback_cannot_wait_for_it_but_look_at_it(running_node: RunningNode) -> None:
+def test_callback_cannot_wait_for_the_picture_but_read_it(running_node: RunningNode) -> None:
     told(running_node)
     seen: queue.SimpleQueue[Any] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -124,7 +124,7 @@ def test_callback_cannot_wait_for_it_but_look_at_it(running_node: RunningNode) -
         assert seen.get(timeout=30) == "harbour"
 
 
-def test_it_comes_back_with_the_node(running_node: RunningNode) -> None:
+def test_picture_returns_with_the_node(running_node: RunningNode) -> None:
     told(running_node)
     changes: queue.SimpleQueue[int] = queue.SimpleQueue()
     with skerry.connect(running_node.place) as space:
@@ -138,7 +138,7 @@ def test_it_comes_back_with_the_node(running_node: RunningNode) -> None:
         assert space.picture.elected != first
 
 
-def test_listener_has_to_be_one(running_node: RunningNode) -> None:
+def test_listener_must_be_a_callback(running_node: RunningNode) -> None:
     told(running_node)
     with (
         skerry.connect(running_node.place) as space,
@@ -147,7 +147,7 @@ def test_listener_has_to_be_one(running_node: RunningNode) -> None:
         space.picture.on_change(5)  # type: ignore[arg-type]
 
 
-def test_closed_space_tells_of_no_more_changes(running_node: RunningNode) -> None:
+def test_closed_space_reports_no_changes(running_node: RunningNode) -> None:
     told(running_node)
     with skerry.connect(running_node.place) as space:
         picture = space.picture
@@ -193,7 +193,7 @@ def test_twin_is_empty_until_it_is_known(running_node: RunningNode) -> None:
     run(talk())
 
 
-def test_what_is_not_permitted_is_told() -> None:
+def test_missing_permission_raises_refused() -> None:
     async def talk() -> None:
         rules = (PermissionRule(verbs=("subscribe",), subjects=("SkerryPicture",), allow=False),)
         core = NodeCore(

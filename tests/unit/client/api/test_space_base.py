@@ -79,7 +79,7 @@ def use(space: SpaceBase) -> None:
     assert space.types["Vessel"] is Vessel
 
 
-def test_both_can_do_without_waiting_what_needs_none(node: str) -> None:
+def test_both_kinds_share_operations_that_do_not_wait(node: str) -> None:
     async def use_on_loop() -> None:
         async with await aio.connect(node) as space:
             use(space)

@@ -41,13 +41,13 @@ HALF = "\ud800"
         (lambda: check_count(1.0, "a count"), r"above 0, got 1\.0"),
     ],
 )
-def test_faults_are_said_with_a_hint(call: Callable[[], object], text: str) -> None:
+def test_errors_have_a_hint(call: Callable[[], object], text: str) -> None:
     with pytest.raises(LocalProtocolError, match=text) as caught:
         call()
     assert caught.value.hint
 
 
-def test_what_can_be_given_is_given_back() -> None:
+def test_valid_arguments_are_returned() -> None:
     assert check_group("Vessel") == "Vessel"
     assert check_group("ns::Foo") == "ns::Foo"
     assert check_group("/a/…") == "/a/..."
@@ -57,7 +57,7 @@ def test_what_can_be_given_is_given_back() -> None:
 
 
 @pytest.mark.parametrize("what", [HALF, f"/{HALF}", "x" * 11_000_000, "", 5, [], None])
-def test_what_cannot_be_asked_for_is_not_asked_for_on_the_next_connection(what: Any) -> None:
+def test_rejected_argument_is_not_sent_on_the_next_connection(what: Any) -> None:
     stage = Stage()
     space = stage.space()
     for ask in (
@@ -82,7 +82,7 @@ def test_types_are_still_learned_after_a_wrong_name(name: Any) -> None:
     assert request.is_done
 
 
-def test_containers_say_it_in_the_same_words(node: str) -> None:
+def test_containers_reject_with_the_same_errors(node: str) -> None:
     async def talk() -> None:
         async with await aio.connect(node) as space:
             nothing: Any
@@ -109,7 +109,7 @@ def test_containers_say_it_in_the_same_words(node: str) -> None:
         ({"preload": [[]]}, "is not a class of a type"),
     ],
 )
-def test_a_space_that_cannot_be_is_not_tried(node: str, options: Any, text: str) -> None:
+def test_invalid_options_are_rejected_before_connecting(node: str, options: Any, text: str) -> None:
     with pytest.raises(LocalProtocolError, match=text):
         skerry.connect(node, wait=True, **options)
 
@@ -117,6 +117,6 @@ def test_a_space_that_cannot_be_is_not_tried(node: str, options: Any, text: str)
 @pytest.mark.parametrize(
     ("place", "text"), [(5, "it is a text, got int"), (f"tcp://{HALF}", "surrogates not allowed")]
 )
-def test_an_endpoint_that_is_none_is_not_tried(place: Any, text: str) -> None:
+def test_invalid_endpoint_is_rejected_before_connecting(place: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):
         skerry.connect(place, wait=True)

@@ -53,7 +53,7 @@ def test_event_has_the_update_and_the_whole_object() -> None:
     assert repr(event) == "<update /Vessel/1>"
 
 
-def test_event_tells_by_whom_and_when() -> None:
+def test_event_info_has_client_and_time() -> None:
     info = vessel_event().info
     assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
     assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)
@@ -75,12 +75,12 @@ def test_message_is_its_own_object() -> None:
     assert event.info.last_operation == "create"
 
 
-def test_subject_of_the_header_goes_before_the_default_one() -> None:
+def test_subject_of_the_header_precedes_the_default_subject() -> None:
     assert vessel_event(subject="/nav/1", from_cache=0).subject == "/nav/1"
     assert vessel_event(from_cache=0).is_from_cache
 
 
-def test_bytes_that_are_no_object_are_noted() -> None:
+def test_decode_error_is_recorded_in_the_event() -> None:
     event: Event[Any] = Event("create", header(), shape_of(Shout), b"\xa1\x01\x01", None, 5, 0.0)
     with pytest.raises(DecodeError) as caught:
         _ = event.object
@@ -95,7 +95,7 @@ def test_event_can_be_seen_as_another_class_of_the_type() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 23, 24, 255, 256, 65535, 65536])
-def test_bytes_of_a_bare_subject_come_out_as_they_went_in(size: int) -> None:
+def test_bytes_under_a_subject_round_trip(size: int) -> None:
     data = bytes(range(256)) * (size // 256) + bytes(size % 256)
     payload = raw_payload(data)
     cls = internal_class("SkerryBytes")
@@ -122,7 +122,7 @@ def test_bytes_of_a_bare_subject_come_out_as_they_went_in(size: int) -> None:
         b"\xa1\x01\x3f",
     ],
 )
-def test_other_bytes_are_refused(payload: bytes) -> None:
+def test_other_encodings_of_bytes_are_rejected(payload: bytes) -> None:
     with pytest.raises(DecodeError, match="SkerryBytes"):
         bytes_of(payload)
 
@@ -144,7 +144,7 @@ def test_facts_do_not_change() -> None:
         info.created = 5.0  # type: ignore[misc]
 
 
-def test_info_of_a_state_tells_by_whom_and_when() -> None:
+def test_info_of_a_state_has_client_and_time() -> None:
     info = info_of(ObjectState(b"", 0, "", 1.0, 5, 2.0, 6, "update", 3.0, 1))
     assert (info.last_operation, info.created, info.created_from) == ("update", 1.0, 5)
     assert (info.modified, info.modified_from, info.received) == (2.0, 6, 3.0)

@@ -15,7 +15,7 @@ from skerry.protocol.access.wire import OldWire, Wire
 from tests.unit.client.stage import NODE, SECOND, Shout, Stage, Vessel, alone, greeted
 
 
-def test_bytes_that_are_no_object_end_the_connection() -> None:
+def test_invalid_payload_ends_the_connection() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     core.subscribe(Vessel, print, SECOND)
@@ -29,7 +29,7 @@ def test_bytes_that_are_no_object_end_the_connection() -> None:
     assert "sent an invalid Vessel" in changed.reason
 
 
-def test_lazy_message_that_is_none_ends_the_connection() -> None:
+def test_invalid_payload_decoded_in_a_callback_ends_the_connection() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     core.subscribe(Shout, lambda event: event.object, SECOND)
@@ -62,7 +62,7 @@ def test_object_above_the_limit_is_skipped_and_reported(framing: type[Wire]) -> 
     assert str(core.connection.state) == "connected"
 
 
-def test_object_of_a_type_nobody_described_is_left_out() -> None:
+def test_object_of_an_undescribed_type_is_dropped() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     header = Header("Stranger")
@@ -72,7 +72,7 @@ def test_object_of_a_type_nobody_described_is_left_out() -> None:
     assert core.connection.statistics().unknown_count == 1
 
 
-def test_objects_of_an_incompatible_definition_come_with_what_both_have() -> None:
+def test_objects_of_an_incompatible_definition_have_the_common_fields() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; 2: uint32 name; }").Vessel
     writer = stage.space()
@@ -92,7 +92,7 @@ def test_objects_of_an_incompatible_definition_come_with_what_both_have() -> Non
     assert objects == [Vessel(mmsi=number) for number in (1, 2, 3)]
 
 
-def test_objects_that_do_not_read_as_their_type_are_left_out_and_reported_once() -> None:
+def test_undecodable_objects_are_dropped_and_reported_once() -> None:
     other = skerry.define_types("struct Shout [cached=false] { 1: uint32 text; }").Shout
     core = alone()
     greeted(core, accepted=True, preload=False)
@@ -144,7 +144,7 @@ NEW = skerry.define_types(
 )
 
 
-def test_values_that_a_program_cannot_read_are_left_out_of_what_a_pattern_selects() -> None:
+def test_unreadable_values_are_dropped_from_objects_of_a_pattern() -> None:
     """The node does not know the definition of a program that subscribes by a pattern."""
     stage = Stage()
     new, reader = stage.space(), stage.space()
@@ -164,7 +164,7 @@ def test_values_that_a_program_cannot_read_are_left_out_of_what_a_pattern_select
     assert reader.connection.statistics().connected_count == 1
 
 
-def test_a_pattern_that_comes_after_the_description_of_a_type_finds_readable_objects() -> None:
+def test_pattern_after_the_description_receives_readable_objects() -> None:
     stage = Stage()
     new, reader = stage.space(), stage.space()
     reader.types.learn(OLD.Boat)
@@ -191,7 +191,7 @@ def test_objects_that_the_node_makes_readable_are_not_examined_again() -> None:
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_a_remove_is_not_taken_for_a_message_where_only_others_cache_a_type(old: bool) -> None:
+def test_remove_is_not_a_message_if_only_others_cache_the_type(old: bool) -> None:
     text = "struct Note {} {{ 1: [key] uint32 id; 2: string text; }}"
     fleeting = skerry.define_types(text.format("[cached=false]")).Note
     cached = skerry.define_types(text.format("")).Note

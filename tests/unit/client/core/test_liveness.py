@@ -35,7 +35,7 @@ def played(liveness: Liveness, *times_s: int, is_waiting: bool = True) -> list[t
     ]
 
 
-def test_the_handshake_goes_on_as_long_as_something_is_heard() -> None:
+def test_handshake_continues_while_bytes_are_received() -> None:
     liveness = Liveness(CONFIG)
     liveness.opened(0)
     liveness.received(2 * SECOND)
@@ -44,13 +44,13 @@ def test_the_handshake_goes_on_as_long_as_something_is_heard() -> None:
     assert played(liveness, 5) == [(5, "close")]
 
 
-def test_who_owes_an_answer_is_asked_for_a_sign_before_it_is_left() -> None:
+def test_node_that_owes_an_answer_is_probed_before_it_is_closed() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
     assert played(liveness, 5, 6, 10, 11) == [(6, "probe"), (11, "close")]
 
 
-def test_who_gives_signs_is_not_left_however_long_it_owes_an_answer() -> None:
+def test_node_that_answers_probes_is_not_closed() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
     for time_s in range(2, 40):
@@ -58,7 +58,7 @@ def test_who_gives_signs_is_not_left_however_long_it_owes_an_answer() -> None:
         assert played(liveness, time_s) == []
 
 
-def test_who_answered_is_not_asked_again_until_it_was_silent_for_long() -> None:
+def test_node_that_answered_gets_no_echo_until_it_is_idle() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
     liveness.received(2 * SECOND)
@@ -67,7 +67,7 @@ def test_who_answered_is_not_asked_again_until_it_was_silent_for_long() -> None:
     assert played(liveness, 27, 32) == [(27, "probe"), (32, "close")]
 
 
-def test_who_was_left_is_not_asked() -> None:
+def test_closed_connection_gets_no_echo() -> None:
     liveness = watched()
     liveness.expect_answer(SECOND)
     assert played(liveness, 6, 1000) == [(6, "probe"), (1000, "close")]
@@ -75,7 +75,7 @@ def test_who_was_left_is_not_asked() -> None:
     assert liveness.deadline_ns() is None
 
 
-def test_node_whose_time_ran_out_while_the_program_slept_is_left() -> None:
+def test_node_whose_timeout_expired_during_a_sleep_is_closed() -> None:
     stage = Stage()
     core = stage.space()
     core.flush(stage.now_ns)
@@ -85,7 +85,7 @@ def test_node_whose_time_ran_out_while_the_program_slept_is_left() -> None:
     assert states(core) == ["disconnected"]
 
 
-def test_silent_host_is_left_during_the_handshake() -> None:
+def test_silent_host_is_closed_during_the_handshake() -> None:
     core = alone(is_patient=True)
     core.connection.advance(12 * SECOND)
     assert core.connection.take_transmits() == [Disconnect(destination=NODE)]
@@ -93,7 +93,7 @@ def test_silent_host_is_left_during_the_handshake() -> None:
     assert core.connection.take_transmits() == [Connect(destination=NODE)]
 
 
-def test_node_that_does_not_answer_a_flush_is_left() -> None:
+def test_node_that_does_not_answer_a_flush_is_closed() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     flush = core.flush(2 * SECOND)
@@ -105,7 +105,7 @@ def test_node_that_does_not_answer_a_flush_is_left() -> None:
     assert not flush.is_done, "nothing was in doubt, so it is asked again"
 
 
-def test_node_that_waits_for_its_storage_is_not_left() -> None:
+def test_node_that_waits_for_its_storage_is_not_closed() -> None:
     stage = Stage()
     journal = Journal(rng=Random(1))
     stage.node = NodeCore(journal=journal)
@@ -123,7 +123,7 @@ def test_node_that_waits_for_its_storage_is_not_left() -> None:
     assert (flush.is_done, flush.error) == (True, None)
 
 
-def test_skerry_node_is_asked_for_a_sign_when_it_is_silent() -> None:
+def test_idle_skerry_node_gets_an_echo() -> None:
     stage = Stage()
     core = stage.space()
     stage.run(100)
@@ -135,7 +135,7 @@ def test_skerry_node_is_asked_for_a_sign_when_it_is_silent() -> None:
     assert states(core) == ["disconnected", "connected"]
 
 
-def test_plain_host_is_not_asked_for_signs() -> None:
+def test_idle_dots_host_gets_no_echo() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     assert core.connection.deadline_ns() is None

@@ -30,7 +30,7 @@ def new_view(where: str) -> tuple[LocalFilter, list[Event[Any]]]:
     return LocalFilter(query, route, intake), events
 
 
-def test_object_that_was_there_enters_once() -> None:
+def test_stored_object_is_delivered_once() -> None:
     view, events = new_view("lat > 1")
     obj = Vessel(mmsi=1, lat=2.0)
     entry = entry_of(obj)

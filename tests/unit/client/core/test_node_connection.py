@@ -30,11 +30,11 @@ from tests.unit.client.stage import (
 )
 
 
-def test_it_keeps_the_contract_of_machines() -> None:
+def test_connection_is_a_stream_machine() -> None:
     assert isinstance(Stage().space().connection, StreamMachine)
 
 
-def test_lost_connection_comes_back_with_everything() -> None:
+def test_reconnect_restores_everything() -> None:
     stage = Stage()
     writer, reader = stage.space(), stage.space()
     events = stage.hear(reader, Vessel)
@@ -64,7 +64,7 @@ def test_lost_connection_comes_back_with_everything() -> None:
     assert stage.current(reader, Vessel) == stage.cached(Vessel)
 
 
-def test_patterns_and_conditions_come_back_too() -> None:
+def test_reconnect_restores_patterns_and_conditions() -> None:
     stage = Stage()
     writer, reader = stage.space(), stage.space()
     by_pattern = stage.hear(reader, "/Vessel/*")
@@ -115,7 +115,7 @@ def test_publishes_made_meanwhile_are_kept_and_sent_in_order() -> None:
     assert flush.is_done
 
 
-def test_flush_does_not_vouch_for_what_was_under_way() -> None:
+def test_flush_does_not_confirm_unconfirmed_publishes() -> None:
     stage = Stage()
     core = stage.space()
     stage.publish(core, Vessel(mmsi=1))
@@ -131,7 +131,7 @@ def test_flush_does_not_vouch_for_what_was_under_way() -> None:
     assert flush.error is None
 
 
-def test_flush_that_waits_fails_when_something_it_covers_is_in_doubt() -> None:
+def test_waiting_flush_fails_when_a_covered_publish_may_be_lost() -> None:
     stage = Stage()
     core = stage.space()
     core.publish(Vessel(mmsi=1), 1.0)
@@ -161,7 +161,7 @@ def test_paused_stream_fills_the_buffer() -> None:
     assert core.waiting_bytes == 0
 
 
-def test_attempts_come_further_and_further_apart() -> None:
+def test_delay_between_attempts_increases() -> None:
     stage = Stage()
     backoff = Backoff(first_ns=SECOND, delay_ns_max=8 * SECOND, spread_percent=0)
     core = stage.space(reconnect=backoff)
@@ -188,7 +188,7 @@ def test_first_connection_fails_at_once_unless_patient() -> None:
     assert str(patient.connection.state) == "connected"
 
 
-def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
+def test_authentication_failure_closes_the_space_even_on_reconnect() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     assert str(core.connection.state) == "connected"
@@ -212,9 +212,7 @@ def test_refused_by_authentication_is_the_end_also_when_coming_back() -> None:
         ({"clientId": 0}, "it has no room for another connection now; its log has the limit"),
     ],
 )
-def test_node_that_has_no_room_is_tried_again_by_who_is_patient(
-    fields: dict[str, Any], reason: str
-) -> None:
+def test_full_node_is_retried_with_wait(fields: dict[str, Any], reason: str) -> None:
     hasty, patient = alone(), alone(is_patient=True)
     for core in (hasty, patient):
         greeted(core, accepted=False, **fields)
@@ -233,14 +231,14 @@ def test_node_that_has_no_room_is_tried_again_by_who_is_patient(
     assert str(patient.connection.state) == "connected"
 
 
-def test_missing_secret_is_the_end() -> None:
+def test_missing_secret_closes_the_space() -> None:
     core = alone()
     greeted(core, hello={"authenticationRequired": True, "authChallenge": 5}, accepted=True)
     assert core.connection.failure == "the node asks for a secret, and none was given"
     assert core.connection.is_refused
 
 
-def test_words_of_the_node_reach_the_program() -> None:
+def test_reason_of_the_node_reaches_the_program() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     core.connection.take_events()
@@ -253,7 +251,7 @@ def test_words_of_the_node_reach_the_program() -> None:
     assert Disconnect(destination=NODE) in core.connection.take_transmits()
 
 
-def test_plain_host_has_no_subjects() -> None:
+def test_dots_host_supports_no_subjects() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
     with pytest.raises(LocalProtocolError, match="supports only types"):
@@ -270,7 +268,7 @@ def test_plain_host_has_no_subjects() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_whatever_happens_all_see_the_same_in_the_end(seed: int) -> None:
+def test_all_spaces_converge_after_random_faults(seed: int) -> None:
     rng = Random(seed)
     stage = Stage(extensions=seed % 3 != 2)
     writers = [stage.space() for _ in range(2)]

@@ -51,7 +51,7 @@ def test_answer_may_have_no_object() -> None:
     assert (response.typeName, response.object) == (None, None)
 
 
-def test_reason_of_a_failure_is_a_short_text_whatever_it_was() -> None:
+def test_reason_of_a_failure_is_shortened_and_encodable() -> None:
     given = call()
     calls.fail(given, "\ud800" + "x" * 5000, 1.0)
     (response,) = responses(given)

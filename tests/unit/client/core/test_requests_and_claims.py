@@ -83,7 +83,7 @@ def request(core: SpaceCore, obj: Any, to: str = "", timeout_s: float = 2.0) -> 
 # -- with a node that is played by hand
 
 
-def test_request_goes_behind_what_was_published_and_its_type_before_it() -> None:
+def test_request_follows_published_objects_and_its_type() -> None:
     core = met()
     core.publish(Shout(text="first"), 1.0)
     asking = request(core, Ask(text="a"), to="router")
@@ -112,7 +112,7 @@ def test_request_made_meanwhile_waits_for_the_connection() -> None:
     assert asking.is_done
 
 
-def test_request_under_way_is_not_repeated_and_its_asker_is_told() -> None:
+def test_sent_request_is_not_repeated_and_fails() -> None:
     core = met()
     asking = request(core, Ask(text="a"))
     said(core)
@@ -135,7 +135,7 @@ def test_answer_of_a_type_that_was_described_meanwhile() -> None:
     assert client.types.classes()["Say"] is type(asking.answer)
 
 
-def test_answer_goes_behind_what_its_handler_published() -> None:
+def test_answer_follows_what_its_handler_published() -> None:
     core = met()
     handler = Handler(core, "router")
     claimed(core, handler.claim.number, "held")
@@ -176,7 +176,7 @@ def test_answer_to_a_request_of_a_former_connection_is_dropped() -> None:
     assert said(core) == []
 
 
-def test_request_for_a_handler_that_was_just_closed_is_given_back() -> None:
+def test_request_for_a_closed_handler_is_declined() -> None:
     core = met()
     handler = Handler(core, "router")
     asked(core, 1, Ask(text="a"), "router")
@@ -191,7 +191,7 @@ def test_request_for_a_handler_that_was_just_closed_is_given_back() -> None:
     assert (response.number, response.outcome.label) == (1, "answered")
 
 
-def test_what_cannot_be_an_answer_leaves_the_request_to_be_failed() -> None:
+def test_invalid_answer_leaves_the_request_open() -> None:
     core = met()
     handler = Handler(core)
     asked(core, 1, Ask(text="a"))
@@ -212,7 +212,7 @@ def test_what_cannot_be_an_answer_leaves_the_request_to_be_failed() -> None:
     assert (response.outcome.label, response.reason) == ("failed", "no way")
 
 
-def test_claims_go_before_what_waits_and_requests_behind_it() -> None:
+def test_claims_are_sent_before_queued_objects_and_requests_after() -> None:
     core = met()
     Handler(core, "router")
     own(core, Vessel, [1])
@@ -226,7 +226,7 @@ def test_claims_go_before_what_waits_and_requests_behind_it() -> None:
     assert names == ["DotsMsgConnect", "SkerryClaim", "SkerryClaim", "Vessel", "SkerryRequest"]
 
 
-def test_lost_connection_and_the_end_are_told_to_who_claims() -> None:
+def test_lost_connection_and_close_are_reported_to_claims() -> None:
     core = met()
     handler = Handler(core)
     claimed(core, handler.claim.number, "held")
@@ -279,7 +279,7 @@ def test_messages_to_one_client_are_not_for_its_subscribers() -> None:
         (Ask(), {"timeout_s": 10**400}, "1000"),
     ],
 )
-def test_request_that_cannot_be_asked(obj: Any, options: Any, text: str) -> None:
+def test_invalid_request_is_rejected(obj: Any, options: Any, text: str) -> None:
     core = met()
     with pytest.raises(LocalProtocolError, match=text):
         request(core, obj, **options)
@@ -292,7 +292,7 @@ def test_longest_name_and_time_are_allowed() -> None:
     assert len(said(core, "SkerryRequest")) == 1
 
 
-def test_largest_request_fits_and_a_larger_one_is_told() -> None:
+def test_largest_request_fits_and_a_larger_one_is_rejected() -> None:
     core = met()
     room = REQUEST_BYTES_MAX
     empty = len(Ask(text="x" * 70_000).encode()) - 70_000
@@ -323,7 +323,7 @@ def test_keys_that_cannot_be_owned(cls: Any, keys: Any, text: str) -> None:
     assert said(core) == []
 
 
-def test_what_cannot_be_claimed() -> None:
+def test_invalid_claim_is_rejected() -> None:
     core = met()
     with pytest.raises(LocalProtocolError, match="Shout is not cached"):
         own(core, Shout)
@@ -349,7 +349,7 @@ def test_keys_are_those_of_containers() -> None:
     assert everything.payload is None
 
 
-def test_plain_host_knows_none_of_it() -> None:
+def test_dots_host_supports_no_requests_and_claims() -> None:
     core = alone()
     greeted(core, accepted=True, preload=False)
     for what, attempt in (
@@ -366,7 +366,7 @@ def test_plain_host_knows_none_of_it() -> None:
 
 
 @pytest.mark.parametrize("what", ["claims", "requests"])
-def test_plain_host_in_the_place_of_a_node_ends_the_space_that_needs_more(what: str) -> None:
+def test_dots_host_instead_of_a_node_closes_a_space_with_claims_or_requests(what: str) -> None:
     stage = Stage()
     core = stage.space()
     if what == "claims":
@@ -384,7 +384,7 @@ def test_plain_host_in_the_place_of_a_node_ends_the_space_that_needs_more(what: 
     )
 
 
-def test_closed_space_says_so() -> None:
+def test_closed_space_raises_disconnected() -> None:
     core = met()
     core.close(SECOND)
     for attempt in (
@@ -433,7 +433,7 @@ def test_handler_has_some_requests_at_a_time_and_all_of_them_in_order() -> None:
     assert [a.answer.count for a in asking] == list(range(1, 26))
 
 
-def test_standby_takes_over_when_the_holder_is_gone() -> None:
+def test_standby_takes_over_when_the_holder_has_left() -> None:
     stage = Stage()
     holder, waiting, client = stage.space(), stage.space(), stage.space()
     first, second = Handler(holder), Handler(waiting, is_standby=True)
@@ -457,7 +457,7 @@ def test_standby_takes_over_when_the_holder_is_gone() -> None:
     assert first.claim.state == "held"
 
 
-def test_later_claim_takes_it_away() -> None:
+def test_later_claim_takes_over() -> None:
     stage = Stage()
     former, latter = stage.space(), stage.space()
     first = Handler(former)
@@ -472,7 +472,7 @@ def test_later_claim_takes_it_away() -> None:
     assert second.states == ["held"], "what was lost is not claimed again"
 
 
-def test_owner_alone_changes_its_objects() -> None:
+def test_only_the_owner_changes_its_objects() -> None:
     stage = Stage()
     owner, other = stage.space(), stage.space()
     claims = own(owner, Vessel, [1])
@@ -492,7 +492,7 @@ def test_owner_alone_changes_its_objects() -> None:
     assert names == {"mine", None}
 
 
-def test_restarted_node_hears_of_all_claims_again() -> None:
+def test_claims_are_sent_again_to_a_restarted_node() -> None:
     stage = Stage()
     core = stage.space()
     handler, (claim,) = Handler(core), own(core, Vessel, [1])

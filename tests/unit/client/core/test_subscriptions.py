@@ -48,7 +48,7 @@ def test_container_holds_the_type() -> None:
     assert asked(core) == [("Vessel", "leave", None)]
 
 
-def test_conflating_is_asked_for_while_all_want_it() -> None:
+def test_conflation_is_requested_while_all_subscribers_allow_it() -> None:
     stage = Stage()
     core = stage.space()
     core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
@@ -59,7 +59,7 @@ def test_conflating_is_asked_for_while_all_want_it() -> None:
     assert asked(core) == [("Vessel", "join", None)], "somebody must not miss anything"
 
 
-def test_who_comes_beside_a_container_and_must_not_miss_anything_does_not() -> None:
+def test_strict_subscriber_beside_a_container_misses_nothing() -> None:
     stage = Stage()
     core = stage.space()
     core.subscribe(Vessel, print, stage.now_ns, on_slow="conflate")
@@ -69,7 +69,7 @@ def test_who_comes_beside_a_container_and_must_not_miss_anything_does_not() -> N
     assert asked(core) == [("Vessel", "join", None)]
 
 
-def test_answers_are_given_to_the_questions_in_order() -> None:
+def test_replay_ends_are_matched_to_joins_in_order() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     stage.publish(writer, Vessel(mmsi=1, lat=1.0))
@@ -80,7 +80,7 @@ def test_answers_are_given_to_the_questions_in_order() -> None:
     assert (whole.is_complete, some.is_complete) == (True, True)
 
 
-def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
+def test_condition_moves_between_node_and_client() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     events = stage.hear(core, Vessel, where="lat > 1")
@@ -99,7 +99,7 @@ def test_condition_is_taken_up_by_the_node_that_can_and_back_again() -> None:
     assert operations(events).count("create") == 3
 
 
-def test_left_question_does_not_take_anothers_answer() -> None:
+def test_left_join_does_not_take_another_replay_end() -> None:
     stage = Stage()
     core = stage.space()
     subscription, _ = core.hold(Vessel, stage.now_ns)
@@ -116,7 +116,7 @@ def test_left_question_does_not_take_anothers_answer() -> None:
     assert [*answers, again.is_complete] == [False, False, True]
 
 
-def test_the_answer_to_a_pattern_that_was_left_takes_nothing_from_others() -> None:
+def test_replay_end_of_a_left_pattern_affects_no_other() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe("/...", print, stage.now_ns)
@@ -132,7 +132,7 @@ def test_the_answer_to_a_pattern_that_was_left_takes_nothing_from_others() -> No
     assert operations(events) == ["create"] * 9, "they were there all the time"
 
 
-def test_what_moves_while_a_pattern_is_left_is_known_whole_by_another() -> None:
+def test_object_that_moves_during_a_leave_is_complete_for_another_pattern() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe("/fleet/*", print, stage.now_ns)
@@ -145,7 +145,7 @@ def test_what_moves_while_a_pattern_is_left_is_known_whole_by_another() -> None:
     assert stage.current(core, Vessel) == stage.cached(Vessel)
 
 
-def test_what_moves_out_of_sight_while_its_type_is_left_goes() -> None:
+def test_object_that_moves_away_during_a_leave_is_removed() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     place = core.subscribe(Vessel, print, stage.now_ns)
@@ -157,7 +157,7 @@ def test_what_moves_out_of_sight_while_its_type_is_left_goes() -> None:
     assert len(stage.current(core, Vessel)) == 1
 
 
-def test_what_was_left_is_forgotten_when_the_connection_is_lost_before_the_node_knows() -> None:
+def test_left_group_is_forgotten_when_the_connection_is_lost() -> None:
     stage = Stage()
     writer, core = stage.space(), stage.space()
     places = [core.subscribe(what, print, stage.now_ns) for what in (Vessel, "/fleet/*")]
@@ -170,7 +170,7 @@ def test_what_was_left_is_forgotten_when_the_connection_is_lost_before_the_node_
     assert core.intake.pattern_count == 0
 
 
-def test_answer_nobody_asked_for_is_nothing() -> None:
+def test_unexpected_replay_end_is_ignored() -> None:
     core: Any = Stage().space()
     core.subscriptions.replay_ended("Nobody", 1.0)
 
@@ -197,7 +197,7 @@ def test_patterns_select_what_programs_publish_and_no_messages_of_the_protocol()
     assert core.connection.statistics().unknown_count == 0
 
 
-def test_a_pattern_applies_to_a_type_as_long_as_somebody_asks_for_it() -> None:
+def test_pattern_applies_to_a_type_while_it_is_subscribed() -> None:
     stage = Stage()
     core, other = stage.space(), stage.space()
     core.subscribe(Vessel, print, stage.now_ns)
@@ -239,7 +239,7 @@ def test_join_that_a_dots_host_may_not_answer_is_followed_by_an_echo() -> None:
     assert (core.subscriptions.is_awaiting_echo, subscription.is_complete) == (False, True)
 
 
-def test_echo_behind_an_answered_join_changes_nothing() -> None:
+def test_echo_after_an_answered_join_changes_nothing() -> None:
     stage = Stage(extensions=False)
     publisher = stage.space()
     publisher.publish(Vessel(mmsi=1), 1.0)
@@ -256,14 +256,14 @@ def test_echo_behind_an_answered_join_changes_nothing() -> None:
     assert len(subscription.route.store.objects) == 1
 
 
-def test_our_node_is_asked_for_no_echo_behind_a_join() -> None:
+def test_skerry_node_gets_no_echo_after_a_join() -> None:
     stage = Stage()
     core = stage.space()
     core.hold(Vessel, stage.now_ns)
     assert echoes(core) == []
 
 
-def test_types_of_ours_are_not_asked_of_a_dots_host() -> None:
+def test_skerry_types_are_not_joined_at_a_dots_host() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
     subscription, _ = core.hold("SkerryPicture", stage.now_ns)
@@ -271,7 +271,7 @@ def test_types_of_ours_are_not_asked_of_a_dots_host() -> None:
     assert asked(core) == []
 
 
-def test_dots_host_that_falls_silent_behind_a_join_is_left() -> None:
+def test_dots_host_that_is_silent_after_a_join_is_closed() -> None:
     stage = Stage(extensions=False)
     core = stage.space()
     core.hold(Vessel, stage.now_ns)

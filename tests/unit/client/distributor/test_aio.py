@@ -112,7 +112,7 @@ def test_closing_may_be_quick_and_done_twice(group: str) -> None:
     run(work())
 
 
-def test_what_cannot_be_opened_is_told(group: str) -> None:
+def test_failed_open_raises_an_error(group: str) -> None:
     async def work() -> None:
         with pytest.raises(ConfigError):
             await aio.open("nowhere")

@@ -106,7 +106,7 @@ def waits(session: GroupSession) -> bool:
     return bool(session.publishing.pending) or session.publishing.packer.count > 0
 
 
-def test_held_updates_go_with_others_and_when_their_time_comes(join: Join) -> None:
+def test_held_updates_share_a_datagram_and_are_sent_in_time(join: Join) -> None:
     listener = Listener(join(), "/a")
     sender = join(holdback_delay_ms=50, holdback_threshold_per_s=0)
     woken: list[bool] = []
@@ -127,7 +127,7 @@ def test_held_updates_go_with_others_and_when_their_time_comes(join: Join) -> No
     assert sender.machine.statistics().sent_datagram_count <= 3
 
 
-def test_turn_hands_over_what_waits(join: Join) -> None:
+def test_turn_hands_over_waiting_updates(join: Join) -> None:
     sender = join(holdback_delay_ms=50, holdback_threshold_per_s=0)
     add_publisher(sender)
     for _ in range(4):
@@ -136,7 +136,7 @@ def test_turn_hands_over_what_waits(join: Join) -> None:
     assert not sender.publishing.pending
 
 
-def test_who_only_hears_has_nothing_to_settle_until_something_is_due(join: Join) -> None:
+def test_receiver_has_nothing_to_settle_until_something_is_due(join: Join) -> None:
     session, other = join(), join()
     listener = Listener(session, "/a")
     add_publisher(other)
@@ -160,7 +160,7 @@ def test_who_only_hears_has_nothing_to_settle_until_something_is_due(join: Join)
     assert not session.machine.has_ready
 
 
-def test_wrong_subjects_are_refused_at_the_call(join: Join) -> None:
+def test_invalid_subjects_are_rejected_by_publish(join: Join) -> None:
     sender = join(holdback_delay_ms=50)
     with pytest.raises(LocalProtocolError, match="no publisher"):
         sender.publishing.publish("/a", b"")
@@ -213,7 +213,7 @@ def test_nothing_is_published_after_the_end(join: Join) -> None:
         add_publisher(sender)
 
 
-def test_subscribers_that_are_gone_are_told_so(join: Join) -> None:
+def test_removed_subscriber_raises_an_error(join: Join) -> None:
     session = join()
     listener = Listener(session, "/a")
     with pytest.raises(LocalProtocolError, match="no subscription"):
@@ -235,7 +235,7 @@ def test_publisher_pauses_while_the_bandwidth_is_used_up(join: Join) -> None:
     assert [data[1000:] for _, data, _ in listener.updates] == [b"%d" % n for n in range(6)]
 
 
-def test_who_may_not_wait_is_told(join: Join) -> None:
+def test_publishing_that_may_not_wait_raises_would_block(join: Join) -> None:
     sender = join(bandwidth_mbit_max=1, flow_interval_ms=1000, may_wait=False)
     add_publisher(sender)
     sender.publishing.publish("/a", b"")
@@ -279,7 +279,7 @@ def swapped(session: GroupSession, kind: type[MulticastSocket]) -> Iterator[None
         session.driver.socket = usual
 
 
-def test_failures_of_the_socket_are_told_once_until_it_works(join: Join) -> None:
+def test_socket_error_is_reported_once_until_the_socket_recovers(join: Join) -> None:
     events: list[MachineEvent] = []
     sender = join()
     add_publisher(sender, events)
@@ -296,7 +296,7 @@ def test_failures_of_the_socket_are_told_once_until_it_works(join: Join) -> None
     assert sender.machine.statistics().cache_count == 2
 
 
-def test_failures_to_receive_are_told(join: Join) -> None:
+def test_receive_errors_are_reported(join: Join) -> None:
     listener = Listener(join(), "/a")
     with swapped(listener.session, Broken):
         listener.session.turn()
@@ -306,7 +306,7 @@ def test_failures_to_receive_are_told(join: Join) -> None:
     assert told.direction is Direction.RECEIVE
 
 
-def test_who_comes_later_hears_of_known_senders(join: Join) -> None:
+def test_new_subscriber_receives_known_senders(join: Join) -> None:
     session, sender = join(), join(application="feed")
     add_publisher(sender)
     Listener(session, "/a").listen()
@@ -316,7 +316,7 @@ def test_who_comes_later_hears_of_known_senders(join: Join) -> None:
     assert found.sender.application == "feed"
 
 
-def test_data_is_not_even_received_where_nobody_subscribed(join: Join) -> None:
+def test_data_is_not_received_without_a_subscription(join: Join) -> None:
     session, sender = join(), join()
     add_publisher(sender)
     sender.publishing.publish("/a", b"1")
@@ -333,7 +333,7 @@ def test_data_is_not_even_received_where_nobody_subscribed(join: Join) -> None:
     assert [data for _, data, _ in listener.updates] == [b"2"]
 
 
-def test_own_updates_come_back_only_where_wanted(join: Join) -> None:
+def test_own_updates_are_received_only_if_configured(join: Join) -> None:
     for hears_own in (True, False):
         session, other = join(hears_own=hears_own), join()
         listener = Listener(session, "/a")
@@ -346,7 +346,7 @@ def test_own_updates_come_back_only_where_wanted(join: Join) -> None:
         assert heard == ({b"own", b"other"} if hears_own else {b"other"})
 
 
-def test_own_updates_are_left_out_also_where_the_kernel_does_not_help(join: Join) -> None:
+def test_own_updates_are_dropped_without_a_kernel_filter(join: Join) -> None:
     session = join(hears_own=False)
     with swapped(session, Unfiltered):
         listener = Listener(session, "/a")
@@ -371,7 +371,7 @@ def test_a_full_queue_stops_the_reading(join: Join) -> None:
     assert len(listener.updates) == 1
 
 
-def test_threads_of_queues_leave_reading_to_others_where_some_have_no_thread(join: Join) -> None:
+def test_threads_of_queues_do_not_read_if_a_queue_is_inline(join: Join) -> None:
     listener = Listener(join(), "/a")
     listener.session.turn()
     sender = join()
@@ -385,7 +385,7 @@ def test_threads_of_queues_leave_reading_to_others_where_some_have_no_thread(joi
     assert listener.session.machine.statistics().received_datagram_count == 1
 
 
-def test_datagrams_fit_the_way_where_trains_are_sent(join: Join) -> None:
+def test_datagrams_fit_the_interface_with_segmentation(join: Join) -> None:
     # The loopback interface takes more than the default.
     assert join().fitted_config.segment_bytes == 7800
     assert join(segment_bytes=1000).fitted_config.segment_bytes == 1000
@@ -393,7 +393,7 @@ def test_datagrams_fit_the_way_where_trains_are_sent(join: Join) -> None:
     assert join(host="box").config.host == "box"
 
 
-def test_nothing_is_left_open_when_it_cannot_be_opened(group: str) -> None:
+def test_failed_open_leaves_nothing_open(group: str) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
         other.bind(("", int(group.rpartition(":")[2])))
         with pytest.raises(ConnectFailed):

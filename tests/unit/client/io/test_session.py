@@ -34,7 +34,7 @@ async def session_at(place: str, **config: Any) -> Session:
     return session
 
 
-def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
+def test_waiting_ends_with_the_condition_or_the_space(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         flush = session.core.flush(1)
@@ -61,7 +61,7 @@ def test_waiting_ends_with_what_is_waited_for_or_the_space(node: str) -> None:
         (None, 1.0, "the name of a handler must be a str, got NoneType"),
     ],
 )
-def test_request_that_cannot_be_asked_is_told_with_a_hint(
+def test_invalid_request_is_rejected_with_a_hint(
     node: str, to: Any, timeout: Any, text: str
 ) -> None:
     async def talk() -> None:
@@ -76,7 +76,7 @@ def test_request_that_cannot_be_asked_is_told_with_a_hint(
     run(talk())
 
 
-def test_secret_is_asked_for_and_missed() -> None:
+def test_missing_secret_is_reported() -> None:
     async def talk() -> None:
         hello = AccessConnection(Wire())
         hello.send_message(
@@ -140,7 +140,7 @@ def test_callbacks_may_use_the_space_they_are_called_by(node: str) -> None:
     run(talk())
 
 
-def test_task_goes_on_until_it_is_done_or_the_space_ends(node: str) -> None:
+def test_task_runs_until_it_is_done_or_the_space_closes(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         ended: list[str] = []
@@ -186,7 +186,7 @@ def test_task_that_does_not_end_does_not_keep_a_space_open(node: str) -> None:
     run(talk())
 
 
-def test_abandoned_space_is_of_no_use(node: str) -> None:
+def test_abandoned_space_raises_disconnected(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         lock = threading.Lock()
@@ -200,7 +200,7 @@ def test_abandoned_space_is_of_no_use(node: str) -> None:
     run(talk())
 
 
-def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
+def test_rare_publish_is_written_at_once(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         sent: list[int] = []
@@ -232,7 +232,7 @@ def test_what_is_published_now_and_then_goes_out_at_once(node: str) -> None:
     run(talk())
 
 
-def test_long_turn_does_not_hold_back_all_that_it_publishes(node: str) -> None:
+def test_long_iteration_writes_before_its_end(node: str) -> None:
     async def talk() -> None:
         session = await session_at(node)
         texts: list[str] = []
