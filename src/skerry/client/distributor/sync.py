@@ -68,10 +68,6 @@ class Publisher(PublisherBase):
         subject, LimitExceeded for too much data.
         """
 
-    def flush(self) -> None:
-        """Send updates that are held back."""
-        super().flush()
-
     def close(self) -> None:
         """Stop publishing. After the last publisher, the connection announces its departure."""
         self.publish = _refuse
