@@ -38,7 +38,7 @@ PLAIN: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("annotation", "name"), PLAIN, ids=str)
-def test_an_annotation_stands_for_a_type(annotation: Any, name: str) -> None:
+def test_annotation_has_a_field_type(annotation: Any, name: str) -> None:
     classes: dict[str, Any] = {}
     assert field_type(annotation, classes).name == name
     assert classes == {}
@@ -80,7 +80,7 @@ def test_classes_of_types_are_noted(types: TypeSet) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_field_is_told(annotation: Any, why: str) -> None:
+def test_invalid_annotation_is_rejected(annotation: Any, why: str) -> None:
     with pytest.raises(TypeError, match=why):
         field_type(annotation, {})
 

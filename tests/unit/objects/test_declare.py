@@ -95,7 +95,7 @@ def test_methods_stay() -> None:
     assert (Vessel.__module__, Vessel.__qualname__) == (__name__, "Vessel")
 
 
-def test_objects_are_pickled_by_the_class_where_it_can_be_imported(
+def test_objects_are_pickled_by_an_importable_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     import sys
@@ -183,7 +183,7 @@ def test_super_means_the_class_that_was_made() -> None:
     assert repr(Counted(x=1)) == "counted Counted{ .x = 2 }"
 
 
-def test_what_follows_construction_is_not_done_to_what_arrives() -> None:
+def test_post_init_does_not_run_for_decoded_objects() -> None:
     @skerry.struct
     class Checked(skerry.Struct):
         x: int | None = skerry.field(1)
@@ -261,7 +261,7 @@ def fault(decorate: Any, annotations: dict[str, Any], **body: Any) -> str:
     return str(caught.value)
 
 
-def test_faults_of_fields_are_told() -> None:
+def test_errors_of_fields_are_reported() -> None:
     struct = skerry.struct
     assert "x has no tag; write x: ... = skerry.field(tag)" in fault(struct, {"x": int})
     assert "x has no tag" in fault(struct, {"x": int}, x=5)
@@ -283,7 +283,7 @@ def test_faults_of_fields_are_told() -> None:
     )
 
 
-def test_faults_of_types_are_told() -> None:
+def test_errors_of_types_are_reported() -> None:
     field = {"x": int}
     assert "tag 32 of field `x` is not in 1..31" in fault(skerry.struct, field, x=skerry.field(32))
     assert "tag 0 of field `x` is not in 1..31" in fault(skerry.struct, field, x=skerry.field(0))
@@ -326,7 +326,7 @@ def test_a_struct_does_not_extend_another() -> None:
             oars: int | None = skerry.field(20)
 
 
-def test_fields_of_a_base_that_is_no_struct_are_not_lost() -> None:
+def test_fields_of_a_base_that_is_not_a_struct_are_rejected() -> None:
     class Base(skerry.Struct):
         id: int | None = skerry.key(1)
 
@@ -337,7 +337,7 @@ def test_fields_of_a_base_that_is_no_struct_are_not_lost() -> None:
             size: int | None = skerry.field(2)
 
 
-def test_class_that_derives_gets_no_fields_unnoticed() -> None:
+def test_derived_class_with_fields_is_rejected() -> None:
     with pytest.raises(SchemaCheckError, match=r"Tug\.pull: a struct cannot extend another struct"):
 
         class Tug(Vessel):
@@ -354,7 +354,7 @@ def test_class_variables_are_not_fields() -> None:
     assert [item.name for item in Tank.descriptor.fields] == ["level"]  # type: ignore[attr-defined]
 
 
-def test_types_may_stand_inside_the_class_that_uses_them() -> None:
+def test_types_may_be_nested_in_the_class_that_uses_them() -> None:
     @skerry.struct
     class Pump(skerry.Struct):
         class Mode(skerry.Enum):
@@ -366,7 +366,7 @@ def test_types_may_stand_inside_the_class_that_uses_them() -> None:
     assert Pump.decode(Pump(mode=Pump.Mode.on).encode()).mode is Pump.Mode.on
 
 
-def test_forgotten_decorator_is_told() -> None:
+def test_missing_decorator_is_reported() -> None:
     class Forgotten(skerry.Struct):
         size: int | None = skerry.field(1)
 
@@ -374,7 +374,7 @@ def test_forgotten_decorator_is_told() -> None:
         Forgotten(size=1)
 
 
-def test_unknown_option_of_the_decorator_is_told() -> None:
+def test_unknown_parameter_of_the_decorator_is_rejected() -> None:
     options: Any = {"chached": True}
     with pytest.raises(SchemaCheckError, match="@struct has no parameter chached; it has cached"):
 
@@ -383,7 +383,7 @@ def test_unknown_option_of_the_decorator_is_told() -> None:
             size: int | None = skerry.field(1)
 
 
-def test_name_that_python_changes_is_refused() -> None:
+def test_private_name_is_rejected() -> None:
     with pytest.raises(SchemaCheckError, match="__size is a private name in Python"):
 
         @skerry.struct

@@ -44,7 +44,7 @@ def enum_described(*elements: tuple[Any, Any, Any], name: str = "E") -> Any:
 # -- there and back
 
 
-def test_types_travel(types: TypeSet) -> None:
+def test_types_round_trip_as_descriptions(types: TypeSet) -> None:
     known: dict[str, NamedType] = {}
     for cls in types.values():
         type_ = cls.descriptor
@@ -65,7 +65,7 @@ def test_a_type_that_travelled_makes_equal_objects(types: TypeSet) -> None:
     assert repr(dynamic.decode(vessel.encode())) == repr(vessel)
 
 
-def test_what_the_cpp_programs_do_not_send_is_left_out(types: TypeSet) -> None:
+def test_description_has_only_what_cpp_programs_send(types: TypeSet) -> None:
     obj: Any = describe(types.Vessel.descriptor)
     assert list(obj.attributes) == [1, 2, 5]
     assert list(obj.flags.attributes) == [1, 2, 3, 4, 5, 6]
@@ -73,7 +73,7 @@ def test_what_the_cpp_programs_do_not_send_is_left_out(types: TypeSet) -> None:
     assert list(describe(types.Kind.descriptor).attributes) == [1, 2]
 
 
-def test_documentation_travels_when_asked_for(types: TypeSet) -> None:
+def test_documentation_is_described_on_request(types: TypeSet) -> None:
     obj: Any = describe(types.Vessel.descriptor, with_documentation=True)
     assert obj.documentation.description == "A vessel at sea."
     found = from_description(
@@ -84,7 +84,7 @@ def test_documentation_travels_when_asked_for(types: TypeSet) -> None:
 
 
 @pytest.mark.parametrize("scope", Scope)
-def test_a_scope_travels_only_where_it_was_written(scope: Scope) -> None:
+def test_scope_is_described_only_if_declared(scope: Scope) -> None:
     type_ = StructType(name="T", fields=(), scope=scope)
     obj: Any = describe(type_)
     assert obj.scope.tag == scope
@@ -95,7 +95,7 @@ def test_a_scope_travels_only_where_it_was_written(scope: Scope) -> None:
 @pytest.mark.parametrize(
     "flag", ["cached", "internal", "persistent", "cleanup", "local", "substruct_only"]
 )
-def test_each_flag_travels(flag: str) -> None:
+def test_each_flag_round_trips(flag: str) -> None:
     flags = Flags(**{"cached": False, flag: True})
     found = from_description(describe(StructType(name="T", fields=(), flags=flags)), {})
     assert isinstance(found, StructType)
@@ -113,12 +113,12 @@ def test_flags_that_are_missing_are_off_and_so_is_cached() -> None:
     assert from_description(partly, {}).flags == Flags(cached=False, cleanup=True)  # type: ignore[union-attr]
 
 
-def test_a_type_without_fields_is_taken() -> None:
+def test_type_without_fields_is_accepted() -> None:
     for obj in (described(), Description(name="T")):
         assert class_of(from_description(obj, {}))().encode() == b"\xa0"
 
 
-def test_names_of_other_languages_are_taken() -> None:
+def test_names_of_other_languages_are_accepted() -> None:
     found = from_description(
         described(prop("größe", 1, "bool"), prop("class", 2, "uint8"), name="ns::Type"), {}
     )
@@ -181,13 +181,13 @@ def test_elements_may_have_any_values_also_the_same() -> None:
     ],
     ids=lambda value: "" if hasattr(value, "descriptor") else value[:40],
 )
-def test_what_is_no_type_is_refused(obj: Any, why: str) -> None:
+def test_invalid_description_is_rejected(obj: Any, why: str) -> None:
     with pytest.raises(SchemaCheckError, match=why):
         from_description(obj, {})
 
 
 @pytest.mark.parametrize("length", [NAME_BYTES_MAX, NAME_BYTES_MAX + 1])
-def test_names_are_taken_to_the_limit_and_no_further(length: int) -> None:
+def test_names_are_limited(length: int) -> None:
     name = "n" * length
     half = "ü" * (length // 2) + "n" * (length % 2)
     for obj in (
@@ -203,7 +203,7 @@ def test_names_are_taken_to_the_limit_and_no_further(length: int) -> None:
                 from_description(obj, {})
 
 
-def test_documentation_is_taken_to_the_limit_and_no_further() -> None:
+def test_documentation_is_limited() -> None:
     documentation = internal_class("StructDocumentation")
     fits = described(prop(), documentation=documentation(description="x" * DOCUMENTATION_BYTES_MAX))
     assert len(from_description(fits, {}).documentation) == DOCUMENTATION_BYTES_MAX
@@ -214,7 +214,7 @@ def test_documentation_is_taken_to_the_limit_and_no_further() -> None:
     assert class_of(from_description(odd, {}))(x=True).encode() == b"\xa1\x01\xf5"
 
 
-def test_elements_are_taken_to_the_limit_and_no_further() -> None:
+def test_elements_are_limited() -> None:
     elements = [(n, f"e{n}", n) for n in range(1, ENUM_ELEMENT_COUNT_MAX + 1)]
     assert len(class_of(from_description(enum_described(*elements), {}))) == len(elements)
     elements.append((9999, "more", 0))
@@ -222,7 +222,7 @@ def test_elements_are_taken_to_the_limit_and_no_further() -> None:
         from_description(enum_described(*elements), {})
 
 
-def test_structs_are_nested_to_the_limit_and_no_deeper() -> None:
+def test_nesting_of_structs_is_limited() -> None:
     """And with 31 fields on each level, which is nobody's burden."""
     known: dict[str, NamedType] = {}
     below = "bool"
@@ -235,7 +235,7 @@ def test_structs_are_nested_to_the_limit_and_no_deeper() -> None:
         from_description(described(prop(kind=f"vector<{below}>")), known)
 
 
-def test_a_type_of_the_language_is_never_refused() -> None:
+def test_type_of_the_language_is_never_rejected() -> None:
     text = (
         "enum E { 1: a } struct T { 1: [key] vector<E> x; 31: instance_ref<T> r; 5: time_point t; }"
     )

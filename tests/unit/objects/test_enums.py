@@ -145,7 +145,7 @@ def test_a_base_for_methods_has_no_type() -> None:
     assert Lamp.descriptor.name == "Lamp"
 
 
-def test_a_type_that_was_described_is_taken_as_it_came(types: TypeSet) -> None:
+def test_described_enum_is_not_checked_again(types: TypeSet) -> None:
     assert issubclass(types.Kind, DescribedEnum)
     cls: Any = DescribedEnum("Strange", [("a", (0, 5, "", "a b"))])  # type: ignore[arg-type]
     assert next(iter(cls)).label == "a b"

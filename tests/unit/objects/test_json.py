@@ -72,7 +72,7 @@ def test_a_value_of_every_kind(types: TypeSet, name: str, value: Any, plain: Any
     assert value_from_json_values(plan, field, plain) == value
 
 
-def test_what_is_no_number_goes_as_text(types: TypeSet) -> None:
+def test_numbers_that_json_lacks_are_written_as_text(types: TypeSet) -> None:
     obj = types.Values(d=math.nan, tp=math.nan)
     assert obj.to_json() == '{"d": "nan", "tp": "nan"}'
     assert math.isnan(types.Values.from_json(obj.to_json()).d)
@@ -84,7 +84,7 @@ def test_what_is_no_number_goes_as_text(types: TypeSet) -> None:
         types.Values.from_json('{"d": 1e999}')
 
 
-def test_field_that_is_there_twice_is_refused(types: TypeSet) -> None:
+def test_duplicate_field_is_rejected(types: TypeSet) -> None:
     with pytest.raises(DecodeError, match="d appears twice"):
         types.Values.from_json('{"d": 1.0, "d": 2.0}')
 
@@ -168,17 +168,17 @@ REFUSED: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("text", "why"), REFUSED, ids=lambda text: text[:30])
-def test_what_is_no_object_is_refused(types: TypeSet, text: str, why: str) -> None:
+def test_invalid_json_is_rejected(types: TypeSet, text: str, why: str) -> None:
     with pytest.raises(DecodeError, match=why):
         types.Values.from_json(text)
 
 
-def test_bytes_that_are_no_text_are_refused(types: TypeSet) -> None:
+def test_invalid_utf8_is_rejected(types: TypeSet) -> None:
     with pytest.raises(DecodeError, match="not JSON"):
         types.Values.from_json(b"\xff\xff")
 
 
-def test_a_fault_inside_a_struct_is_named_there(types: TypeSet) -> None:
+def test_error_inside_a_struct_names_its_field(types: TypeSet) -> None:
     with pytest.raises(DecodeError, match=r"^Position\.lat: expected float64, got str 'x'$"):
         types.Vessel.from_json('{"position": {"lat": "x"}}')
     with pytest.raises(DecodeError, match=r"^Position: there is no field la; did you mean lat\?$"):
@@ -206,7 +206,7 @@ def test_a_value_that_does_not_fit_is_not_written(types: TypeSet) -> None:
             types.Values(**facts).to_json()
 
 
-def test_an_enum_of_the_largest_size_is_no_burden() -> None:
+def test_largest_enum_is_fast() -> None:
     elements = tuple(
         EnumElement(tag=n + 1, name=f"e{n}", value=n) for n in range(ENUM_ELEMENT_COUNT_MAX)
     )

@@ -22,7 +22,7 @@ def test_members_of_an_enum_have_their_tags_and_documentation() -> None:
     ]
 
 
-def test_fields_of_the_constructor_go_by_position_and_match_so() -> None:
+def test_ctor_fields_are_positional_in_constructor_and_match() -> None:
     text = "struct A { 1: uint8 a; 2: [ctor] string b; 3: [ctor, default='1'] int8 c; }"
     assert described(text, "A") == [
         "class A(skerry.Struct):",
