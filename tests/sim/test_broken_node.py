@@ -175,7 +175,7 @@ class KeepsTheDead(Program):
     """Does not know on which connection it heard of an object, so that none is ever stale."""
 
     def receive(self, data: bytes, source: Address, now_ns: int) -> None:
-        self.space.intake.epoch = 0
+        self.space.intake.context.epoch = 0
         super().receive(data, source, now_ns)
 
 

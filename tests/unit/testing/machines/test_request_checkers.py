@@ -215,7 +215,9 @@ def test_a_request_ends_half_a_second_after_its_handler_disconnected(
     world.run_for(MS)
     ask_really(world, tasks, one, "never")
     world.run_for(MS)
-    gone = ClientDisconnected(client_id=two.machine.space.client_id, name="two", reason="lost")
+    gone = ClientDisconnected(
+        client_id=two.machine.space.connection.client_id, name="two", reason="lost"
+    )
     assert checker.observed(host, gone) is None
     world.run_for(500 * MS)
     assert checker.safety(world) is None
