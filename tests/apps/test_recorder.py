@@ -207,7 +207,7 @@ def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: S
             process.wait()
         told = json.loads(site.run("record", "verify", "recording", "--json"))
         assert not told["is_sound"]
-        assert "did not end orderly" in told["findings"][-1]["detail"]
+        assert "its recorder crashed" in told["findings"][-1]["detail"]
         site.run("record", "verify", "recording", "--strict", code=1)
         # The next recorder mends what is there and goes on.
         with site.recorder() as process:

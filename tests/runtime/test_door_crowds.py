@@ -98,7 +98,7 @@ def test_honest_clients_of_an_address_get_in_at_once_and_behind_a_silent_crowd(
                 silent = [stack.enter_context(socket.socket()) for _ in range(SILENT_COUNT)]
                 await asyncio.gather(*(come_silently(one, port, words) for one in silent))
                 assert await greeted(scheme, port, context) == "DotsMsgHello"
-            while server._vigil._sockets:  # noqa: ASYNC110 - nothing is kept of those who are gone
+            while server._dead_peers._sockets:  # noqa: ASYNC110 - nothing is kept of those who are gone
                 await asyncio.sleep(0.01)
         finally:
             await server.close()

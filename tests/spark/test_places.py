@@ -188,7 +188,7 @@ def test_what_cannot_be_read_is_said_before_anything_is_done(
         run_all(lake, f"{bucket}/none")
     command = ["pipeline", "run", "--tables", str(tmp_path / "lake"), "--recordings"]
     assert main([*command, "s3a://not-made/recordings"]) == 1
-    assert "hint:  make it, or name another" in capsys.readouterr().err
+    assert "hint:  create it, or name another" in capsys.readouterr().err
     assert not (tmp_path / "lake").exists()
 
 

@@ -1,4 +1,4 @@
-"""Metrics of a program that is a handful of numbers: each by its name, without labels."""
+"""Metrics of a program with a few numbers, each without labels."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["NumberCollector", "number_registry"]
 
 
 class NumberCollector(Collector):
-    """Turns numbers into metrics. `texts` has every name, and what it means.
+    """Converts numbers to metrics. `texts` has the help text of each name.
 
-    Names that end with `_total` are of counters.
+    Names that end with `_total` are counters, all others are gauges.
     """
 
     def __init__(
@@ -24,7 +24,7 @@ class NumberCollector(Collector):
         self._numbers = numbers
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics of this moment."""
+        """The metrics of one scrape."""
         numbers = self._numbers()
         for name, text in self._texts.items():
             if name.endswith("_total"):
@@ -36,7 +36,7 @@ class NumberCollector(Collector):
 def number_registry(
     texts: Mapping[str, str], numbers: Callable[[], Mapping[str, float]]
 ) -> CollectorRegistry:
-    """All metrics of such a program and its process, of which a scrape is made."""
+    """The registry with the metrics of a program and its process."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NumberCollector(texts, numbers))
     ProcessCollector(registry=registry)

@@ -74,7 +74,7 @@ def test_warning_is_shown_again_after_a_while_with_the_count_in_between() -> Non
     repeats = RepeatFilter(repeat_s=10.0)
     told = [shown(repeats, float(second), host="a", client_id=1) for second in range(12)]
     assert told == [0, *[None] * 9, 9, None]
-    assert repeats.kept_back_count() == 1
+    assert repeats.suppressed_count() == 1
     assert shown(repeats, 5.0, host="a", client_id=1) == 1, (
         "a clock that was set back hides nothing"
     )
@@ -123,7 +123,7 @@ def test_only_so_many_warnings_are_watched() -> None:
         assert repeats.filter(record(f"warning {number}", level=logging.WARNING))
     assert len(repeats._periods) == LOG_REPEAT_COUNT_MAX
     assert repeats.filter(record("first", level=logging.WARNING))
-    assert repeats.kept_back_count() == 1, "what is forgotten still counts"
+    assert repeats.suppressed_count() == 1, "what is forgotten still counts"
 
 
 def test_in_the_end_the_log_tells_how_many_warnings_it_did_not_show() -> None:

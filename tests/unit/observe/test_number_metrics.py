@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skerry.observe.metrics import written
+from skerry.observe.metrics import scrape
 from skerry.observe.number_metrics import NumberCollector, number_registry
 
 TEXTS = {"skerry_cups_total": "Cups that were drunk.", "skerry_cups_waiting": "Cups on the table."}
@@ -12,7 +12,7 @@ TEXTS = {"skerry_cups_total": "Cups that were drunk.", "skerry_cups_waiting": "C
 
 def test_names_tell_what_only_grows() -> None:
     numbers = {"skerry_cups_total": 3.0, "skerry_cups_waiting": 2}
-    text = written(number_registry(TEXTS, lambda: numbers)).decode()
+    text = scrape(number_registry(TEXTS, lambda: numbers)).decode()
     assert "# TYPE skerry_cups_total counter" in text
     assert "# HELP skerry_cups_waiting Cups on the table." in text
     assert "skerry_cups_total 3.0" in text

@@ -116,6 +116,6 @@ def test_rows_that_nobody_writes_are_bounded(update_of: UpdateOf) -> None:
     count = RECORDING_ROWS_BYTES_MAX // (len(payload) + ROW_BYTES + 20)
     for _ in range(count):
         rows.append_update(update_of(payload=payload))
-    with pytest.raises(LimitExceeded, match="rows that wait"):
+    with pytest.raises(LimitExceeded, match="rows waiting"):
         rows.append_update(update_of(payload=bytes(20_000_000)))
     assert rows.count == count

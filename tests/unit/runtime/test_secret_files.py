@@ -58,7 +58,7 @@ def test_file_that_everybody_can_read_is_warned_of(
     file.chmod(0o644)
     assert read_secret(file, origin="flag") == "sesame"
     (record,) = caplog.records
-    assert record.getMessage() == "everybody on this computer can read a secret"
+    assert record.getMessage() == "every user of this computer can read a secret"
 
 
 def test_environment_has_the_secret_or_names_its_file(file: Path) -> None:

@@ -86,7 +86,7 @@ def test_folder_where_anybody_may_write_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     folder.chmod(0o777)
-    with pytest.raises(ConfigError, match="anybody may write there") as caught:
+    with pytest.raises(ConfigError, match="every user of this computer can write there") as caught:
         make_folder(folder)
     assert caught.value.hint is not None
     assert "SKERRY_RUNTIME_DIR" in caught.value.hint
@@ -162,7 +162,7 @@ def test_socket_in_a_folder_of_another_user_is_refused(
 def test_socket_where_anybody_may_write_is_refused(found: Path) -> None:
     found.parent.chmod(0o777)
     for environ in ({}, {"SKERRY_RUNTIME_DIR": str(found.parent)}):
-        with pytest.raises(ConfigError, match="anybody may write there"):
+        with pytest.raises(ConfigError, match="every user of this computer can write there"):
             find_socket(environ)
 
 

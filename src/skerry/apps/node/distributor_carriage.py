@@ -30,7 +30,7 @@ from skerry.runtime.key_files import open_seal, read_keys
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.udp.interfaces import parse_group
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
-from skerry.runtime.udp.segmentation import cut_train
+from skerry.runtime.udp.segmentation import split_segments
 
 __all__ = ["NodeCarrier", "NodeDistributorConfig", "group_of_node"]
 
@@ -249,7 +249,7 @@ class NodeCarrier:
         try:
             for _ in range(_READ_COUNT_MAX):
                 data, size, source = self._socket.receive()
-                for datagram in cut_train(data, size):
+                for datagram in split_segments(data, size):
                     self._carrier.receive(datagram, source, now_ns)
         except BlockingIOError:
             self._failures.pop(Direction.RECEIVE, None)

@@ -49,12 +49,12 @@ def cut(
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.copying import cut_recording
-    from skerry.runtime.recordings.remote_paths import place_of
+    from skerry.runtime.recordings.remote_paths import resolve_path
 
     with row_progress(output, "cutting") as tell:
         done = cut_recording(
             recordings,
-            place_of(target),
+            resolve_path(target),
             from_ns=from_ns,
             to_ns=to_ns,
             types=types or None,

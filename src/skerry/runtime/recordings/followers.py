@@ -1,4 +1,4 @@
-"""Who follows a recording: each touches a file of its own, and is gone when that gets old."""
+"""Followers of a recording: each touches its own file, and counts as gone when that gets old."""
 
 from __future__ import annotations
 
@@ -17,62 +17,62 @@ from skerry.runtime.clock import wall_ns
 __all__ = [
     "FOLLOWED_NS",
     "FOLLOWERS_NAME",
-    "forget_follower",
-    "forget_gone",
     "is_followed",
+    "remove_follower",
+    "remove_stale_followers",
     "touch_follower",
 ]
 
 FOLLOWERS_NAME: Final = "followers"
 
 FOLLOWED_NS: Final = 10_000_000_000
-"""Age of its file at which somebody counts as gone; each second it is touched."""
+"""Age of its file at which a follower counts as gone. Followers touch their files every second."""
 
-
-_GONE_NS: Final = 3600 * 1_000_000_000
+_STALE_NS: Final = 3600 * 1_000_000_000
+"""Age at which the file of a follower is removed."""
 
 
 def touch_follower(folder: Path, name: str) -> None:
-    """Say that somebody follows, who is to call this every second."""
+    """Register a follower, which must call this every second."""
     path = _file_of(folder, name)
     try:
-        # Not private: a recorder of another user has to see it, and nothing recorded is in it.
+        # Not private: a recorder of another user must see it, and it contains no recorded data.
         path.parent.mkdir(exist_ok=True)
         path.touch()
     except OSError as error:
-        failure = RecordingError(f"cannot say that {name} follows {folder}: {error}")
-        failure.hint = "let the one who follows write to the folder `followers` in it"
+        failure = RecordingError(f"cannot register follower {name} of {folder}: {error}")
+        failure.hint = f"give the follower permission to write to {folder / FOLLOWERS_NAME}"
         raise failure from error
 
 
-def forget_follower(folder: Path, name: str) -> None:
-    """Say that somebody follows no longer, without waiting for the file to get old."""
+def remove_follower(folder: Path, name: str) -> None:
+    """Unregister a follower without waiting for its file to get old."""
     _file_of(folder, name).unlink(missing_ok=True)
 
 
-def forget_gone(folder: Path) -> None:
-    """Remove the files of those who have been gone for long, so that they do not pile up."""
-    oldest_ns = wall_ns() - _GONE_NS
+def remove_stale_followers(folder: Path) -> None:
+    """Remove the files of followers that are long gone, so that they do not accumulate."""
+    oldest_ns = wall_ns() - _STALE_NS
     for path, touched_ns in _touched(folder):
         if touched_ns < oldest_ns:
-            # What is no file of one who follows is none of ours, and in nobody's way.
+            # A folder or a file of another user may stay: it does no harm.
             with suppress(OSError):
                 path.unlink()
 
 
 def is_followed(folder: Path, *, now_ns: int | None = None) -> bool:
-    """Whether anybody follows. `now_ns` is wall time."""
+    """Whether the recording has a follower. `now_ns` is wall time."""
     now_ns = wall_ns() if now_ns is None else now_ns
-    looked_at = islice(_touched(folder), RECORDING_FOLLOWER_COUNT_MAX)
-    # A time ahead of the clock is one from before the clock was set back.
-    return any(abs(now_ns - touched_ns) <= FOLLOWED_NS for _, touched_ns in looked_at)
+    checked = islice(_touched(folder), RECORDING_FOLLOWER_COUNT_MAX)
+    # A time in the future is from before the clock was set back.
+    return any(abs(now_ns - touched_ns) <= FOLLOWED_NS for _, touched_ns in checked)
 
 
 def _touched(folder: Path) -> Iterator[tuple[Path, int]]:
-    """Files of those who follow, or did, and when they were touched.
+    """The files of followers and when they were touched.
 
-    A recorder must not stop because somebody cannot be seen: a folder that is not there or cannot
-    be read has nobody in it, and a file that went this moment is one of nobody.
+    Errors are ignored, because they must not stop a recorder: a folder that is missing or
+    unreadable has no followers, and a file may be removed at any moment.
     """
     with suppress(OSError), os.scandir(folder / FOLLOWERS_NAME) as entries:
         for entry in entries:
@@ -85,5 +85,7 @@ def _touched(folder: Path) -> Iterator[tuple[Path, int]]:
 
 def _file_of(folder: Path, name: str) -> Path:
     if not re.fullmatch(r"\w[\w.-]{0,99}", name):
-        raise RecordingError(f"{name!r:.120} cannot be the name of a file of one who follows")
+        raise RecordingError(
+            f"{name!r:.120} is not a valid name of a follower: use letters, digits, _ . and -"
+        )
     return folder / FOLLOWERS_NAME / name

@@ -1,97 +1,99 @@
-"""The manifest of a recording that lies elsewhere: read where it changed, and never written.
+"""The manifest of a recording at a remote path: read when it changed, and never written.
 
-A store has no locks and cannot add a line to a file, so there is nobody who does. Whoever copies
-the recording puts another file in the place of the old one; it is read from where the old one
-ended, as long as it begins like it. One with fewer lines is left aside: two who copy at once may
-put the older one last, and the next copy mends that.
+An object store has no locks and cannot append to a file, so a copy of a recording replaces the
+whole manifest. As long as the new file begins like the old one, only the rest is read. A file with
+fewer lines is ignored: of two copies that run at once, the older may finish last, and the next copy
+puts that right.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from io import BytesIO
 from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.manifest_facts import MANIFEST_NAME, ManifestFacts
-from skerry.runtime.recordings.manifest_lines import Lines
-from skerry.runtime.recordings.remote_paths import RemotePath, Version, told
+from skerry.recording.manifest_lines import ManifestLines
+from skerry.runtime.recordings.manifest import MANIFEST_NAME, ManifestReader
+from skerry.runtime.recordings.remote_paths import RemotePath, Version, store_errors
 
 __all__ = ["RemoteManifest"]
 
 log = logging.getLogger(__name__)
 
-_TRIES: Final = 5
-"""A file that changes while it is read is read again; who copies does not do so all the time."""
-_ASKED_COUNT_MAX: Final = 16
-"""Of more files than this the folder is listed, a thousand at a time, instead of each asked for."""
+_ATTEMPTS: Final = 5
+"""A file that changes while it is read is read again. Copies are made less often than that."""
+_STAT_COUNT_MAX: Final = 16
+"""For more files than this the folder is listed, a thousand entries per request, instead of
+requesting the size of each file."""
 
 
-class RemoteManifest(ManifestFacts):
-    """What the manifest at a place says."""
+class RemoteManifest(ManifestReader):
+    """The manifest at a remote path."""
 
-    def __init__(self, place: RemotePath) -> None:
-        super().__init__(Lines(str(place), has_batches=True))
-        self.path = place / MANIFEST_NAME
-        self._place = place
+    def __init__(self, folder: RemotePath) -> None:
+        super().__init__(ManifestLines(str(folder), has_batches=True))
+        self.path = folder / MANIFEST_NAME
+        self._folder = folder
         self._version: Version | None = None
-        self._there: set[str] = set()
-        """Segments whose files were seen, whole."""
-        self._has_complained = False
+        self._complete_names: set[str] = set()
+        """Segments whose files were found in full size."""
+        self._has_warned = False
 
     @property
-    def is_there(self) -> bool:
-        """Whether there was a file at the last look."""
+    def exists(self) -> bool:
+        """Whether the file existed at the last refresh."""
         return self._version is not None
 
     def refresh(self) -> None:
-        with told("cannot read", self.path, RecordingError):
-            for _ in range(_TRIES):
+        with store_errors("cannot read", self.path, RecordingError):
+            for _ in range(_ATTEMPTS):
                 version = self.path.version()
                 if version == self._version:
                     return
                 lines, rest = self._read(version)
-                # Parts of two files make no manifest.
+                # If the file changed meanwhile, parts of two manifests may have been read.
                 if self.path.version() == version:
-                    lines.read_rest(rest)
+                    lines.read(BytesIO(rest))
                     if lines.count < self.line_count:
-                        self._complain()
+                        self._warn()
                     else:
-                        self._go_on_with(lines, self.path)
+                        self._continue_with(lines, self.path)
                     self._version = version
                     return
         error = RecordingError(f"{self.path} changes faster than it can be read")
-        error.hint = "copy a recording no more often than once a second"
+        error.hint = "copy a recording at most once a second"
         raise error
 
     def absent(self) -> list[Segment]:
-        """Segments of the lines that were read whose files are not there, or not whole yet."""
-        unseen = [s for s in self.segments.values() if s.name not in self._there]
+        """Segments in the manifest whose files are missing or not complete yet."""
+        unseen = [s for s in self.segments.values() if s.name not in self._complete_names]
         if not unseen:
             return []
-        is_few = len(unseen) <= _ASKED_COUNT_MAX
+        is_few = len(unseen) <= _STAT_COUNT_MAX
         sizes = self._sizes([segment.name for segment in unseen] if is_few else None)
         missing = [s for s in unseen if sizes.get(s.name, -1) < s.byte_count]
-        self._there |= {s.name for s in unseen} - {s.name for s in missing}
+        self._complete_names |= {s.name for s in unseen} - {s.name for s in missing}
         return missing
 
-    def _complain(self) -> None:
-        if not self._has_complained:
-            log.warning("%s has fewer lines than before; the next copy mends it", self.path)
-        self._has_complained = True
+    def _warn(self) -> None:
+        if not self._has_warned:
+            log.warning("%s has fewer lines than before; the next copy will fix it", self.path)
+        self._has_warned = True
 
     def _sizes(self, names: Collection[str] | None) -> dict[str, int]:
-        with told("cannot read", self._place, RecordingError):
-            return self._place.sizes(None if names is None else list(names))
+        with store_errors("cannot read", self._folder, RecordingError):
+            return self._folder.sizes(None if names is None else list(names))
 
-    def _read(self, version: Version | None) -> tuple[Lines, bytes]:
-        """The lines that the file that is there goes on with, and what it has after them."""
+    def _read(self, version: Version | None) -> tuple[ManifestLines, bytes]:
+        """The lines that the present file begins with, and the bytes that follow them."""
         old = self._lines
         size = 0 if version is None else version[0]
         try:
-            if size >= old.offset and self.path.read(0, len(old.head)) == old.head:
-                return old, self.path.read(old.offset, size)
-            return old.fresh(), self.path.read(0, size)
+            if size >= old.byte_count and self.path.read(0, len(old.head)) == old.head:
+                return old, self.path.read(old.byte_count, size)
+            return old.empty(), self.path.read(0, size)
         except FileNotFoundError:
-            return old.fresh(), b""
+            return old.empty(), b""

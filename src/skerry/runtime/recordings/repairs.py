@@ -1,8 +1,8 @@
-"""Segments that a crash left behind, and segments that came from elsewhere.
+"""Repairs segments that a crash left, and adds unlisted segments to the manifest.
 
-What is still called open when nobody writes was being written when its recorder died: it is cut
-behind its last whole batch and sealed. A sealed segment without a line in the manifest was copied
-into the folder, or its recorder died between the two: it gets its line.
+A segment that is still open while no recorder runs was left by a crash. It is cut behind its last
+complete batch and sealed. A sealed segment without a line in the manifest was copied into the
+folder, or its recorder crashed between sealing and adding the line.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.index import NO_CRC, Segment, SegmentContent, damaged_content, segment_of
+from skerry.recording.manifest_lines import Repair
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import Scan, scan
 from skerry.runtime.clock import wall_ns
@@ -23,26 +24,26 @@ from skerry.runtime.recordings.folders import (
     sealed_names,
     sync_folder,
 )
-from skerry.runtime.recordings.manifest import Manifest, Repair
+from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.segment_files import map_file, write_all
 
-__all__ = ["adopt_strays", "index_file", "repair_open", "stray_names"]
+__all__ = ["index_file", "list_unlisted", "repair_open", "unlisted_names"]
 
 _COPIED_NS: Final = 60_000_000_000
-"""Time for which a file without its end must not have changed to count as all there will be."""
+"""A file without an end marker that has not changed for so long is not being copied any more."""
 
 
 def repair_open(folder: Path, manifest: Manifest) -> list[Repair]:
-    """Seal what was being written when its recorder died; for who holds the lock of the writer."""
+    """Seal the segments that a crash left; the caller must hold the lock of the writer."""
     return [_repair(folder, name, manifest) for name in open_names(folder)]
 
 
-def adopt_strays(folder: Path, manifest: Manifest) -> list[Segment]:
-    """Give segments without a line in the manifest one. Somebody may be writing meanwhile."""
+def list_unlisted(folder: Path, manifest: Manifest) -> list[Segment]:
+    """Add segments without a line to the manifest. A recorder may be writing at the same time."""
     with manifest.locked():
-        # Under the lock, so that a segment just sealed is not taken for a stray.
-        names = stray_names(folder, manifest)
-    # Looking through a large file takes time in which a recorder must be able to seal.
+        # Under the lock, so that a segment that is just being sealed does not count as unlisted.
+        names = unlisted_names(folder, manifest)
+    # Without the lock: indexing a large file takes long, and the recorder must be able to seal.
     found = [segment for name in names if (segment := index_file(folder, name)) is not None]
     if not found:
         return []
@@ -50,21 +51,21 @@ def adopt_strays(folder: Path, manifest: Manifest) -> list[Segment]:
         return [
             manifest.add_sealed(segment, sync=True)
             for segment in found
-            # Another may have given it a line meanwhile, and it may even be dropped again.
+            # Another process may have added it meanwhile, and it may even be dropped again.
             if segment.name not in manifest.segments and segment.path.exists()
         ]
 
 
-def stray_names(folder: Path, manifest: Manifest) -> list[str]:
-    """Sealed segments of which the manifest does not know."""
+def unlisted_names(folder: Path, manifest: Manifest) -> list[str]:
+    """Names of the sealed segments that are not in the manifest."""
     known = manifest.segments.keys() | manifest.dropped.keys()
     return [name for name in sealed_names(folder) if name not in known]
 
 
 def index_file(folder: Path, name: str, *, line: int = -1) -> Segment | None:
-    """What is in a segment, found by reading it.
+    """The index of a segment, built by reading it.
 
-    None for no segment or half a copied one, and for one that went since its name was found.
+    None if the file is not a segment, is still being copied, or was removed meanwhile.
     """
     path = folder / name
     try:
@@ -124,7 +125,7 @@ def _lost(content: SegmentContent) -> int:
 
 
 def _finish(path: Path, found: Scan) -> None:
-    """Cut the file behind its last whole batch, and put the mark of the end there."""
+    """Cut the file behind its last complete batch, and write the end marker."""
     handle = os.open(path, os.O_WRONLY)
     try:
         os.ftruncate(handle, found.stop)

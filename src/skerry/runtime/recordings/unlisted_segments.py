@@ -1,4 +1,4 @@
-"""Segments in a folder that its manifest does not know: found by looking, and given a line."""
+"""Finds segments in a folder that are not in its manifest, and adds lines for them."""
 
 from __future__ import annotations
 
@@ -10,44 +10,45 @@ from typing import Final
 from skerry.recording.index import Segment
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.manifest import Manifest
-from skerry.runtime.recordings.repairs import adopt_strays, index_file, stray_names
+from skerry.runtime.recordings.repairs import index_file, list_unlisted, unlisted_names
 
 __all__ = ["UnlistedSegments"]
 
 _QUIET_NS: Final = 1_000_000_000
+"""Two changes within this time may leave the folder with the same time of change."""
 
 
 class UnlistedSegments:
-    """The strays of a folder, looked for when it has changed."""
+    """The segments of a folder that are not in its manifest; searched when the folder changed."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._folder = folder
         self._manifest = manifest
         self._listed_ns = -1
-        """When the folder had last changed at the last look."""
+        """Time of change of the folder when it was listed; -1 to list it again."""
         self.segments: list[Segment] = []
-        """Those that could not be given a line, since one may not write there."""
+        """Segments that could not be added because the folder is not writable."""
         self.unindexed: tuple[str, ...] = ()
-        """Files that are named like segments and are none, or are still being copied."""
+        """Names of files that are named like segments but are not, or are still being copied."""
 
-    def look(self) -> None:
-        """Read the lines that were added to the manifest, and look for what it does not know."""
+    def refresh(self) -> None:
+        """Read the lines that were added to the manifest, and list the folder if it changed."""
         changed_ns = self._folder.stat().st_mtime_ns
         self._manifest.refresh()
         if changed_ns == self._listed_ns:
             return
-        names = stray_names(self._folder, self._manifest)
+        names = unlisted_names(self._folder, self._manifest)
         if names and os.access(self._folder, os.W_OK):
-            # Where one may not write after all, or there is no room, they come last as well.
+            # Without permission or disk space, the segments follow the others without a line.
             with suppress(OSError):
-                adopt_strays(self._folder, self._manifest)
-            # What is sealed from here on has its line when it is looked for next.
+                list_unlisted(self._folder, self._manifest)
+            # A segment that was sealed meanwhile has its line by now.
             self._manifest.refresh()
-            names = stray_names(self._folder, self._manifest)
+            names = unlisted_names(self._folder, self._manifest)
         self.segments = self._indexed(names)
         self.unindexed = tuple(sorted(set(names) - {segment.name for segment in self.segments}))
-        # What changes twice in a moment has the same time after both, so a folder is looked at
-        # again until it has been quiet for a while; and one with a half copied segment, too.
+        # Two changes in quick succession can leave the same time of change. So the folder is listed
+        # again until it was quiet for a while, and as long as a segment is being copied.
         is_quiet = wall_ns() - changed_ns > _QUIET_NS and not self.unindexed
         self._listed_ns = changed_ns if is_quiet else -1
 

@@ -1,4 +1,4 @@
-"""Updates of recordings, in the order in which they happened."""
+"""Updates of recordings, merged in the order of time."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Told how many rows are done, and of how many."""
+"""Called with the number of rows that are done, and the total."""
 
 
 def read_updates(
@@ -38,9 +38,9 @@ def read_updates(
 ) -> Iterator[Update]:
     """Updates from `from_ns` up to `to_ns`, of these types, under these patterns.
 
-    Each recorder's rows come in the order in which it wrote them; those of several are merged by
-    time, node and position, and an update that more than one of them has comes once. Descriptions
-    of types and gaps are among them.
+    The rows of one recorder keep their order. The rows of several are merged by time, node and
+    position, and an update that several have is returned once. Descriptions of types and gaps are
+    included.
     """
     selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
     return selected_updates(recordings, selection, on_progress=on_progress)
@@ -53,7 +53,7 @@ def selected_updates(
     seen: SeenUpdates | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
-    """The same for a selection; `seen` counts what was left out because it was there before."""
+    """The updates of a selection, as in `read_updates`; `seen` counts the duplicates."""
     streams = [(recording, stream) for recording in recordings for stream in _streams(recording)]
     count = _Count(sum(s.rows for _, stream in streams for s in stream), on_progress)
     merged = heapq.merge(
@@ -72,7 +72,7 @@ def read_united_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
 
 
 def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
-    """All structs that the recordings describe, by fingerprint."""
+    """The structs that the recordings describe, by fingerprint."""
     found: dict[int, StructType] = {}
     for recording in recordings:
         for segment in recording.segments():
@@ -83,7 +83,7 @@ def read_all_types(recordings: Sequence[Recording]) -> dict[int, StructType]:
 
 
 def _streams(recording: Recording) -> list[list[Segment]]:
-    """Segments of each recorder, in order: those that were copied here are streams of their own."""
+    """The segments of each recorder, in order: the name of a segment begins with its recorder."""
     streams: dict[str, list[Segment]] = {}
     for segment in recording.segments():
         streams.setdefault(segment.name.rpartition("-")[0], []).append(segment)
@@ -107,7 +107,7 @@ def _order(update: Update) -> tuple[int, int, int]:
 
 
 class _Count:
-    """Rows that are done."""
+    """Counts the rows that are done, and reports progress."""
 
     def __init__(self, total: int, on_progress: Progress | None) -> None:
         self._total = total

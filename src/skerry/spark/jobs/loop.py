@@ -341,7 +341,7 @@ def _rows_after(recordings: Recordings, seen: Mapping[str, int]) -> int:
 
 
 def _absence(recording: Recording, missing: Sequence[Segment]) -> str:
-    return f"{missing[0].name} of {recording.place} is not there, or not whole yet"
+    return f"{missing[0].name} of {recording.path} is not there, or not whole yet"
 
 
 def _is_start_failure(error: Exception) -> bool:

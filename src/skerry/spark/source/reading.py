@@ -149,6 +149,6 @@ def _is_damaged(batch: pa.RecordBatch, block: memoryview) -> bool:
 
 
 def _damage(run: Run, index: int) -> PipelineError:
-    error = PipelineError(f"batch {index} of {run.segment.place} is damaged")
+    error = PipelineError(f"batch {index} of {run.segment.uri} is damaged")
     error.hint = "read it without the option strict; what is missing becomes a gap row"
     return error

@@ -401,7 +401,7 @@ def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
     with caplog.at_level("INFO", "skerry"):
         note_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
-    assert "incompatible definition of a type refused" in messages
+    assert "incompatible definition of a type rejected" in messages
 
 
 # -- definitions and their users

@@ -105,7 +105,7 @@ def test_what_is_fetched_next_is_not_fetched_before(there: Segment, asked: Range
 
 def test_a_file_that_ends_too_early_gives_fewer_bytes(here: Segment, there: Segment) -> None:
     last = there.batches[-1]
-    RemotePath(there.place).write(here.path.read_bytes()[: last.offset + 3])
+    RemotePath(there.uri).write(here.path.read_bytes()[: last.offset + 3])
     assert [len(block) for _, block in read_blocks(there, there.batches[-2:])][1] == 3
     beyond = replace(last, offset=10**9)
     assert [len(block) for _, block in read_blocks(there, [beyond])] == [0]
@@ -114,7 +114,7 @@ def test_a_file_that_ends_too_early_gives_fewer_bytes(here: Segment, there: Segm
 
 def test_a_missing_file_is_said(there: Segment, object_store: object) -> None:
     gone = replace(there, name="gone-0000000001.arrow")
-    with pytest.raises(RecordingError, match=f"cannot read {gone.place}: there is no") as caught:
+    with pytest.raises(RecordingError, match=f"cannot read {gone.uri}: there is no") as caught:
         list(read_blocks(gone, gone.batches))
     assert "after the segments" in str(caught.value.hint)
     with pytest.raises(FileNotFoundError):

@@ -21,7 +21,7 @@ from skerry.runtime.recordings.folders import (
     make_folder,
     open_names,
     read_identity,
-    refuse_strange,
+    reject_foreign_folder,
     release_reserve,
     sealed_names,
     segment_name,
@@ -84,7 +84,7 @@ def test_recordings_are_the_folder_or_those_in_it(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_recording_one_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="is no recording") as caught:
+    with pytest.raises(RecordingError, match="is not a recording") as caught:
         find_recordings(tmp_path)
     assert caught.value.hint
     with pytest.raises(RecordingError, match="no folder"):
@@ -110,7 +110,7 @@ def test_reserve_is_room_on_the_disk_until_it_is_released(tmp_path: Path) -> Non
         stat = found.stat()
         assert stat.st_size == RECORDING_RESERVE_BYTES
         assert stat.st_blocks * 512 >= RECORDING_RESERVE_BYTES
-    refuse_strange(tmp_path)
+    reject_foreign_folder(tmp_path)
     release_reserve(tmp_path)
     release_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -149,7 +149,7 @@ def test_one_writes_at_a_time(tmp_path: Path) -> None:
 
 def test_strange_folder_is_not_made_a_recording(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(RecordingError, match=r"not empty: thesis\.txt is in it") as caught:
+    with pytest.raises(RecordingError, match=r"not empty: it has thesis\.txt") as caught:
         create_identity(tmp_path, space="fleet")
     assert "empty" in (caught.value.hint or "")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
@@ -171,7 +171,7 @@ def test_folder_with_segments_of_others_may_become_a_recording(tmp_path: Path) -
 
 def test_identity_that_is_too_long_to_be_one_is_an_error_with_a_way_out(tmp_path: Path) -> None:
     (tmp_path / IDENTITY_NAME).write_text(" " * 100_000)
-    with pytest.raises(RecordingError, match="does not tell") as caught:
+    with pytest.raises(RecordingError, match="does not identify a recording") as caught:
         read_identity(tmp_path)
     assert "copy" in (caught.value.hint or "")
 

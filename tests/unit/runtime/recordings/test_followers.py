@@ -15,9 +15,9 @@ from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.followers import (
     FOLLOWED_NS,
     FOLLOWERS_NAME,
-    forget_follower,
-    forget_gone,
     is_followed,
+    remove_follower,
+    remove_stale_followers,
     touch_follower,
 )
 
@@ -34,22 +34,22 @@ def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -
 def test_who_goes_can_say_so(tmp_path: Path) -> None:
     touch_follower(tmp_path, "a")
     touch_follower(tmp_path, "b")
-    forget_follower(tmp_path, "a")
+    remove_follower(tmp_path, "a")
     assert is_followed(tmp_path)
-    forget_follower(tmp_path, "b")
-    forget_follower(tmp_path, "b")
+    remove_follower(tmp_path, "b")
+    remove_follower(tmp_path, "b")
     assert not is_followed(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 200])
 def test_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RecordingError, match="name of a file"):
+    with pytest.raises(RecordingError, match="name of a follower"):
         touch_follower(tmp_path, name)
 
 
 def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / FOLLOWERS_NAME).write_text("not a folder")
-    with pytest.raises(RecordingError, match="follows"):
+    with pytest.raises(RecordingError, match="cannot register follower"):
         touch_follower(tmp_path, "a")
 
 
@@ -58,9 +58,9 @@ def test_files_of_those_long_gone_are_removed(tmp_path: Path) -> None:
     touch_follower(tmp_path, "new")
     hours_ago = wall_ns() / 1e9 - 2 * 3600
     os.utime(tmp_path / FOLLOWERS_NAME / "old", (hours_ago, hours_ago))
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
     assert [path.name for path in (tmp_path / FOLLOWERS_NAME).iterdir()] == ["new"]
-    forget_gone(tmp_path / "nothing")
+    remove_stale_followers(tmp_path / "nothing")
 
 
 def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_folder_that_cannot_be_looked_into_has_nobody_in_it(tmp_path: Path, kind
     else:
         place.symlink_to(place)
     assert not is_followed(tmp_path)
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
 
 
 def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
@@ -109,5 +109,5 @@ def test_what_is_no_file_of_a_follower_is_left_alone(tmp_path: Path) -> None:
     strange = tmp_path / FOLLOWERS_NAME / "folder"
     strange.mkdir(parents=True)
     os.utime(strange, (0, 0))
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
     assert strange.is_dir()

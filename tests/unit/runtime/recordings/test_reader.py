@@ -128,23 +128,23 @@ def test_segment_that_is_sealed_while_one_looks_is_seen_once(
         writer.append(update_of(1))
         writer.flush()
         recording = Recording(tmp_path)
-        look = UnlistedSegments.look
+        refresh = UnlistedSegments.refresh
 
-        def seal_and_look(found: UnlistedSegments) -> None:
+        def seal_and_refresh(found: UnlistedSegments) -> None:
             writer.seal()
-            look(found)
+            refresh(found)
 
-        def look_and_seal(found: UnlistedSegments) -> None:
-            look(found)
+        def refresh_and_seal(found: UnlistedSegments) -> None:
+            refresh(found)
             writer.seal()
 
         with monkeypatch.context() as patched:
-            patched.setattr(UnlistedSegments, "look", seal_and_look)
+            patched.setattr(UnlistedSegments, "refresh", seal_and_refresh)
             assert len(recording.segments(include_open=True)) == 1
         writer.append(update_of(2))
         writer.flush()
         with monkeypatch.context() as patched:
-            patched.setattr(UnlistedSegments, "look", look_and_seal)
+            patched.setattr(UnlistedSegments, "refresh", refresh_and_seal)
             assert [segment.line for segment in recording.segments(include_open=True)] == [0, 1]
 
 
@@ -385,7 +385,7 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
         return found
 
     monkeypatch.setattr(repairs, "index_file", index_late)
-    assert repairs.adopt_strays(recording.folder, Manifest(recording.folder)) == []
+    assert repairs.list_unlisted(recording.folder, Manifest(recording.folder)) == []
     assert len(recording.segments()) == 2
 
 
@@ -405,20 +405,20 @@ def test_recording_elsewhere_has_what_the_one_here_has(
     for path in (f"{bucket}/all/r", f"{bucket}/all", f"{bucket.replace('s3:', 's3a:')}/all/"):
         assert [found.id for found in open_recordings(path)] == [recording.id]
     ours, theirs = recording.segments(), copied.segments(include_open=True)
-    assert theirs == [replace(segment, folder=str(copied.place)) for segment in ours]
+    assert theirs == [replace(segment, folder=str(copied.path)) for segment in ours]
     assert copied.arrived() == theirs
     for here, there in zip(ours, theirs, strict=True):
         assert list(recording.batches(here)) == list(copied.batches(there))
         assert recording.data(here) == copied.data(there)
         assert recording.types(here) == copied.types(there) == read_types(there)
     assert (copied.is_being_written, copied.open_names, copied.unindexed) == (False, [], ())
-    assert copied.place.name == "r"
+    assert copied.path.name == "r"
 
 
 def test_segment_elsewhere_without_a_line_is_not_there(copied: Recording) -> None:
-    assert isinstance(copied.place, RemotePath)
+    assert isinstance(copied.path, RemotePath)
     other = "76543210-0000000001.arrow"
-    (copied.place / other).write(bytes(copied.data(copied.segments()[0]) or b""))
+    (copied.path / other).write(bytes(copied.data(copied.segments()[0]) or b""))
     assert other not in [segment.name for segment in copied.segments()]
 
 
@@ -426,14 +426,14 @@ def test_segment_elsewhere_that_is_gone_is_damaged_unless_it_was_dropped(
     recording: Recording, copied: Recording, object_store: ObjectStore
 ) -> None:
     first, second = copied.segments()
-    object_store.delete(first.place)
+    object_store.delete(first.uri)
     # It was seen before, and what was seen may be read.
     assert copied.data(first) == memoryview(b"")
     gaps = [rows.column("operation").to_pylist() for _, rows in copied.batches(first)]
     assert gaps == [[GAP]] * 3
-    assert Recording(str(copied.place)).arrived() == []
+    assert Recording(str(copied.path)).arrived() == []
     forget(recording, recording.segments()[0])
-    object_store.put(f"{copied.place}/manifest.jsonl", manifest_of(recording))
+    object_store.put(f"{copied.path}/manifest.jsonl", manifest_of(recording))
     assert copied.data(first) is None
     assert list(copied.batches(first)) == []
     assert copied.arrived() == [second]
@@ -446,7 +446,7 @@ def test_segment_elsewhere_that_goes_while_it_is_read_is_damaged_from_there_on(
     first = copied.segments()[0]
     found = copied.batches(first)
     rows = [next(found)[1].num_rows]
-    object_store.delete(first.place)
+    object_store.delete(first.uri)
     rest = [batch.column("operation").to_pylist() for _, batch in found]
     assert (rows, rest) == ([2], [[GAP], [GAP]])
 
@@ -459,17 +459,17 @@ def test_what_is_no_recording_elsewhere_is_said(bucket: str, object_store: Objec
     with pytest.raises(RecordingError, match=f"there is no folder {bucket}/none"):
         open_recordings(f"{bucket}/none")
     object_store.put(f"{bucket}/some/thing", b"")
-    with pytest.raises(RecordingError, match="is no recording, and there is none in it"):
+    with pytest.raises(RecordingError, match="is not a recording and contains none"):
         open_recordings(f"{bucket}/some")
     object_store.put(f"{bucket}/bad/recording.json", b"{}")
-    with pytest.raises(RecordingError, match="does not tell what recording this is"):
+    with pytest.raises(RecordingError, match="does not identify a recording"):
         open_recordings(f"{bucket}/bad")
 
 
 def test_folder_of_a_recording_elsewhere_is_asked_of_nobody(copied: Recording) -> None:
-    with pytest.raises(AssertionError, match="is elsewhere"):
+    with pytest.raises(AssertionError, match="is remote"):
         _ = copied.folder
-    with pytest.raises(AssertionError, match="is elsewhere"):
+    with pytest.raises(AssertionError, match="is remote"):
         _ = copied.segments()[0].path
 
 

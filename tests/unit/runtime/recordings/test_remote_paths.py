@@ -13,8 +13,8 @@ from skerry.runtime.recordings.remote_paths import (
     RemotePath,
     file_system,
     first_line,
-    place_of,
-    told,
+    resolve_path,
+    store_errors,
 )
 from tests.object_store import ObjectStore, refusing_port
 
@@ -23,16 +23,21 @@ from tests.object_store import ObjectStore, refusing_port
     "text", ["/a/b", "a/b", "file:///a/b", "file:/a/b", "FILE:///a", "a:b", "s3:b", "./s3://y"]
 )
 def test_what_is_here_is_a_path(text: str) -> None:
-    assert isinstance(place_of(text), Path)
+    assert isinstance(resolve_path(text), Path)
 
 
 def test_a_folder_may_be_named_by_a_uri() -> None:
-    assert place_of("file:///a/b") == place_of("/a/b") == place_of(Path("/a/b")) == Path("/a/b")
+    assert (
+        resolve_path("file:///a/b")
+        == resolve_path("/a/b")
+        == resolve_path(Path("/a/b"))
+        == Path("/a/b")
+    )
 
 
 @pytest.mark.parametrize("text", ["s3://b/r/", "s3a://b/r", "hdfs:///r", "hdfs://n:8020/r"])
 def test_what_is_elsewhere_is_a_place(text: str) -> None:
-    place = place_of(text)
+    place = resolve_path(text)
     assert isinstance(place, RemotePath)
     assert str(place) == text.rstrip("/")
     assert str(place / "x") == f"{text.rstrip('/')}/x"
@@ -45,36 +50,36 @@ def test_what_is_elsewhere_is_a_place(text: str) -> None:
     [("S3A://b/r", "s3a://b/r"), ("s3://b//", "s3://b"), ("hdfs:///", "hdfs://")],
 )
 def test_a_place_has_one_name(text: str, meant: str) -> None:
-    assert str(place_of(text)) == meant
+    assert str(resolve_path(text)) == meant
 
 
 @pytest.mark.parametrize(
     ("text", "reason", "hint"),
     [
-        ("s3a:/b/x", "is no URI", "write s3a://b/x"),
-        ("hdfs:/data/r", "is no URI", "write hdfs:///data/r"),
-        ("gs://b/x?y", "settings behind its name", "leave them out"),
-        ("s3a://", "names no bucket", "s3a://bucket/"),
-        ("s3:///x", "names no bucket", "s3://bucket/"),
-        ("s3a://b//x", "a part without a name", "one slash: s3a://b/x"),
-        ("s3a://b/x//y", "a part without a name", "one slash: s3a://b/x/y"),
-        ("s3://b/x?endpoint_override=h", "settings behind its name", "AWS_ENDPOINT_URL"),
+        ("s3a:/b/x", "is not a URI", "write s3a://b/x"),
+        ("hdfs:/data/r", "is not a URI", "write hdfs:///data/r"),
+        ("gs://b/x?y", "followed by settings", "remove them"),
+        ("s3a://", "has no bucket", "s3a://bucket/"),
+        ("s3:///x", "has no bucket", "s3://bucket/"),
+        ("s3a://b//x", "an empty part", "one slash: s3a://b/x"),
+        ("s3a://b/x//y", "an empty part", "one slash: s3a://b/x/y"),
+        ("s3://b/x?endpoint_override=h", "followed by settings", "AWS_ENDPOINT_URL"),
         ("file://tmp/x", "names a host", "file:///tmp/x"),
     ],
 )
 def test_a_uri_that_names_no_place_is_said(text: str, reason: str, hint: str) -> None:
     shown = re.escape(text.partition("?")[0])
     with pytest.raises(RecordingError, match=f"^{shown} .*{reason}") as caught:
-        place_of(text)
+        resolve_path(text)
     assert hint in str(caught.value.hint)
 
 
 def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
     with pytest.raises(RecordingError, match=r"^s3://b has credentials in its name") as caught:
-        place_of("s3://key:sesame@b/x")
+        resolve_path("s3://key:sesame@b/x")
     assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
-    with pytest.raises(RecordingError, match="settings behind its name") as caught:
-        place_of("s3://b/x?secret_key=sesame")
+    with pytest.raises(RecordingError, match="followed by settings") as caught:
+        resolve_path("s3://b/x?secret_key=sesame")
     assert "sesame" not in str(caught.value)
 
 
@@ -125,7 +130,7 @@ def test_what_lies_in_a_folder_is_told(bucket: str) -> None:
 
 
 def test_that_a_file_is_missing_is_for_who_asked(bucket: str) -> None:
-    with pytest.raises(FileNotFoundError), told("cannot read", bucket, RecordingError):
+    with pytest.raises(FileNotFoundError), store_errors("cannot read", bucket, RecordingError):
         (RemotePath(bucket) / "none").read()
 
 
@@ -133,17 +138,21 @@ def test_no_bucket_is_said(bucket: str) -> None:
     place = RemotePath("s3://nobody-made-this/lake")
     with (
         pytest.raises(PipelineError, match="there is no bucket nobody-made-this") as caught,
-        told("cannot use", place, PipelineError),
+        store_errors("cannot use", place, PipelineError),
     ):
         place.folders()
     assert str(caught.value).startswith("cannot use s3://nobody-made-this/lake: ")
-    assert caught.value.hint == "make it, or name another"
+    assert caught.value.hint == "create it, or name another"
 
 
 def test_wrong_credentials_are_said(bucket: str, object_store: ObjectStore) -> None:
     place = RemotePath(bucket) / "lake"
-    refused = pytest.raises(RecordingError, match="does not take these credentials")
-    with object_store.locked(), refused as caught, told("cannot read", place, RecordingError):
+    refused = pytest.raises(RecordingError, match="rejects these credentials")
+    with (
+        object_store.locked(),
+        refused as caught,
+        store_errors("cannot read", place, RecordingError),
+    ):
         place.folders()
     assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
 
@@ -155,7 +164,7 @@ def test_a_store_that_is_down_is_said(bucket: str, monkeypatch: pytest.MonkeyPat
         refusing_port() as port,
         monkeypatch.context() as patched,
         pytest.raises(RecordingError, match="cannot be reached") as caught,
-        told("cannot read", bucket, RecordingError),
+        store_errors("cannot read", bucket, RecordingError),
     ):
         patched.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}")
         (RemotePath(bucket) / "file").exists()
@@ -167,7 +176,7 @@ def test_hdfs_without_its_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_p
         monkeypatch.setenv(name, str(tmp_path))
     with (
         pytest.raises(RecordingError, match="libhdfs") as caught,
-        told("cannot read", "hdfs://127.0.0.1:1/r", RecordingError),
+        store_errors("cannot read", "hdfs://127.0.0.1:1/r", RecordingError),
     ):
         RemotePath("hdfs://127.0.0.1:1/r").folders()
     assert "hadoop classpath --glob" in str(caught.value.hint)
@@ -175,8 +184,8 @@ def test_hdfs_without_its_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_p
 
 def test_a_place_of_no_known_kind_is_said() -> None:
     with (
-        pytest.raises(RecordingError, match="nothing is known of ftp://") as caught,
-        told("cannot read", "ftp://host/r", RecordingError),
+        pytest.raises(RecordingError, match="ftp:// is not supported") as caught,
+        store_errors("cannot read", "ftp://host/r", RecordingError),
     ):
         RemotePath("ftp://host/r").folders()
     assert "s3a" in str(caught.value.hint)
@@ -184,8 +193,8 @@ def test_a_place_of_no_known_kind_is_said() -> None:
 
 def test_what_is_not_permitted_elsewhere_has_a_hint_of_its_own() -> None:
     with (
-        pytest.raises(RecordingError, match="does not let them do this") as caught,
-        told("cannot read", "hdfs://name/r", RecordingError),
+        pytest.raises(RecordingError, match="does not permit this with them") as caught,
+        store_errors("cannot read", "hdfs://name/r", RecordingError),
     ):
         raise PermissionError("Permission denied: user=nobody")
     assert caught.value.hint == "get permission to use it"
@@ -194,7 +203,7 @@ def test_what_is_not_permitted_elsewhere_has_a_hint_of_its_own() -> None:
 def test_another_failure_is_told_in_its_own_words() -> None:
     with (
         pytest.raises(RecordingError, match=r"cannot read s3://b/x: the disk burns$") as caught,
-        told("cannot read", "s3://b/x", RecordingError),
+        store_errors("cannot read", "s3://b/x", RecordingError),
     ):
         raise OSError("the disk burns\nat line 7")
     assert caught.value.hint

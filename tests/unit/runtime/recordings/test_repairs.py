@@ -13,7 +13,7 @@ from skerry.recording.index import NO_CRC
 from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
 from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.repairs import adopt_strays, index_file, repair_open, stray_names
+from skerry.runtime.recordings.repairs import index_file, list_unlisted, repair_open, unlisted_names
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -97,8 +97,8 @@ def test_segment_without_its_line_is_adopted(recording: Recording) -> None:
     (segment,) = recording.segments()
     (recording.folder / MANIFEST_NAME).unlink()
     manifest = Manifest(recording.folder)
-    assert adopt_strays(recording.folder, manifest) == [segment]
-    assert adopt_strays(recording.folder, manifest) == []
+    assert list_unlisted(recording.folder, manifest) == [segment]
+    assert list_unlisted(recording.folder, manifest) == []
     assert Recording(recording.folder).segments() == [segment]
 
 
@@ -140,7 +140,7 @@ def test_file_that_is_no_segment_is_left_alone(recording: Recording) -> None:
     os.utime(path, (0, 0))
     manifest = Manifest(recording.folder)
     manifest.refresh()
-    assert stray_names(recording.folder, manifest) == [path.name]
-    assert adopt_strays(recording.folder, manifest) == []
+    assert unlisted_names(recording.folder, manifest) == [path.name]
+    assert list_unlisted(recording.folder, manifest) == []
     assert path.exists()
     assert len(recording.segments()) == 1

@@ -17,7 +17,7 @@ UpdateOf = Callable[..., Update]
 
 def ending(folder: Path) -> ResumePoint | None:
     with RecordingWriter(folder, space="local") as writer:
-        return writer.ending
+        return writer.resume_point
 
 
 def test_new_recording_has_no_ending(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from skerry.objects.typeset import TypeSet
 from skerry.recording.gaps import Gap, gap_update
 from skerry.recording.selection import selection_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.time_range import span_of, span_updates
+from skerry.runtime.recordings.time_range import range_updates, updates_in_range
 from skerry.runtime.recordings.updates import read_all_types
 from skerry.schema.fingerprint import fingerprint
 
@@ -38,7 +38,7 @@ def span(types: TypeSet) -> Callable[..., Shown]:
     known = {fingerprint(types.Vessel.descriptor): types.Vessel.descriptor}
 
     def make(*updates: Update, **limits: Any) -> Shown:
-        found = span_of(iter(updates), known, **limits)
+        found = updates_in_range(iter(updates), known, **limits)
         return [(update.operation, update.position) for update in found]
 
     return make
@@ -121,7 +121,7 @@ def test_span_of_a_recording_is_read_with_its_types(
     recordings = [recorded(tmp_path / "a", updates), recorded(tmp_path / "b", updates)]
     known = read_all_types(recordings)
     selection = selection_of(from_ns=5, to_ns=30, subjects=["/Vessel/1"])
-    found = list(span_updates(recordings, known, selection))
+    found = list(range_updates(recordings, known, selection))
     assert [(update.operation, update.position) for update in found] == [
         (SNAPSHOT, 1),
         (UPDATE, 10),

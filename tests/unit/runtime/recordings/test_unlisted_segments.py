@@ -29,7 +29,7 @@ def folder(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Path:
 def test_a_stray_gets_a_line(folder: Path) -> None:
     manifest = Manifest(folder)
     strays = UnlistedSegments(folder, manifest)
-    strays.look()
+    strays.refresh()
     assert (strays.segments, strays.unindexed) == ([], ())
     assert [segment.line for segment in manifest.segments.values()] == [0, 1]
 
@@ -40,7 +40,7 @@ def test_where_one_may_not_write_a_stray_follows_the_lines(
     monkeypatch.setattr(os, "access", lambda *_: False)
     manifest = Manifest(folder)
     strays = UnlistedSegments(folder, manifest)
-    strays.look()
+    strays.refresh()
     assert [segment.line for segment in strays.segments] == [1]
     assert manifest.line_count == 1
 
@@ -48,5 +48,5 @@ def test_where_one_may_not_write_a_stray_follows_the_lines(
 def test_what_is_no_segment_is_told(folder: Path) -> None:
     strays = UnlistedSegments(folder, Manifest(folder))
     (folder / "0000-0000000009.arrow").write_bytes(b"no segment")
-    strays.look()
+    strays.refresh()
     assert strays.unindexed == ("0000-0000000009.arrow",)

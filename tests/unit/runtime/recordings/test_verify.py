@@ -14,8 +14,9 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
+from skerry.recording.manifest_lines import Repair
 from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
+from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
@@ -97,14 +98,14 @@ def test_file_that_is_gone_is_found(recording: Recording) -> None:
     report = verify_recording(recording)
     assert report.lost_row_count == segment.rows
     assert report.fault_count == 1
-    assert "its file is gone" in str(report.findings[0])
+    assert "its file is missing" in str(report.findings[0])
 
 
 def test_file_that_is_longer_or_shorter_is_found(recording: Recording) -> None:
     segment = recording.segments()[0]
     with segment.path.open("ab") as file:
         file.write(b"more")
-    assert any("the manifest says" in text for text in texts(recording))
+    assert any("the manifest states" in text for text in texts(recording))
     os.truncate(segment.path, segment.byte_count - 8)
     assert any("its end" in text for text in texts(recording))
 
@@ -117,7 +118,7 @@ def test_manifest_that_says_other_things_is_found(recording: Recording) -> None:
     plain["sealed"]["batches"]["rows"][1] = 11
     path.write_text(json.dumps(plain) + "\n" + second + "\nnothing\n")
     found = texts(Recording(recording.folder))
-    assert any("says other things" in text for text in found)
+    assert any("differs from what the manifest" in text for text in found)
     assert any("line 3 of the manifest" in text for text in found)
 
 
@@ -131,7 +132,7 @@ def test_bytes_between_batches_are_found(recording: Recording) -> None:
             del columns[name][1]
     path.write_text(json.dumps(plain) + "\n" + json.dumps(second) + "\n")
     found = texts(Recording(recording.folder))
-    assert f"{segment.name}: batch 1: there are {segment.batches[1].size} bytes" in found[0]
+    assert f"{segment.name}: batch 1: {segment.batches[1].size} bytes" in found[0]
 
 
 def test_type_that_nobody_described_is_a_note(
@@ -167,7 +168,7 @@ def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording
     os.truncate(path, segment.batches[1].stop + 40)
     report = verify_recording(Recording(recording.folder))
     assert not report.is_sound
-    assert "2 batches with 12 rows are whole, 40 bytes" in str(report.findings[0])
+    assert "2 batches with 12 rows are complete, 40 bytes" in str(report.findings[0])
     RecordingWriter(recording.folder, space="local").close()
     report = verify_recording(Recording(recording.folder))
     assert report.is_sound
@@ -185,7 +186,7 @@ def test_file_that_is_no_segment_is_found(recording: Recording) -> None:
     path = recording.folder / "notes-0000000001.arrow"
     path.write_text("notes")
     os.utime(path, (0, 0))
-    assert texts(recording) == [f"{path.name}: it is no segment, or is still being copied"]
+    assert texts(recording) == [f"{path.name}: it is not a segment, or is still being copied"]
 
 
 def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> None:
@@ -209,5 +210,5 @@ def test_what_a_shortened_manifest_could_not_say_is_still_told(recording: Record
     report = verify_recording(Recording(recording.folder))
     assert report.fault_count == 1
     told = [str(finding) for finding in report.findings]
-    assert any("1 lines that the manifest had" in text for text in told)
+    assert any("1 lines could not be read" in text for text in told)
     assert any("crashes left 1 segments open" in text for text in told)

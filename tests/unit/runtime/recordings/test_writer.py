@@ -483,7 +483,7 @@ def test_gap_of_rows_that_are_given_up_is_told_for_each_node(
             with pytest.raises(RecordingError) as caught:
                 writer.append_columns(columns)
             writer.leave_out(columns, "the disk is full")
-        assert "make room" in (caught.value.hint or "")
+        assert "free disk space" in (caught.value.hint or "")
         assert (writer.lost_row_count, writer.gap_count) == (3, 0)
         writer.append(update_of(9))
         writer.flush()

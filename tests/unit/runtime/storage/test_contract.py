@@ -26,7 +26,9 @@ def test_failure_carries_its_hint() -> None:
 
 def test_wrong_version_names_both() -> None:
     error = wrong_version("node.db", 7)
-    assert str(error) == f"node.db has format 7, this skerry reads format {FORMAT_VERSION}"
+    assert (
+        str(error) == f"node.db has format 7, this version of skerry reads format {FORMAT_VERSION}"
+    )
     assert error.hint is not None
 
 

@@ -28,7 +28,7 @@ PATIENCE_S = 10.0
 class Gate:
     """A storage in memory whose disk does what the test says."""
 
-    place = "memory"
+    location = "memory"
 
     def __init__(self) -> None:
         self.batches: list[WriteBatch] = []
@@ -264,7 +264,7 @@ def test_broken_storage_is_loud_and_nothing_more_is_written() -> None:
         with pytest.raises(RuntimeError, match="a mistake"):
             await desk.keeper.close()
         assert [facts["message"] for facts in heard] == [
-            "the storage broke; nothing is stored any more"
+            "the storage failed; nothing is stored any more"
         ]
         assert "a mistake" in desk.journal.trouble
         assert storage.batches == []
@@ -283,7 +283,7 @@ def test_full_disk_of_a_real_file_is_waited_out(tmp_path: Path) -> None:
         desk.keeper.start()
         assert desk.keeper._writing is not None
         await asyncio.wait([desk.keeper._writing])
-        assert "has no room left" in desk.journal.trouble
+        assert "has no space left" in desk.journal.trouble
         assert desk.journal.stored < desk.journal.number
         # Through the one thread, as all that touches the file.
         await asyncio.get_running_loop().run_in_executor(

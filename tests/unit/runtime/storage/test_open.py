@@ -17,7 +17,7 @@ from skerry.runtime.storage.sqlite import SqliteStorage
 def test_file_is_named_by_its_path(form: str, tmp_path: Path) -> None:
     storage = open_storage(form.format(tmp_path))
     storage.close()
-    assert storage.place == str(tmp_path / "a b.db")
+    assert storage.location == str(tmp_path / "a b.db")
     assert (tmp_path / "a b.db").exists()
 
 
@@ -26,7 +26,7 @@ def test_relative_path_is_meant_from_here(tmp_path: Path, monkeypatch: pytest.Mo
     storage = open_storage("sqlite:data/node.db")
     monkeypatch.chdir("/")
     storage.close()
-    assert storage.place == str(tmp_path / "data" / "node.db")
+    assert storage.location == str(tmp_path / "data" / "node.db")
 
 
 def test_policy_reaches_the_storage(tmp_path: Path) -> None:
@@ -47,7 +47,7 @@ def test_unknown_storage_is_told_with_examples(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["sqlite:", "sqlite:///"])
 def test_file_must_have_a_name(url: str) -> None:
-    with pytest.raises(StorageError, match="names no file"):
+    with pytest.raises(StorageError, match="has no file"):
         open_storage(url)
 
 
@@ -62,7 +62,7 @@ def test_default_is_a_file_of_the_node_in_the_folder_for_state(tmp_path: Path) -
     for name in ("bridge-1", "..", "a/b", "50%"):
         storage = open_storage(default_url(environ, name=name))
         storage.close()
-        assert Path(storage.place).parent == tmp_path / "100% state"
+        assert Path(storage.location).parent == tmp_path / "100% state"
     assert default_url(environ, name="a") != default_url(environ, name="b")
 
 

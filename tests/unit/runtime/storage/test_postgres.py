@@ -26,12 +26,12 @@ from skerry.runtime.storage.open import open_storage
 )
 def test_place_is_shown_without_the_password(url: str, place: str) -> None:
     pytest.importorskip("psycopg")
-    assert postgres.shown_place(url) == place
+    assert postgres.url_without_password(url) == place
 
 
 def test_url_that_cannot_be_read_is_told_without_repeating_it() -> None:
     pytest.importorskip("psycopg")
-    with pytest.raises(StorageError, match="the URL of the storage cannot be read") as told:
+    with pytest.raises(StorageError, match="the URL of the storage is invalid") as told:
         open_storage("postgresql://me:secret@host:99/db?nonsense=1")
     assert "secret" not in str(told.value)
     assert told.value.hint is not None

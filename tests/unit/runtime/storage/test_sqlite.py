@@ -130,7 +130,7 @@ def test_file_of_another_format_stays_as_it_is(path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("PRAGMA user_version = 7")
     other.close()
-    with pytest.raises(StorageError, match="has format 7, this skerry reads format 1"):
+    with pytest.raises(StorageError, match="has format 7, this version of skerry reads format 1"):
         SqliteStorage(path)
     other = sqlite3.connect(path)
     assert other.execute("SELECT count(*) FROM objects").fetchone() == (10,)
@@ -182,9 +182,9 @@ def test_full_disk_fails_the_batch_and_the_next_one_succeeds_when_there_is_room(
 ) -> None:
     storage.write(batch(10))
     storage._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(StorageError, match="has no room left") as told:
+    with pytest.raises(StorageError, match="has no space left") as told:
         storage.write(batch(1000, size=1000, first=10))
-    assert "make room" in (told.value.hint or "")
+    assert "free space" in (told.value.hint or "")
     assert sum(1 for _ in storage.load()) == 10, "nothing of the batch is there"
     storage.write(batch(1, first=5000))
     storage._connection.execute("PRAGMA max_page_count = 10000")

@@ -57,12 +57,12 @@ def test_who_left_is_looked_at_no_more(ends: tuple[socket.socket, socket.socket]
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=ends[0])
         vigil.add(transport, transport.get_extra_info("socket"))
-        looks = [vigil.is_looking]
+        looks = [vigil.is_active]
         await asyncio.sleep(0.05)
-        looks.append(vigil.is_looking)
+        looks.append(vigil.is_active)
         transport.close()
         vigil.discard(transport)
         await asyncio.sleep(0.05)
-        assert [*looks, vigil.is_looking] == [True, True, False]
+        assert [*looks, vigil.is_active] == [True, True, False]
 
     asyncio.run(scenario())

@@ -120,28 +120,28 @@ def test_nobody_is_named_where_nobody_was() -> None:
         ("ship", "there is no scheme 'ship'"),
         ("http://ship", "there is no scheme 'http'"),
         ("tcp-v3://ship", "there is no scheme 'tcp-v3'"),
-        ("tcp:ship", "it names no host"),
-        ("tcp://", "it names no host"),
-        ("tcp://:4000", "it names no host"),
-        ("tcp://a..b", "no computer can have such a name"),
-        (f"tcp://{'a' * 64}", "no computer can have such a name"),
+        ("tcp:ship", "it has no host"),
+        ("tcp://", "it has no host"),
+        ("tcp://:4000", "it has no host"),
+        ("tcp://a..b", "the host is not a valid name"),
+        (f"tcp://{'a' * 64}", "the host is not a valid name"),
         ("tcp://ship:65536", "Port out of range"),
         ("tcp://ship:door", "Port could not be cast"),
         ("tcp://[::1", "Invalid IPv6 URL"),
-        ("tcp://ship/deck", "something stands behind the port"),
-        ("ws://ship/deck", "something stands behind the port"),
-        ("tcp://ship?deck=2", "there is no option 'deck' here; there are extensions"),
-        ("tcp://ship?cert=a", "there is no option 'cert' here; there are extensions"),
-        ("tls://ship?crt=a", "there is no option 'crt' here; there are extensions, cert, key, ca"),
-        ("tcp://ship?extensions=no", "the option extensions is on or off, not 'no'"),
+        ("tcp://ship/deck", "the port must be the last part"),
+        ("ws://ship/deck", "the port must be the last part"),
+        ("tcp://ship?deck=2", "there is no option 'deck' here; use extensions"),
+        ("tcp://ship?cert=a", "there is no option 'cert' here; use extensions"),
+        ("tls://ship?crt=a", "there is no option 'crt' here; use extensions, cert, key, ca"),
+        ("tcp://ship?extensions=no", "the option extensions must be on or off, not 'no'"),
         ("tcp://ship?extensions=on&extensions=off", "the option extensions is given twice"),
-        ("tcp://ship#deck", "something stands behind the port"),
-        ("uds:", "a Unix socket needs a whole path"),
-        ("uds:node.sock", "a Unix socket needs a whole path"),
-        ("uds://host/node.sock", "a Unix socket needs a whole path"),
-        ("uds:/run%00/node.sock", "no path has the character of number 0"),
+        ("tcp://ship#deck", "the port must be the last part"),
+        ("uds:", "a Unix socket needs an absolute path"),
+        ("uds:node.sock", "a Unix socket needs an absolute path"),
+        ("uds://host/node.sock", "a Unix socket needs an absolute path"),
+        ("uds:/run%00/node.sock", "a path cannot contain the character NUL"),
         ("uds:/run/node?.sock", "there is no option '.sock' here"),
-        ("uds:/run/node#1", "a Unix socket needs a whole path"),
+        ("uds:/run/node#1", "a Unix socket needs an absolute path"),
     ],
 )
 def test_what_is_no_endpoint_is_refused_with_a_reason(text: str, detail: str) -> None:
@@ -172,7 +172,7 @@ def test_a_socket_may_have_the_number_of_the_process_in_its_name() -> None:
 
 def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> None:
     pattern = f"uds:{tmp_path}/dotsd_*"
-    with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+    with pytest.raises(ConfigError, match="no process listens at a socket of such a name"):
         parse_endpoint(pattern)
     (tmp_path / "dotsd_1").write_text("no socket", encoding="utf-8")
     with socket.socket(socket.AF_UNIX) as left:
@@ -196,7 +196,7 @@ def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
             monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
         assert parse_endpoint(f"uds:{tmp_path}/dotsd_*").path == f"{tmp_path}/dotsd_1"
         tmp_path.chmod(0o1777)
-        with pytest.raises(ConfigError, match="nobody listens at a socket of such a name"):
+        with pytest.raises(ConfigError, match="no process listens at a socket of such a name"):
             parse_endpoint(f"uds:{tmp_path}/dotsd_*")
 
 

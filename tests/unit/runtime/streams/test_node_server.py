@@ -44,7 +44,7 @@ from skerry.protocol.machine import Address, Transmit
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.loops import LoopKind, run_loop
 from skerry.runtime.streams import node_server as streams
-from skerry.runtime.streams import orderly_close as last_words
+from skerry.runtime.streams import orderly_close
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.node_server import NodeServer
 from skerry.runtime.streams.tls import TlsFiles, client_context
@@ -451,7 +451,7 @@ def test_close_ends_all_connections_and_removes_the_socket(tmp_path: Path) -> No
 def test_close_does_not_wait_for_a_client_that_does_not_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streams, "_LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(streams, "_CLOSE_S_MAX", 0.01)
 
     async def scene() -> None:
         server = NodeServer(NodeCore())
@@ -608,7 +608,7 @@ def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
 def test_tls_without_a_certificate_is_refused() -> None:
     async def scene() -> None:
         async with node() as server:
-            with pytest.raises(ConfigError, match="TLS needs a certificate"):
+            with pytest.raises(ConfigError, match="TLS requires a certificate"):
                 await server.listen(parse_endpoint("tls://127.0.0.1:0"))
 
     asyncio.run(scene())
@@ -795,13 +795,13 @@ def test_what_comes_at_once_from_several_clients_is_written_together(
             await guest.settle()
             (address,) = server._streams
             carried: list[int] = []
-            monkeypatch.setattr(server, "_carried", lambda: carried.append(1))
+            monkeypatch.setattr(server, "_after_input", lambda: carried.append(1))
             core.is_deaf = True
             for _ in range(5):
                 server.received(address, b"x" * 100)
             # The first was answered at once; the others wait for the end of this turn.
             assert sent == [1]
-            server.received(address, b"x" * streams._GATHERED_BYTES_MAX)
+            server.received(address, b"x" * streams._BATCH_BYTES_MAX)
             assert sent == [1, 1]
             server.received(address, b"x")
             assert carried == [], "clients come first"
@@ -1013,7 +1013,7 @@ def test_connection_for_which_there_is_no_descriptor_is_turned_away(
 
     asyncio.run(scene())
     (record,) = caplog.records
-    assert "turned away" in record.getMessage()
+    assert "too many connections are open" in record.getMessage()
     assert vars(record)["connection_count"] == 2
 
 
@@ -1083,8 +1083,8 @@ def test_driver_hears_what_the_core_tells_and_when_it_has_carried() -> None:
 
     async def scene() -> None:
         async with node(
-            hear=lambda events: told.extend(type(event).__name__ for event in events),
-            carried=lambda: carried.append(1),
+            on_events=lambda events: told.extend(type(event).__name__ for event in events),
+            after_input=lambda: carried.append(1),
         ) as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
             await guest.leave()
@@ -1137,9 +1137,9 @@ def test_rejection_reaches_a_client_by_websocket(loop: LoopKind) -> None:
 def test_client_that_sends_on_and_on_after_its_end_is_cut(
     loop: LoopKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(last_words, "LINGER_BYTES_MAX", 100_000)
-    monkeypatch.setattr(last_words, "LINGER_S_MAX", 1000.0)
-    monkeypatch.setattr(streams, "_LAST_WORDS_S", 1000.0)
+    monkeypatch.setattr(orderly_close, "LINGER_BYTES_MAX", 100_000)
+    monkeypatch.setattr(orderly_close, "LINGER_S_MAX", 1000.0)
+    monkeypatch.setattr(streams, "_CLOSE_S_MAX", 1000.0)
 
     async def scene() -> None:
         async with node() as server:

@@ -1,4 +1,4 @@
-"""TLS: contexts from files, names of the other end, and the lobby of unfinished handshakes."""
+"""TLS: contexts from files, names of the other end, and the handshakes of unfinished handshakes."""
 
 from __future__ import annotations
 
@@ -69,15 +69,15 @@ class Greeter(asyncio.Protocol):
 @asynccontextmanager
 async def door(
     context: ssl.SSLContext,
-    lobby: TlsHandshakes,
+    handshakes: TlsHandshakes,
 ) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0), backlog=1000)
     listening.setblocking(False)
-    lobby.serve(listening, context, Greeter)
+    handshakes.serve(listening, context, Greeter)
     try:
         yield listening.getsockname()[1]
     finally:
-        await lobby.close()
+        await handshakes.close()
 
 
 async def visit(port: int, context: ssl.SSLContext, *, words: bytes = b"") -> bytes:
@@ -218,10 +218,10 @@ def test_garbage_ends_only_its_own_handshake(
 
 def test_silent_connection_is_cut_when_its_time_is_over(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(handshake_s_max=0.01)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(handshake_s_max=0.01)
+        async with door(server_context(papers.issue("localhost")), handshakes) as port:
             assert await is_turned_away(port)
-            await until(lambda: lobby.waiting_count == 0)
+            await until(lambda: handshakes.pending_count == 0)
 
     asyncio.run(scene())
 
@@ -257,32 +257,32 @@ def loop(request: pytest.FixtureRequest) -> LoopKind:
 
 def test_oldest_of_a_host_is_cut_when_too_many_shake_hands(papers: Papers, loop: LoopKind) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(per_host_count_max=3)
+        async with door(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 silent = [stack.enter_context(await reach(port)) for _ in range(5)]
                 async with asyncio.timeout(PATIENCE_S):
                     assert await is_cut(silent[0])
                     assert await is_cut(silent[1])
-                    assert lobby.waiting_count == 3
+                    assert handshakes.pending_count == 3
                     trusting = client_context(TlsFiles(ca=papers.ca))
                     assert await visit(port, trusting) == b"hello ;"
                     assert await is_cut(silent[2])
-                    await until(lambda: lobby.waiting_count == 2)
+                    await until(lambda: handshakes.pending_count == 2)
 
     run_loop(scene(), loop)
 
 
 def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes(count_max=4, per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes(count_max=4, per_host_count_max=3)
+        async with door(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 hosts = ("127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.2", "127.0.1.3")
                 first, second, *_ = [stack.enter_context(await reach(port, host)) for host in hosts]
                 async with asyncio.timeout(PATIENCE_S):
                     assert await is_cut(second)
-                assert lobby.waiting_count == 4
+                assert handshakes.pending_count == 4
                 with pytest.raises(BlockingIOError):
                     first.recv(1)
 
@@ -292,25 +292,25 @@ def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -
 @pytest.mark.slow
 def test_lobby_has_bounds_for_a_host_and_for_all() -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes()
+        handshakes = TlsHandshakes()
         never = asyncio.Event()
 
         def come(host: str) -> None:
-            lobby._enter(wait(), host)
+            handshakes._add(wait(), host)
 
         async def wait() -> None:
             await never.wait()
 
         for _ in range(TLS_HANDSHAKE_PER_HOST_COUNT_MAX + 1):
             come("192.0.2.1")
-        assert lobby.waiting_count == TLS_HANDSHAKE_PER_HOST_COUNT_MAX
+        assert handshakes.pending_count == TLS_HANDSHAKE_PER_HOST_COUNT_MAX
         for number in range(TLS_HANDSHAKE_COUNT_MAX):
             come(f"198.51.100.{number % 200}")
-        assert lobby.waiting_count == TLS_HANDSHAKE_COUNT_MAX
+        assert handshakes.pending_count == TLS_HANDSHAKE_COUNT_MAX
         # All have begun.
         await asyncio.sleep(0)
-        await lobby.close()
-        assert lobby.waiting_count == 0
+        await handshakes.close()
+        assert handshakes.pending_count == 0
 
     asyncio.run(scene())
 
@@ -341,12 +341,12 @@ def test_lack_of_descriptors_is_waited_for(
 
 def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
     async def scene() -> None:
-        lobby = TlsHandshakes()
-        async with door(server_context(papers.issue("localhost")), lobby) as port:
+        handshakes = TlsHandshakes()
+        async with door(server_context(papers.issue("localhost")), handshakes) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             # A whole visit, so that the silent one is in.
             assert await visit(port, client_context(TlsFiles(ca=papers.ca)))
-            await asyncio.wait_for(lobby.close(), PATIENCE_S)
+            await asyncio.wait_for(handshakes.close(), PATIENCE_S)
             with suppress(ConnectionResetError):
                 assert await asyncio.wait_for(reader.read(), PATIENCE_S) == b""
             writer.transport.abort()
@@ -355,7 +355,9 @@ def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
 
 
 def test_node_without_a_certificate_cannot_have_tls() -> None:
-    with pytest.raises(ConfigError, match="TLS needs a certificate, and none is given") as caught:
+    with pytest.raises(
+        ConfigError, match="TLS requires a certificate, and none is configured"
+    ) as caught:
         server_context(TlsFiles())
     assert caught.value.hint is not None
     assert "--tls-cert" in caught.value.hint
@@ -414,4 +416,4 @@ def test_private_key_that_everybody_can_read_is_warned_of(
     files.cert.chmod(0o644)
     server_context(files)
     messages = [record.getMessage() for record in caplog.records]
-    assert messages == ["everybody on this computer can read a private key"]
+    assert messages == ["every user of this computer can read a private key"]

@@ -73,7 +73,7 @@ def test_pages_that_are_named_may_connect() -> None:
 def test_two_origins_are_none() -> None:
     page = "http://127.0.0.1"
     two = origin_fault(origins=[page, page], hosts=["127.0.0.1"], allowed=(), own_names=OWN)
-    assert two == "the request has not one Origin and one Host"
+    assert two == "the request must have one Origin and one Host"
 
 
 @pytest.mark.parametrize(

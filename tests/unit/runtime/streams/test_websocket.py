@@ -31,7 +31,7 @@ from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address, CloseReason, Disconnect
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.streams.websocket import WebSocketConfig, WebSocketEntrance, _Door
+from skerry.runtime.streams.websocket import WebSocketConfig, WebSocketListener, _ServerProtocol
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import open_websocket
 
@@ -46,7 +46,7 @@ TYPES = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }
 
 @dataclass
 class House:
-    """A node behind the door."""
+    """A node behind the protocol."""
 
     core: NodeCore = field(default_factory=lambda: NodeCore(name="harbour"))
     streams: dict[Address, WebSocketBase] = field(default_factory=dict)
@@ -58,12 +58,12 @@ class House:
     def __post_init__(self) -> None:
         self.changed = asyncio.Condition()
 
-    def enter(self, transport: asyncio.Transport) -> bool:
+    def admit(self, transport: asyncio.Transport) -> bool:
         if self.is_full:
             transport.abort()
         return not self.is_full
 
-    def leave(self, transport: asyncio.Transport) -> None:
+    def discard(self, transport: asyncio.Transport) -> None:
         self.left.append(transport)
 
     def opened(
@@ -130,14 +130,14 @@ class House:
 @dataclass(frozen=True)
 class Harbour:
     house: House
-    entrance: WebSocketEntrance
+    listener: WebSocketListener
     port: int
 
     def dial(self, path: str = "/", **more: Any) -> connect:
         return connect(f"ws://127.0.0.1:{self.port}{path}", subprotocols=[SUBPROTOCOL], **more)
 
     async def ask(self, request: bytes) -> bytes:
-        """What the door answers to bytes, until it ends the stream; nothing if it is cut."""
+        """What the protocol answers to bytes, until it ends the stream; nothing if it is cut."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(request)
@@ -163,15 +163,15 @@ async def harbour(
     **more: Any,
 ) -> AsyncIterator[Harbour]:
     house = House()
-    entrance = WebSocketEntrance(house, house.core.registry, config=config, **more)
+    listener = WebSocketListener(house, house.core.registry, config=config, **more)
     server = await asyncio.get_running_loop().create_server(
-        entrance.door, "127.0.0.1", 0, ssl=context
+        listener.protocol, "127.0.0.1", 0, ssl=context
     )
     try:
-        yield Harbour(house, entrance, server.sockets[0].getsockname()[1])
+        yield Harbour(house, listener, server.sockets[0].getsockname()[1])
     finally:
         server.close()
-        entrance.close()
+        listener.close()
         for stream in list(house.streams.values()):
             stream.abort()
         await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
@@ -304,7 +304,7 @@ def test_what_is_no_request_for_a_websocket_at_all_is_told_so(data: bytes) -> No
             answer = await place.ask(data)
             assert answer.startswith(b"HTTP/1.1 400 ")
             assert answer.count(b"HTTP/1.1") == 1
-            assert b"the WebSocket door of a skerry node" in answer
+            assert b"the WebSocket endpoint of a skerry node" in answer
             assert place.house.origins == []
 
     asyncio.run(scene())
@@ -345,7 +345,7 @@ def test_page_of_another_host_may_connect_if_it_is_named() -> None:
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ({"origins": ("console.example",)}, "origins: 'console.example' is none"),
+        ({"origins": ("console.example",)}, "origins: 'console.example' is not an origin"),
         ({"handshake_s_max": 0}, "handshake_s_max"),
         ({"close_s_max": -1}, "close_s_max"),
     ],
@@ -372,11 +372,11 @@ def test_messages_may_follow_the_greeting_at_once() -> None:
 def test_greeting_may_come_in_any_pieces() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            left, right = await pipe(door)
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            left, right = await pipe(protocol)
             for byte in greeting():
-                door.data_received(bytes([byte]))
+                protocol.data_received(bytes([byte]))
             assert place.house.streams
             assert (await left.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             right.close()
@@ -392,12 +392,12 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-async def pipe(door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Streams to a door whose input is given to it by hand."""
-    server = await asyncio.get_running_loop().create_server(lambda: door, "127.0.0.1", 0)
+async def pipe(protocol: _ServerProtocol) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Streams to a protocol whose input is given to it by hand."""
+    server = await asyncio.get_running_loop().create_server(lambda: protocol, "127.0.0.1", 0)
     streams = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     server.close()
-    await until(lambda: door._stream is not None)
+    await until(lambda: protocol._stream is not None)
     return streams
 
 
@@ -413,7 +413,7 @@ def test_silent_connection_is_cut_and_delays_nobody() -> None:
                 # Who is in is not cut.
                 await say(peer, "DotsEcho", 2, request=True)
                 await hear(peer, "DotsEcho")
-            assert place.entrance.waiting_count == 0
+            assert place.listener.pending_count == 0
 
     asyncio.run(scene())
 
@@ -442,7 +442,7 @@ def test_request_has_a_bound() -> None:
 def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> None:
     async def scene() -> None:
         async with (
-            harbour(waiting_count_max=3) as place,
+            harbour(pending_count_max=3) as place,
             contextlib.AsyncExitStack() as stack,
         ):
             waiting = []
@@ -453,7 +453,7 @@ def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> Non
                 waiting.append((reader, writer))
             for reader, _ in waiting[:2]:
                 assert await ending(reader) == b""
-            assert place.entrance.waiting_count == 3
+            assert place.listener.pending_count == 3
             async with place.dial() as peer:
                 await enter(peer, "ann")
                 assert await ending(waiting[2][0]) == b""
@@ -461,7 +461,7 @@ def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> Non
                 reader, writer = waiting[3]
                 writer.write(greeting()[len(b"GET") :])
                 await reader.readuntil(b"\r\n\r\n")
-                assert place.entrance.waiting_count == 1
+                assert place.listener.pending_count == 1
 
     asyncio.run(scene())
 
@@ -474,15 +474,15 @@ async def ending(reader: asyncio.StreamReader) -> bytes:
         return b""
 
 
-class Crowd(WebSocketEntrance):
+class Crowd(WebSocketListener):
     """Counts who came, without a stream."""
 
     cut_count = 0
 
-    def door(self) -> _Door:
+    def protocol(self) -> _ServerProtocol:
         crowd = self
 
-        class Silent(_Door):
+        class Silent(_ServerProtocol):
             def abort(self) -> None:
                 crowd.cut_count += 1
 
@@ -492,20 +492,20 @@ class Crowd(WebSocketEntrance):
 def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
     async def scene() -> None:
         house = House()
-        entrance = Crowd(house, house.core.registry)
+        listener = Crowd(house, house.core.registry)
         for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
-            entrance.arrived(entrance.door(), "192.0.2.1")
-        assert entrance.cut_count == 0
-        entrance.arrived(entrance.door(), "192.0.2.1")
-        assert entrance.cut_count == 1
-        assert entrance.waiting_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
-        while entrance.waiting_count < WEBSOCKET_WAITING_COUNT_MAX:
-            entrance.arrived(entrance.door(), f"198.51.100.{entrance.waiting_count % 200}")
-        assert entrance.cut_count == 1
-        entrance.arrived(entrance.door(), "203.0.113.1")
-        assert entrance.cut_count == 2
-        assert entrance.waiting_count == WEBSOCKET_WAITING_COUNT_MAX
-        assert len(entrance._waiting._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+            listener.add_pending(listener.protocol(), "192.0.2.1")
+        assert listener.cut_count == 0
+        listener.add_pending(listener.protocol(), "192.0.2.1")
+        assert listener.cut_count == 1
+        assert listener.pending_count == WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
+        while listener.pending_count < WEBSOCKET_WAITING_COUNT_MAX:
+            listener.add_pending(listener.protocol(), f"198.51.100.{listener.pending_count % 200}")
+        assert listener.cut_count == 1
+        listener.add_pending(listener.protocol(), "203.0.113.1")
+        assert listener.cut_count == 2
+        assert listener.pending_count == WEBSOCKET_WAITING_COUNT_MAX
+        assert len(listener._pending._hosts["192.0.2.1"]) < WEBSOCKET_WAITING_PER_HOST_COUNT_MAX
 
     asyncio.run(scene())
 
@@ -513,21 +513,21 @@ def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
 def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            reader, writer = await pipe(door)
-            door.data_received(greeting())
-            door.pause_writing()
-            before = door.get_write_buffer_size()
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            reader, writer = await pipe(protocol)
+            protocol.data_received(greeting())
+            protocol.pause_writing()
+            before = protocol.get_write_buffer_size()
             ping = Frame(Opcode.PING, b"p" * 125).serialize(mask=True)
             for _ in range(200):
-                door.data_received(ping * 100)
+                protocol.data_received(ping * 100)
                 await asyncio.sleep(0)
-            await until(lambda: not door._turns.is_waiting)
-            assert door.get_write_buffer_size() == before
-            door.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
-            await until(lambda: not door._turns.is_waiting)
-            door.resume_writing()
+            await until(lambda: not protocol._slices.is_waiting)
+            assert protocol.get_write_buffer_size() == before
+            protocol.data_received(Frame(Opcode.PING, b"last").serialize(mask=True))
+            await until(lambda: not protocol._slices.is_waiting)
+            protocol.resume_writing()
             heard = await asyncio.wait_for(reader.readuntil(b"last"), PATIENCE_S)
             assert heard.endswith(b"\x8a\x04last")
             assert b"ppp" not in heard
@@ -540,13 +540,13 @@ def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> 
 def test_fault_of_a_client_that_does_not_read_is_told_all_the_same() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            reader, writer = await pipe(door)
-            door.data_received(greeting())
-            door.pause_writing()
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            reader, writer = await pipe(protocol)
+            protocol.data_received(greeting())
+            protocol.pause_writing()
             # A frame of a client has a mask.
-            door.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
+            protocol.data_received(Frame(Opcode.PING, b"").serialize(mask=False))
             heard = await ending(reader)
             assert b"\x88" in heard
             assert b"incorrect masking" in heard
@@ -563,17 +563,19 @@ def boats(count: int) -> bytes:
     return b"".join(Frame(Opcode.TEXT, text).serialize(mask=True) for text in texts)
 
 
-async def let_in(place: Harbour, door: _Door) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client whose input is given to its door by hand, and that has described boats."""
+async def let_in(
+    place: Harbour, protocol: _ServerProtocol
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A client whose input is given to its protocol by hand, and that has described boats."""
     async with place.dial() as peer:
         await enter(peer, "ann")
         await describe_boat(peer)
         await say(peer, "DotsEcho", 2, request=True)
         await hear(peer, "DotsEcho")
-    reader, writer = await pipe(door)
-    door.data_received(greeting())
+    reader, writer = await pipe(protocol)
+    protocol.data_received(greeting())
     text = SESSION[2]["text"].encode()
-    door.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
+    protocol.data_received(Frame(Opcode.TEXT, text).serialize(mask=True))
     await asyncio.wait_for(reader.readuntil(b'"accepted": true'), PATIENCE_S)
     return reader, writer
 
@@ -585,16 +587,16 @@ def boat_count(place: Harbour) -> int:
 def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(place, protocol)
             data = boats(2000)
             assert len(data) > STREAM_CHUNK_BYTES_MAX
-            door.data_received(data)
+            protocol.data_received(data)
             assert 0 < boat_count(place) < 2000
-            assert not door._transport.is_reading(), "the client has to wait"
+            assert not protocol._transport.is_reading(), "the client has to wait"
             await until(lambda: boat_count(place) == 2000)
-            await until(door._transport.is_reading)
+            await until(protocol._transport.is_reading)
             await hang_up(writer)
             await place.house.until_told("lost")
 
@@ -604,15 +606,15 @@ def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
 def test_what_came_before_the_end_counts() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(place, protocol)
             told = place.house.told.count("lost")
-            door.data_received(boats(2000))
+            protocol.data_received(boats(2000))
             assert boat_count(place) < 2000
-            door.eof_received()
-            door._transport.abort()
-            await until(lambda: door._is_gone)
+            protocol.eof_received()
+            protocol._transport.abort()
+            await until(lambda: protocol._is_lost)
             assert place.house.told.count("lost") == told
             await until(lambda: place.house.told.count("lost") == told + 1)
             assert place.house.core.statistics().accepted_count >= 2000
@@ -624,14 +626,14 @@ def test_what_came_before_the_end_counts() -> None:
 def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(place, protocol)
             told = place.house.told.count("lost")
-            door.data_received(boats(2000))
-            door.abort()
+            protocol.data_received(boats(2000))
+            protocol.abort()
             await until(lambda: place.house.told.count("lost") == told + 1)
-            assert not door._turns.is_waiting
+            assert not protocol._slices.is_waiting
             assert boat_count(place) < 2000
             await hang_up(writer)
 
@@ -647,15 +649,15 @@ def test_mistake_of_ours_ends_the_connection_and_is_told(
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: mistakes.append(context.get("exception")))
         async with harbour() as place:
-            door = place.entrance.door()
-            assert isinstance(door, _Door)
-            _, writer = await let_in(place, door)
+            protocol = place.listener.protocol()
+            assert isinstance(protocol, _ServerProtocol)
+            _, writer = await let_in(place, protocol)
             told = place.house.told.count("lost")
-            door.data_received(boats(2000))
+            protocol.data_received(boats(2000))
             mistake = RuntimeError("a mistake")
             if is_gone:
-                door._transport.abort()
-                await until(lambda: door._is_gone)
+                protocol._transport.abort()
+                await until(lambda: protocol._is_lost)
 
             def fail(_address: Address, _data: bytes) -> None:
                 raise mistake
@@ -673,7 +675,7 @@ def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
         async with harbour() as place:
             place.house.is_full = True
             assert await place.ask(greeting()) == b""
-            assert place.entrance.waiting_count == 0
+            assert place.listener.pending_count == 0
 
     asyncio.run(scene())
 
@@ -682,8 +684,8 @@ def test_entrance_that_closes_turns_out_those_who_wait() -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial() as peer:
             waiting = asyncio.create_task(place.ask(b"GET"))
-            await until(lambda: place.entrance.waiting_count == 1)
-            place.entrance.close()
+            await until(lambda: place.listener.pending_count == 1)
+            place.listener.close()
             assert await waiting == b""
             await enter(peer, "ann")
 
@@ -792,7 +794,7 @@ def test_node_hears_when_a_client_does_not_keep_up() -> None:
 def test_wires_are_those_of_a_node() -> None:
     async def scene() -> None:
         async with harbour() as place:
-            wire = place.entrance.wire()
+            wire = place.listener.wire()
             assert isinstance(wire, JsonNodeWire)
             assert not wire.has_additions
 

@@ -17,7 +17,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import Frame, Opcode
 from websockets.http11 import Request, Response
 
-from skerry.runtime.streams.websocket_base import SUBPROTOCOL, ServerTalk, WebSocketBase
+from skerry.runtime.streams.websocket_base import (
+    SUBPROTOCOL,
+    WebSocketBase,
+    WebSocketServerProtocol,
+)
 
 PATIENCE_S = 10.0
 SIZE_MAX = 1000
@@ -31,26 +35,28 @@ class Ear(WebSocketBase):
     """Hears messages, and gives each back twice in one piece."""
 
     def __init__(self, *, close_s_max: float) -> None:
-        talk = ServerTalk(select_subprotocol=lambda _talk, _offered: SUBPROTOCOL, max_size=None)
-        super().__init__(talk, message_bytes_max=SIZE_MAX, close_s_max=close_s_max)
-        self.server_talk = talk
+        protocol = WebSocketServerProtocol(
+            select_subprotocol=lambda _protocol, _offered: SUBPROTOCOL, max_size=None
+        )
+        super().__init__(protocol, message_bytes_max=SIZE_MAX, close_s_max=close_s_max)
+        self.server_protocol = protocol
         self.heard: list[bytes] = []
         self.large: list[int] = []
-        self.has_met_large = asyncio.Event()
+        self.has_dropped = asyncio.Event()
         self.gone = asyncio.Event()
 
-    def _greeted(self, event: Request | Response) -> None:
+    def _handshake_received(self, event: Request | Response) -> None:
         assert isinstance(event, Request)
-        self.server_talk.send_response(self.server_talk.accept(event))
+        self.server_protocol.send_response(self.server_protocol.accept(event))
         self._flush()
 
     def _message(self, data: bytes) -> None:
         self.heard.append(data)
         self.write(framed(data) * 2)
 
-    def _met_large(self, size: int) -> None:
+    def _message_too_large(self, size: int) -> None:
         self.large.append(size)
-        self.has_met_large.set()
+        self.has_dropped.set()
 
     def _lost(self, error: Exception | None) -> None:
         self.gone.set()
@@ -167,7 +173,7 @@ def test_fragments_without_end_and_content_take_no_room() -> None:
         writer.write(masked(Opcode.CONT, b"", is_last=False) * 10_000)
         writer.write(masked(Opcode.CONT, b"x"))
         assert await reader.readexactly(6) == b"\x81\x01x" * 2
-        assert one._part == b""
+        assert one._fragments == b""
 
     play_raw(scene)
 
@@ -235,7 +241,7 @@ def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory()
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[:600])
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[600:-1])
-        await one.has_met_large.wait()
+        await one.has_dropped.wait()
         assert one.large == [SIZE_MAX + 5]
         assert one.pending_bytes == 0
         one.limit_messages(10 * SIZE_MAX)

@@ -20,7 +20,7 @@ from skerry.protocol.access.json.wire import JsonWire, cut_messages
 from skerry.protocol.access.json.writing import JsonNodeWire
 from skerry.protocol.access.wire import Wire
 from skerry.protocol.machine import Address
-from skerry.runtime.streams.websocket import WebSocketEntrance
+from skerry.runtime.streams.websocket import WebSocketListener
 from skerry.runtime.streams.websocket_base import SUBPROTOCOL, WebSocketBase
 from skerry.runtime.streams.websocket_client import WebSocketStream, open_websocket
 
@@ -36,10 +36,10 @@ class Mirror:
         self.wires: dict[Address, tuple[WebSocketBase, Wire]] = {}
         self.is_lost = asyncio.Event()
 
-    def enter(self, _transport: asyncio.Transport) -> bool:
+    def admit(self, _transport: asyncio.Transport) -> bool:
         return True
 
-    def leave(self, _transport: asyncio.Transport) -> None: ...
+    def discard(self, _transport: asyncio.Transport) -> None: ...
 
     def opened(
         self, stream: WebSocketBase, wire: Wire, _origin: Origin, _extensions: bool
@@ -80,13 +80,13 @@ def text_of(wire: Wire, header: Header, payload: bytes) -> bytes:
 @contextlib.asynccontextmanager
 async def mirror() -> AsyncIterator[tuple[Mirror, int]]:
     made = Mirror()
-    entrance = WebSocketEntrance(made, KNOWN)
-    server = await asyncio.get_running_loop().create_server(entrance.door, "127.0.0.1", 0)
+    listener = WebSocketListener(made, KNOWN)
+    server = await asyncio.get_running_loop().create_server(listener.protocol, "127.0.0.1", 0)
     try:
         yield made, server.sockets[0].getsockname()[1]
     finally:
         server.close()
-        entrance.close()
+        listener.close()
         for stream, _ in made.wires.values():
             stream.abort()
         await server.wait_closed()
@@ -285,7 +285,7 @@ def test_server_that_speaks_another_protocol_is_no_node() -> None:
     async def scene() -> None:
         async with serve(answer, "127.0.0.1", 0) as server:
             port = next(iter(server.sockets)).getsockname()[1]
-            with pytest.raises(ConnectFailed, match="does not speak dots-json") as caught:
+            with pytest.raises(ConnectFailed, match="does not support dots-json") as caught:
                 await open_websocket("127.0.0.1", port)
             assert caught.value.hint
 

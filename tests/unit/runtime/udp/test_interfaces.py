@@ -62,7 +62,7 @@ def test_where_there_is_no_way_an_interface_has_to_be_named() -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=30)
     if "unshare" in done.stderr:
         pytest.skip("this user may not make network namespaces")
-    assert "no way to the group 239.255.77.1" in done.stdout
+    assert "no route to the group 239.255.77.1" in done.stdout
     assert "name an interface" in done.stdout
 
 

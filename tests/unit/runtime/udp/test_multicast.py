@@ -16,7 +16,7 @@ from skerry.protocol.machine import Address
 from skerry.runtime.udp import multicast
 from skerry.runtime.udp.datagrams import Buffer
 from skerry.runtime.udp.multicast import MulticastSocket, SenderNumber
-from skerry.runtime.udp.segmentation import cut_train
+from skerry.runtime.udp.segmentation import split_segments
 
 Join = Callable[..., MulticastSocket]
 
@@ -48,7 +48,7 @@ def received(made: MulticastSocket) -> list[bytes]:
     while select.select([made], [], [], 0.05)[0]:
         data, size, source = made.receive()
         assert source.host == "127.0.0.1"
-        found += cut_train(data, size)
+        found += split_segments(data, size)
     return found
 
 

@@ -16,11 +16,11 @@ from skerry.runtime.udp.datagrams import (
     start_coalescing,
 )
 from skerry.runtime.udp.segmentation import (
-    TRAIN_BYTES_MAX,
-    TRAIN_COUNT_MAX,
-    cut_train,
-    train_size,
-    train_stop,
+    SEGMENT_COUNT_MAX,
+    SEGMENTED_BYTES_MAX,
+    segment_size,
+    segments_stop,
+    split_segments,
 )
 
 
@@ -48,34 +48,34 @@ def test_train_is_of_one_size_and_ends_with_a_shorter_one() -> None:
     stops = []
     first = 0
     while first < len(datagrams):
-        first = train_stop([d.ljust(3) if len(d) == 1 else b"   " + d for d in datagrams], first)
+        first = segments_stop([d.ljust(3) if len(d) == 1 else b"   " + d for d in datagrams], first)
         stops.append(first)
     assert stops[-1] == len(datagrams)
     same = [b"x" * 10] * 4
-    assert train_stop(same, 0) == 4
-    assert train_stop([*same, b"x" * 9, b"x" * 9], 0) == 5
-    assert train_stop([*same, b"x" * 11], 0) == 4
+    assert segments_stop(same, 0) == 4
+    assert segments_stop([*same, b"x" * 9, b"x" * 9], 0) == 5
+    assert segments_stop([*same, b"x" * 11], 0) == 4
 
 
 def test_train_has_no_more_than_a_kernel_takes() -> None:
-    assert train_stop([b"x"] * (TRAIN_COUNT_MAX + 1), 0) == TRAIN_COUNT_MAX
-    size = TRAIN_BYTES_MAX // 4
-    assert train_stop([bytes(size)] * 9, 0) == 4
-    assert train_stop([bytes(size)] * 9, 7) == 9
+    assert segments_stop([b"x"] * (SEGMENT_COUNT_MAX + 1), 0) == SEGMENT_COUNT_MAX
+    size = SEGMENTED_BYTES_MAX // 4
+    assert segments_stop([bytes(size)] * 9, 0) == 4
+    assert segments_stop([bytes(size)] * 9, 7) == 9
 
 
 def test_train_is_of_one_kind() -> None:
-    assert train_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
+    assert segments_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
 
 
 def test_train_is_cut_where_the_kernel_says() -> None:
     told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
-    assert train_size(told) == 4
-    assert train_size([]) == train_size([(socket.SOL_SOCKET, 1, b"")]) == 0
-    assert train_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
-    assert cut_train(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]
-    assert cut_train(b"aaaa", 4) == [b"aaaa"]
-    assert cut_train(b"", 0) == [b""]
+    assert segment_size(told) == 4
+    assert segment_size([]) == segment_size([(socket.SOL_SOCKET, 1, b"")]) == 0
+    assert segment_size([(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", -1))]) == 0
+    assert split_segments(b"aaaabbbbcc", 4) == [b"aaaa", b"bbbb", b"cc"]
+    assert split_segments(b"aaaa", 4) == [b"aaaa"]
+    assert split_segments(b"", 0) == [b""]
 
 
 def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.socket]) -> None:
@@ -84,7 +84,7 @@ def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.so
         pytest.skip("this kernel has no trains")
     sending.sendmsg([b"aaaa", b"bbbb", b"cc"], segment_option(4))
     data, ancillary, _, _ = receiving.recvmsg(65535, socket.CMSG_SPACE(4))
-    assert cut_train(data, train_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
+    assert split_segments(data, segment_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
 
 
 def test_who_takes_no_trains_gets_its_datagrams(pair: tuple[socket.socket, socket.socket]) -> None:
