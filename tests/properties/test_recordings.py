@@ -23,7 +23,7 @@ from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import read_updates
 from skerry.runtime.recordings.verify import verify_recording

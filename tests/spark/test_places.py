@@ -12,9 +12,9 @@ import pytest
 import skerry
 from skerry.cli.main import main
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.spark.jobs.follow import follow
 from skerry.spark.jobs.loop import Progress

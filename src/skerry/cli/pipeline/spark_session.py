@@ -147,7 +147,7 @@ def is_little(tables: str, recordings: Sequence[str] = ()) -> bool:
     from skerry.spark.startup.extras import require_spark
 
     require_spark()
-    from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
     from skerry.spark.jobs.loop import backlog
     from skerry.spark.lake.store import TableStore
     from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS

@@ -13,7 +13,7 @@ from skerry.cli.record.options import found_folders, row_progress, shown_size
 from skerry.errors import SkerryError
 
 if TYPE_CHECKING:
-    from skerry.runtime.recordings.remote_paths import RemotePath
+    from skerry.runtime.recordings.files.remote_paths import RemotePath
 
 __all__ = ["copy"]
 
@@ -22,7 +22,7 @@ class _Folder(click.Path):
     """A folder of this computer."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path
+        from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
         if isinstance(resolve_path(value), RemotePath):
             self.fail(
@@ -53,8 +53,8 @@ def copy(*, folder: str, target: str, as_json: bool) -> None:
     """
     output = current_output()
     folders = found_folders(folder)
-    from skerry.runtime.recordings.folders import reject_recording
-    from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path
+    from skerry.runtime.recordings.files.folders import reject_recording
+    from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 
     place = resolve_path(target)
     if not isinstance(place, RemotePath):

@@ -49,7 +49,7 @@ def cut(
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
     from skerry.runtime.recordings.copying import cut_recording
-    from skerry.runtime.recordings.remote_paths import resolve_path
+    from skerry.runtime.recordings.files.remote_paths import resolve_path
 
     with row_progress(output, "cutting") as tell:
         done = cut_recording(

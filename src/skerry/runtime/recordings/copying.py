@@ -24,16 +24,16 @@ from skerry.recording.unions import united_types
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     IDENTITY_NAME,
     is_recording,
     make_folder,
     reject_parent_of_recordings,
     sync_folder,
 )
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.time_range import range_updates
 from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
 from skerry.runtime.recordings.uploads import upload_recording

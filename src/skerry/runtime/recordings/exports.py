@@ -17,7 +17,7 @@ from skerry.limits import RECORDING_CHANNEL_COUNT_MAX
 from skerry.recording.json_rows import json_row
 from skerry.recording.json_schema import json_schema
 from skerry.recording.updates import is_description
-from skerry.runtime.recordings.folders import open_private
+from skerry.runtime.recordings.files.folders import open_private
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.updates import Progress, read_united_types, read_updates
 from skerry.schema.fingerprint import fingerprint

@@ -22,8 +22,8 @@ from skerry.recording.index import RecordedBatch, Segment, segment_of
 from skerry.recording.manifest_lines import Forgotten, Repair
 from skerry.recording.rows import Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,
     SEALED_SUFFIX,
     find_recordings,
@@ -31,12 +31,12 @@ from skerry.runtime.recordings.folders import (
     open_names,
     read_identity,
 )
-from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.manifest import Manifest, ManifestReader
-from skerry.runtime.recordings.remote_manifest import RemoteManifest
-from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path, store_errors
-from skerry.runtime.recordings.segment_files import map_file, read_open
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
+from skerry.runtime.recordings.files.followers import touch_follower
+from skerry.runtime.recordings.files.manifest import Manifest, ManifestReader
+from skerry.runtime.recordings.files.remote_manifest import RemoteManifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
+from skerry.runtime.recordings.files.segment_files import map_file, read_open
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.schema.model import StructType
 
 __all__ = [

@@ -18,11 +18,11 @@ from skerry.codec.envelope import DISTRIBUTOR, GAP, SNAPSHOT, Update
 from skerry.recording.gaps import readable_gap
 from skerry.recording.index import Segment
 from skerry.recording.updates import updates_of
-from skerry.runtime.recordings.folders import segment_number
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.folders import segment_number
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.segment_files import map_file
+from skerry.runtime.recordings.files.unlisted_segments import index_file
 from skerry.runtime.recordings.reader import read_batch
-from skerry.runtime.recordings.repairs import index_file
-from skerry.runtime.recordings.segment_files import map_file
 
 __all__ = ["ResumePoint", "find_resume_point"]
 

@@ -23,14 +23,14 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_SEGMENT_BYTES_MAX
 from skerry.recording.index import Segment
 from skerry.recording.manifest_lines import ManifestLines, parse_manifest
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     IDENTITY_NAME,
     read_identity,
     reject_parent_of_recordings,
 )
-from skerry.runtime.recordings.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_paths import RemotePath, store_errors
 
 __all__ = ["Uploaded", "upload_recording"]
 

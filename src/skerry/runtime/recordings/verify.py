@@ -24,8 +24,8 @@ from skerry.recording.index import NO_CRC, RecordedBatch, Segment, batch_of_rows
 from skerry.recording.json_rows import time_text
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.scanning import scan
+from skerry.runtime.recordings.files.segment_files import read_open
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.segment_files import read_open
 from skerry.runtime.recordings.updates import Progress
 
 __all__ = ["VerifyFinding", "VerifyReport", "verify_recording"]

@@ -20,7 +20,7 @@ from skerry.recording.manifest_lines import Repair
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     create_identity,
     hold_reserve,
     make_folder,
@@ -32,12 +32,13 @@ from skerry.runtime.recordings.folders import (
     sync_folder,
     writer_lock,
 )
-from skerry.runtime.recordings.followers import is_followed, remove_stale_followers
-from skerry.runtime.recordings.manifest import Manifest
-from skerry.runtime.recordings.repairs import list_unlisted, repair_open
+from skerry.runtime.recordings.files.followers import is_followed, remove_stale_followers
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.repairs import repair_open
+from skerry.runtime.recordings.files.retention import drop_segments, remove_dropped
+from skerry.runtime.recordings.files.segment_files import SegmentFile
+from skerry.runtime.recordings.files.unlisted_segments import list_unlisted
 from skerry.runtime.recordings.resume_point import ResumePoint, find_resume_point
-from skerry.runtime.recordings.retention import drop_segments, remove_dropped
-from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.schema.fingerprint import fingerprint
 from skerry.schema.model import NamedType
 

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import first_line, store_errors
+from skerry.runtime.recordings.files.remote_paths import first_line, store_errors
 from skerry.spark.lake.schema import no_rows, quoted, spark_schema
 from skerry.spark.lake.store import TableStore, disk_error, is_no_room
 from skerry.spark.startup.small_batches import FEW_BYTES, FEW_ROWS, in_one_task

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from skerry.errors import PipelineError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path, store_errors
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path, store_errors
 
 if TYPE_CHECKING:
     from pyarrow.fs import FileSystem

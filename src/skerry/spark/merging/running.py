@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from skerry.recording.index import NO_CRC
-from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.files.blocks import read_blocks
 from skerry.runtime.recordings.reader import is_whole, read_block
 from skerry.spark.merging.identity import CounterGroup
 from skerry.spark.merging.slots import merge_slot

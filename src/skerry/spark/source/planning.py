@@ -13,9 +13,9 @@ from pyspark.sql.datasource import InputPartition
 from skerry.errors import PipelineError
 from skerry.recording.index import NO_CRC, RecordedBatch, Segment
 from skerry.recording.json_rows import time_text
-from skerry.runtime.recordings.folders import find_recordings
+from skerry.runtime.recordings.files.folders import find_recordings
+from skerry.runtime.recordings.files.remote_paths import RemotePath, resolve_path
 from skerry.runtime.recordings.reader import Recording, read_types
-from skerry.runtime.recordings.remote_paths import RemotePath, resolve_path
 from skerry.schema.model import StructType
 from skerry.spark.source.options import ReadOptions
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from skerry.codec.envelope import GAP
 from skerry.errors import PipelineError
 from skerry.recording.format import block_at
-from skerry.runtime.recordings.blocks import read_blocks
+from skerry.runtime.recordings.files.blocks import read_blocks
 from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
 from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, PLACE, RAW, payload_schema

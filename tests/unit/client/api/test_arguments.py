@@ -112,7 +112,8 @@ def test_a_space_that_cannot_be_is_not_tried(node: str, options: Any, text: str)
 
 
 @pytest.mark.parametrize(
-    ("place", "text"), [(5, "it must be a str, got int"), (f"tcp://{HALF}", "surrogates not allowed")]
+    ("place", "text"),
+    [(5, "it must be a str, got int"), (f"tcp://{HALF}", "surrogates not allowed")],
 )
 def test_an_endpoint_that_is_none_is_not_tried(place: Any, text: str) -> None:
     with pytest.raises(ConfigError, match=text):

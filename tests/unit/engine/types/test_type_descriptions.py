@@ -25,7 +25,7 @@ from skerry.limits import (
 )
 from skerry.objects.descriptors import describe
 from skerry.objects.internal import internal_class
-from skerry.observe.events import note_events
+from skerry.observe.events import log_events
 
 if TYPE_CHECKING:
     from tests.unit.engine.conftest import Guest, Harbour
@@ -394,12 +394,12 @@ def test_changes_and_conflicts_of_definitions_reach_the_log_also_later(
     harbour.node.take_events()
     harbour.guest("late").publish(wide(id=2))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     assert [record.getMessage() for record in caplog.records] == ["definition of a type changed"]
     caplog.clear()
     harbour.guest("stranger").publish(other(id=3))
     with caplog.at_level("INFO", "skerry"):
-        note_events(harbour.node.take_events())
+        log_events(harbour.node.take_events())
     messages = [record.getMessage() for record in caplog.records]
     assert "incompatible definition of a type rejected" in messages
 

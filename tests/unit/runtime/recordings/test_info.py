@@ -11,8 +11,8 @@ from skerry.codec.envelope import GAP, LINK, Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.config import RecordingConfig
+from skerry.runtime.recordings.files.manifest import Manifest
 from skerry.runtime.recordings.info import RecordedSender, inspect_recording
-from skerry.runtime.recordings.manifest import Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.writer import RecordingWriter
 

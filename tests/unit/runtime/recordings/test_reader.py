@@ -17,9 +17,12 @@ import pytest
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.gaps import gap_of
-from skerry.runtime.recordings import blocks, repairs
 from skerry.runtime.recordings.config import RecordingConfig
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files import blocks, unlisted_segments
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath
+from skerry.runtime.recordings.files.segment_files import map_file
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.reader import (
     Recording,
     Segment,
@@ -29,9 +32,6 @@ from skerry.runtime.recordings.reader import (
     read_block,
     read_types,
 )
-from skerry.runtime.recordings.remote_paths import RemotePath
-from skerry.runtime.recordings.segment_files import map_file
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.model import StructType
@@ -376,7 +376,7 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
     first, _ = recording.segments()
     other = recording.folder / "76543210-0000000001.arrow"
     other.write_bytes(first.path.read_bytes())
-    index_file = repairs.index_file
+    index_file = unlisted_segments.index_file
 
     def index_late(folder: Path, name: str, *, line: int = -1) -> Segment | None:
         found = index_file(folder, name, line=line)
@@ -384,8 +384,8 @@ def test_dropped_segment_is_not_adopted_by_who_found_it_before(
         other.unlink()
         return found
 
-    monkeypatch.setattr(repairs, "index_file", index_late)
-    assert repairs.list_unlisted(recording.folder, Manifest(recording.folder)) == []
+    monkeypatch.setattr(unlisted_segments, "index_file", index_late)
+    assert unlisted_segments.list_unlisted(recording.folder, Manifest(recording.folder)) == []
     assert len(recording.segments()) == 2
 
 

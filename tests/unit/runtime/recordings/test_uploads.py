@@ -13,9 +13,9 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.runtime.recordings import uploads
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import Recording, open_recordings
-from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import Uploaded, _Upload, upload_recording
 from skerry.runtime.recordings.verify import verify_recording
 from tests.object_store import ObjectStore

@@ -15,8 +15,8 @@ from skerry.codec.envelope import Update
 from skerry.limits import RECORDING_FINDING_COUNT_MAX
 from skerry.recording.gaps import Gap
 from skerry.recording.manifest_lines import Repair
-from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.folders import OPEN_SUFFIX, SEALED_SUFFIX
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter

@@ -23,13 +23,13 @@ from skerry.recording.gaps import Gap, gap_of
 from skerry.recording.rows import Rows
 from skerry.recording.updates import updates_of
 from skerry.runtime.clock import monotonic_ns
-from skerry.runtime.recordings import retention
 from skerry.runtime.recordings import writer as writer_module
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.followers import touch_follower
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files import retention
+from skerry.runtime.recordings.files.followers import touch_follower
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.segment_files import SegmentFile
 from skerry.runtime.recordings.reader import Recording, read_types
-from skerry.runtime.recordings.segment_files import SegmentFile
 from skerry.runtime.recordings.verify import verify_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skerry.recording.index import Segment
 from skerry.recording.manifest_lines import Forgotten, Repair
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
 
 
 def make_segment(number: int, recorder: str = "01234567") -> Segment:

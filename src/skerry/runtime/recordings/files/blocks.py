@@ -12,8 +12,8 @@ from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.index import RecordedBatch, Segment
-from skerry.runtime.recordings.remote_paths import RemotePath, store_errors
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
+from skerry.runtime.recordings.files.segment_files import map_file
 
 __all__ = ["cut_blocks", "fetch_blocks", "read_blocks"]
 

@@ -12,7 +12,7 @@ import pytest
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_FOLLOWER_COUNT_MAX
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.followers import (
+from skerry.runtime.recordings.files.followers import (
     FOLLOWED_NS,
     FOLLOWERS_NAME,
     is_followed,

@@ -30,7 +30,7 @@ from skerry.errors import LimitExceeded, RecordingError
 from skerry.limits import RECORDING_RESERVE_BYTES
 from skerry.recording.format import FORMAT_VERSION
 from skerry.runtime.clock import monotonic_ns, wall_ns
-from skerry.runtime.recordings.remote_paths import RemotePath, store_errors
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
 from skerry.runtime.whole_files import read_whole, replace_files
 
 __all__ = [

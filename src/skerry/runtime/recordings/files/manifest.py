@@ -25,8 +25,8 @@ from skerry.recording.manifest_lines import (
     repaired_line,
     sealed_line,
 )
-from skerry.runtime.recordings.folders import open_private, sync_folder
-from skerry.runtime.recordings.remote_paths import RemotePath
+from skerry.runtime.recordings.files.folders import open_private, sync_folder
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 
 __all__ = ["MANIFEST_NAME", "Manifest", "ManifestReader"]
 

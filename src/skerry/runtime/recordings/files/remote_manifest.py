@@ -16,8 +16,8 @@ from typing import Final
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
 from skerry.recording.manifest_lines import ManifestLines
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, ManifestReader
-from skerry.runtime.recordings.remote_paths import RemotePath, Version, store_errors
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, ManifestReader
+from skerry.runtime.recordings.files.remote_paths import RemotePath, Version, store_errors
 
 __all__ = ["RemoteManifest"]
 

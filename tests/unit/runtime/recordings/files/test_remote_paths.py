@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError, RecordingError
-from skerry.runtime.recordings.remote_paths import (
+from skerry.runtime.recordings.files.remote_paths import (
     RemotePath,
     file_system,
     first_line,

@@ -20,7 +20,7 @@ from skerry.recording.index import (
 )
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Columns
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,
     PRIVATE_FILE,
     SEALED_SUFFIX,

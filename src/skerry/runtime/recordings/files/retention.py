@@ -9,7 +9,7 @@ from pathlib import Path
 from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 
 __all__ = ["drop_segments", "due_segments", "remove_dropped"]
 

@@ -10,10 +10,15 @@ import pytest
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import NO_CRC
-from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.folders import OPEN_SUFFIX, SEALED_SUFFIX
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.repairs import repair_open
+from skerry.runtime.recordings.files.unlisted_segments import (
+    index_file,
+    list_unlisted,
+    unlisted_names,
+)
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.repairs import index_file, list_unlisted, repair_open, unlisted_names
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skerry.codec.envelope import Update
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]

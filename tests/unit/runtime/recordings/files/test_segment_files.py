@@ -13,7 +13,12 @@ from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.rows import Columns, Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.segment_files import SegmentFile, map_file, read_open, write_all
+from skerry.runtime.recordings.files.segment_files import (
+    SegmentFile,
+    map_file,
+    read_open,
+    write_all,
+)
 
 ID = "0123456789abcdef"
 UpdateOf = Callable[..., Update]

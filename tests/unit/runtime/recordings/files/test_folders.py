@@ -11,7 +11,7 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.limits import RECORDING_RESERVE_BYTES
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     IDENTITY_NAME,
     create_identity,
     find_recordings,

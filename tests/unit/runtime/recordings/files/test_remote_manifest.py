@@ -11,11 +11,11 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.manifest_lines import Repair
-from skerry.runtime.recordings import remote_manifest
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, ManifestReader
+from skerry.runtime.recordings.files import remote_manifest
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest, ManifestReader
+from skerry.runtime.recordings.files.remote_manifest import RemoteManifest
+from skerry.runtime.recordings.files.remote_paths import RemotePath, Version
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_manifest import RemoteManifest
-from skerry.runtime.recordings.remote_paths import RemotePath, Version
 
 
 @pytest.fixture

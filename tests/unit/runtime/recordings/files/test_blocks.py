@@ -12,10 +12,10 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings import blocks
-from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files import blocks
+from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_paths import RemotePath
 
 Ranges = list[tuple[int, int | None]]
 
