@@ -178,15 +178,15 @@ def segment_of(
     fingerprints: dict[str, tuple[int, ...]] = {}
     for type_name, number in sorted(definitions):
         fingerprints[type_name] = (*fingerprints.get(type_name, ()), number)
-    whole = [content.batch for content in contents if content.batch.crc != NO_CRC]
+    complete = [content.batch for content in contents if content.batch.crc != NO_CRC]
     return Segment(
         folder=folder,
         name=name,
         line=line,
-        rows=sum(batch.rows for batch in whole),
+        rows=sum(batch.rows for batch in complete),
         byte_count=byte_count,
-        time_min_ns=min((batch.time_min_ns for batch in whole), default=0),
-        time_max_ns=max((batch.time_max_ns for batch in whole), default=0),
+        time_min_ns=min((batch.time_min_ns for batch in complete), default=0),
+        time_max_ns=max((batch.time_max_ns for batch in complete), default=0),
         types=dict(sorted(types.items())),
         fingerprints=fingerprints,
         batches=tuple(content.batch for content in contents),

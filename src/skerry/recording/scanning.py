@@ -36,7 +36,7 @@ class Scan:
     """Number of bytes after that, without the end marker."""
     has_end: bool
     """Whether the segment ends with the end marker."""
-    is_head_whole: bool
+    is_head_intact: bool
 
 
 def scan(data: memoryview) -> Scan:
@@ -63,7 +63,7 @@ def scan(data: memoryview) -> Scan:
         stop=stop,
         tail=max(0, end - stop),
         has_end=has_end,
-        is_head_whole=head is not None,
+        is_head_intact=head is not None,
     )
 
 

@@ -114,7 +114,7 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=61234, start=1, application_id
         (MachineEvent(), "DEBUG", "MachineEvent"),
     ],
 )
-def test_event_becomes_a_line_of_its_weight(
+def test_event_is_logged_at_its_level(
     event: MachineEvent, level: str, message: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.DEBUG, "skerry"):
@@ -133,7 +133,7 @@ def test_facts_of_an_event_are_fields_of_its_line(caplog: pytest.LogCaptureFixtu
     assert (facts["reason"], facts["detail"]) == ("slow", "9 bytes waited")
 
 
-def test_lines_that_nobody_wants_are_not_made(caplog: pytest.LogCaptureFixture) -> None:
+def test_lines_below_the_level_are_not_formatted(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, "skerry"):
         log_events([ClientDisconnected(client_id=7, name="ann", reason="slow")])
     assert caplog.records == []

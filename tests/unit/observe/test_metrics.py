@@ -109,7 +109,7 @@ def test_totals_are_those_of_the_statistics() -> None:
     assert samples["skerry_queued_bytes_max", ()] == 5
 
 
-def test_clients_are_told_by_door_and_never_by_name() -> None:
+def test_clients_are_counted_by_kind_and_never_by_name() -> None:
     rows = (client_row(2), client_row(3), client_row(4, kind="unix"))
     text = scrape(node_registry(lambda: statistics(clients=rows)))
     samples = scraped(text)
@@ -118,7 +118,7 @@ def test_clients_are_told_by_door_and_never_by_name() -> None:
     assert b"client 2" not in text
 
 
-def test_ledger_is_told_by_type_and_outcome() -> None:
+def test_ledger_is_counted_by_type_and_outcome() -> None:
     ledger = LedgerRow(due=21, delivered=1, filtered=2, conflated=3, expired=4, refused=5, queued=6)
     samples = samples_of(statistics(types=(type_row("Boat", accepted=7, ledger=ledger),)))
     boat = (("type", "Boat"),)
@@ -142,13 +142,13 @@ def test_what_is_unexplained_does_not_cancel_out() -> None:
     assert samples_of(statistics(types=rows))["skerry_ledger_unexplained", ()] == 5
 
 
-def test_ends_and_refusals_are_told_by_reason() -> None:
+def test_disconnects_and_refusals_are_counted_by_reason() -> None:
     samples = samples_of(statistics(ends={"slow": 2}, refusals={"publish": 3}))
     assert samples["skerry_disconnects_total", (("reason", "slow"),)] == 2
     assert samples["skerry_refusals_total", (("what", "publish"),)] == 3
 
 
-def test_requests_are_told_by_what_became_of_them() -> None:
+def test_requests_are_counted_by_outcome() -> None:
     counts = RequestCounts(
         asked=10, ended={"answered": 4, "failed": 1}, abandoned=2, open=3, late=5
     )
@@ -161,7 +161,7 @@ def test_requests_are_told_by_what_became_of_them() -> None:
     assert samples["skerry_ledger_unexplained", ()] == 0
 
 
-def test_a_request_that_nobody_can_account_for_is_unexplained() -> None:
+def test_unaccounted_request_is_unexplained() -> None:
     now = replace(statistics(), requests=RequestCounts(asked=2, open=1))
     assert samples_of(now)["skerry_ledger_unexplained", ()] == 1
 

@@ -21,7 +21,7 @@ TYPES = define_types(
 )
 
 
-def test_fields_stand_by_name_and_ours_with_an_underscore(update_of: UpdateOf) -> None:
+def test_fields_are_named_and_facts_begin_with_an_underscore(update_of: UpdateOf) -> None:
     vessel = TYPES.Vessel(mmsi=7, name="Ann", color=TYPES.Color.red)
     update = update_of(7, payload=vessel.encode(), present=0b11110, key=key_of(vessel))
     row = json_row(update, TYPES.Vessel.descriptor)
@@ -64,12 +64,12 @@ def test_key_of_several_fields_is_a_list_and_of_none_the_empty_one(update_of: Up
     assert row["_key"] == []
 
 
-def test_type_that_nobody_described_is_shown_as_bytes(update_of: UpdateOf) -> None:
+def test_payload_of_an_unknown_type_is_shown_as_bytes(update_of: UpdateOf) -> None:
     row = json_row(update_of(payload=b"\xa0", key=b"\x80", sent_ns=-1), None)
     assert (row["_payload"], row["_key"], row["_sent_ns"]) == ("a0", "80", None)
 
 
-def test_payload_that_is_none_of_its_type_is_shown_as_bytes(update_of: UpdateOf) -> None:
+def test_payload_that_does_not_decode_is_shown_as_bytes(update_of: UpdateOf) -> None:
     row = json_row(update_of(payload=b"\xff"), TYPES.Vessel.descriptor)
     assert row["_payload"] == "ff"
     assert "Vessel" in row["_fault"]
@@ -82,7 +82,7 @@ def test_removal_has_its_key(update_of: UpdateOf) -> None:
     assert (row["_operation"], row["_key"], row["mmsi"]) == ("remove", 7, 7)
 
 
-def test_gap_says_what_is_missing(update_of: UpdateOf) -> None:
+def test_gap_has_its_facts(update_of: UpdateOf) -> None:
     gap = Gap(count=5, first=1, stop=6, reason="disk full", first_ns=8, last_ns=9)
     row = json_row(gap_update(gap, space="local"), None)
     assert row["_operation"] == "gap"

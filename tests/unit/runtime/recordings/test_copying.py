@@ -32,7 +32,7 @@ def updates_in(folder: Path) -> list[Update]:
     return [u for u in read_updates([Recording(folder)]) if not is_description(u)]
 
 
-def test_cut_has_what_was_asked_for_and_can_be_read_alone(
+def test_cut_has_the_selected_rows_and_can_be_read_alone(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(n) for n in range(1, 41)], batches_per_segment=1)
@@ -66,7 +66,7 @@ def test_copies_are_private_and_an_empty_folder_keeps_its_mode(
     assert {path.stat().st_mode & 0o777 for path in files} == {0o600}
 
 
-def test_cut_begins_with_what_was_there(
+def test_cut_begins_with_the_existing_objects(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [
@@ -114,7 +114,7 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
     assert verify_recording(recording).findings == ()
 
 
-def test_two_cuts_that_meet_are_as_good_as_the_whole(
+def test_two_adjacent_cuts_equal_the_whole(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [update_of(1, operation=CREATE), *(update_of(n) for n in range(2, 9))]
@@ -128,7 +128,7 @@ def test_two_cuts_that_meet_are_as_good_as_the_whole(
     assert merged == updates
 
 
-def test_copy_that_cannot_be_finished_leaves_nothing(
+def test_failed_copy_leaves_nothing(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, file_size_limit: Any
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(n) for n in range(1, 41)])
@@ -148,7 +148,7 @@ def test_copy_that_cannot_be_finished_leaves_nothing(
 
 
 @pytest.mark.parametrize("kind", ["file", "full"])
-def test_copy_does_not_take_the_place_of_other_things(
+def test_copy_does_not_replace_other_files(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, kind: str
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
@@ -241,7 +241,7 @@ def test_copy_is_cut_into_batches_and_segments(
     assert max(batch.rows for segment in segments for batch in segment.batches) == 8
 
 
-def test_recording_is_not_written_over(
+def test_recording_is_not_overwritten(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
@@ -250,7 +250,7 @@ def test_recording_is_not_written_over(
     assert caught.value.hint
 
 
-def test_recordings_of_two_spaces_are_not_one(
+def test_recordings_of_two_spaces_are_not_merged(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path / "a", [update_of(1)])

@@ -56,7 +56,7 @@ def test_lines_have_fields_by_name_and_no_descriptions(recording: Recording) -> 
     assert lines[6]["_payload"]
 
 
-def test_file_of_lines_has_what_was_asked_for(
+def test_file_of_lines_has_the_selected_rows(
     recording: Recording, tmp_path: Path, update_of: UpdateOf
 ) -> None:
     target = tmp_path / "out.jsonl"
@@ -152,7 +152,7 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
     assert "b" in json.loads(found[0][0].data)["properties"]
 
 
-def test_mcap_has_a_channel_for_each_subject_if_one_wants(
+def test_mcap_has_a_channel_for_each_subject_on_request(
     recording: Recording, tmp_path: Path
 ) -> None:
     target = tmp_path / "out.mcap"
@@ -167,13 +167,13 @@ def test_mcap_has_a_channel_for_each_subject_if_one_wants(
     assert len(summary.schemas) == 1
 
 
-def test_mcap_of_nothing_is_a_file_that_can_be_opened(recording: Recording, tmp_path: Path) -> None:
+def test_mcap_without_messages_can_be_opened(recording: Recording, tmp_path: Path) -> None:
     target = tmp_path / "out.mcap"
     assert export_mcap([recording], target, to_ns=5) == 0
     assert messages(target) == []
 
 
-def test_times_that_mcap_does_not_have_are_the_first_one(
+def test_times_before_1970_become_zero_in_mcap(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recording = recorded(tmp_path / "r", [update_of(1, time_ns=-5, sent_ns=-7)])
@@ -184,7 +184,7 @@ def test_times_that_mcap_does_not_have_are_the_first_one(
 
 
 @pytest.mark.slow
-def test_more_channels_than_mcap_can_number_are_refused(update_of: UpdateOf) -> None:
+def test_number_of_mcap_channels_is_limited(update_of: UpdateOf) -> None:
     writer = Writer(BytesIO())
     writer.start()
     channels = exports._Channels(writer, "subject")
@@ -199,7 +199,7 @@ def test_more_channels_than_mcap_can_number_are_refused(update_of: UpdateOf) -> 
     assert caught.value.hint
 
 
-def test_export_that_fails_leaves_nothing(
+def test_failed_export_leaves_nothing(
     recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exports, "RECORDING_CHANNEL_COUNT_MAX", 5)
@@ -208,7 +208,7 @@ def test_export_that_fails_leaves_nothing(
     assert list(tmp_path.glob("*out*")) == []
 
 
-def test_disk_that_is_full_leaves_the_old_file(
+def test_full_disk_keeps_the_old_file(
     recording: Recording,
     tmp_path: Path,
     file_size_limit: Callable[[int], AbstractContextManager[None]],

@@ -20,7 +20,7 @@ Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
 
 
-def test_info_tells_all_that_is_in_it(
+def test_info_summarizes_the_recording(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     updates = [update_of(n) for n in range(1, 31)]
@@ -40,14 +40,14 @@ def test_info_tells_all_that_is_in_it(
     assert told[-1] == (37, 37)
 
 
-def test_empty_recording_has_nothing_in_it(tmp_path: Path) -> None:
+def test_info_of_an_empty_recording_is_empty(tmp_path: Path) -> None:
     RecordingWriter(tmp_path, space="local").close()
     info = inspect_recording(Recording(tmp_path))
     assert (info.segment_count, info.row_count, info.time_min_ns) == (0, 0, 0)
     assert (info.types, info.senders) == ({}, ())
 
 
-def test_segment_that_is_being_written_is_told_of(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_open_segment_is_included(tmp_path: Path, update_of: UpdateOf) -> None:
     with RecordingWriter(tmp_path, RecordingConfig(), space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
@@ -55,7 +55,7 @@ def test_segment_that_is_being_written_is_told_of(tmp_path: Path, update_of: Upd
     assert (info.is_being_written, info.segment_count, info.row_count) == (True, 1, 1)
 
 
-def test_gaps_are_told_recorded_ones_and_those_of_damage(
+def test_recorded_gaps_and_damaged_batches_are_reported(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf, damaged: Callable[..., None]
 ) -> None:
     recording = recorded(tmp_path, [update_of(n) for n in range(1, 21)])
@@ -71,7 +71,7 @@ def test_gaps_are_told_recorded_ones_and_those_of_damage(
 
 
 @pytest.mark.slow
-def test_only_the_first_gaps_are_told_one_by_one(tmp_path: Path) -> None:
+def test_number_of_reported_gaps_is_limited(tmp_path: Path) -> None:
     count = RECORDING_FINDING_COUNT_MAX + 5
     with RecordingWriter(tmp_path, space="local") as writer:
         for number in range(count):
@@ -83,7 +83,7 @@ def test_only_the_first_gaps_are_told_one_by_one(tmp_path: Path) -> None:
     assert (len(info.senders), info.sender_count) == (RECORDING_FINDING_COUNT_MAX, count)
 
 
-def test_what_crashes_and_retention_took_is_told(
+def test_repairs_and_dropped_segments_are_reported(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path, [update_of(1)])

@@ -33,12 +33,12 @@ def recording(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Record
     return recorded(tmp_path / "r", updates, batches_per_segment=2)
 
 
-def test_updates_come_back_as_they_were(recording: Recording, update_of: UpdateOf) -> None:
+def test_updates_are_read_back_unchanged(recording: Recording, update_of: UpdateOf) -> None:
     found = [update for update in read_updates([recording]) if not is_description(update)]
     assert found == [update_of(number) for number in range(1, 41)]
 
 
-def test_only_what_is_asked_for_comes(recording: Recording, update_of: UpdateOf) -> None:
+def test_only_selected_updates_are_read(recording: Recording, update_of: UpdateOf) -> None:
     first_ns, stop_ns = update_of(5).time_ns, update_of(8).time_ns
     assert numbers(read_updates([recording], first_ns, stop_ns)) == [5, 6, 7]
     assert numbers(read_updates([recording], types=["Port"])) == []
@@ -65,7 +65,7 @@ def test_equal_times_are_ordered_by_node_and_position(
     assert found == [(5, 1), (5, 2), (7, 1), (7, 2)]
 
 
-def test_update_that_two_recorders_heard_comes_once(
+def test_update_that_two_recorders_received_comes_once(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     recorded(tmp_path / "a", [update_of(n) for n in range(1, 21)])
@@ -76,7 +76,7 @@ def test_update_that_two_recorders_heard_comes_once(
     assert seen.duplicate_count == 10
 
 
-def test_multicast_that_two_nodes_heard_comes_once(
+def test_multicast_update_that_two_nodes_received_comes_once(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     for name, node in (("a", 1), ("b", 2)):

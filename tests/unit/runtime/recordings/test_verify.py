@@ -92,7 +92,7 @@ def test_every_flipped_byte_is_found(recording: Recording, damaged: Damaged) -> 
         segment.path.write_bytes(whole)
 
 
-def test_file_that_is_gone_is_found(recording: Recording) -> None:
+def test_missing_file_is_found(recording: Recording) -> None:
     segment = recording.segments()[0]
     segment.path.unlink()
     report = verify_recording(recording)
@@ -110,7 +110,7 @@ def test_file_that_is_longer_or_shorter_is_found(recording: Recording) -> None:
     assert any("its end" in text for text in texts(recording))
 
 
-def test_manifest_that_says_other_things_is_found(recording: Recording) -> None:
+def test_wrong_manifest_is_found(recording: Recording) -> None:
     recording.segments()
     path = recording.folder / MANIFEST_NAME
     first, second = path.read_text().splitlines()
@@ -135,7 +135,7 @@ def test_bytes_between_batches_are_found(recording: Recording) -> None:
     assert f"{segment.name}: batch 1: {segment.batches[1].size} bytes" in found[0]
 
 
-def test_type_that_nobody_described_is_a_note(
+def test_type_without_a_description_is_a_note(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     report = verify_recording(recorded(tmp_path, [update_of(1)], is_described=False))
@@ -159,7 +159,7 @@ def test_rows_out_of_the_order_of_their_node_are_a_note(
     assert texts(recorded(tmp_path / "c", apart)) == []
 
 
-def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording) -> None:
+def test_crash_is_found_before_and_after_its_repair(recording: Recording) -> None:
     segment = recording.segments()[1]
     lines = (recording.folder / MANIFEST_NAME).read_text().splitlines()
     (recording.folder / MANIFEST_NAME).write_text(lines[0] + "\n")
@@ -175,21 +175,23 @@ def test_crash_is_found_before_and_told_after_it_was_mended(recording: Recording
     assert "12 rows were kept and 40 bytes" in str(report.findings[0])
 
 
-def test_segment_that_is_being_written_is_no_fault(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_open_segment_of_a_running_recorder_is_not_a_fault(
+    tmp_path: Path, update_of: UpdateOf
+) -> None:
     with RecordingWriter(tmp_path, space="local") as writer:
         writer.append(update_of(1))
         writer.flush()
         assert verify_recording(Recording(tmp_path)).findings == ()
 
 
-def test_file_that_is_no_segment_is_found(recording: Recording) -> None:
+def test_file_that_is_not_a_segment_is_found(recording: Recording) -> None:
     path = recording.folder / "notes-0000000001.arrow"
     path.write_text("notes")
     os.utime(path, (0, 0))
     assert texts(recording) == [f"{path.name}: it is not a segment, or is still being copied"]
 
 
-def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> None:
+def test_number_of_findings_is_limited(recording: Recording) -> None:
     recording.segments()
     with (recording.folder / MANIFEST_NAME).open("ab") as file:
         file.write(b"nothing\n" * (RECORDING_FINDING_COUNT_MAX + 5))
@@ -198,7 +200,7 @@ def test_only_the_first_findings_are_told_one_by_one(recording: Recording) -> No
     assert report.finding_count == report.fault_count == RECORDING_FINDING_COUNT_MAX + 5
 
 
-def test_what_a_shortened_manifest_could_not_say_is_still_told(recording: Recording) -> None:
+def test_summary_of_a_shortened_manifest_is_reported(recording: Recording) -> None:
     repair = Repair(name="x", kept_batches=1, kept_rows=1, lost_bytes=1)
     manifest = Manifest(recording.folder)
     with manifest.path.open("ab") as file:

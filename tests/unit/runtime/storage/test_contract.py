@@ -33,7 +33,7 @@ def test_wrong_version_names_both() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "/a/ø", "/\x00", "/\udcff", "/\U0001f6a2"])
-def test_every_subject_comes_back_from_its_bytes(text: str) -> None:
+def test_every_subject_is_restored_from_its_bytes(text: str) -> None:
     assert text_of_subject(text.encode("utf-8", "surrogatepass")) == text
 
 

@@ -24,12 +24,12 @@ from skerry.runtime.storage.open import open_storage
         ("postgresql://", "postgresql:///"),
     ],
 )
-def test_place_is_shown_without_the_password(url: str, place: str) -> None:
+def test_url_is_shown_without_the_password(url: str, place: str) -> None:
     pytest.importorskip("psycopg")
     assert postgres.url_without_password(url) == place
 
 
-def test_url_that_cannot_be_read_is_told_without_repeating_it() -> None:
+def test_invalid_url_is_reported_without_repeating_it() -> None:
     pytest.importorskip("psycopg")
     with pytest.raises(StorageError, match="the URL of the storage is invalid") as told:
         open_storage("postgresql://me:secret@host:99/db?nonsense=1")
@@ -37,7 +37,7 @@ def test_url_that_cannot_be_read_is_told_without_repeating_it() -> None:
     assert told.value.hint is not None
 
 
-def test_server_that_is_not_there_is_told() -> None:
+def test_unreachable_server_is_an_error() -> None:
     pytest.importorskip("psycopg")
     with socket.socket() as taken:
         # Bound and not listening: nobody else gets the port, and nobody answers there.

@@ -53,7 +53,7 @@ def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
         ("wss://ship:443/", "websocket", True, 443),
     ],
 )
-def test_scheme_says_how_bytes_are_carried(
+def test_scheme_selects_the_kind_of_transport(
     text: str, kind: str, is_secure: bool, port: int
 ) -> None:
     place = parse_endpoint(text)
@@ -97,7 +97,7 @@ def test_path_may_have_escapes() -> None:
     assert parse_endpoint("uds:/run/my%20node%3f.sock").path == "/run/my node?.sock"
 
 
-def test_address_of_the_sixth_version_keeps_its_brackets_in_text_only() -> None:
+def test_ipv6_address_has_brackets_in_text_only() -> None:
     place = parse_endpoint("tcp://[::1]:4000")
     assert (place.host, place.port, place.text) == ("::1", 4000, "tcp://[::1]:4000")
 
@@ -108,7 +108,7 @@ def test_user_and_password_are_read_and_not_shown() -> None:
     assert place.text == "tcp://ship:1"
 
 
-def test_nobody_is_named_where_nobody_was() -> None:
+def test_endpoint_without_a_user_has_none() -> None:
     place = parse_endpoint("tcp://ship")
     assert (place.user, place.password) == (None, None)
 
@@ -144,7 +144,7 @@ def test_nobody_is_named_where_nobody_was() -> None:
         ("uds:/run/node#1", "a Unix socket needs an absolute path"),
     ],
 )
-def test_what_is_no_endpoint_is_refused_with_a_reason(text: str, detail: str) -> None:
+def test_invalid_endpoint_is_rejected_with_a_reason(text: str, detail: str) -> None:
     with pytest.raises(ConfigError) as caught:
         parse_endpoint(text)
     assert caught.value.detail.startswith(detail)
@@ -170,7 +170,7 @@ def test_a_socket_may_have_the_number_of_the_process_in_its_name() -> None:
     assert place.text == f"uds:/run/dotsd_{os.getpid()}"
 
 
-def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> None:
+def test_only_socket_with_a_listener_is_found(tmp_path: Path) -> None:
     pattern = f"uds:{tmp_path}/dotsd_*"
     with pytest.raises(ConfigError, match="no process listens at a socket of such a name"):
         parse_endpoint(pattern)
@@ -185,7 +185,7 @@ def test_the_one_socket_at_which_somebody_listens_is_found(tmp_path: Path) -> No
             parse_endpoint(pattern)
 
 
-def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
+def test_sockets_of_other_users_in_a_shared_folder_are_not_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with listening(tmp_path / "dotsd_1"):
@@ -200,11 +200,11 @@ def test_sockets_of_others_are_not_found_where_anybody_may_put_one(
             parse_endpoint(f"uds:{tmp_path}/dotsd_*")
 
 
-def test_a_star_that_is_escaped_is_a_star() -> None:
+def test_escaped_star_is_a_star() -> None:
     assert parse_endpoint("uds:/run/dotsd_%2A").path == "/run/dotsd_*"
 
 
-def test_a_socket_with_no_more_room_for_visitors_is_alive(tmp_path: Path) -> None:
+def test_socket_with_a_full_backlog_is_alive(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as full, ExitStack() as visitors:
         full.bind(f"{tmp_path}/dotsd_1")
         full.listen(0)

@@ -202,7 +202,7 @@ def place_in(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["tcp", "tcp-v2", "tcp-v1"])
-def test_client_is_let_in_over_tcp(scheme: str) -> None:
+def test_client_connects_over_tcp(scheme: str) -> None:
     async def scene() -> None:
         async with node() as server:
             place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
@@ -217,7 +217,7 @@ def test_client_is_let_in_over_tcp(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["uds", "uds-v2", "uds-v1"])
-def test_client_is_let_in_over_a_unix_socket(scheme: str, tmp_path: Path) -> None:
+def test_client_connects_over_a_unix_socket(scheme: str, tmp_path: Path) -> None:
     async def scene() -> None:
         async with node() as server:
             text = f"{scheme}:{tmp_path}/node.sock"
@@ -229,7 +229,7 @@ def test_client_is_let_in_over_a_unix_socket(scheme: str, tmp_path: Path) -> Non
     asyncio.run(scene())
 
 
-def test_connections_over_tcp_are_watched_by_the_system() -> None:
+def test_tcp_connections_have_keep_alive() -> None:
     async def scene() -> None:
         async with node() as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
@@ -267,7 +267,7 @@ def test_what_one_client_publishes_another_receives_across_all_kinds_of_streams(
     asyncio.run(scene())
 
 
-def test_client_that_comes_later_sees_what_is_there() -> None:
+def test_client_that_connects_later_gets_the_cached_objects() -> None:
     async def scene() -> None:
         async with node() as server:
             place = await server.listen(parse_endpoint(TCP))
@@ -296,7 +296,7 @@ def test_client_that_comes_later_sees_what_is_there() -> None:
         ("tcp-v1", bytes(64)),
     ],
 )
-def test_garbage_ends_only_the_connection_it_came_by(scheme: str, garbage: bytes) -> None:
+def test_garbage_closes_only_its_own_connection(scheme: str, garbage: bytes) -> None:
     async def scene() -> None:
         async with node() as server:
             place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
@@ -317,7 +317,7 @@ def test_garbage_ends_only_the_connection_it_came_by(scheme: str, garbage: bytes
     asyncio.run(scene())
 
 
-def test_silent_connection_keeps_nobody_waiting() -> None:
+def test_silent_connection_does_not_delay_others() -> None:
     async def scene() -> None:
         async with node() as server:
             place = await server.listen(parse_endpoint(TCP))
@@ -334,7 +334,7 @@ def test_silent_connection_keeps_nobody_waiting() -> None:
     asyncio.run(scene())
 
 
-def test_client_that_never_reads_is_cut_when_too_much_waits_for_it(tmp_path: Path) -> None:
+def test_client_that_never_reads_is_disconnected_when_its_queue_is_full(tmp_path: Path) -> None:
     piece = TYPES.Freight(data=bytes(1024 * 1024))
     count_below = STREAM_WAITING_BYTES_MAX // len(piece.encode())
 
@@ -376,7 +376,7 @@ def test_socket_that_a_node_left_behind_is_replaced(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_socket_of_a_living_node_is_refused_and_stays(tmp_path: Path) -> None:
+def test_socket_of_a_running_node_is_not_replaced(tmp_path: Path) -> None:
     async def scene() -> None:
         place = parse_endpoint(place_in(tmp_path))
         async with node() as living:
@@ -390,7 +390,7 @@ def test_socket_of_a_living_node_is_refused_and_stays(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_file_that_is_no_socket_is_refused_and_stays(tmp_path: Path) -> None:
+def test_file_that_is_not_a_socket_is_not_replaced(tmp_path: Path) -> None:
     (tmp_path / "node.sock").write_text("precious")
 
     async def scene() -> None:
@@ -402,7 +402,7 @@ def test_file_that_is_no_socket_is_refused_and_stays(tmp_path: Path) -> None:
     assert (tmp_path / "node.sock").read_text() == "precious"
 
 
-def test_port_that_is_taken_is_refused() -> None:
+def test_port_in_use_is_rejected() -> None:
     async def scene() -> None:
         async with node() as first, node() as second:
             place = await first.listen(parse_endpoint(TCP))
@@ -420,7 +420,7 @@ def test_port_that_is_taken_is_refused() -> None:
         ("tcp://192.0.2.1:0", "Cannot assign requested address"),
     ],
 )
-def test_place_that_cannot_be_is_refused_in_words(text: str, words: str) -> None:
+def test_impossible_endpoint_is_rejected_with_a_reason(text: str, words: str) -> None:
     async def scene() -> None:
         async with node() as server:
             with pytest.raises(ConnectFailed, match=words):
@@ -489,7 +489,7 @@ def test_node_is_woken_when_something_is_due() -> None:
     asyncio.run(scene())
 
 
-def test_alarm_that_is_set_is_kept_while_it_rings_early_enough() -> None:
+def test_timer_is_kept_while_it_fires_early_enough() -> None:
     async def scene() -> None:
         async with node() as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
@@ -562,7 +562,7 @@ def test_tls_carries_the_same_as_tcp(loop: LoopKind, papers: Papers) -> None:
     run_loop(scene(), loop)
 
 
-def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
+def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
     loop: LoopKind, papers: Papers
 ) -> None:
     ann = papers.issue("ann@example.org", "ann")
@@ -586,7 +586,7 @@ def test_mutual_tls_tells_who_comes_and_keeps_out_who_has_no_certificate(
     run_loop(scene(), loop)
 
 
-def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
+def test_certificates_are_reloaded_while_clients_stay_connected(papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
@@ -605,7 +605,7 @@ def test_certificates_are_read_anew_while_clients_stay(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_tls_without_a_certificate_is_refused() -> None:
+def test_tls_without_a_certificate_is_rejected() -> None:
     async def scene() -> None:
         async with node() as server:
             with pytest.raises(ConfigError, match="TLS requires a certificate"):
@@ -614,7 +614,7 @@ def test_tls_without_a_certificate_is_refused() -> None:
     asyncio.run(scene())
 
 
-def test_silent_connections_at_every_door_keep_nobody_waiting(
+def test_silent_connections_at_every_endpoint_do_not_delay_others(
     loop: LoopKind, papers: Papers, tmp_path: Path
 ) -> None:
     texts = (
@@ -718,7 +718,7 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
     run_loop(scene(), loop)
 
 
-def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
+def test_slow_reader_that_is_disconnected_does_not_delay_others(loop: LoopKind) -> None:
     piece = TYPES.Freight(data=bytes(512 * 1024))
 
     async def scene() -> None:
@@ -746,7 +746,7 @@ def test_slow_reader_that_is_cut_delays_nobody(loop: LoopKind) -> None:
     run_loop(scene(), loop)
 
 
-def test_replay_in_pieces_goes_on_by_itself_and_lets_others_in_between(loop: LoopKind) -> None:
+def test_cache_replay_continues_in_slices_between_other_input(loop: LoopKind) -> None:
     count = 8 * REPLAY_SLICE_BYTES // 100_000
 
     async def scene() -> None:
@@ -767,7 +767,7 @@ def test_replay_in_pieces_goes_on_by_itself_and_lets_others_in_between(loop: Loo
     run_loop(scene(), loop)
 
 
-def test_what_comes_at_once_from_several_clients_is_written_together(
+def test_output_for_simultaneous_input_of_several_clients_is_written_together(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sent: list[int] = []
@@ -814,7 +814,7 @@ def test_what_comes_at_once_from_several_clients_is_written_together(
     asyncio.run(scene())
 
 
-def test_what_is_read_at_once_has_a_bound() -> None:
+def test_size_of_one_read_is_limited() -> None:
     heard: list[int] = []
 
     class Listening(NodeServer):
@@ -907,7 +907,7 @@ class Flood:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["tcp", "uds", "tls", "ws", "wss"])
-def test_flood_at_any_door_leaves_others_their_turn(
+def test_flood_at_any_endpoint_does_not_delay_other_clients(
     scheme: str, loop: LoopKind, papers: Papers, tmp_path: Path
 ) -> None:
     text = place_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
@@ -957,7 +957,7 @@ def test_flood_at_any_door_leaves_others_their_turn(
     run_loop(scene(), loop)
 
 
-def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Papers) -> None:
+def test_pending_connections_count_when_descriptors_are_few(papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own), connection_count_max=24) as server:
             texts = (TCP, "tls://127.0.0.1:0", "ws://127.0.0.1:0")
@@ -975,7 +975,7 @@ def test_those_who_are_no_clients_yet_count_where_descriptors_are_few(papers: Pa
     asyncio.run(scene())
 
 
-def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
+def test_last_descriptors_are_reserved_for_unix_sockets(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(connection_count_max=20) as server:
             texts = (TCP, f"uds:{tmp_path}/node.sock")
@@ -993,7 +993,7 @@ def test_the_last_descriptors_are_for_unix_sockets(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_connection_for_which_there_is_no_descriptor_is_turned_away(
+def test_connection_without_a_free_descriptor_is_rejected(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def scene() -> None:
@@ -1017,7 +1017,7 @@ def test_connection_for_which_there_is_no_descriptor_is_turned_away(
     assert vars(record)["connection_count"] == 2
 
 
-def test_unix_socket_has_the_rights_it_was_given(tmp_path: Path) -> None:
+def test_unix_socket_has_the_configured_permissions(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(socket_mode=0o660) as server:
             await server.listen(parse_endpoint(place_in(tmp_path)))
@@ -1026,7 +1026,7 @@ def test_unix_socket_has_the_rights_it_was_given(tmp_path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
+def test_host_with_several_addresses_listens_at_each_with_one_port() -> None:
     async def scene() -> None:
         async with node() as server:
             loop: Any = asyncio.get_running_loop()
@@ -1048,7 +1048,7 @@ def test_host_with_several_addresses_is_reached_at_each_by_one_port() -> None:
     asyncio.run(scene())
 
 
-def test_clients_are_told_that_the_node_ends(loop: LoopKind, papers: Papers) -> None:
+def test_clients_are_notified_when_the_node_stops(loop: LoopKind, papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
@@ -1064,7 +1064,7 @@ def test_clients_are_told_that_the_node_ends(loop: LoopKind, papers: Papers) -> 
     run_loop(scene(), loop)
 
 
-def test_extensions_are_offered_unless_the_endpoint_says_otherwise() -> None:
+def test_extensions_are_offered_unless_the_endpoint_disables_them() -> None:
     async def scene() -> None:
         async with node() as server:
             for text, offered in ((TCP, True), (f"{TCP}?extensions=off", False)):
@@ -1077,7 +1077,7 @@ def test_extensions_are_offered_unless_the_endpoint_says_otherwise() -> None:
     asyncio.run(scene())
 
 
-def test_driver_hears_what_the_core_tells_and_when_it_has_carried() -> None:
+def test_events_of_the_core_and_each_input_are_reported() -> None:
     told: list[str] = []
     carried: list[int] = []
 
@@ -1134,7 +1134,7 @@ def test_rejection_reaches_a_client_by_websocket(loop: LoopKind) -> None:
     run_loop(scene(), loop)
 
 
-def test_client_that_sends_on_and_on_after_its_end_is_cut(
+def test_client_that_keeps_sending_after_its_end_is_aborted(
     loop: LoopKind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(orderly_close, "LINGER_BYTES_MAX", 100_000)
@@ -1154,7 +1154,7 @@ def test_client_that_sends_on_and_on_after_its_end_is_cut(
     run_loop(scene(), loop)
 
 
-def test_input_that_comes_when_a_turn_has_lasted_long_waits_for_the_next() -> None:
+def test_input_is_deferred_when_an_iteration_has_taken_too_long() -> None:
     async def scene() -> None:
         async with node() as server:
             place = await server.listen(parse_endpoint(TCP))

@@ -112,7 +112,7 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def test_stream_inside_tls_is_handed_to_its_door(papers: Papers) -> None:
+def test_decrypted_stream_is_passed_to_its_protocol(papers: Papers) -> None:
     async def scene() -> None:
         context = server_context(papers.issue("localhost"))
         async with door(context, TlsHandshakes()) as port:
@@ -123,7 +123,7 @@ def test_stream_inside_tls_is_handed_to_its_door(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_client_of_another_authority_does_not_trust_us(papers: Papers, tmp_path: Path) -> None:
+def test_client_of_another_authority_rejects_the_node(papers: Papers, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     other = Papers(tmp_path / "other")
 
@@ -137,7 +137,7 @@ def test_client_of_another_authority_does_not_trust_us(papers: Papers, tmp_path:
     asyncio.run(scene())
 
 
-def test_client_with_a_certificate_is_known_by_its_name(papers: Papers) -> None:
+def test_client_with_a_certificate_has_its_common_name(papers: Papers) -> None:
     own = papers.issue("localhost")
     ann = papers.issue("ann@example.org", common_name="ann")
 
@@ -150,7 +150,7 @@ def test_client_with_a_certificate_is_known_by_its_name(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_client_without_a_certificate_is_refused_where_one_is_wanted(
+def test_client_without_a_required_certificate_is_rejected(
     papers: Papers, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -169,7 +169,7 @@ def test_client_without_a_certificate_is_refused_where_one_is_wanted(
     assert reasons == ["peer did not return a certificate", "certificate verify failed"]
 
 
-def test_certificates_are_read_anew_for_those_who_come_later(papers: Papers) -> None:
+def test_reloaded_certificates_apply_to_later_connections(papers: Papers) -> None:
     files = papers.issue("localhost")
     assert files.cert is not None
     before = files.cert.read_bytes()
@@ -216,7 +216,7 @@ def test_garbage_ends_only_its_own_handshake(
     assert vars(record)["reason"] == "http request"
 
 
-def test_silent_connection_is_cut_when_its_time_is_over(papers: Papers) -> None:
+def test_silent_connection_is_closed_after_the_timeout(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(handshake_s_max=0.01)
         async with door(server_context(papers.issue("localhost")), handshakes) as port:
@@ -255,7 +255,9 @@ def loop(request: pytest.FixtureRequest) -> LoopKind:
     return kind
 
 
-def test_oldest_of_a_host_is_cut_when_too_many_shake_hands(papers: Papers, loop: LoopKind) -> None:
+def test_oldest_handshake_of_an_address_is_closed_at_the_limit(
+    papers: Papers, loop: LoopKind
+) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(per_host_count_max=3)
         async with door(server_context(papers.issue("localhost")), handshakes) as port:
@@ -273,7 +275,7 @@ def test_oldest_of_a_host_is_cut_when_too_many_shake_hands(papers: Papers, loop:
     run_loop(scene(), loop)
 
 
-def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -> None:
+def test_address_with_most_handshakes_loses_one_at_the_total_limit(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(count_max=4, per_host_count_max=3)
         async with door(server_context(papers.issue("localhost")), handshakes) as port:
@@ -290,7 +292,7 @@ def test_host_with_most_of_them_pays_when_too_many_shake_hands(papers: Papers) -
 
 
 @pytest.mark.slow
-def test_lobby_has_bounds_for_a_host_and_for_all() -> None:
+def test_handshakes_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes()
         never = asyncio.Event()
@@ -315,7 +317,7 @@ def test_lobby_has_bounds_for_a_host_and_for_all() -> None:
     asyncio.run(scene())
 
 
-def test_lack_of_descriptors_is_waited_for(
+def test_accepting_pauses_without_descriptors(
     papers: Papers, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(tls, "_ACCEPT_PAUSE_S", 0.01)
@@ -339,7 +341,7 @@ def test_lack_of_descriptors_is_waited_for(
     assert reasons == ["Too many open files"] * 2
 
 
-def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
+def test_closing_ends_all_handshakes(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes()
         async with door(server_context(papers.issue("localhost")), handshakes) as port:
@@ -354,7 +356,7 @@ def test_end_of_the_lobby_turns_out_who_is_there(papers: Papers) -> None:
     asyncio.run(scene())
 
 
-def test_node_without_a_certificate_cannot_have_tls() -> None:
+def test_node_without_a_certificate_has_no_tls() -> None:
     with pytest.raises(
         ConfigError, match="TLS requires a certificate, and none is configured"
     ) as caught:
@@ -366,7 +368,7 @@ def test_node_without_a_certificate_cannot_have_tls() -> None:
 @pytest.mark.parametrize(
     ("content", "words"), [(None, "No such file"), ("nonsense", "PEM lib|no certificate")]
 )
-def test_files_of_no_use_are_named(content: str | None, words: str, tmp_path: Path) -> None:
+def test_invalid_files_are_named(content: str | None, words: str, tmp_path: Path) -> None:
     path = tmp_path / "node.pem"
     if content is not None:
         path.write_text(content)
@@ -376,9 +378,7 @@ def test_files_of_no_use_are_named(content: str | None, words: str, tmp_path: Pa
         assert str(path) in str(caught.value)
 
 
-def test_key_with_a_password_is_refused_instead_of_asked_for(
-    papers: Papers, tmp_path: Path
-) -> None:
+def test_key_with_a_password_is_rejected(papers: Papers, tmp_path: Path) -> None:
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.serialization import (
         BestAvailableEncryption,
@@ -405,7 +405,7 @@ def test_files_of_an_endpoint_come_before_those_of_the_node() -> None:
     assert TlsFiles(ca=a).or_else(node) == TlsFiles(cert=a, key=b, ca=a)
 
 
-def test_private_key_that_everybody_can_read_is_warned_of(
+def test_private_key_that_every_user_can_read_gives_a_warning(
     papers: Papers, caplog: pytest.LogCaptureFixture
 ) -> None:
     files = papers.issue("localhost")

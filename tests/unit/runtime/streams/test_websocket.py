@@ -206,7 +206,7 @@ async def describe_boat(peer: ClientConnection) -> None:
     )
 
 
-def test_clients_publish_and_hear() -> None:
+def test_clients_publish_and_receive() -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial() as ann, place.dial() as bob:
             await enter(ann, "ann")
@@ -277,7 +277,7 @@ def greeting(*lines: str, path: str = "/", method: str = "GET") -> bytes:
         (b"GET /" + b"x" * 9000 + b" HTTP/1.1\r\n\r\n", b"414 ", b""),
     ],
 )
-def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint: bytes) -> None:
+def test_invalid_request_gets_a_reason(request_: bytes, status: bytes, hint: bytes) -> None:
     async def scene() -> None:
         async with harbour() as place:
             answer = await place.ask(request_)
@@ -298,7 +298,7 @@ def test_who_does_not_ask_rightly_hears_why(request_: bytes, status: bytes, hint
         b"POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\ndata",
     ],
 )
-def test_what_is_no_request_for_a_websocket_at_all_is_told_so(data: bytes) -> None:
+def test_input_that_is_not_http_gets_a_reason(data: bytes) -> None:
     async def scene() -> None:
         async with harbour() as place:
             answer = await place.ask(data)
@@ -401,7 +401,7 @@ async def pipe(protocol: _ServerProtocol) -> tuple[asyncio.StreamReader, asyncio
     return streams
 
 
-def test_silent_connection_is_cut_and_delays_nobody() -> None:
+def test_silent_connection_is_closed_and_does_not_delay_others() -> None:
     async def scene() -> None:
         async with harbour(WebSocketConfig(handshake_s_max=0.05)) as place:
             silent = asyncio.create_task(place.ask(b""))
@@ -418,7 +418,7 @@ def test_silent_connection_is_cut_and_delays_nobody() -> None:
     asyncio.run(scene())
 
 
-def test_request_has_a_bound() -> None:
+def test_size_of_a_request_is_limited() -> None:
     def head(size: int) -> bytes:
         lines = [f"X-{number}: {'x' * 7000}" for number in range(9)]
         short = len(greeting(*lines, "Y: ")) - len(b"\r\n\r\n")
@@ -439,7 +439,7 @@ def test_request_has_a_bound() -> None:
     asyncio.run(scene())
 
 
-def test_of_those_who_wait_the_oldest_has_to_go_when_there_are_too_many() -> None:
+def test_oldest_pending_connection_is_closed_at_the_limit() -> None:
     async def scene() -> None:
         async with (
             harbour(pending_count_max=3) as place,
@@ -489,7 +489,7 @@ class Crowd(WebSocketListener):
         return Silent(self)
 
 
-def test_those_who_wait_have_a_bound_for_a_host_and_for_all() -> None:
+def test_pending_connections_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
         house = House()
         listener = Crowd(house, house.core.registry)
@@ -537,7 +537,7 @@ def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> 
     asyncio.run(scene())
 
 
-def test_fault_of_a_client_that_does_not_read_is_told_all_the_same() -> None:
+def test_error_of_a_client_that_does_not_read_is_reported() -> None:
     async def scene() -> None:
         async with harbour() as place:
             protocol = place.listener.protocol()
@@ -584,7 +584,7 @@ def boat_count(place: Harbour) -> int:
     return len(list(place.house.core.cache.objects("Boat")))
 
 
-def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
+def test_large_input_is_processed_in_slices() -> None:
     async def scene() -> None:
         async with harbour() as place:
             protocol = place.listener.protocol()
@@ -603,7 +603,7 @@ def test_much_that_comes_at_once_is_worked_off_in_turns() -> None:
     asyncio.run(scene())
 
 
-def test_what_came_before_the_end_counts() -> None:
+def test_input_before_the_end_is_processed() -> None:
     async def scene() -> None:
         async with harbour() as place:
             protocol = place.listener.protocol()
@@ -623,7 +623,7 @@ def test_what_came_before_the_end_counts() -> None:
     asyncio.run(scene())
 
 
-def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
+def test_input_of_a_disconnected_client_is_dropped() -> None:
     async def scene() -> None:
         async with harbour() as place:
             protocol = place.listener.protocol()
@@ -641,7 +641,7 @@ def test_what_a_client_sent_that_the_node_has_cut_is_forgotten() -> None:
 
 
 @pytest.mark.parametrize("is_gone", [False, True])
-def test_mistake_of_ours_ends_the_connection_and_is_told(
+def test_exception_closes_the_connection_and_is_logged(
     is_gone: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def scene() -> None:
@@ -670,7 +670,7 @@ def test_mistake_of_ours_ends_the_connection_and_is_told(
     asyncio.run(scene())
 
 
-def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
+def test_connection_that_the_node_does_not_admit_is_closed() -> None:
     async def scene() -> None:
         async with harbour() as place:
             place.house.is_full = True
@@ -680,7 +680,7 @@ def test_who_finds_no_room_in_the_node_is_turned_away() -> None:
     asyncio.run(scene())
 
 
-def test_entrance_that_closes_turns_out_those_who_wait() -> None:
+def test_closing_the_listener_closes_pending_connections() -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial() as peer:
             waiting = asyncio.create_task(place.ask(b"GET"))
@@ -693,7 +693,7 @@ def test_entrance_that_closes_turns_out_those_who_wait() -> None:
 
 
 @pytest.mark.parametrize("text", ["no JSON", "[]", '[{"typeName": "Nobody", "attributes": 0}, {}]'])
-def test_client_that_talks_nonsense_is_told_and_cut_and_no_other(text: str) -> None:
+def test_client_that_sends_nonsense_is_disconnected_with_a_reason(text: str) -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial() as fool, place.dial() as ann:
             await enter(fool, "fool")
@@ -745,7 +745,7 @@ def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
     asyncio.run(scene())
 
 
-def test_what_a_client_did_not_finish_is_counted() -> None:
+def test_incomplete_message_is_reported() -> None:
     async def scene() -> None:
         async with harbour() as place:
             reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
@@ -762,7 +762,7 @@ def test_what_a_client_did_not_finish_is_counted() -> None:
     asyncio.run(scene())
 
 
-def test_node_is_told_when_a_client_is_gone() -> None:
+def test_node_is_notified_when_a_client_disconnects() -> None:
     async def scene() -> None:
         async with harbour() as place:
             async with place.dial() as peer:
@@ -773,7 +773,7 @@ def test_node_is_told_when_a_client_is_gone() -> None:
     asyncio.run(scene())
 
 
-def test_node_hears_when_a_client_does_not_keep_up() -> None:
+def test_node_is_notified_when_a_client_does_not_read() -> None:
     async def scene() -> None:
         async with harbour() as place, place.dial(max_queue=1) as peer:
             await enter(peer, "slow")
@@ -802,7 +802,7 @@ def test_wires_are_those_of_a_node() -> None:
 
 
 @pytest.mark.slow
-def test_client_is_let_in_over_tls(tmp_path: Path) -> None:
+def test_client_connects_over_tls(tmp_path: Path) -> None:
     cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
     subprocess.run(
         ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1",

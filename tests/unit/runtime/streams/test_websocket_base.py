@@ -167,7 +167,7 @@ def test_pings_are_answered_also_between_fragments() -> None:
     play_raw(scene)
 
 
-def test_fragments_without_end_and_content_take_no_room() -> None:
+def test_empty_fragments_use_no_memory() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"", is_last=False))
         writer.write(masked(Opcode.CONT, b"", is_last=False) * 10_000)
@@ -183,9 +183,7 @@ def test_fragments_without_end_and_content_take_no_room() -> None:
     [(b"binary", 1003), ("", 1007)],
     ids=["binary", "empty"],
 )
-def test_what_is_no_message_ends_it_with_the_reason(
-    message: str | bytes | list[str], code: int
-) -> None:
+def test_invalid_message_closes_with_a_reason(message: str | bytes | list[str], code: int) -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         with pytest.raises(ConnectionClosed) as caught:
             await peer.send(message)
@@ -209,7 +207,7 @@ def test_what_is_no_message_ends_it_with_the_reason(
     ],
     ids=["not masked", "reserved bits", "continues nothing", "not continued"],
 )
-def test_who_breaks_the_rules_is_told_and_cut(data: bytes) -> None:
+def test_protocol_violation_closes_with_a_reason(data: bytes) -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(data)
         assert await hear_close(reader) == 1002
@@ -237,7 +235,7 @@ def test_a_message_above_the_limit_is_dropped_and_reported(message: str | list[s
     play(scene)
 
 
-def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory() -> None:
+def test_message_above_the_limit_is_reported_by_its_header_and_uses_no_memory() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[:600])
         writer.write(masked(Opcode.TEXT, b"x" * (SIZE_MAX + 5))[600:-1])
@@ -253,7 +251,7 @@ def test_a_message_above_the_limit_is_reported_by_its_head_and_holds_no_memory()
     play_raw(scene)
 
 
-def test_goodbye_of_the_other_end_is_answered() -> None:
+def test_close_frame_of_the_peer_is_answered() -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         await peer.send("last words")
         await peer.close(1001, "leaving")
@@ -264,7 +262,7 @@ def test_goodbye_of_the_other_end_is_answered() -> None:
     play(scene)
 
 
-def test_goodbye_stands_behind_what_was_written() -> None:
+def test_close_frame_follows_the_written_messages() -> None:
     async def scene(peer: ClientConnection, one: Ear) -> None:
         one.write(framed(b"last") + framed(b"words"))
         one.close()
@@ -292,7 +290,7 @@ def test_closing_twice_is_closing_once() -> None:
     play(scene)
 
 
-def test_nothing_is_heard_behind_our_own_goodbye() -> None:
+def test_input_after_the_own_close_frame_is_ignored() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         one.close()
         writer.write(masked(Opcode.TEXT, b"late") + masked(Opcode.CLOSE, b"\x03\xe8"))
@@ -302,7 +300,7 @@ def test_nothing_is_heard_behind_our_own_goodbye() -> None:
     play_raw(scene)
 
 
-def test_who_does_not_answer_a_goodbye_is_cut() -> None:
+def test_peer_that_does_not_answer_a_close_frame_is_aborted() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         one.close()
         assert await reader.readexactly(4) == b"\x88\x02\x03\xe8"
@@ -311,7 +309,7 @@ def test_who_does_not_answer_a_goodbye_is_cut() -> None:
     play_raw(scene, close_s_max=0.02)
 
 
-def test_who_does_not_end_its_half_is_cut() -> None:
+def test_peer_that_does_not_end_sending_is_aborted() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.BINARY, b"x"))
         assert await hear_close(reader) == 1003
@@ -320,7 +318,7 @@ def test_who_does_not_end_its_half_is_cut() -> None:
     play_raw(scene, close_s_max=0.02)
 
 
-def test_the_other_end_may_just_go() -> None:
+def test_peer_may_disconnect_without_a_close_frame() -> None:
     async def scene(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, one: Ear) -> None:
         writer.write(masked(Opcode.TEXT, b"half", is_last=False))
         writer.write_eof()

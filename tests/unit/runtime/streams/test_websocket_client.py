@@ -122,7 +122,7 @@ def play(scene: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(stage())
 
 
-def test_transmissions_go_to_a_node_and_come_back() -> None:
+def test_messages_are_sent_to_a_node_and_received() -> None:
     async def scene() -> None:
         async with mirror() as (_, port), opened(port) as stream:
             frames = [boat_frame(number) for number in range(100)]
@@ -137,7 +137,7 @@ def test_transmissions_go_to_a_node_and_come_back() -> None:
     play(scene)
 
 
-def test_closing_says_goodbye_behind_what_was_written() -> None:
+def test_close_frame_follows_the_written_messages() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             stream.write(boat_frame(1))
@@ -150,7 +150,7 @@ def test_closing_says_goodbye_behind_what_was_written() -> None:
     play(scene)
 
 
-def test_farewell_of_a_node_is_the_end() -> None:
+def test_close_frame_of_a_node_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             ((door, wire),) = node.wires.values()
@@ -167,7 +167,7 @@ def test_farewell_of_a_node_is_the_end() -> None:
     play(scene)
 
 
-def test_end_without_a_farewell_is_the_end() -> None:
+def test_end_without_a_close_frame_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             ((door, _),) = node.wires.values()
@@ -177,7 +177,7 @@ def test_end_without_a_farewell_is_the_end() -> None:
     play(scene)
 
 
-def test_messages_wait_in_bounds_until_somebody_reads() -> None:
+def test_unread_messages_are_limited() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             ((door, _),) = node.wires.values()
@@ -194,7 +194,7 @@ def test_messages_wait_in_bounds_until_somebody_reads() -> None:
     play(scene)
 
 
-def test_who_does_not_read_can_still_leave() -> None:
+def test_client_that_does_not_read_can_close() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             ((door, _),) = node.wires.values()
@@ -208,7 +208,7 @@ def test_who_does_not_read_can_still_leave() -> None:
     play(scene)
 
 
-def test_drain_waits_until_the_system_took_it() -> None:
+def test_drain_waits_until_the_bytes_are_passed_on() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
             ((door, _),) = node.wires.values()
@@ -243,7 +243,7 @@ def test_a_message_above_the_limit_is_skipped_and_reported() -> None:
 # -- servers that are no nodes
 
 
-def test_reason_of_a_bad_end_is_told() -> None:
+def test_reason_of_an_abnormal_close_is_reported() -> None:
     async def answer(peer: ServerConnection) -> None:
         await peer.send("[]")
         await peer.close(1011, "out of order")
@@ -278,7 +278,7 @@ def test_what_is_written_reaches_the_server_of_the_library() -> None:
     assert heard == expected
 
 
-def test_server_that_speaks_another_protocol_is_no_node() -> None:
+def test_server_with_another_subprotocol_is_rejected() -> None:
     async def answer(peer: ServerConnection) -> None:
         await peer.wait_closed()
 
@@ -337,7 +337,7 @@ async def saying(data: bytes | None) -> AsyncIterator[int]:
         (b"", "no node answered"),
     ],
 )
-def test_whatever_answers_instead_of_a_node_is_told(data: bytes, why: str) -> None:
+def test_answer_of_another_server_is_reported(data: bytes, why: str) -> None:
     async def scene() -> None:
         async with saying(data) as port:
             with pytest.raises(ConnectFailed, match=why) as caught:
@@ -347,7 +347,7 @@ def test_whatever_answers_instead_of_a_node_is_told(data: bytes, why: str) -> No
     play(scene)
 
 
-def test_who_never_answers_is_waited_for_in_vain() -> None:
+def test_server_that_never_answers_times_out() -> None:
     async def scene() -> None:
         async with saying(None) as port:
             with pytest.raises(TimeoutError):
@@ -356,7 +356,7 @@ def test_who_never_answers_is_waited_for_in_vain() -> None:
     play(scene)
 
 
-def test_nobody_there_is_an_error_of_the_system() -> None:
+def test_unused_port_is_an_error_of_the_system() -> None:
     async def scene() -> None:
         async with saying(None) as port:
             pass

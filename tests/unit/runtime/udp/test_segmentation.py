@@ -43,7 +43,7 @@ def received(made: socket.socket) -> list[bytes]:
     return found
 
 
-def test_train_is_of_one_size_and_ends_with_a_shorter_one() -> None:
+def test_segments_have_one_size_and_end_with_a_shorter_one() -> None:
     datagrams = [b"1", b"2", b"3", b"ab", b"ac", b"d", b"e"]
     stops = []
     first = 0
@@ -57,18 +57,18 @@ def test_train_is_of_one_size_and_ends_with_a_shorter_one() -> None:
     assert segments_stop([*same, b"x" * 11], 0) == 4
 
 
-def test_train_has_no_more_than_a_kernel_takes() -> None:
+def test_segments_of_one_call_are_limited() -> None:
     assert segments_stop([b"x"] * (SEGMENT_COUNT_MAX + 1), 0) == SEGMENT_COUNT_MAX
     size = SEGMENTED_BYTES_MAX // 4
     assert segments_stop([bytes(size)] * 9, 0) == 4
     assert segments_stop([bytes(size)] * 9, 7) == 9
 
 
-def test_train_is_of_one_kind() -> None:
+def test_segments_of_one_call_have_one_kind() -> None:
     assert segments_stop([b"\1\0\1abc", b"\1\0\1abc", b"\1\0\3abc"], 0) == 2
 
 
-def test_train_is_cut_where_the_kernel_says() -> None:
+def test_received_data_is_split_at_the_segment_size() -> None:
     told = [(socket.IPPROTO_UDP, UDP_GRO, struct.pack("=i", 4))]
     assert segment_size(told) == 4
     assert segment_size([]) == segment_size([(socket.SOL_SOCKET, 1, b"")]) == 0
@@ -78,7 +78,9 @@ def test_train_is_cut_where_the_kernel_says() -> None:
     assert split_segments(b"", 0) == [b""]
 
 
-def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_segments_are_sent_and_received_in_one_call(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     sending, receiving = pair
     if not has_segmentation(sending) or not start_coalescing(receiving):
         pytest.skip("this kernel has no trains")
@@ -87,7 +89,9 @@ def test_train_goes_out_and_comes_in_as_one(pair: tuple[socket.socket, socket.so
     assert split_segments(data, segment_size(ancillary)) == [b"aaaa", b"bbbb", b"cc"]
 
 
-def test_who_takes_no_trains_gets_its_datagrams(pair: tuple[socket.socket, socket.socket]) -> None:
+def test_receiver_without_coalescing_gets_single_datagrams(
+    pair: tuple[socket.socket, socket.socket],
+) -> None:
     sending, receiving = pair
     if not has_segmentation(sending):
         pytest.skip("this kernel has no trains")

@@ -54,11 +54,11 @@ def _repair(folder: Path, name: str, manifest: Manifest) -> Repair:
 
 
 def _repair_of(name: str, found: Scan) -> Repair:
-    whole = [content.batch for content in found.contents if content.batch.crc != NO_CRC]
+    complete = [content.batch for content in found.contents if content.batch.crc != NO_CRC]
     return Repair(
         name=name,
-        kept_batches=len(whole),
-        kept_rows=sum(batch.rows for batch in whole),
+        kept_batches=len(complete),
+        kept_rows=sum(batch.rows for batch in complete),
         lost_bytes=found.tail + sum(_lost(content) for content in found.contents),
     )
 

@@ -22,7 +22,7 @@ from skerry.runtime.recordings.files.followers import (
 )
 
 
-def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -> None:
+def test_follower_counts_for_ten_seconds_after_a_touch(tmp_path: Path) -> None:
     assert not is_followed(tmp_path)
     touch_follower(tmp_path, "spark-1")
     now_ns = (tmp_path / FOLLOWERS_NAME / "spark-1").stat().st_mtime_ns
@@ -31,7 +31,7 @@ def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -
     assert not is_followed(tmp_path, now_ns=now_ns + FOLLOWED_NS + 1)
 
 
-def test_who_goes_can_say_so(tmp_path: Path) -> None:
+def test_follower_can_be_removed(tmp_path: Path) -> None:
     touch_follower(tmp_path, "a")
     touch_follower(tmp_path, "b")
     remove_follower(tmp_path, "a")
@@ -42,18 +42,18 @@ def test_who_goes_can_say_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 200])
-def test_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
+def test_name_that_leads_out_of_the_folder_is_rejected(tmp_path: Path, name: str) -> None:
     with pytest.raises(RecordingError, match="name of a follower"):
         touch_follower(tmp_path, name)
 
 
-def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / FOLLOWERS_NAME).write_text("not a folder")
     with pytest.raises(RecordingError, match="cannot register follower"):
         touch_follower(tmp_path, "a")
 
 
-def test_files_of_those_long_gone_are_removed(tmp_path: Path) -> None:
+def test_stale_files_are_removed(tmp_path: Path) -> None:
     touch_follower(tmp_path, "old")
     touch_follower(tmp_path, "new")
     hours_ago = wall_ns() / 1e9 - 2 * 3600
@@ -63,7 +63,9 @@ def test_files_of_those_long_gone_are_removed(tmp_path: Path) -> None:
     remove_stale_followers(tmp_path / "nothing")
 
 
-def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_checked_files_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / FOLLOWERS_NAME
     folder.mkdir()
     for number in range(RECORDING_FOLLOWER_COUNT_MAX + 50):
@@ -87,7 +89,7 @@ def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", ["file", "loop"])
-def test_folder_that_cannot_be_looked_into_has_nobody_in_it(tmp_path: Path, kind: str) -> None:
+def test_unreadable_folder_has_no_followers(tmp_path: Path, kind: str) -> None:
     place = tmp_path / FOLLOWERS_NAME
     if kind == "file":
         place.write_text("no folder")
@@ -97,7 +99,7 @@ def test_folder_that_cannot_be_looked_into_has_nobody_in_it(tmp_path: Path, kind
     remove_stale_followers(tmp_path)
 
 
-def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
+def test_file_that_is_removed_meanwhile_hides_no_other(tmp_path: Path) -> None:
     folder = tmp_path / FOLLOWERS_NAME
     folder.mkdir()
     (folder / "gone").symlink_to(folder / "nothing")
@@ -105,7 +107,7 @@ def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
     assert is_followed(tmp_path)
 
 
-def test_what_is_no_file_of_a_follower_is_left_alone(tmp_path: Path) -> None:
+def test_folder_among_the_files_of_followers_is_ignored(tmp_path: Path) -> None:
     strange = tmp_path / FOLLOWERS_NAME / "folder"
     strange.mkdir(parents=True)
     os.utime(strange, (0, 0))

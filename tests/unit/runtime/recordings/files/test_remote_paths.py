@@ -22,7 +22,7 @@ from tests.object_store import ObjectStore, refusing_port
 @pytest.mark.parametrize(
     "text", ["/a/b", "a/b", "file:///a/b", "file:/a/b", "FILE:///a", "a:b", "s3:b", "./s3://y"]
 )
-def test_what_is_here_is_a_path(text: str) -> None:
+def test_local_text_is_a_path(text: str) -> None:
     assert isinstance(resolve_path(text), Path)
 
 
@@ -36,7 +36,7 @@ def test_a_folder_may_be_named_by_a_uri() -> None:
 
 
 @pytest.mark.parametrize("text", ["s3://b/r/", "s3a://b/r", "hdfs:///r", "hdfs://n:8020/r"])
-def test_what_is_elsewhere_is_a_place(text: str) -> None:
+def test_uri_is_a_remote_path(text: str) -> None:
     place = resolve_path(text)
     assert isinstance(place, RemotePath)
     assert str(place) == text.rstrip("/")
@@ -49,7 +49,7 @@ def test_what_is_elsewhere_is_a_place(text: str) -> None:
     ("text", "meant"),
     [("S3A://b/r", "s3a://b/r"), ("s3://b//", "s3://b"), ("hdfs:///", "hdfs://")],
 )
-def test_a_place_has_one_name(text: str, meant: str) -> None:
+def test_remote_path_is_normalized(text: str, meant: str) -> None:
     assert str(resolve_path(text)) == meant
 
 
@@ -67,14 +67,14 @@ def test_a_place_has_one_name(text: str, meant: str) -> None:
         ("file://tmp/x", "names a host", "file:///tmp/x"),
     ],
 )
-def test_a_uri_that_names_no_place_is_said(text: str, reason: str, hint: str) -> None:
+def test_invalid_uri_is_an_error(text: str, reason: str, hint: str) -> None:
     shown = re.escape(text.partition("?")[0])
     with pytest.raises(RecordingError, match=f"^{shown} .*{reason}") as caught:
         resolve_path(text)
     assert hint in str(caught.value.hint)
 
 
-def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
+def test_credentials_in_a_uri_are_rejected_and_not_repeated() -> None:
     with pytest.raises(RecordingError, match=r"^s3://b has credentials in its name") as caught:
         resolve_path("s3://key:sesame@b/x")
     assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
@@ -83,7 +83,7 @@ def test_credentials_in_a_uri_are_refused_and_not_repeated() -> None:
     assert "sesame" not in str(caught.value)
 
 
-def test_a_store_is_not_waited_for_long(bucket: str) -> None:
+def test_requests_to_a_store_time_out(bucket: str) -> None:
     _, (options,) = RemotePath(bucket).files.__reduce__()
     assert options["connect_timeout"] == options["request_timeout"] == 10
 
@@ -94,7 +94,7 @@ def test_both_names_of_a_store_mean_the_same(bucket: str) -> None:
     assert (RemotePath(bucket) / "a").path == f"{bucket.removeprefix('s3://')}/a"
 
 
-def test_a_file_is_read_whole_or_in_part(bucket: str) -> None:
+def test_file_is_read_completely_or_in_part(bucket: str) -> None:
     place = RemotePath(bucket) / "folder" / "file"
     place.write(b"0123456789")
     assert place.exists()
@@ -105,7 +105,7 @@ def test_a_file_is_read_whole_or_in_part(bucket: str) -> None:
     assert place.read(10, 12) == place.read(99, 3) == b""
 
 
-def test_a_file_that_is_another_has_another_version(bucket: str) -> None:
+def test_changed_file_has_another_version(bucket: str) -> None:
     place = RemotePath(bucket) / "file"
     assert place.version() is None
     versions = []
@@ -117,7 +117,7 @@ def test_a_file_that_is_another_has_another_version(bucket: str) -> None:
     assert [version[0] for version in versions if version is not None] == [1, 1, 2]
 
 
-def test_what_lies_in_a_folder_is_told(bucket: str) -> None:
+def test_content_of_a_folder_is_listed(bucket: str) -> None:
     place = RemotePath(bucket) / "all"
     for name in ("b/x", "a/y", "one", "two"):
         (place / name).write(name.encode())
@@ -129,12 +129,12 @@ def test_what_lies_in_a_folder_is_told(bucket: str) -> None:
     assert not (place / "a").exists(), "a folder is no file"
 
 
-def test_that_a_file_is_missing_is_for_who_asked(bucket: str) -> None:
+def test_missing_file_is_left_to_the_caller(bucket: str) -> None:
     with pytest.raises(FileNotFoundError), store_errors("cannot read", bucket, RecordingError):
         (RemotePath(bucket) / "none").read()
 
 
-def test_no_bucket_is_said(bucket: str) -> None:
+def test_missing_bucket_is_an_error(bucket: str) -> None:
     place = RemotePath("s3://nobody-made-this/lake")
     with (
         pytest.raises(PipelineError, match="there is no bucket nobody-made-this") as caught,
@@ -145,7 +145,7 @@ def test_no_bucket_is_said(bucket: str) -> None:
     assert caught.value.hint == "create it, or name another"
 
 
-def test_wrong_credentials_are_said(bucket: str, object_store: ObjectStore) -> None:
+def test_wrong_credentials_are_an_error(bucket: str, object_store: ObjectStore) -> None:
     place = RemotePath(bucket) / "lake"
     refused = pytest.raises(RecordingError, match="rejects these credentials")
     with (
@@ -158,7 +158,7 @@ def test_wrong_credentials_are_said(bucket: str, object_store: ObjectStore) -> N
 
 
 @pytest.mark.slow
-def test_a_store_that_is_down_is_said(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreachable_store_is_an_error(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     file_system.cache_clear()
     with (
         refusing_port() as port,
@@ -171,7 +171,9 @@ def test_a_store_that_is_down_is_said(bucket: str, monkeypatch: pytest.MonkeyPat
     assert "AWS_ENDPOINT_URL" in str(caught.value.hint)
 
 
-def test_hdfs_without_its_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_hdfs_without_its_library_is_an_error(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR", "JAVA_HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     with (
@@ -182,7 +184,7 @@ def test_hdfs_without_its_library_is_said(monkeypatch: pytest.MonkeyPatch, tmp_p
     assert "hadoop classpath --glob" in str(caught.value.hint)
 
 
-def test_a_place_of_no_known_kind_is_said() -> None:
+def test_unknown_scheme_is_an_error() -> None:
     with (
         pytest.raises(RecordingError, match="ftp:// is not supported") as caught,
         store_errors("cannot read", "ftp://host/r", RecordingError),
@@ -191,7 +193,7 @@ def test_a_place_of_no_known_kind_is_said() -> None:
     assert "s3a" in str(caught.value.hint)
 
 
-def test_what_is_not_permitted_elsewhere_has_a_hint_of_its_own() -> None:
+def test_missing_permission_of_other_stores_has_its_own_hint() -> None:
     with (
         pytest.raises(RecordingError, match="does not permit this with them") as caught,
         store_errors("cannot read", "hdfs://name/r", RecordingError),
@@ -200,7 +202,7 @@ def test_what_is_not_permitted_elsewhere_has_a_hint_of_its_own() -> None:
     assert caught.value.hint == "get permission to use it"
 
 
-def test_another_failure_is_told_in_its_own_words() -> None:
+def test_other_errors_keep_their_message() -> None:
     with (
         pytest.raises(RecordingError, match=r"cannot read s3://b/x: the disk burns$") as caught,
         store_errors("cannot read", "s3://b/x", RecordingError),
@@ -209,6 +211,6 @@ def test_another_failure_is_told_in_its_own_words() -> None:
     assert caught.value.hint
 
 
-def test_only_the_first_line_of_an_error_is_for_people() -> None:
+def test_only_the_first_line_of_an_error_is_shown() -> None:
     assert first_line(ValueError("\nit broke\n  0: backtrace")) == "it broke"
     assert first_line(ValueError()) == "ValueError"

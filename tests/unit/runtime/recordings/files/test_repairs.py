@@ -50,7 +50,7 @@ def positions(recording: Recording) -> list[int]:
     ]
 
 
-def test_torn_tail_is_cut_behind_the_last_whole_batch(recording: Recording) -> None:
+def test_torn_tail_is_cut_behind_the_last_complete_batch(recording: Recording) -> None:
     (segment,) = recording.segments()
     content = segment.path.read_bytes()
     reopen(recording, content[: segment.batches[3].stop + 100])
@@ -75,7 +75,9 @@ def test_segment_that_ended_with_a_batch_loses_nothing(recording: Recording) -> 
 
 
 @pytest.mark.parametrize("size", [0, 7, 500, 1104, 1500])
-def test_segment_without_a_whole_batch_is_removed_and_told(recording: Recording, size: int) -> None:
+def test_segment_without_a_complete_batch_is_removed_and_reported(
+    recording: Recording, size: int
+) -> None:
     (segment,) = recording.segments()
     path = reopen(recording, segment.path.read_bytes()[:size])
     (repair,) = repair_open(recording.folder, Manifest(recording.folder))
@@ -98,7 +100,7 @@ def test_hole_of_a_power_cut_is_kept_as_one(recording: Recording) -> None:
     assert positions(Recording(recording.folder)) == [*range(1, 11), *range(21, 41)]
 
 
-def test_segment_without_its_line_is_adopted(recording: Recording) -> None:
+def test_segment_without_a_line_is_listed(recording: Recording) -> None:
     (segment,) = recording.segments()
     (recording.folder / MANIFEST_NAME).unlink()
     manifest = Manifest(recording.folder)
@@ -107,7 +109,7 @@ def test_segment_without_its_line_is_adopted(recording: Recording) -> None:
     assert Recording(recording.folder).segments() == [segment]
 
 
-def test_segment_of_another_recorder_is_adopted_behind_the_others(
+def test_segment_of_another_recorder_is_listed_after_the_others(
     recording: Recording, tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     other = recorded(tmp_path / "other", [update_of(n, node=5) for n in range(100, 120)])
@@ -118,7 +120,7 @@ def test_segment_of_another_recorder_is_adopted_behind_the_others(
     assert adopted.batches == theirs.batches
 
 
-def test_half_copied_segment_waits_until_it_is_whole(recording: Recording) -> None:
+def test_partly_copied_segment_is_not_listed_until_it_is_complete(recording: Recording) -> None:
     (segment,) = recording.segments()
     (recording.folder / MANIFEST_NAME).unlink()
     content = segment.path.read_bytes()
@@ -129,7 +131,7 @@ def test_half_copied_segment_waits_until_it_is_whole(recording: Recording) -> No
     assert index_file(recording.folder, segment.name, line=0) == segment
 
 
-def test_segment_that_stays_half_is_taken_as_it_is(recording: Recording) -> None:
+def test_segment_that_stays_incomplete_is_listed_as_it_is(recording: Recording) -> None:
     (segment,) = recording.segments()
     os.truncate(segment.path, segment.batches[3].stop + 100)
     os.utime(segment.path, (0, 0))
@@ -139,7 +141,7 @@ def test_segment_that_stays_half_is_taken_as_it_is(recording: Recording) -> None
     assert found.batches[-1].size == 100
 
 
-def test_file_that_is_no_segment_is_left_alone(recording: Recording) -> None:
+def test_file_that_is_not_a_segment_is_ignored(recording: Recording) -> None:
     path = recording.folder / "notes-0000000001.arrow"
     path.write_text("these are notes")
     os.utime(path, (0, 0))

@@ -49,7 +49,7 @@ def segment_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def test_batch_that_is_one_already_is_written_as_it_is(tmp_path: Path, update_of: UpdateOf) -> None:
+def test_arrow_batch_is_written_unchanged(tmp_path: Path, update_of: UpdateOf) -> None:
     file = SegmentFile(tmp_path, recording=ID, number=1)
     file.write(columns_of(update_of(1), update_of(2)))
     (batch,) = pa.ipc.open_stream(pa.py_buffer(map_file(next(tmp_path.iterdir()))))
@@ -59,7 +59,7 @@ def test_batch_that_is_one_already_is_written_as_it_is(tmp_path: Path, update_of
     assert found.contents[1].types == {"Vessel": 2}
 
 
-def test_what_could_not_be_written_whole_is_taken_back(
+def test_incomplete_batch_is_removed(
     tmp_path: Path,
     update_of: UpdateOf,
     file_size_limit: Callable[[int], AbstractContextManager[None]],
@@ -76,7 +76,7 @@ def test_what_could_not_be_written_whole_is_taken_back(
     assert table.column("position").to_pylist() == [1, 3]
 
 
-def test_end_that_could_not_be_written_is_none(
+def test_end_marker_that_could_not_be_written_is_removed(
     tmp_path: Path,
     update_of: UpdateOf,
     file_size_limit: Callable[[int], AbstractContextManager[None]],
@@ -90,9 +90,7 @@ def test_end_that_could_not_be_written_is_none(
     assert segment.rows == 2
 
 
-def test_segment_whose_name_cannot_be_given_can_be_gone_on_with(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_segment_that_cannot_be_renamed_can_continue(tmp_path: Path, update_of: UpdateOf) -> None:
     file = SegmentFile(tmp_path, recording=ID, number=1)
     file.write(columns_of(update_of(1)))
     obstacle = tmp_path / "01234567-0000000001.arrow"
@@ -104,7 +102,7 @@ def test_segment_whose_name_cannot_be_given_can_be_gone_on_with(
     assert [c.batch.rows for c in scan(map_file(file.seal(sync=False).path)).contents] == [1, 1]
 
 
-def test_segment_without_room_for_its_head_is_not_there(
+def test_segment_without_space_for_its_header_is_removed(
     tmp_path: Path, file_size_limit: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with file_size_limit(100), pytest.raises(OSError, match="too large"):
@@ -112,7 +110,7 @@ def test_segment_without_room_for_its_head_is_not_there(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_number_that_is_taken_is_refused(tmp_path: Path) -> None:
+def test_number_in_use_is_rejected(tmp_path: Path) -> None:
     file = SegmentFile(tmp_path, recording=ID, number=1)
     with pytest.raises(FileExistsError):
         SegmentFile(tmp_path, recording=ID, number=1)
@@ -121,7 +119,7 @@ def test_number_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_seen_as_they_are(tmp_path: Path) -> None:
+def test_files_are_mapped_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with path.open("wb") as file:
         write_all(file.fileno(), b"abc" * 1000, 0)

@@ -26,7 +26,7 @@ def folder(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Path:
     return tmp_path / "r"
 
 
-def test_a_stray_gets_a_line(folder: Path) -> None:
+def test_unlisted_segment_gets_a_line(folder: Path) -> None:
     manifest = Manifest(folder)
     strays = UnlistedSegments(folder, manifest)
     strays.refresh()
@@ -34,7 +34,7 @@ def test_a_stray_gets_a_line(folder: Path) -> None:
     assert [segment.line for segment in manifest.segments.values()] == [0, 1]
 
 
-def test_where_one_may_not_write_a_stray_follows_the_lines(
+def test_unlisted_segment_of_a_read_only_folder_follows_the_lines(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
@@ -45,7 +45,7 @@ def test_where_one_may_not_write_a_stray_follows_the_lines(
     assert manifest.line_count == 1
 
 
-def test_what_is_no_segment_is_told(folder: Path) -> None:
+def test_file_that_is_not_a_segment_is_reported(folder: Path) -> None:
     strays = UnlistedSegments(folder, Manifest(folder))
     (folder / "0000-0000000009.arrow").write_bytes(b"no segment")
     strays.refresh()
