@@ -1,4 +1,4 @@
-"""Log lines: their two forms, their facts, and warnings that come in floods."""
+"""Log lines: their two forms, their facts, and limits for repeated warnings."""
 
 from __future__ import annotations
 

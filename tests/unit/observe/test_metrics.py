@@ -1,4 +1,4 @@
-"""Metrics: what a scrape tells, that its labels stay few, and that each is documented."""
+"""Metrics: values of a scrape, limited labels, documentation."""
 
 from __future__ import annotations
 

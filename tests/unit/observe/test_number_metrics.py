@@ -1,4 +1,4 @@
-"""Metrics of a program that is a handful of numbers."""
+"""Metrics of a program with a few numbers."""
 
 from __future__ import annotations
 

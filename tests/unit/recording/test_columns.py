@@ -1,4 +1,4 @@
-"""The columns of a recorded row: a promise to who keeps recordings."""
+"""The columns of a recorded row, which never change."""
 
 from __future__ import annotations
 

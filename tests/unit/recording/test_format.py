@@ -1,4 +1,4 @@
-"""Rows as bytes of a segment: any Arrow reader reads them, and damage is noticed."""
+"""Rows as bytes of a segment: readable by Arrow, with detection of damage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that say what is missing."""
+"""Gap rows."""
 
 from __future__ import annotations
 

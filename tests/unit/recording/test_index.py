@@ -1,4 +1,4 @@
-"""What is known of a segment without opening it."""
+"""The index of a segment."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows as JSON has them."""
+"""Rows as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding one's way among Arrow's messages, whatever the bytes are."""
+"""Finding Arrow messages in any bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows on their way to a batch: what goes in comes out as columns, and nothing is left behind."""
+"""Rows that wait for their batch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finding the batches of a segment by going through its bytes."""
+"""Finding the batches of a segment by scanning its bytes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Updates that were there before are known by node, sender and number."""
+"""Detection of duplicates by node, sender and number."""
 
 from __future__ import annotations
 

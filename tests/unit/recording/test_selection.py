@@ -1,4 +1,4 @@
-"""Which rows somebody asks for."""
+"""Selection of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What objects look like after some updates."""
+"""The state of objects after some updates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The union by which rows of several definitions are read."""
+"""The union for reading rows of several definitions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The garbage collector: full collections examine little, and nothing stays for ever."""
+"""The garbage collector: full collections are short, and cycles are freed later."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages by HTTP: what is served, and to whom not."""
+"""The HTTP server for health and metrics: pages, limits and rejected requests."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def said(port: int, *pieces: bytes) -> tuple[str, dict[str, str], bytes]:
 
 
 async def rest(reader: asyncio.StreamReader) -> bytes:
-    """What still comes until the connection ends, one way or the other."""
+    """The bytes received until the connection is closed."""
     try:
         return await asyncio.wait_for(reader.read(), PATIENCE_S)
     except ConnectionResetError:

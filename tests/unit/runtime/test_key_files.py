@@ -1,4 +1,4 @@
-"""Key files on the disk: read, refused with the reason, and watched over who can read them."""
+"""Reading key files: valid and invalid ones, and warnings about permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops: which one a program runs on."""
+"""Selection of the event loop."""
 
 from __future__ import annotations
 

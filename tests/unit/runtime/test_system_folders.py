@@ -1,4 +1,4 @@
-"""Folders: the order in which they are looked for, and those that are no place to use."""
+"""Folders: the order in which they are chosen, and those that are rejected."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from skerry.runtime.system_folders import (
 
 @pytest.fixture
 def as_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As somebody who may write in no folder of the system."""
+    """Run as a user without write permission in system folders."""
     monkeypatch.setattr(places, "_may_write", lambda _: False)
 
 
@@ -133,7 +133,7 @@ def found(tmp_path: Path, as_nobody: None, monkeypatch: pytest.MonkeyPatch) -> P
 
 
 def be_another_user(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a path belong to another user than the one who runs this."""
+    """Let a path belong to another user."""
     owner = path.stat().st_uid
     if owner == 0:
         os.chown(path, 4711, -1)

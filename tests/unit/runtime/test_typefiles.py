@@ -1,4 +1,4 @@
-"""Type files on disk."""
+"""Reading type files from disk."""
 
 from __future__ import annotations
 

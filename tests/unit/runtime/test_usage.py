@@ -1,4 +1,4 @@
-"""What the process uses, as the fields of DotsResourceUsage have it."""
+"""Resource usage of the process, as fields of DotsResourceUsage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files that are read whole up to a bound, and written whole or not at all."""
+"""Reading whole files up to a limit, and replacing files atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be configured about a recording."""
+"""Configuration of a recording."""
 
 from __future__ import annotations
 

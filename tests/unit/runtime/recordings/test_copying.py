@@ -1,4 +1,4 @@
-"""New recordings from old ones."""
+"""Cutting and merging recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Recordings for other tools."""
+"""Exporting recordings as JSON lines and MCAP."""
 
 from __future__ import annotations
 

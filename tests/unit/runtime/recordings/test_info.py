@@ -1,4 +1,4 @@
-"""What is in a recording."""
+"""Summary of a recording."""
 
 from __future__ import annotations
 

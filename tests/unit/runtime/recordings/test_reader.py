@@ -1,4 +1,4 @@
-"""Reading recordings: segments in order, batches that are whole, gaps for those that are not."""
+"""Reading recordings: segments in order, intact batches, gaps for damaged ones."""
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ def test_duckdb_reads_a_segment(recording: Recording) -> None:
 
 
 def forget(recording: Recording, *segments: Segment, kept: int = 0) -> None:
-    """Drop segments, and all that tells of them but the newest."""
+    """Drop segments, and forget all but the newest."""
     manifest = Manifest(recording.folder)
     with manifest.locked():
         for segment in segments:

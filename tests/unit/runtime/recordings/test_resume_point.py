@@ -1,4 +1,4 @@
-"""Where a recording ended, and the next recorder goes on."""
+"""The resume point: where the next recorder continues."""
 
 from __future__ import annotations
 

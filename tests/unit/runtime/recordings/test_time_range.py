@@ -1,4 +1,4 @@
-"""A span of a recording: what was there first, and clocks that jump."""
+"""Time ranges of recordings: existing objects first, and clocks that jump."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def at(update_of: UpdateOf) -> Callable[..., Update]:
 
 @pytest.fixture
 def span(types: TypeSet) -> Callable[..., Shown]:
-    """Operations and positions of what is in a span."""
+    """Operations and positions of the updates in a range."""
     known = {fingerprint(types.Vessel.descriptor): types.Vessel.descriptor}
 
     def make(*updates: Update, **limits: Any) -> Shown:

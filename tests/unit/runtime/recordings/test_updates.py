@@ -1,4 +1,4 @@
-"""Updates of recordings in the order in which they happened."""
+"""Updates of recordings, merged in order."""
 
 from __future__ import annotations
 

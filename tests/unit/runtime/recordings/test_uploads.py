@@ -1,4 +1,4 @@
-"""Recordings that are copied to a bucket."""
+"""Copying recordings to a bucket."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a recording is what its manifest says."""
+"""Verifying a recording against its manifest."""
 
 from __future__ import annotations
 

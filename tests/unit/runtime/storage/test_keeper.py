@@ -1,4 +1,4 @@
-"""Keeper: batches go to a thread and back, failures are tried again, and the end waits for all."""
+"""The keeper: batches are written in a thread, failures retried, and close waits for all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PATIENCE_S = 10.0
 
 
 class Gate:
-    """A storage in memory whose disk does what the test says."""
+    """A storage in memory with a simulated disk."""
 
     location = "memory"
 
@@ -57,7 +57,7 @@ class Gate:
 
 
 class Desk:
-    """A journal and its keeper, and what the node would do with them."""
+    """A journal with its keeper, used like by a node."""
 
     def __init__(self, storage: Any, *, interval_ns: int = 0) -> None:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)

@@ -1,4 +1,4 @@
-"""URLs of storages: which kind and which place they name."""
+"""Opening storages by URL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL without a server: what is said when it, or its library, is not there.
+"""PostgreSQL without a server: errors if the server or the library is missing.
 
 The rest is tested with a real server, in `tests/apps/storage`.
 """

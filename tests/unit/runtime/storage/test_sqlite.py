@@ -1,4 +1,4 @@
-"""SQLite files: made safely, locked, and refused when they are not ours or not whole.
+"""SQLite files: creation, locking, and rejection of foreign or damaged files.
 
 What all kinds of storage have in common is tested with both, in `tests/apps/storage`.
 """

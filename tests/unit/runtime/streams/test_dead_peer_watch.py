@@ -1,4 +1,4 @@
-"""The look whether the other end of a connection is still there."""
+"""Detection of peers whose computer is gone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Endpoints: the places that can be named, and words about those that cannot."""
+"""Parsing of endpoints, and errors for invalid ones."""
 
 from __future__ import annotations
 

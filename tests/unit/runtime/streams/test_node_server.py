@@ -116,7 +116,7 @@ class Guest:
         self.writer.write(self.connection.take_output())
 
     async def hear(self, kind: type[Item]) -> Item:
-        """The next thing of a kind; what comes before is passed over."""
+        """The next event of a kind; earlier ones are skipped."""
         while True:
             while self._heard:
                 item = self._heard.pop(0)
@@ -134,7 +134,7 @@ class Guest:
                 return item
 
     async def hear_client(self, client_id: int, *, state: str | None) -> None:
-        """Until the node tells that a client is in a state; None for its removal."""
+        """Wait until the node reports a state of a client; None for its removal."""
         while True:
             item = await self.hear_object("DotsClient")
             obj = internal_class("DotsClient").decode(item.payload)
@@ -147,7 +147,7 @@ class Guest:
                 return
 
     async def hear_end(self) -> bytes:
-        """What still comes until the stream ends."""
+        """The bytes received until the stream ends."""
         return await asyncio.wait_for(self.reader.read(), PATIENCE_S)
 
     def join(self, group: str) -> None:
@@ -185,7 +185,7 @@ async def node(
 
 
 def core_that_waits_for_nobody(**limits: Any) -> NodeCore:
-    """A node whose publishers do not wait for subscribers that are slow."""
+    """A node without backpressure."""
     config = AdmissionConfig(limits=ClientLimits(backpressure_s_max=0, **limits))
     return NodeCore(name="harbour", admission=Admission(config, rng=Random(1)))
 
@@ -773,7 +773,7 @@ def test_output_for_simultaneous_input_of_several_clients_is_written_together(
     sent: list[int] = []
 
     class Core(NodeCore):
-        """What it makes of the pieces does not matter here."""
+        """The content does not matter here."""
 
         is_deaf = False
 
@@ -839,7 +839,7 @@ FLOOD_TEXT = "x" * 900
 
 
 class Flood:
-    """A client that has much to say, by any door, and says it faster than the node can hear it."""
+    """A client that sends faster than the node can process, at any endpoint."""
 
     def __init__(self, transport: Any, data: bytes, end: Callable[[], Awaitable[None]]) -> None:
         self._transport = transport
@@ -898,7 +898,7 @@ class Flood:
                 self._left = self._left[os.write(file, self._left) :]
 
     async def end(self) -> None:
-        """Until the node has answered to what was said last."""
+        """Wait until the node has processed everything that was sent."""
         while self._left:
             self.push()
             await asyncio.sleep(0)

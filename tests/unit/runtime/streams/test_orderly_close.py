@@ -1,4 +1,4 @@
-"""The orderly end of a transport: what was written last arrives, and nobody waits for ever."""
+"""The orderly close of a transport: the last message arrives, within limits."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 class Ending(asyncio.Protocol):
-    """Says a word and ends as soon as something comes."""
+    """Sends a word and closes as soon as it receives input."""
 
     def __init__(self) -> None:
         self.is_over = asyncio.Event()

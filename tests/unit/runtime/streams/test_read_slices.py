@@ -1,4 +1,4 @@
-"""Turns: how much of what came is worked off before others have theirs."""
+"""Slices of input: how much is processed before other streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skerry.runtime.streams.read_slices import ReadSlices
 
 
 class Work:
-    """Takes what is given to it, and says how long each piece took."""
+    """Receives pieces, and advances the clock for each."""
 
     def __init__(self, piece_ns: int = 0) -> None:
         self.taken: list[bytes] = []

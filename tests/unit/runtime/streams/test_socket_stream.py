@@ -26,7 +26,7 @@ def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]],
 
 
 class User:
-    """Hears what happens on a stream."""
+    """Records the events of a stream."""
 
     def __init__(self) -> None:
         self.heard: list[object] = []

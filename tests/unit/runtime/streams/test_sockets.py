@@ -1,4 +1,4 @@
-"""Sockets: bound to all addresses of a host with one port, or to a file with its rights."""
+"""Sockets: bound to all addresses of a host with one port, or to a file with permissions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BOTH = [
 
 
 def bound(host: str, port: int, found: list[Any] | None = None) -> list[tuple[str, int]]:
-    """Where sockets of a host are bound; `found` stands for what names are resolved to."""
+    """The addresses to which the sockets of a host are bound; `found` are the resolved ones."""
 
     async def scene() -> list[tuple[str, int]]:
         if found is not None:

@@ -1,4 +1,4 @@
-"""TLS: contexts from files, names of the other end, and the handshakes of unfinished handshakes."""
+"""TLS: contexts from files, names of peers, and limits of handshakes."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def papers(tmp_path: Path) -> Papers:
 
 
 class Greeter(asyncio.Protocol):
-    """Says the common name of who came, and what it heard."""
+    """Sends the common name of the peer, then echoes."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # Not asserted: the transports of uvloop have all of its methods, but not its class.
@@ -81,7 +81,7 @@ async def door(
 
 
 async def visit(port: int, context: ssl.SSLContext, *, words: bytes = b"") -> bytes:
-    """What a client hears that says something and waits to hear it again."""
+    """The bytes a client receives that sends something and waits for the echo."""
     reader, writer = await asyncio.open_connection(
         "127.0.0.1", port, ssl=context, server_hostname="localhost"
     )
@@ -106,7 +106,7 @@ async def is_turned_away(port: int) -> bool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so that nobody tells of."""
+    """Run the loop until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
@@ -227,7 +227,7 @@ def test_silent_connection_is_closed_after_the_timeout(papers: Papers) -> None:
 
 
 async def reach(port: int, host: str = "127.0.0.1") -> socket.socket:
-    """Somebody who has begun to shake hands, and says no more."""
+    """A connection that starts a handshake and then sends nothing."""
     loop = asyncio.get_running_loop()
     silent = socket.socket()
     silent.setblocking(False)

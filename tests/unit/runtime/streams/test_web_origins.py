@@ -1,4 +1,4 @@
-"""Which web pages may connect: those of the same host and those that are named, and no others."""
+"""Which web pages may connect: those of the same host and the configured ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""WebSockets of a node on real sockets: who is let in and who is not, and what clients hear."""
+"""The WebSocket listener of a node on real sockets: handshakes, limits and messages."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ class Harbour:
         return connect(f"ws://127.0.0.1:{self.port}{path}", subprotocols=[SUBPROTOCOL], **more)
 
     async def ask(self, request: bytes) -> bytes:
-        """What the protocol answers to bytes, until it ends the stream; nothing if it is cut."""
+        """The response to bytes until the stream is closed; empty if it is aborted."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(request)
@@ -178,7 +178,7 @@ async def harbour(
 
 
 async def hear(peer: ClientConnection, type_name: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The next message about a type; what comes before is passed over."""
+    """The next message about a type; earlier ones are skipped."""
     while True:
         header, plain = json.loads(await asyncio.wait_for(peer.recv(), PATIENCE_S))
         if header["typeName"] == type_name:
@@ -386,14 +386,14 @@ def test_greeting_may_come_in_any_pieces() -> None:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let the loop turn until something is so that nobody tells of."""
+    """Run the loop until a condition holds."""
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
 async def pipe(protocol: _ServerProtocol) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Streams to a protocol whose input is given to it by hand."""
+    """Streams to a protocol whose input the test passes."""
     server = await asyncio.get_running_loop().create_server(lambda: protocol, "127.0.0.1", 0)
     streams = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
     server.close()
@@ -467,7 +467,7 @@ def test_oldest_pending_connection_is_closed_at_the_limit() -> None:
 
 
 async def ending(reader: asyncio.StreamReader) -> bytes:
-    """What still comes until the stream ends, be it by a cut."""
+    """The bytes received until the stream is closed or aborted."""
     try:
         return await asyncio.wait_for(reader.read(), PATIENCE_S)
     except ConnectionResetError:
@@ -475,7 +475,7 @@ async def ending(reader: asyncio.StreamReader) -> bytes:
 
 
 class Crowd(WebSocketListener):
-    """Counts who came, without a stream."""
+    """Counts aborted connections, without streams."""
 
     cut_count = 0
 
@@ -566,7 +566,7 @@ def boats(count: int) -> bytes:
 async def let_in(
     place: Harbour, protocol: _ServerProtocol
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """A client whose input is given to its protocol by hand, and that has described boats."""
+    """A client whose input the test passes to its protocol, and that has described boats."""
     async with place.dial() as peer:
         await enter(peer, "ann")
         await describe_boat(peer)

@@ -1,4 +1,4 @@
-"""One end of a WebSocket: messages whole and in order, rules kept, and an end that ends.
+"""One end of a WebSocket: complete messages in order, protocol errors, and closing.
 
 At the other end is the client of the `websockets` library, or bytes by hand where that one is too
 well behaved.
@@ -32,7 +32,7 @@ GREETING = (
 
 
 class Ear(WebSocketBase):
-    """Hears messages, and gives each back twice in one piece."""
+    """Receives messages, and sends each back twice in one write."""
 
     def __init__(self, *, close_s_max: float) -> None:
         protocol = WebSocketServerProtocol(

@@ -1,4 +1,4 @@
-"""A client's end of a WebSocket: against the door of a node, and against servers that are none."""
+"""The client end of a WebSocket: with the listener of a node, and with other servers."""
 
 from __future__ import annotations
 
@@ -294,7 +294,7 @@ def test_server_with_another_subprotocol_is_rejected() -> None:
 
 @contextlib.asynccontextmanager
 async def saying(data: bytes | None) -> AsyncIterator[int]:
-    """A server that says the same to everybody; None to say nothing at all."""
+    """A server that sends the same to every client; None to send nothing."""
 
     open_count = 0
     is_quiet = asyncio.Event()

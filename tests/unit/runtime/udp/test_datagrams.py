@@ -1,4 +1,4 @@
-"""Buffers and filters: what the kernel does for us."""
+"""Kernel buffers and filters."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skerry.runtime.udp.datagrams import (
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """One who sends to the other."""
+    """Two sockets, the first connected to the second."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,

@@ -1,4 +1,4 @@
-"""Network interfaces: found by name and address, or chosen, and groups as people write them."""
+"""Network interfaces by name and address, and parsing of groups."""
 
 from __future__ import annotations
 

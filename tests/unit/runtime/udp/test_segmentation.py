@@ -1,4 +1,4 @@
-"""Many datagrams in one call of the kernel."""
+"""Several datagrams per system call."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from skerry.runtime.udp.segmentation import (
 
 @pytest.fixture
 def pair() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """One who sends to the other."""
+    """Two sockets, the first connected to the second."""
     with (
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending,
         socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as receiving,

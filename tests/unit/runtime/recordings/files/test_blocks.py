@@ -1,4 +1,4 @@
-"""Bytes of batches, of files here and elsewhere."""
+"""Bytes of batches of local and remote segments."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def there(here: Segment, bucket: str) -> Segment:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Ranges:
-    """What is asked of places, from where to where."""
+    """The byte ranges that are requested."""
     ranges: Ranges = []
     read = RemotePath.read
 

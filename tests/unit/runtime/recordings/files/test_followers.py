@@ -1,4 +1,4 @@
-"""Who follows a recording."""
+"""Followers of a recording."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Places elsewhere, on a store that speaks S3."""
+"""Remote paths, on a store with the S3 protocol."""
 
 from __future__ import annotations
 

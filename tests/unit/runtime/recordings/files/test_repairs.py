@@ -1,4 +1,4 @@
-"""Segments that a crash left behind, and segments that came from elsewhere."""
+"""Segments that a crash left, and segments that are not in the manifest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which segments a recording may lose."""
+"""Retention: which segments are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Segments that a manifest does not know. What becomes of them is told with the reader."""
+"""Segments that are not in the manifest. `test_reader` has further tests."""
 
 from __future__ import annotations
 

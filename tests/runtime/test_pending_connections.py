@@ -1,4 +1,4 @@
-"""Crowds before doors that shake hands: honest clients get in, whoever else is there."""
+"""Many pending connections at a listener: other clients still connect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def descriptors() -> Iterator[None]:
-    """As many as are to be had; both ends of all streams are in this process."""
+    """The highest number of descriptors; both ends of all streams are in this process."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if raise_descriptor_limit() < 2 * SILENT_COUNT + 100:
         pytest.skip("this computer does not allow so many open files")
@@ -50,7 +50,7 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def greeted(scheme: str, port: int, context: ssl.SSLContext | None) -> str:
-    """What a client is greeted with."""
+    """The greeting of the node."""
     if scheme.startswith("ws"):
         stream = await open_websocket("localhost", port, ssl=context, timeout=PATIENCE_S)
         data = await stream.read()
