@@ -1,7 +1,7 @@
-"""Which skerry this is: its version, and whether the hot modules are compiled.
+"""The version of skerry, and whether its hot modules are compiled.
 
-For `skerry version`, the tests and the benchmarks, without importing what it asks about. The codec
-itself decides by what was imported (`codec.compile.is_compiled`); all other code does not care.
+Used by `skerry version`, the metrics, the tests and the benchmarks. It finds out without importing
+the hot modules.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import Final, Literal, TypeAlias
 __all__ = ["Mode", "compiled_modules", "mode", "version"]
 
 Mode: TypeAlias = Literal["compiled", "plain"]
+"""`plain` is the uncompiled build."""
 
 _PACKAGE: Final = Path(__file__).parent
-_WITNESS: Final = ("codec", "tables")
-"""The module that is compiled before all others."""
+_HOT_MODULE: Final = ("codec", "tables")
+"""A module that is compiled in every compiled build."""
 
 
 def version() -> str:
-    """The version of the installed package, or of the source tree this is run from."""
+    """The version of the installed package, or of the source tree."""
     import importlib.metadata
 
     try:
@@ -30,10 +31,10 @@ def version() -> str:
 
 
 def mode() -> Mode:
-    """How the hot modules run here."""
-    # Asking the finder instead of importing the module keeps `skerry version` quick.
-    folder = str(_PACKAGE.joinpath(*_WITNESS[:-1]))
-    name = ".".join(("skerry", *_WITNESS))
+    """Whether the hot modules are compiled."""
+    # The finder is used instead of an import, which would make `skerry version` slow.
+    folder = str(_PACKAGE.joinpath(*_HOT_MODULE[:-1]))
+    name = ".".join(("skerry", *_HOT_MODULE))
     spec = importlib.machinery.PathFinder.find_spec(name, [folder])
     is_compiled = spec is not None and _is_extension(Path(spec.origin or ""))
     return "compiled" if is_compiled else "plain"
