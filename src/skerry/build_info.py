@@ -1,7 +1,7 @@
 """The version of skerry, and whether its hot modules are compiled.
 
-Used by `skerry version`, the metrics, the tests and the benchmarks. It finds out without importing
-the hot modules.
+For `skerry version`, the tests and the benchmarks. It finds out without importing hot modules. No
+other module depends on which build is in use.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Mode: TypeAlias = Literal["compiled", "plain"]
 """`plain` is the uncompiled build."""
 
 _PACKAGE: Final = Path(__file__).parent
-_HOT_MODULE: Final = ("codec", "tables")
-"""A module that is compiled in every compiled build."""
+_PROBED: Final = ("codec", "codec")
+"""The hot module that is looked up: mypyc compiles all of them or none."""
 
 
 def version() -> str:
-    """The version of the installed package, or of the source tree."""
+    """The version of the installed package, or of the source tree that is running."""
     import importlib.metadata
 
     try:
@@ -31,17 +31,17 @@ def version() -> str:
 
 
 def mode() -> Mode:
-    """Whether the hot modules are compiled."""
-    # The finder is used instead of an import, which would make `skerry version` slow.
-    folder = str(_PACKAGE.joinpath(*_HOT_MODULE[:-1]))
-    name = ".".join(("skerry", *_HOT_MODULE))
+    """Whether the hot modules of this installation are compiled."""
+    # The finder is asked because an import of the module would slow down `skerry version`.
+    folder = str(_PACKAGE.joinpath(*_PROBED[:-1]))
+    name = ".".join(("skerry", *_PROBED))
     spec = importlib.machinery.PathFinder.find_spec(name, [folder])
     is_compiled = spec is not None and _is_extension(Path(spec.origin or ""))
     return "compiled" if is_compiled else "plain"
 
 
 def compiled_modules() -> list[str]:
-    """Names of the modules that are compiled, sorted."""
+    """Sorted names of the compiled modules."""
     found = (path for path in _PACKAGE.rglob("*") if _is_extension(path))
     return sorted(_module_name(path) for path in found)
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_LINE_BYTES_MAX
 from skerry.recording.index import RecordedBatch, Segment
 
 __all__ = [
+    "RECORDING_LINE_BYTES_MAX",
     "Forgotten",
     "ManifestLines",
     "Repair",
@@ -31,6 +31,9 @@ __all__ = [
     "repaired_line",
     "sealed_line",
 ]
+
+RECORDING_LINE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""One line of a manifest: more than the index of the largest number of batches takes."""
 
 _HEAD_BYTES: Final = 256
 """Enough to distinguish the first lines of two manifests: the first line of a shortened one begins

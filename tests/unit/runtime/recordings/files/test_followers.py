@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.limits import RECORDING_FOLLOWER_COUNT_MAX
 from skerry.runtime.clock import wall_ns
 from skerry.runtime.recordings.files.followers import (
     FOLLOWED_NS,
     FOLLOWERS_NAME,
+    RECORDING_FOLLOWER_COUNT_MAX,
     is_followed,
     remove_follower,
     remove_stale_followers,

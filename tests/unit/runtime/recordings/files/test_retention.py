@@ -9,12 +9,16 @@ from pathlib import Path
 import pytest
 
 from skerry.codec.envelope import Update
-from skerry.limits import RECORDING_DROPPED_KEPT
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
 from skerry.runtime.recordings.files import retention
 from skerry.runtime.recordings.files.manifest import Manifest
-from skerry.runtime.recordings.files.retention import drop_segments, due_segments, remove_dropped
+from skerry.runtime.recordings.files.retention import (
+    RECORDING_DROPPED_KEPT,
+    drop_segments,
+    due_segments,
+    remove_dropped,
+)
 from skerry.runtime.recordings.reader import Recording
 
 Recorded = Callable[..., Recording]
