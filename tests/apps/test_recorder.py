@@ -22,6 +22,7 @@ import skerry
 from skerry import distributor
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.recording.gaps import gap_of
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.updates import read_updates
@@ -113,7 +114,7 @@ class Site:
         return done.stdout
 
     def updates(self, name: str = "recording", **wishes: Any) -> list[Update]:
-        found = read_updates(open_recordings(self.folder / name), **wishes)
+        found = read_updates(open_recordings(self.folder / name), selection_of(**wishes))
         return [update for update in found if not is_description(update)]
 
     def written(self, name: str = "recording", type_name: str = "Vessel") -> int:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from skerry.engine.carriage.distributor.events import GroupStatistics
+from skerry.observe.number_metrics import metric_family
 
 __all__ = ["GROUP_METRICS", "GroupCollector"]
 
@@ -71,7 +72,7 @@ def _totals(now: GroupStatistics) -> Iterator[Metric]:
         ("skerry_distributor_kernel_drops_total", now.kernel_drop_count),
     ):
         if value is not None:
-            yield _family(name, (), [((), value)])
+            yield metric_family(name, GROUP_METRICS[name], (), [((), value)])
 
 
 def _by_reason(now: GroupStatistics) -> Iterator[Metric]:
@@ -81,19 +82,5 @@ def _by_reason(now: GroupStatistics) -> Iterator[Metric]:
         ("skerry_distributor_faults_total", "fault", now.carrier.group.faults),
         ("skerry_distributor_sealed_refusals_total", "reason", refused),
     ):
-        yield _family(name, (label,), [((reason,), count) for reason, count in counts.items()])
-
-
-def _family(
-    name: str, labels: tuple[str, ...], values: Iterable[tuple[tuple[str, ...], float]]
-) -> Metric:
-    help_text = GROUP_METRICS[name]
-    if name.endswith("_total"):
-        counter = CounterMetricFamily(name.removesuffix("_total"), help_text, labels=labels)
-        for label, value in values:
-            counter.add_metric(label, value)
-        return counter
-    gauge = GaugeMetricFamily(name, help_text, labels=labels)
-    for label, value in values:
-        gauge.add_metric(label, value)
-    return gauge
+        values = [((reason,), count) for reason, count in counts.items()]
+        yield metric_family(name, GROUP_METRICS[name], (label,), values)

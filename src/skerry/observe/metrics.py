@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from skerry import build_info
 from skerry.engine.carriage.distributor.events import GroupStatistics
 from skerry.engine.dispatch.ledger import NodeStatistics, TypeRow
 from skerry.observe.group_metrics import GroupCollector
+from skerry.observe.number_metrics import metric_family
 
 __all__ = [
     "CONTENT_TYPE",
@@ -105,11 +106,11 @@ class NodeCollector(Collector):
         """The metrics of one scrape."""
         now = self._statistics()
         info = {"version": build_info.version(), "build": build_info.mode()}
-        yield _gauge("skerry_node_info", info, [(tuple(info.values()), 1)])
+        yield _family("skerry_node_info", info, [(tuple(info.values()), 1)])
         yield from _totals(now)
         yield from self._by_reason(now)
         yield from self._by_type(now)
-        yield _gauge("skerry_ledger_unexplained", (), [((), now.unexplained)])
+        yield _family("skerry_ledger_unexplained", (), [((), now.unexplained)])
 
     def _by_reason(self, now: NodeStatistics) -> Iterator[Metric]:
         for name, label_name, counts in (
@@ -123,7 +124,7 @@ class NodeCollector(Collector):
             for reason, count in counts.items():
                 label = (labels[reason],)
                 sums[label] = sums.get(label, 0) + count
-            yield _counter(name, (label_name,), sums.items())
+            yield _family(name, (label_name,), sums.items())
 
     def _by_type(self, now: NodeStatistics) -> Iterator[Metric]:
         labels = self._types.of(
@@ -136,8 +137,7 @@ class NodeCollector(Collector):
                 sums[name][label] = sums[name].get(label, 0) + value
         for name, values in sums.items():
             names = ("type", "outcome") if name == "skerry_ledger_updates_total" else ("type",)
-            make = _counter if name.endswith("_total") else _gauge
-            yield make(name, names, values.items())
+            yield _family(name, names, values.items())
 
 
 class _Labels:
@@ -190,7 +190,7 @@ def _totals(now: NodeStatistics) -> Iterator[Metric]:
     for client in now.clients:
         kinds[(client.kind,)] = kinds.get((client.kind,), 0) + 1
     queued = [client.queued_bytes for client in now.clients]
-    yield _gauge("skerry_clients", ("door",), kinds.items())
+    yield _family("skerry_clients", ("door",), kinds.items())
     for name, value in (
         ("skerry_types", now.type_count),
         ("skerry_type_conflicts_total", now.conflict_count),
@@ -211,23 +211,10 @@ def _totals(now: NodeStatistics) -> Iterator[Metric]:
         ("skerry_storage_is_failing", int(bool(now.storage_trouble))),
         ("skerry_storage_pending_changes", now.storage_waiting_count),
     ):
-        make = _counter if name.endswith("_total") else _gauge
-        yield make(name, (), [((), value)])
+        yield _family(name, (), [((), value)])
 
 
-def _gauge(
+def _family(
     name: str, labels: Iterable[str], values: Iterable[tuple[tuple[str, ...], float]]
 ) -> Metric:
-    family = GaugeMetricFamily(name, METRICS[name], labels=tuple(labels))
-    for label, value in values:
-        family.add_metric(label, value)
-    return family
-
-
-def _counter(
-    name: str, labels: Iterable[str], values: Iterable[tuple[tuple[str, ...], float]]
-) -> Metric:
-    family = CounterMetricFamily(name.removesuffix("_total"), METRICS[name], labels=tuple(labels))
-    for label, value in values:
-        family.add_metric(label, value)
-    return family
+    return metric_family(name, METRICS[name], labels, values)

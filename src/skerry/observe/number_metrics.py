@@ -1,14 +1,14 @@
-"""Metrics of a program with a few numbers, each without labels."""
+"""Makes metric families, and metrics of a program with a few numbers, each without labels."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-__all__ = ["NumberCollector", "number_registry"]
+__all__ = ["NumberCollector", "metric_family", "number_registry"]
 
 
 class NumberCollector(Collector):
@@ -27,10 +27,7 @@ class NumberCollector(Collector):
         """The metrics of one scrape."""
         numbers = self._numbers()
         for name, text in self._texts.items():
-            if name.endswith("_total"):
-                yield CounterMetricFamily(name.removesuffix("_total"), text, value=numbers[name])
-            else:
-                yield GaugeMetricFamily(name, text, value=numbers[name])
+            yield metric_family(name, text, (), [((), numbers[name])])
 
 
 def number_registry(
@@ -41,3 +38,20 @@ def number_registry(
     registry.register(NumberCollector(texts, numbers))
     ProcessCollector(registry=registry)
     return registry
+
+
+def metric_family(
+    name: str,
+    text: str,
+    labels: Iterable[str],
+    values: Iterable[tuple[tuple[str, ...], float]],
+) -> Metric:
+    """The metrics of one name, by label values: a counter if it ends with `_total`, or a gauge."""
+    family: CounterMetricFamily | GaugeMetricFamily
+    if name.endswith("_total"):
+        family = CounterMetricFamily(name.removesuffix("_total"), text, labels=tuple(labels))
+    else:
+        family = GaugeMetricFamily(name, text, labels=tuple(labels))
+    for label, value in values:
+        family.add_metric(label, value)
+    return family

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,7 +13,7 @@ from skerry.codec.envelope import GAP
 from skerry.protocol.patterns import PatternTree
 from skerry.recording.index import NO_CRC, RecordedBatch
 
-__all__ = ["RowSelection", "selection_of"]
+__all__ = ["ALL_ROWS", "RowSelection", "selection_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +64,9 @@ class RowSelection:
         found = pc.unique(subjects).to_pylist()
         chosen = [subject for subject in found if self._tree.matches_any(subject)]
         return pc.is_in(subjects, pa.array(chosen, pa.string()))
+
+
+ALL_ROWS: Final = RowSelection()
 
 
 def selection_of(

@@ -48,6 +48,7 @@ def cut(
     output = current_output()
     recordings = opened(folder)
     warn_of_absent(output, recordings, types)
+    from skerry.recording.selection import selection_of
     from skerry.runtime.recordings.copying import cut_recording
     from skerry.runtime.recordings.files.remote_paths import resolve_path
 
@@ -55,10 +56,9 @@ def cut(
         done = cut_recording(
             recordings,
             resolve_path(target),
-            from_ns=from_ns,
-            to_ns=to_ns,
-            types=types or None,
-            subjects=subjects or None,
+            selection_of(
+                from_ns=from_ns, to_ns=to_ns, types=types or None, subjects=subjects or None
+            ),
             has_state=not bare,
             on_progress=tell,
         )

@@ -19,7 +19,7 @@ from pathlib import Path
 from skerry.codec.envelope import GAP, Update
 from skerry.errors import RecordingError
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection, selection_of
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.unions import united_types
 from skerry.recording.updates import is_description
 from skerry.runtime.clock import monotonic_ns
@@ -35,7 +35,7 @@ from skerry.runtime.recordings.files.remote_paths import RemotePath, store_error
 from skerry.runtime.recordings.gap_filling import filled_gaps, range_of
 from skerry.runtime.recordings.reader import Recording
 from skerry.runtime.recordings.time_range import range_updates
-from skerry.runtime.recordings.updates import Progress, read_all_types, selected_updates
+from skerry.runtime.recordings.updates import Progress, read_all_types, read_updates
 from skerry.runtime.recordings.uploads import upload_recording
 from skerry.runtime.recordings.writer import RecordingWriter
 from skerry.schema.fingerprint import fingerprint
@@ -59,21 +59,17 @@ class Copied:
 def cut_recording(
     recordings: Sequence[Recording],
     target: Path | RemotePath,
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     has_state: bool = True,
     config: RecordingConfig | None = None,
     on_progress: Progress | None = None,
 ) -> Copied:
     """Make a recording of a selection. The target must not exist, or be an empty folder.
 
-    It begins with the objects that existed at `from_ns`, unless `has_state` is False: updates of
-    those objects could not be interpreted without them.
+    It begins with the objects that existed at `selection.from_ns`, unless `has_state` is False:
+    updates of those objects could not be interpreted without them.
     """
-    selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
     known = read_all_types(recordings)
     seen = SeenUpdates()
     if has_state:
@@ -82,7 +78,7 @@ def cut_recording(
         known |= {fingerprint(type_): type_ for type_ in united.values()}
         updates = range_updates(recordings, united, selection, seen=seen, on_progress=on_progress)
     else:
-        updates = selected_updates(recordings, selection, seen=seen, on_progress=on_progress)
+        updates = read_updates(recordings, selection, seen=seen, on_progress=on_progress)
     return _copy(updates, known, seen, _space(recordings), target, config)
 
 
@@ -99,7 +95,7 @@ def merge_recordings(
     seen = SeenUpdates()
     filled = filled_gaps(recordings)
     filled_count = 0
-    updates = selected_updates(recordings, RowSelection(), seen=seen, on_progress=on_progress)
+    updates = read_updates(recordings, seen=seen, on_progress=on_progress)
 
     def unfilled() -> Iterator[Update]:
         nonlocal filled_count

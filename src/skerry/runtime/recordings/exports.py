@@ -6,7 +6,7 @@ import errno
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Final, Literal
@@ -15,6 +15,7 @@ from skerry.codec.envelope import GAP, Update
 from skerry.errors import LimitExceeded, RecordingError
 from skerry.recording.json_rows import json_row
 from skerry.recording.json_schema import json_schema
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.files.folders import open_private
 from skerry.runtime.recordings.reader import Recording
@@ -38,18 +39,13 @@ ChannelsBy = Literal["type", "subject"]
 
 def json_lines(
     recordings: Sequence[Recording],
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[str]:
     """One line of JSON for each update and gap."""
     known = read_united_types(recordings)
-    for update in read_updates(
-        recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
-    ):
+    for update in read_updates(recordings, selection, on_progress=on_progress):
         if not is_description(update):
             yield json.dumps(json_row(update, known.get(update.fingerprint)), allow_nan=False)
 
@@ -57,24 +53,14 @@ def json_lines(
 def export_json_lines(
     recordings: Sequence[Recording],
     target: Path,
+    selection: RowSelection = ALL_ROWS,
     *,
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> int:
     """Write a file with one line of JSON for each update and gap; the number of lines."""
     count = 0
     with _new_file(target) as file:
-        for line in json_lines(
-            recordings,
-            from_ns=from_ns,
-            to_ns=to_ns,
-            types=types,
-            subjects=subjects,
-            on_progress=on_progress,
-        ):
+        for line in json_lines(recordings, selection, on_progress=on_progress):
             file.write(line.encode() + b"\n")
             count += 1
     return count
@@ -83,12 +69,9 @@ def export_json_lines(
 def export_mcap(
     recordings: Sequence[Recording],
     target: Path,
+    selection: RowSelection = ALL_ROWS,
     *,
     channels_by: ChannelsBy = "type",
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
     on_progress: Progress | None = None,
 ) -> int:
     """Write an MCAP file with one message for each update and gap; the number of messages.
@@ -108,9 +91,7 @@ def export_mcap(
         writer: Any = Writer(file)
         writer.start(profile="", library="skerry")
         channels = _Channels(writer, channels_by)
-        for update in read_updates(
-            recordings, from_ns, to_ns, types, subjects, on_progress=on_progress
-        ):
+        for update in read_updates(recordings, selection, on_progress=on_progress):
             if is_description(update):
                 continue
             type_ = known.get(update.fingerprint)

@@ -16,7 +16,7 @@ from skerry.recording.selection import RowSelection
 from skerry.recording.states import States, has_state
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.updates import Progress, selected_updates
+from skerry.runtime.recordings.updates import Progress, read_updates
 from skerry.schema.model import StructType
 
 __all__ = ["range_updates", "updates_in_range"]
@@ -35,7 +35,7 @@ def range_updates(
     `known` has the definitions for reading, by fingerprint. All rows before the end are read.
     """
     chosen = replace(selection, from_ns=None, to_ns=None)
-    found = selected_updates(recordings, chosen, seen=seen, on_progress=on_progress)
+    found = read_updates(recordings, chosen, seen=seen, on_progress=on_progress)
     updates = (update for update in found if not is_description(update))
     return updates_in_range(updates, known, from_ns=selection.from_ns, to_ns=selection.to_ns)
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import Segment
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection, selection_of
+from skerry.recording.selection import ALL_ROWS, RowSelection
 from skerry.recording.unions import united_types
 from skerry.recording.updates import updates_of
 from skerry.runtime.recordings.reader import Recording
@@ -20,7 +20,6 @@ __all__ = [
     "read_all_types",
     "read_united_types",
     "read_updates",
-    "selected_updates",
 ]
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -29,31 +28,17 @@ Progress: TypeAlias = Callable[[int, int], None]
 
 def read_updates(
     recordings: Sequence[Recording],
-    from_ns: int | None = None,
-    to_ns: int | None = None,
-    types: Iterable[str] | None = None,
-    subjects: Iterable[str] | None = None,
+    selection: RowSelection = ALL_ROWS,
     *,
+    seen: SeenUpdates | None = None,
     on_progress: Progress | None = None,
 ) -> Iterator[Update]:
-    """Updates from `from_ns` up to `to_ns`, of these types, under these patterns.
+    """The selected updates of recordings. `seen` counts the duplicates.
 
     The rows of one recorder keep their order. The rows of several are merged by time, node and
     position, and an update that several have is returned once. Descriptions of types and gaps are
     included.
     """
-    selection = selection_of(from_ns=from_ns, to_ns=to_ns, types=types, subjects=subjects)
-    return selected_updates(recordings, selection, on_progress=on_progress)
-
-
-def selected_updates(
-    recordings: Sequence[Recording],
-    selection: RowSelection,
-    *,
-    seen: SeenUpdates | None = None,
-    on_progress: Progress | None = None,
-) -> Iterator[Update]:
-    """The updates of a selection, as in `read_updates`; `seen` counts the duplicates."""
     streams = [(recording, stream) for recording in recordings for stream in _streams(recording)]
     count = _Count(sum(s.rows for _, stream in streams for s in stream), on_progress)
     merged = heapq.merge(

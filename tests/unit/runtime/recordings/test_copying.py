@@ -15,6 +15,7 @@ from skerry.objects.classes import class_of
 from skerry.objects.json import to_plain
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.selection import selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.recordings.copying import cut_recording, merge_recordings
@@ -39,9 +40,9 @@ def test_cut_has_the_selected_rows_and_can_be_read_alone(
     done = cut_recording(
         [source],
         tmp_path / "b",
-        from_ns=update_of(10).time_ns,
-        to_ns=update_of(20).time_ns,
-        subjects=["/Vessel/*"],
+        selection_of(
+            from_ns=update_of(10).time_ns, to_ns=update_of(20).time_ns, subjects=["/Vessel/*"]
+        ),
         has_state=False,
     )
     assert (done.rows, done.duplicates) == (10, 0)
@@ -77,7 +78,7 @@ def test_cut_begins_with_the_existing_objects(
         update_of(1, position=10, sequence=10, time_ns=update_of(10).time_ns),
     ]
     source = recorded(tmp_path / "a", updates)
-    done = cut_recording([source], tmp_path / "b", from_ns=update_of(10).time_ns)
+    done = cut_recording([source], tmp_path / "b", selection_of(from_ns=update_of(10).time_ns))
     assert done.rows == 3
     found = [(u.operation, u.subject, u.position, u.sequence) for u in updates_in(tmp_path / "b")]
     assert found == [
@@ -104,7 +105,9 @@ def test_cut_has_the_fields_of_all_definitions_of_an_object(
             facts["operation"] = UPDATE if number == 2 else CREATE
             updates.append(update_of(number, fingerprint=fingerprint(obj.descriptor), **facts))
             writer.append(updates[-1])
-    cut_recording(open_recordings(tmp_path / "a"), tmp_path / "b", from_ns=updates[2].time_ns)
+    cut_recording(
+        open_recordings(tmp_path / "a"), tmp_path / "b", selection_of(from_ns=updates[2].time_ns)
+    )
     (recording,) = open_recordings(tmp_path / "b")
     first, second = updates_in(tmp_path / "b")
     assert second == updates[2]
@@ -120,8 +123,8 @@ def test_two_adjacent_cuts_equal_the_whole(
     updates = [update_of(1, operation=CREATE), *(update_of(n) for n in range(2, 9))]
     source = recorded(tmp_path / "a", updates)
     edge_ns = update_of(5).time_ns
-    cut_recording([source], tmp_path / "b", to_ns=edge_ns)
-    cut_recording([source], tmp_path / "c", from_ns=edge_ns)
+    cut_recording([source], tmp_path / "b", selection_of(to_ns=edge_ns))
+    cut_recording([source], tmp_path / "c", selection_of(from_ns=edge_ns))
     parts = [Recording(tmp_path / "b"), Recording(tmp_path / "c")]
     merge_recordings(parts, tmp_path / "d")
     merged = [u for u in updates_in(tmp_path / "d") if u.sequence]
@@ -168,7 +171,7 @@ def test_cut_by_type_leaves_others_out(
 ) -> None:
     updates = [update_of(n, type_name="Vessel" if n % 2 else "Port") for n in range(1, 11)]
     source = recorded(tmp_path / "a", updates)
-    assert cut_recording([source], tmp_path / "b", types=["Port"]).rows == 5
+    assert cut_recording([source], tmp_path / "b", selection_of(types=["Port"])).rows == 5
     (segment,) = Recording(tmp_path / "b").segments()
     assert set(segment.types) - {"EnumDescriptorData", "StructDescriptorData"} == {"Port"}
 
@@ -177,7 +180,7 @@ def test_cut_of_nothing_is_an_empty_recording(
     tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     source = recorded(tmp_path / "a", [update_of(1)])
-    assert cut_recording([source], tmp_path / "b", types=["None"]).rows == 0
+    assert cut_recording([source], tmp_path / "b", selection_of(types=["None"])).rows == 0
     assert Recording(tmp_path / "b").segments() == []
 
 

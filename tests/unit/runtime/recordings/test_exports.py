@@ -19,6 +19,7 @@ from skerry.errors import LimitExceeded, RecordingError
 from skerry.objects.base import key_of
 from skerry.objects.typeset import define_types
 from skerry.recording.gaps import Gap, gap_update
+from skerry.recording.selection import selection_of
 from skerry.runtime.recordings import exports
 from skerry.runtime.recordings.exports import (
     RECORDING_CHANNEL_COUNT_MAX,
@@ -68,10 +69,12 @@ def test_file_of_lines_has_the_selected_rows(
     count = export_json_lines(
         [recording],
         target,
-        from_ns=update_of(2).time_ns,
-        to_ns=update_of(5).time_ns,
-        types=["Vessel"],
-        subjects=["/Vessel/...", "/x"],
+        selection_of(
+            from_ns=update_of(2).time_ns,
+            to_ns=update_of(5).time_ns,
+            types=["Vessel"],
+            subjects=["/Vessel/...", "/x"],
+        ),
         on_progress=lambda *now: told.append(now),
     )
     lines = [json.loads(line) for line in target.read_text().splitlines()]
@@ -160,7 +163,7 @@ def test_mcap_has_a_channel_for_each_subject_on_request(
     recording: Recording, tmp_path: Path
 ) -> None:
     target = tmp_path / "out.mcap"
-    export_mcap([recording], target, channels_by="subject", types=["Vessel"])
+    export_mcap([recording], target, selection_of(types=["Vessel"]), channels_by="subject")
     assert [channel.topic for _, channel, _, _ in messages(target)] == [
         *(f"/Vessel/{n}" for n in range(1, 6)),
         "/gaps",
@@ -173,7 +176,7 @@ def test_mcap_has_a_channel_for_each_subject_on_request(
 
 def test_mcap_without_messages_can_be_opened(recording: Recording, tmp_path: Path) -> None:
     target = tmp_path / "out.mcap"
-    assert export_mcap([recording], target, to_ns=5) == 0
+    assert export_mcap([recording], target, selection_of(to_ns=5)) == 0
     assert messages(target) == []
 
 
@@ -235,7 +238,7 @@ def test_missing_package_is_named(
 
 
 def test_gap_keeps_its_operation(recording: Recording, tmp_path: Path) -> None:
-    export_mcap([recording], tmp_path / "out.mcap", types=[])
+    export_mcap([recording], tmp_path / "out.mcap", selection_of(types=[]))
     ((_, _, _, content),) = messages(tmp_path / "out.mcap")
     assert content["_operation"] == "gap"
     assert GAP == 4

@@ -10,13 +10,12 @@ import pytest
 
 from skerry.codec.envelope import DISTRIBUTOR, GAP, Update
 from skerry.recording.seen import SeenUpdates
-from skerry.recording.selection import RowSelection
+from skerry.recording.selection import RowSelection, selection_of
 from skerry.recording.updates import is_description
 from skerry.runtime.recordings.reader import Recording, open_recordings
 from skerry.runtime.recordings.updates import (
     read_all_types,
     read_updates,
-    selected_updates,
 )
 
 Recorded = Callable[..., Recording]
@@ -40,10 +39,14 @@ def test_updates_are_read_back_unchanged(recording: Recording, update_of: Update
 
 def test_only_selected_updates_are_read(recording: Recording, update_of: UpdateOf) -> None:
     first_ns, stop_ns = update_of(5).time_ns, update_of(8).time_ns
-    assert numbers(read_updates([recording], first_ns, stop_ns)) == [5, 6, 7]
-    assert numbers(read_updates([recording], types=["Port"])) == []
-    chosen = read_updates([recording], subjects=["/Vessel/7", "/Vessel/39"], types=["Vessel"])
-    assert numbers(chosen) == [7, 39]
+    assert numbers(read_updates([recording], selection_of(from_ns=first_ns, to_ns=stop_ns))) == [
+        5,
+        6,
+        7,
+    ]
+    assert numbers(read_updates([recording], selection_of(types=["Port"]))) == []
+    selection = selection_of(subjects=["/Vessel/7", "/Vessel/39"], types=["Vessel"])
+    assert numbers(read_updates([recording], selection)) == [7, 39]
 
 
 def test_several_recordings_are_merged_by_time(
@@ -71,7 +74,7 @@ def test_update_that_two_recorders_received_comes_once(
     recorded(tmp_path / "a", [update_of(n) for n in range(1, 21)])
     recorded(tmp_path / "b", [update_of(n) for n in range(11, 31)])
     seen = SeenUpdates()
-    found = selected_updates(open_recordings(tmp_path), RowSelection(), seen=seen)
+    found = read_updates(open_recordings(tmp_path), RowSelection(), seen=seen)
     assert numbers(found) == list(range(1, 31))
     assert seen.duplicate_count == 10
 
@@ -113,7 +116,8 @@ def test_damaged_batch_comes_as_a_gap(
 ) -> None:
     segment = recording.segments()[0]
     damaged(segment.path, segment.batches[1].offset)
-    found = [u for u in read_updates([recording], types=["Vessel"]) if not is_description(u)]
+    selected = read_updates([recording], selection_of(types=["Vessel"]))
+    found = [u for u in selected if not is_description(u)]
     assert found[0].operation == GAP
     assert numbers(found)[1:] == list(range(11, 41))
 
@@ -125,7 +129,7 @@ def test_progress_ends_with_all_rows(recording: Recording) -> None:
     total = sum(segment.rows for segment in recording.segments())
     assert told[-1] == (total, total)
     told.clear()
-    list(read_updates([recording], from_ns=2**62, on_progress=note))
+    list(read_updates([recording], selection_of(from_ns=2**62), on_progress=note))
     assert told[-1] == (total, total)
 
 
