@@ -375,7 +375,7 @@ def test_the_environment_cannot_set_a_list_of_tables(tmp_path: Path, name: str) 
     error = door_refusal(tmp_path, TWO_RULES, **{name: "publish"})
     assert (error.key, error.origin) == ("door.rule", f"environment {name}")
     assert "only be given in the file" in error.detail
-    assert error.hint == "write [[door.rule]], with two brackets, before each of the tables"
+    assert error.hint == "write [[door.rule]], with two brackets, before each table"
 
 
 def test_a_misspelt_list_gets_the_nearest_name(tmp_path: Path) -> None:
