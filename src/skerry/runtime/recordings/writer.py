@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, Final
-
-import pyarrow as pa
+from typing import Final
 
 from skerry.closing import Closing
 from skerry.codec.envelope import Update
@@ -15,7 +13,7 @@ from skerry.errors import RecordingError
 from skerry.limits import RECORDING_BATCH_BYTES, TYPE_COUNT_MAX
 from skerry.recording.descriptions import description_updates
 from skerry.recording.gaps import Gap, Missing, gap_update
-from skerry.recording.index import SegmentContent, batch_of_rows
+from skerry.recording.index import SegmentContent
 from skerry.recording.manifest_lines import Repair
 from skerry.recording.rows import Columns, Rows
 from skerry.runtime.clock import monotonic_ns, wall_ns
@@ -146,12 +144,6 @@ class RecordingWriter(Closing):
         """Give up rows: a gap row replaces them as soon as it can be written."""
         self.lost_row_count += self._missing.leave_out(columns, reason)
 
-    def append_batch(self, batch: pa.RecordBatch) -> None:
-        """Write rows that are an Arrow batch already, after the rows that wait in `rows`."""
-        self.flush()
-        if batch.num_rows:
-            self._write(batch, batch_of_rows(batch, offset=0, size=0, crc=0))
-
     def describe(self, type_: NamedType) -> None:
         """Register a type. In each segment, its description precedes the first row of the type.
 
@@ -262,17 +254,13 @@ class RecordingWriter(Closing):
     def _is_durable(self) -> bool:
         return self.config.durability != Durability.NONE
 
-    def _write(self, rows: Columns | Any, noted: SegmentContent | None = None) -> None:
-        """Write a batch, preceded by the gap rows and descriptions that its readers need.
-
-        An Arrow batch is passed with its index.
-        """
-        pairs = rows.definitions if noted is None else noted.definitions
-        since_ns = rows.time_min_ns if noted is None else noted.batch.time_min_ns
+    def _write(self, columns: Columns) -> None:
+        """Write a batch, preceded by the gap rows and descriptions that its readers need."""
         try:
             segment = self._open_segment()
-            self._introduce(segment, {number for _, number in pairs}, since_ns)
-            self._count(segment.write(rows) if noted is None else segment.write_batch(rows))
+            definitions = {number for _, number in columns.definitions}
+            self._introduce(segment, definitions, columns.time_min_ns)
+            self._count(segment.write(columns))
         except OSError as error:
             raise self._failure("write to", error) from error
 

@@ -7,15 +7,12 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
-
 from skerry.errors import RecordingError
 from skerry.recording.format import encode_block, encode_head, to_record_batch
 from skerry.recording.index import (
     Segment,
     SegmentContent,
     batch_of_columns,
-    batch_of_rows,
     segment_of,
 )
 from skerry.recording.messages import END_OF_STREAM
@@ -52,13 +49,17 @@ class SegmentFile:
 
     def write(self, columns: Columns) -> SegmentContent:
         """Append a batch of rows."""
-        offset, size, crc = self._write(to_record_batch(columns))
-        return self._note(batch_of_columns(columns, offset=offset, size=size, crc=crc))
-
-    def write_batch(self, rows: pa.RecordBatch) -> SegmentContent:
-        """Append rows that are an Arrow batch already."""
-        offset, size, crc = self._write(rows)
-        return self._note(batch_of_rows(rows, offset=offset, size=size, crc=crc))
+        block, crc = encode_block(
+            to_record_batch(columns),
+            recording=self._recording,
+            segment=self.number,
+            number=len(self.contents),
+        )
+        offset = self.size
+        self._append(block)
+        content = batch_of_columns(columns, offset=offset, size=len(block), crc=crc)
+        self.contents.append(content)
+        return content
 
     def sync(self) -> None:
         """Make the written batches durable."""
@@ -90,15 +91,6 @@ class SegmentFile:
             os.close(self._handle)
             self._handle = -1
 
-    def _write(self, rows: pa.RecordBatch) -> tuple[int, int, int]:
-        """Write the block of a batch; its offset, size and CRC."""
-        block, crc = encode_block(
-            rows, recording=self._recording, segment=self.number, number=len(self.contents)
-        )
-        offset = self.size
-        self._append(block)
-        return offset, len(block), crc
-
     def _append(self, data: bytes | bytearray) -> None:
         try:
             write_all(self._handle, data, self.size)
@@ -108,10 +100,6 @@ class SegmentFile:
                 os.ftruncate(self._handle, self.size)
             raise
         self.size += len(data)
-
-    def _note(self, content: SegmentContent) -> SegmentContent:
-        self.contents.append(content)
-        return content
 
 
 def write_all(handle: int, data: bytes | bytearray, offset: int) -> None:

@@ -49,16 +49,6 @@ def segment_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def test_arrow_batch_is_written_unchanged(tmp_path: Path, update_of: UpdateOf) -> None:
-    file = SegmentFile(tmp_path, recording=ID, number=1)
-    file.write(columns_of(update_of(1), update_of(2)))
-    (batch,) = pa.ipc.open_stream(pa.py_buffer(map_file(next(tmp_path.iterdir()))))
-    file.write_batch(batch)
-    found = scan(map_file(tmp_path / file.seal(sync=False).name))
-    assert [content.batch.rows for content in found.contents] == [2, 2]
-    assert found.contents[1].types == {"Vessel": 2}
-
-
 def test_incomplete_batch_is_removed(
     tmp_path: Path,
     update_of: UpdateOf,
