@@ -189,15 +189,15 @@ def test_merge_has_every_update_once(
 ) -> None:
     recorded(tmp_path / "in" / "a", [update_of(n) for n in range(1, 21)])
     recorded(tmp_path / "in" / "b", [update_of(n) for n in range(11, 31)])
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     done = merge_recordings(
         open_recordings(tmp_path / "in"),
         tmp_path / "out",
-        on_progress=lambda done, total: told.append((done, total)),
+        on_progress=lambda done, total: reported.append((done, total)),
     )
     assert (done.rows, done.duplicates) == (30, 10)
     assert updates_in(tmp_path / "out") == [update_of(n) for n in range(1, 31)]
-    assert told[-1][0] == told[-1][1]
+    assert reported[-1][0] == reported[-1][1]
     assert verify_recording(Recording(tmp_path / "out")).findings == ()
 
 

@@ -65,7 +65,7 @@ def test_file_of_lines_has_the_selected_rows(
     recording: Recording, tmp_path: Path, update_of: UpdateOf
 ) -> None:
     target = tmp_path / "out.jsonl"
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     count = export_json_lines(
         [recording],
         target,
@@ -75,12 +75,12 @@ def test_file_of_lines_has_the_selected_rows(
             types=["Vessel"],
             subjects=["/Vessel/...", "/x"],
         ),
-        on_progress=lambda *now: told.append(now),
+        on_progress=lambda *now: reported.append(now),
     )
     lines = [json.loads(line) for line in target.read_text().splitlines()]
     assert count == 3
     assert [line["_key"] for line in lines] == [2, 3, 4]
-    assert told[-1][0] == told[-1][1]
+    assert reported[-1][0] == reported[-1][1]
 
 
 def test_new_export_is_private_and_one_that_is_replaced_keeps_its_mode(
@@ -124,7 +124,7 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
     )
     strange = define_types("struct Boat { 1: [key] uint32 id; 2: string kind; }")
     late = new.Boat(id=3, kind=new.Kind.sub, b=False)
-    told: list[tuple[Any, Any]] = [
+    reported: list[tuple[Any, Any]] = [
         (old.Boat(id=1, kind=old.Kind.tug), old.Boat),
         (new.Boat(id=2, kind=new.Kind.sub, b=True), new.Boat),
         # As a recorder notes it that knows the old definition only.
@@ -132,7 +132,7 @@ def test_compatible_definitions_of_a_type_are_exported_as_one(tmp_path: Path) ->
         (strange.Boat(id=4, kind="?"), strange.Boat),
     ]
     with RecordingWriter(tmp_path / "r", space="local") as writer:
-        for number, (obj, cls) in enumerate(told, 1):
+        for number, (obj, cls) in enumerate(reported, 1):
             writer.describe(cls.descriptor)
             writer.append(
                 Update(

@@ -26,8 +26,8 @@ def test_info_summarizes_the_recording(
     updates = [update_of(n) for n in range(1, 31)]
     updates += [update_of(n, sender=8, source=LINK) for n in range(31, 34)]
     recording = recorded(tmp_path, updates, batches_per_segment=2)
-    told: list[tuple[int, int]] = []
-    info = inspect_recording(recording, on_progress=lambda *now: told.append(now))
+    reported: list[tuple[int, int]] = []
+    info = inspect_recording(recording, on_progress=lambda *now: reported.append(now))
     assert (info.id, info.space, info.is_being_written) == (recording.id, "local", False)
     assert (info.segment_count, info.row_count) == (2, 37)
     assert info.types == {"EnumDescriptorData": 2, "StructDescriptorData": 2, "Vessel": 33}
@@ -37,7 +37,7 @@ def test_info_summarizes_the_recording(
     assert info.senders[0] == RecordedSender(node=-9, sender=3, source="access", rows=30)
     assert RecordedSender(node=-9, sender=8, source="link", rows=3) in info.senders
     assert (info.gaps, info.gap_count) == ((), 0)
-    assert told[-1] == (37, 37)
+    assert reported[-1] == (37, 37)
 
 
 def test_info_of_an_empty_recording_is_empty(tmp_path: Path) -> None:

@@ -123,14 +123,14 @@ def test_damaged_batch_comes_as_a_gap(
 
 
 def test_progress_ends_with_all_rows(recording: Recording) -> None:
-    told: list[tuple[int, int]] = []
-    note = lambda done, total: told.append((done, total))  # noqa: E731
+    reported: list[tuple[int, int]] = []
+    note = lambda done, total: reported.append((done, total))  # noqa: E731
     list(read_updates([recording], on_progress=note))
     total = sum(segment.rows for segment in recording.segments())
-    assert told[-1] == (total, total)
-    told.clear()
+    assert reported[-1] == (total, total)
+    reported.clear()
     list(read_updates([recording], selection_of(from_ns=2**62), on_progress=note))
-    assert told[-1] == (total, total)
+    assert reported[-1] == (total, total)
 
 
 def test_types_of_all_segments_are_found(recording: Recording) -> None:

@@ -45,12 +45,12 @@ def drop(folder: Path, name: str) -> None:
 
 
 def test_copy_is_the_recording(recording: Recording, target: RemotePath) -> None:
-    told: list[tuple[int, int]] = []
+    reported: list[tuple[int, int]] = []
     segments = recording.segments()
     size = sum(segment.byte_count for segment in segments)
-    done = upload_recording(recording.folder, target, on_progress=lambda *now: told.append(now))
+    done = upload_recording(recording.folder, target, on_progress=lambda *now: reported.append(now))
     assert done == Uploaded(segments=3, byte_count=size, skipped=0)
-    assert told[-1] == (size, size)
+    assert reported[-1] == (size, size)
     copy = Recording(str(target))
     assert (copy.id, copy.space) == (recording.id, recording.space)
     assert [segment.name for segment in copy.segments()] == [s.name for s in segments]

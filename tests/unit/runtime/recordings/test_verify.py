@@ -37,12 +37,12 @@ def texts(recording: Recording) -> list[str]:
 
 
 def test_sound_recording_has_no_findings(recording: Recording) -> None:
-    told: list[tuple[int, int]] = []
-    report = verify_recording(recording, on_progress=lambda *now: told.append(now))
+    reported: list[tuple[int, int]] = []
+    report = verify_recording(recording, on_progress=lambda *now: reported.append(now))
     assert report.is_sound
     assert report.findings == ()
     assert (report.segment_count, report.batch_count, report.row_count) == (2, 6, 44)
-    assert told[-1] == (report.byte_count, report.byte_count)
+    assert reported[-1] == (report.byte_count, report.byte_count)
 
 
 def test_damaged_batch_is_named_with_its_rows(recording: Recording, damaged: Damaged) -> None:
@@ -211,6 +211,6 @@ def test_summary_of_a_shortened_manifest_is_reported(recording: Recording) -> No
         manifest.shorten(kept=1)
     report = verify_recording(Recording(recording.folder))
     assert report.fault_count == 1
-    told = [str(finding) for finding in report.findings]
-    assert any("1 lines could not be read" in text for text in told)
-    assert any("crashes left 1 segments open" in text for text in told)
+    reported = [str(finding) for finding in report.findings]
+    assert any("1 lines could not be read" in text for text in reported)
+    assert any("crashes left 1 segments open" in text for text in reported)

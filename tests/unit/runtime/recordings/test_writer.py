@@ -141,7 +141,7 @@ def test_types_are_bounded(tmp_path: Path) -> None:
         assert 0 in writer._types
         writer.describe(define_types("struct B { 1: string s; }").B.descriptor)
         assert len(writer._types) == TYPE_COUNT_MAX
-        assert 0 not in writer._types, "the one that was told first goes"
+        assert 0 not in writer._types, "the one that was reported first goes"
 
 
 def test_type_that_changes_is_described_twice(tmp_path: Path, update_of: UpdateOf) -> None:
@@ -645,10 +645,10 @@ def test_killed_recorder_loses_no_written_batch(tmp_path: Path, batches: int) ->
         assert process.stdout is not None
         try:
             for _ in range(batches):
-                told = int(process.stdout.readline())
+                reported = int(process.stdout.readline())
         finally:
             process.send_signal(signal.SIGKILL)
-        told = max([told, *map(int, process.stdout.read().split()[-1:])])
+        reported = max([reported, *map(int, process.stdout.read().split()[-1:])])
     # The open segment may end with half a batch, as after a power cut.
     for path in folder.glob("*.open"):
         with path.open("ab") as file:
@@ -658,7 +658,7 @@ def test_killed_recorder_loses_no_written_batch(tmp_path: Path, batches: int) ->
         writer.append_gap(Gap(count=0, reason="the recorder was killed"))
     found = positions(folder)
     assert found == list(range(1, len(found) + 1))
-    assert told <= len(found) <= told + 50
+    assert reported <= len(found) <= reported + 50
     assert list(folder.glob("*.open")) == []
 
 

@@ -61,12 +61,12 @@ class Desk:
 
     def __init__(self, storage: Any, *, interval_ns: int = 0) -> None:
         self.journal = Journal(rng=Random(1), interval_ns=interval_ns)
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self._news = asyncio.Event()
         self.keeper = StorageKeeper(self.journal, storage, self._on_stored)
 
     def _on_stored(self) -> None:
-        self.told.append(self.journal.stored)
+        self.reported.append(self.journal.stored)
         self._news.set()
 
     def put(self, key: bytes, payload: bytes = b"\xa0") -> None:
@@ -98,7 +98,7 @@ def test_changes_are_written_by_another_thread_and_reported() -> None:
         desk.keeper.start()
         desk.put(b"a")
         await desk.all_stored()
-        assert desk.told == [desk.journal.number]
+        assert desk.reported == [desk.journal.number]
         await desk.keeper.close()
         assert storage.closed_count == 1
         assert len(storage.threads) == 1
@@ -117,7 +117,7 @@ def test_loop_continues_while_the_disk_is_slow_and_changes_are_batched() -> None
         for number in range(100):
             desk.put(b"b", b"%d" % number)
             await asyncio.sleep(0)
-        assert desk.told == []
+        assert desk.reported == []
         storage.is_open.set()
         await desk.all_stored()
         assert len(storage.batches) == 2
@@ -244,9 +244,9 @@ def test_close_reports_changes_that_could_not_be_stored() -> None:
         desk = Desk(storage)
         desk.keeper.start()
         desk.put(b"a")
-        with pytest.raises(StorageError, match="2 changes were not stored: no room") as told:
+        with pytest.raises(StorageError, match="2 changes were not stored: no room") as reported:
             await desk.keeper.close(patience_s=0.05)
-        assert told.value.hint is not None
+        assert reported.value.hint is not None
         assert storage.closed_count == 1
 
     asyncio.run(scenario())

@@ -99,9 +99,9 @@ def test_file_in_use_by_another_process_is_an_error(path: Path) -> None:
         try:
             assert other.stdout is not None
             assert other.stdout.readline() == "open\n"
-            with pytest.raises(StorageError, match="is in use by another node") as told:
+            with pytest.raises(StorageError, match="is in use by another node") as reported:
                 SqliteStorage(path)
-            assert str(path) in str(told.value)
+            assert str(path) in str(reported.value)
         finally:
             other.kill()
     write_some(path)
@@ -109,9 +109,9 @@ def test_file_in_use_by_another_process_is_an_error(path: Path) -> None:
 
 def test_text_file_is_not_a_database_and_stays_as_it_is(path: Path) -> None:
     path.write_text("dear diary\n" * 100)
-    with pytest.raises(StorageError, match="is not a database") as told:
+    with pytest.raises(StorageError, match="is not a database") as reported:
         SqliteStorage(path)
-    assert told.value.hint is not None
+    assert reported.value.hint is not None
     assert path.read_text() == "dear diary\n" * 100
 
 
@@ -143,13 +143,13 @@ def test_damaged_page_is_an_error_while_loading(path: Path) -> None:
     for start in range(8 * 4096, len(data), 4096):
         data[start : start + 200] = b"\xa5" * 200
     path.write_bytes(data)
-    with pytest.raises(StorageError, match="is damaged") as told:
+    with pytest.raises(StorageError, match="is damaged") as reported:
         storage = SqliteStorage(path)
         try:
             list(storage.load())
         finally:
             storage.close()
-    assert "copy" in (told.value.hint or "")
+    assert "copy" in (reported.value.hint or "")
 
 
 def test_truncated_file_is_an_error(path: Path) -> None:
@@ -182,9 +182,9 @@ def test_full_disk_fails_the_batch_and_a_later_one_succeeds(
 ) -> None:
     storage.write(batch(10))
     storage._connection.execute("PRAGMA max_page_count = 20")
-    with pytest.raises(StorageError, match="has no space left") as told:
+    with pytest.raises(StorageError, match="has no space left") as reported:
         storage.write(batch(1000, size=1000, first=10))
-    assert "free space" in (told.value.hint or "")
+    assert "free space" in (reported.value.hint or "")
     assert sum(1 for _ in storage.load()) == 10, "nothing of the batch is there"
     storage.write(batch(1, first=5000))
     storage._connection.execute("PRAGMA max_page_count = 10000")
@@ -209,10 +209,10 @@ def test_impossible_path_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.write_text("")
     for path in (file / "node.db", tmp_path):
-        with pytest.raises(StorageError, match="cannot be") as told:
+        with pytest.raises(StorageError, match="cannot be") as reported:
             SqliteStorage(path)
-        assert str(path) in str(told.value)
-        assert told.value.hint is not None
+        assert str(path) in str(reported.value)
+        assert reported.value.hint is not None
 
 
 def test_number_that_no_database_holds_fails_only_its_batch(storage: SqliteStorage) -> None:

@@ -15,9 +15,9 @@ from skerry.runtime.streams.sockets import SILENCE_S_MAX, tune
 
 @pytest.fixture
 def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
-    with socket.create_server(("127.0.0.1", 0)) as door:
-        near = socket.create_connection(door.getsockname())
-        far, _ = door.accept()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        near = socket.create_connection(listener.getsockname())
+        far, _ = listener.accept()
     with near, far:
         yield near, far
 
@@ -53,16 +53,16 @@ def test_keep_alive_has_the_same_timeout() -> None:
 
 def test_closed_connection_is_not_checked(ends: tuple[socket.socket, socket.socket]) -> None:
     async def scenario() -> None:
-        vigil = DeadPeerWatch(0.05)
+        watch = DeadPeerWatch(0.05)
         loop = asyncio.get_running_loop()
         transport, _ = await loop.create_connection(asyncio.Protocol, sock=ends[0])
-        vigil.add(transport, transport.get_extra_info("socket"))
-        looks = [vigil.is_active]
+        watch.add(transport, transport.get_extra_info("socket"))
+        states = [watch.is_active]
         await asyncio.sleep(0.05)
-        looks.append(vigil.is_active)
+        states.append(watch.is_active)
         transport.close()
-        vigil.discard(transport)
+        watch.discard(transport)
         await asyncio.sleep(0.05)
-        assert [*looks, vigil.is_active] == [True, True, False]
+        assert [*states, watch.is_active] == [True, True, False]
 
     asyncio.run(scenario())

@@ -25,10 +25,10 @@ from skerry.runtime.streams.endpoints import Endpoint, parse_endpoint
     ],
 )
 def test_tcp_endpoint_has_a_host_and_the_usual_port(text: str, version: int, port: int) -> None:
-    place = parse_endpoint(text)
-    assert (place.host, place.port, place.path) == ("ship", port, "")
-    assert place.version == version
-    assert place.text == f"{text.partition(':')[0]}://ship:{port}"
+    endpoint = parse_endpoint(text)
+    assert (endpoint.host, endpoint.port, endpoint.path) == ("ship", port, "")
+    assert endpoint.version == version
+    assert endpoint.text == f"{text.partition(':')[0]}://ship:{port}"
 
 
 @pytest.mark.parametrize(("scheme", "version"), [("uds", 2), ("uds-v2", 2), ("uds-v1", 1)])
@@ -56,9 +56,9 @@ def test_unix_endpoint_is_a_path(scheme: str, version: int) -> None:
 def test_scheme_selects_the_kind_of_transport(
     text: str, kind: str, is_secure: bool, port: int
 ) -> None:
-    place = parse_endpoint(text)
-    assert (place.kind, place.is_secure, place.port) == (kind, is_secure, port)
-    assert (place.version, place.host) == (2, "ship")
+    endpoint = parse_endpoint(text)
+    assert (endpoint.kind, endpoint.is_secure, endpoint.port) == (kind, is_secure, port)
+    assert (endpoint.version, endpoint.host) == (2, "ship")
 
 
 @pytest.mark.parametrize(
@@ -76,17 +76,17 @@ def test_scheme_selects_the_kind_of_transport(
 def test_extensions_are_on_unless_switched_off_or_of_the_first_version(
     text: str, extensions: bool
 ) -> None:
-    place = parse_endpoint(text)
-    assert place.extensions is extensions
-    assert "?" not in place.text
+    endpoint = parse_endpoint(text)
+    assert endpoint.extensions is extensions
+    assert "?" not in endpoint.text
 
 
 def test_files_for_tls_are_options() -> None:
-    place = parse_endpoint("tls://ship?cert=/etc/my%20node.pem&key=node.key&ca=/etc/ca.pem")
-    assert place.cert == Path("/etc/my node.pem")
-    assert place.key == Path("node.key")
-    assert place.ca == Path("/etc/ca.pem")
-    assert place.text == "tls://ship:11236"
+    endpoint = parse_endpoint("tls://ship?cert=/etc/my%20node.pem&key=node.key&ca=/etc/ca.pem")
+    assert endpoint.cert == Path("/etc/my node.pem")
+    assert endpoint.key == Path("node.key")
+    assert endpoint.ca == Path("/etc/ca.pem")
+    assert endpoint.text == "tls://ship:11236"
 
 
 def test_path_of_three_slashes_is_the_same() -> None:
@@ -98,19 +98,19 @@ def test_path_may_have_escapes() -> None:
 
 
 def test_ipv6_address_has_brackets_in_text_only() -> None:
-    place = parse_endpoint("tcp://[::1]:4000")
-    assert (place.host, place.port, place.text) == ("::1", 4000, "tcp://[::1]:4000")
+    endpoint = parse_endpoint("tcp://[::1]:4000")
+    assert (endpoint.host, endpoint.port, endpoint.text) == ("::1", 4000, "tcp://[::1]:4000")
 
 
 def test_user_and_password_are_read_and_not_shown() -> None:
-    place = parse_endpoint("tcp://ann:p%40ss@ship:1")
-    assert (place.user, place.password) == ("ann", "p@ss")
-    assert place.text == "tcp://ship:1"
+    endpoint = parse_endpoint("tcp://ann:p%40ss@ship:1")
+    assert (endpoint.user, endpoint.password) == ("ann", "p@ss")
+    assert endpoint.text == "tcp://ship:1"
 
 
 def test_endpoint_without_a_user_has_none() -> None:
-    place = parse_endpoint("tcp://ship")
-    assert (place.user, place.password) == (None, None)
+    endpoint = parse_endpoint("tcp://ship")
+    assert (endpoint.user, endpoint.password) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -165,9 +165,9 @@ def test_password_stays_out_of_the_error(text: str) -> None:
 
 
 def test_a_socket_may_have_the_number_of_the_process_in_its_name() -> None:
-    place = parse_endpoint("uds:/run/dotsd_{pid}?extensions=off")
-    assert place.path == f"/run/dotsd_{os.getpid()}"
-    assert place.text == f"uds:/run/dotsd_{os.getpid()}"
+    endpoint = parse_endpoint("uds:/run/dotsd_{pid}?extensions=off")
+    assert endpoint.path == f"/run/dotsd_{os.getpid()}"
+    assert endpoint.text == f"uds:/run/dotsd_{os.getpid()}"
 
 
 def test_only_socket_with_a_listener_is_found(tmp_path: Path) -> None:
@@ -178,8 +178,8 @@ def test_only_socket_with_a_listener_is_found(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(f"{tmp_path}/dotsd_2")
     with listening(tmp_path / "dotsd_3"):
-        place = parse_endpoint(pattern)
-        assert (place.path, place.text) == (f"{tmp_path}/dotsd_3", f"uds:{tmp_path}/dotsd_3")
+        endpoint = parse_endpoint(pattern)
+        assert (endpoint.path, endpoint.text) == (f"{tmp_path}/dotsd_3", f"uds:{tmp_path}/dotsd_3")
         several = pytest.raises(ConfigError, match=r"dotsd_3, .*dotsd_4; name one of them")
         with listening(tmp_path / "dotsd_4"), several:
             parse_endpoint(pattern)

@@ -85,14 +85,14 @@ class Guest:
     @classmethod
     async def reach(
         cls,
-        place: str,
+        url: str,
         *,
         name: str = "guest",
         tls: ssl.SSLContext | None = None,
         secret: str | None = None,
     ) -> Guest:
         """A stream to a node, with nothing said yet."""
-        endpoint = parse_endpoint(place)
+        endpoint = parse_endpoint(url)
         if endpoint.path:
             streams = await asyncio.open_unix_connection(endpoint.path)
         elif tls is not None:
@@ -106,9 +106,9 @@ class Guest:
 
     @classmethod
     async def connect(
-        cls, place: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
+        cls, url: str, *, name: str = "guest", tls: ssl.SSLContext | None = None
     ) -> Guest:
-        guest = await cls.reach(place, name=name, tls=tls)
+        guest = await cls.reach(url, name=name, tls=tls)
         await guest.hear(Accepted)
         return guest
 
@@ -197,7 +197,7 @@ def clients_of(server: NodeServer) -> dict[str, str]:
     return {obj.name: obj.connectionState.label for obj in known}
 
 
-def place_in(folder: Path) -> str:
+def url_in(folder: Path) -> str:
     return f"uds:{folder}/node.sock"
 
 
@@ -205,10 +205,10 @@ def place_in(folder: Path) -> str:
 def test_client_connects_over_tcp(scheme: str) -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
-            assert place.startswith(f"{scheme}://127.0.0.1:")
-            assert not place.endswith(":0")
-            guest = await Guest.connect(place, name="ann")
+            url = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
+            assert url.startswith(f"{scheme}://127.0.0.1:")
+            assert not url.endswith(":0")
+            guest = await Guest.connect(url, name="ann")
             assert guest.connection.server_name == "harbour"
             assert clients_of(server) == {"ann": "connected"}
             await guest.leave()
@@ -247,7 +247,7 @@ def test_what_one_client_publishes_another_receives_across_all_kinds_of_streams(
 ) -> None:
     async def scene() -> None:
         async with node() as server:
-            texts = [TCP, "tcp-v1://127.0.0.1:0", place_in(tmp_path)]
+            texts = [TCP, "tcp-v1://127.0.0.1:0", url_in(tmp_path)]
             guests = [
                 await Guest.connect(await server.listen(parse_endpoint(text))) for text in texts
             ]
@@ -270,11 +270,11 @@ def test_what_one_client_publishes_another_receives_across_all_kinds_of_streams(
 def test_client_that_connects_later_gets_the_cached_objects() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first = await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first = await Guest.connect(url)
             first.publish(TYPES.Boat(id=1, name="Mary"))
             await first.settle()
-            second = await Guest.connect(place)
+            second = await Guest.connect(url)
             second.join("Boat")
             item = await second.hear_object("Boat")
             assert TYPES.Boat.decode(item.payload) == TYPES.Boat(id=1, name="Mary")
@@ -299,13 +299,13 @@ def test_client_that_connects_later_gets_the_cached_objects() -> None:
 def test_garbage_closes_only_its_own_connection(scheme: str, garbage: bytes) -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
-            good = await Guest.connect(place, name="good")
+            url = await server.listen(parse_endpoint(f"{scheme}://127.0.0.1:0"))
+            good = await Guest.connect(url, name="good")
             good.join("DotsClient")
-            stranger = await Guest.reach(place)
+            stranger = await Guest.reach(url)
             stranger.writer.write(garbage)
             await stranger.hear_end()
-            bad = await Guest.connect(place, name="bad")
+            bad = await Guest.connect(url, name="bad")
             bad.writer.write(garbage)
             assert (await bad.hear(ConnectionEnded)).code == 1
             assert await bad.hear_end() == b""
@@ -320,9 +320,9 @@ def test_garbage_closes_only_its_own_connection(scheme: str, garbage: bytes) -> 
 def test_silent_connection_does_not_delay_others() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            silent = await Guest.reach(place)
-            first, second = await Guest.connect(place), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            silent = await Guest.reach(url)
+            first, second = await Guest.connect(url), await Guest.connect(url)
             second.join("Boat")
             await second.settle()
             first.publish(TYPES.Boat(id=1))
@@ -340,10 +340,10 @@ def test_client_that_never_reads_is_disconnected_when_its_queue_is_full(tmp_path
 
     async def scene() -> None:
         async with node(core_that_waits_for_nobody()) as server:
-            place = await server.listen(parse_endpoint(place_in(tmp_path)))
-            slow = await Guest.connect(place, name="slow")
+            url = await server.listen(parse_endpoint(url_in(tmp_path)))
+            slow = await Guest.connect(url, name="slow")
             slow.join("Freight")
-            quick = await Guest.connect(place, name="quick")
+            quick = await Guest.connect(url, name="quick")
             quick.join("Freight")
             quick.join("DotsClient")
             for _ in range(count_below):
@@ -370,7 +370,7 @@ def test_socket_that_a_node_left_behind_is_replaced(tmp_path: Path) -> None:
 
     async def scene() -> None:
         async with node() as server:
-            guest = await Guest.connect(await server.listen(parse_endpoint(place_in(tmp_path))))
+            guest = await Guest.connect(await server.listen(parse_endpoint(url_in(tmp_path))))
             await guest.leave()
 
     asyncio.run(scene())
@@ -378,13 +378,13 @@ def test_socket_that_a_node_left_behind_is_replaced(tmp_path: Path) -> None:
 
 def test_socket_of_a_running_node_is_not_replaced(tmp_path: Path) -> None:
     async def scene() -> None:
-        place = parse_endpoint(place_in(tmp_path))
+        url = parse_endpoint(url_in(tmp_path))
         async with node() as living:
-            await living.listen(place)
+            await living.listen(url)
             async with node() as second:
                 with pytest.raises(ConnectFailed, match=r"node.sock: another node listens there"):
-                    await second.listen(place)
-            guest = await Guest.connect(place.text)
+                    await second.listen(url)
+            guest = await Guest.connect(url.text)
             await guest.leave()
 
     asyncio.run(scene())
@@ -396,7 +396,7 @@ def test_file_that_is_not_a_socket_is_not_replaced(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node() as server:
             with pytest.raises(ConnectFailed, match="in use"):
-                await server.listen(parse_endpoint(place_in(tmp_path)))
+                await server.listen(parse_endpoint(url_in(tmp_path)))
 
     asyncio.run(scene())
     assert (tmp_path / "node.sock").read_text() == "precious"
@@ -405,9 +405,9 @@ def test_file_that_is_not_a_socket_is_not_replaced(tmp_path: Path) -> None:
 def test_port_in_use_is_rejected() -> None:
     async def scene() -> None:
         async with node() as first, node() as second:
-            place = await first.listen(parse_endpoint(TCP))
+            url = await first.listen(parse_endpoint(TCP))
             with pytest.raises(ConnectFailed, match=r"cannot listen at tcp://127.0.0.1:.* in use"):
-                await second.listen(parse_endpoint(place))
+                await second.listen(parse_endpoint(url))
 
     asyncio.run(scene())
 
@@ -432,17 +432,17 @@ def test_impossible_endpoint_is_rejected_with_a_reason(text: str, words: str) ->
 def test_close_ends_all_connections_and_removes_the_socket(tmp_path: Path) -> None:
     async def scene() -> None:
         server = NodeServer(NodeCore())
-        places = [await server.listen(parse_endpoint(text)) for text in (TCP, place_in(tmp_path))]
-        guests = [await Guest.connect(place) for place in places]
+        places = [await server.listen(parse_endpoint(text)) for text in (TCP, url_in(tmp_path))]
+        guests = [await Guest.connect(url) for url in places]
         closing = asyncio.create_task(server.close())
         for guest in guests:
             await guest.hear_end()
             await guest.leave()
         await asyncio.wait_for(closing, PATIENCE_S)
         assert server._timer is None or server._timer.cancelled()
-        for place in places:
+        for url in places:
             with pytest.raises(OSError, match=r"refused|No such file|Connect call failed"):
-                await Guest.reach(place)
+                await Guest.reach(url)
 
     asyncio.run(scene())
     assert list(tmp_path.iterdir()) == []
@@ -455,8 +455,8 @@ def test_close_does_not_wait_for_a_client_that_does_not_read(
 
     async def scene() -> None:
         server = NodeServer(NodeCore())
-        place = await server.listen(parse_endpoint(place_in(tmp_path)))
-        slow, quick = await Guest.connect(place), await Guest.connect(place)
+        url = await server.listen(parse_endpoint(url_in(tmp_path)))
+        slow, quick = await Guest.connect(url), await Guest.connect(url)
         slow.join("Freight")
         await slow.settle()
         quick.publish(TYPES.Freight(data=bytes(4 * 1024 * 1024)))
@@ -546,9 +546,9 @@ def test_tls_carries_the_same_as_tcp(loop: LoopKind, papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            assert place.startswith("tls://127.0.0.1:")
-            secret = await Guest.connect(place, name="ann", tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            assert url.startswith("tls://127.0.0.1:")
+            secret = await Guest.connect(url, name="ann", tls=papers.client())
             secret.join("Freight")
             await secret.settle()
             freight = TYPES.Freight(data=bytes(3_000_000))
@@ -570,15 +570,15 @@ def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
 
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(place_text))
-            known = await Guest.connect(place, tls=papers.client(ann))
+            url = await server.listen(parse_endpoint(place_text))
+            known = await Guest.connect(url, tls=papers.client(ann))
             (client,) = server.core._clients.values()
             assert (client.origin.kind, client.origin.certificate) == ("tls", "ann")
             with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
                 # By TLS 1.3 a client believes that it is in until it hears otherwise.
-                await Guest.connect(place, tls=papers.client())
+                await Guest.connect(url, tls=papers.client())
             with pytest.raises(ConnectFailed, match="wants a certificate, and none was given"):
-                await aio.connect(place.replace("127.0.0.1", "localhost"), ca=papers.ca)
+                await aio.connect(url.replace("127.0.0.1", "localhost"), ca=papers.ca)
             assert len(server.core._clients) == 1
             await known.settle()
             await known.leave()
@@ -589,11 +589,11 @@ def test_mutual_tls_identifies_clients_and_rejects_those_without_a_certificate(
 def test_certificates_are_reloaded_while_clients_stay_connected(papers: Papers) -> None:
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            before = await Guest.connect(place, tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            before = await Guest.connect(url, tls=papers.client())
             papers.issue("localhost", "node")
             server.reload_certificates()
-            after = await Guest.connect(place, tls=papers.client())
+            after = await Guest.connect(url, tls=papers.client())
             certificates = [
                 guest.writer.get_extra_info("peercert")["serialNumber"] for guest in (before, after)
             ]
@@ -620,7 +620,7 @@ def test_silent_connections_at_every_endpoint_do_not_delay_others(
     texts = (
         TCP,
         "tcp-v1://127.0.0.1:0",
-        place_in(tmp_path),
+        url_in(tmp_path),
         "tls://127.0.0.1:0",
         "ws://127.0.0.1:0",
     )
@@ -628,11 +628,11 @@ def test_silent_connections_at_every_endpoint_do_not_delay_others(
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             places = [await server.listen(parse_endpoint(text)) for text in texts]
-            silent = [await Guest.reach(place) for place in places for _ in range(3)]
-            for place in places[:4]:
-                tls = papers.client() if place.startswith("tls") else None
-                first = await Guest.connect(place, tls=tls)
-                second = await Guest.connect(place, tls=tls)
+            silent = [await Guest.reach(url) for url in places for _ in range(3)]
+            for url in places[:4]:
+                tls = papers.client() if url.startswith("tls") else None
+                first = await Guest.connect(url, tls=tls)
+                second = await Guest.connect(url, tls=tls)
                 second.join("Boat")
                 await second.settle()
                 first.publish(TYPES.Boat(id=1))
@@ -656,8 +656,8 @@ def test_slow_reader_is_paused_and_gets_all_when_it_reads_again(
 
     async def scene() -> None:
         async with node(core_that_waits_for_nobody()) as server:
-            place = await server.listen(parse_endpoint(place_in(tmp_path)))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(url_in(tmp_path)))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             # asyncio would read ahead on behalf of the slow one.
@@ -687,8 +687,8 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
     async def scene() -> None:
         core = NodeCore(admission=Admission(AdmissionConfig(limits=limits), rng=Random(1)))
         async with node(core) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             reading: Any = slow.writer.transport
@@ -696,7 +696,7 @@ def test_publisher_is_not_read_from_while_its_subscriber_catches_up(loop: LoopKi
             count = 80
             for _ in range(count):
                 quick.publish(piece)
-            other = await Guest.connect(place, name="other")
+            other = await Guest.connect(url, name="other")
             async with asyncio.timeout(PATIENCE_S):
                 while not core.statistics().backpressure_count:
                     await other.settle()
@@ -724,8 +724,8 @@ def test_slow_reader_that_is_disconnected_does_not_delay_others(loop: LoopKind) 
     async def scene() -> None:
         core = core_that_waits_for_nobody(waiting_bytes_max=1024 * 1024)
         async with node(core) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            slow, quick = await Guest.connect(place, name="slow"), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            slow, quick = await Guest.connect(url, name="slow"), await Guest.connect(url)
             slow.join("Freight")
             await slow.settle()
             reading: Any = slow.writer.transport
@@ -751,8 +751,8 @@ def test_cache_replay_continues_in_slices_between_other_input(loop: LoopKind) ->
 
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first, late = await Guest.connect(place), await Guest.connect(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first, late = await Guest.connect(url), await Guest.connect(url)
             for number in range(count):
                 first.publish(TYPES.Boat(id=number, name="x" * 100_000))
             await first.settle()
@@ -847,10 +847,10 @@ class Flood:
         self._end = end
 
     @classmethod
-    async def connect(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
-        if place.startswith("ws"):
-            return await cls._by_websocket(place, tls)
-        guest = await Guest.connect(place, tls=tls)
+    async def connect(cls, url: str, tls: ssl.SSLContext | None) -> Flood:
+        if url.startswith("ws"):
+            return await cls._by_websocket(url, tls)
+        guest = await Guest.connect(url, tls=tls)
         boat = TYPES.Boat(id=1, name=FLOOD_TEXT)
         header = Header("Boat")
         header.sent_time = 1.0
@@ -866,8 +866,8 @@ class Flood:
         return cls(guest.writer.transport, guest.connection.take_output(), end)
 
     @classmethod
-    async def _by_websocket(cls, place: str, tls: ssl.SSLContext | None) -> Flood:
-        stream = await open_websocket("localhost", parse_endpoint(place).port, ssl=tls)
+    async def _by_websocket(cls, url: str, tls: ssl.SSLContext | None) -> Flood:
+        stream = await open_websocket("localhost", parse_endpoint(url).port, ssl=tls)
 
         def say(type_name: str, attributes: int, **plain: object) -> bytes:
             text = json.dumps([{"typeName": type_name, "attributes": attributes}, plain])
@@ -910,7 +910,7 @@ class Flood:
 def test_flood_at_any_endpoint_does_not_delay_other_clients(
     scheme: str, loop: LoopKind, papers: Papers, tmp_path: Path
 ) -> None:
-    text = place_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
+    text = url_in(tmp_path) if scheme == "uds" else f"{scheme}://127.0.0.1:0"
     heard: list[tuple[Address, int]] = []
     meanwhile: list[Callable[[], object]] = []
 
@@ -928,9 +928,9 @@ def test_flood_at_any_endpoint_does_not_delay_other_clients(
             honest.publish(TYPES.Boat(id=2))
             await honest.settle()
             (address,) = server._streams
-            place = await server.listen(parse_endpoint(text))
+            url = await server.listen(parse_endpoint(text))
             tls = papers.client() if scheme in ("tls", "wss") else None
-            flood = await Flood.connect(place, tls)
+            flood = await Flood.connect(url, tls)
 
             def speak() -> None:
                 # Past the transport, which might wait with it.
@@ -962,9 +962,9 @@ def test_pending_connections_count_when_descriptors_are_few(papers: Papers) -> N
         async with node(tls=TlsFiles(cert=papers.own), connection_count_max=24) as server:
             texts = (TCP, "tls://127.0.0.1:0", "ws://127.0.0.1:0")
             places = [await server.listen(parse_endpoint(text)) for text in texts]
-            silent = [await Guest.reach(place) for place in places[1:] for _ in range(10)]
+            silent = [await Guest.reach(url) for url in places[1:] for _ in range(10)]
             guests = [await Guest.connect(places[0]) for _ in range(17)]
-            # An eighth at each of two doors waits, and has its place; the last one is for a Unix
+            # An eighth at each of two doors waits, and has its url; the last one is for a Unix
             # socket.
             late = await Guest.reach(places[0])
             with suppress(ConnectionResetError):
@@ -981,11 +981,11 @@ def test_last_descriptors_are_reserved_for_unix_sockets(tmp_path: Path) -> None:
             texts = (TCP, f"uds:{tmp_path}/node.sock")
             tcp, unix = [await server.listen(parse_endpoint(text)) for text in texts]
             guests = [await Guest.connect(tcp) for _ in range(18)]
-            for place in (tcp, tcp):
+            for url in (tcp, tcp):
                 with pytest.raises(
                     skerry.ConnectRefused, match="too many connections, the limit is 20"
                 ):
-                    await skerry.aio.connect(place)
+                    await skerry.aio.connect(url)
             local = [await Guest.connect(unix) for _ in range(2)]
             for guest in (*guests, *local):
                 guest.writer.transport.abort()
@@ -998,15 +998,15 @@ def test_connection_without_a_free_descriptor_is_rejected(
 ) -> None:
     async def scene() -> None:
         async with node(connection_count_max=2) as server:
-            place = await server.listen(parse_endpoint(TCP))
-            first, second = await Guest.connect(place), await Guest.connect(place)
-            third = await Guest.reach(place)
+            url = await server.listen(parse_endpoint(TCP))
+            first, second = await Guest.connect(url), await Guest.connect(url)
+            third = await Guest.reach(url)
             with suppress(ConnectionResetError):
                 assert await third.hear_end() == b""
             first.writer.transport.abort()
             second.join("DotsClient")
             await second.hear_client(first.connection.client_id, state="closed")
-            fourth = await Guest.connect(place)
+            fourth = await Guest.connect(url)
             await fourth.leave()
             await second.leave()
             third.writer.transport.abort()
@@ -1020,7 +1020,7 @@ def test_connection_without_a_free_descriptor_is_rejected(
 def test_unix_socket_has_the_configured_permissions(tmp_path: Path) -> None:
     async def scene() -> None:
         async with node(socket_mode=0o660) as server:
-            await server.listen(parse_endpoint(place_in(tmp_path)))
+            await server.listen(parse_endpoint(url_in(tmp_path)))
             assert stat.S_IMODE((tmp_path / "node.sock").stat().st_mode) == 0o660
 
     asyncio.run(scene())
@@ -1036,11 +1036,11 @@ def test_host_with_several_addresses_listens_at_each_with_one_port() -> None:
                 if host != "harbour":
                     return await real(host, *arguments, **options)
                 places = [("127.0.0.1", 0), ("127.0.0.2", 0)]
-                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", place) for place in places]
+                return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", url) for url in places]
 
             loop.getaddrinfo = resolve
-            place = await server.listen(parse_endpoint("tcp://harbour:0"))
-            port = place.rpartition(":")[2]
+            url = await server.listen(parse_endpoint("tcp://harbour:0"))
+            port = url.rpartition(":")[2]
             for host in ("127.0.0.1", "127.0.0.2"):
                 guest = await Guest.connect(f"tcp://{host}:{port}")
                 await guest.leave()
@@ -1052,8 +1052,8 @@ def test_clients_are_notified_when_the_node_stops(loop: LoopKind, papers: Papers
     async def scene() -> None:
         async with node(tls=TlsFiles(cert=papers.own)) as server:
             plain = await Guest.connect(await server.listen(parse_endpoint(TCP)))
-            place = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
-            secret = await Guest.connect(place, tls=papers.client())
+            url = await server.listen(parse_endpoint("tls://127.0.0.1:0"))
+            secret = await Guest.connect(url, tls=papers.client())
             closing = asyncio.ensure_future(server.close())
             for guest in (plain, secret):
                 assert (await guest.hear(ConnectionEnded)).code == 0
@@ -1078,19 +1078,19 @@ def test_extensions_are_offered_unless_the_endpoint_disables_them() -> None:
 
 
 def test_events_of_the_core_and_each_input_are_reported() -> None:
-    told: list[str] = []
+    reported: list[str] = []
     carried: list[int] = []
 
     async def scene() -> None:
         async with node(
-            on_events=lambda events: told.extend(type(event).__name__ for event in events),
+            on_events=lambda events: reported.extend(type(event).__name__ for event in events),
             after_input=lambda: carried.append(1),
         ) as server:
             guest = await Guest.connect(await server.listen(parse_endpoint(TCP)))
             await guest.leave()
 
     asyncio.run(scene())
-    assert told == ["ClientConnected", "ClientDisconnected"]
+    assert reported == ["ClientConnected", "ClientDisconnected"]
     assert len(carried) >= 3
 
 
@@ -1107,9 +1107,9 @@ def test_rejection_reaches_a_client_that_still_sends(
 
     async def scene() -> None:
         async with node(core, tls=TlsFiles(cert=papers.own)) as server:
-            place = await server.listen(parse_endpoint(text))
+            url = await server.listen(parse_endpoint(text))
             tls = papers.client() if text.startswith("tls") else None
-            guest = await Guest.reach(place, tls=tls, secret="guess")
+            guest = await Guest.reach(url, tls=tls, secret="guess")
             hello = await guest.reader.read(65536)
             guest._heard += guest.connection.receive(hello, 0.0)
             # What comes after the introduction, in one piece with it, is unread when it is refused.
@@ -1127,9 +1127,9 @@ def test_rejection_reaches_a_client_by_websocket(loop: LoopKind) -> None:
 
     async def scene() -> None:
         async with node(core) as server:
-            place = await server.listen(parse_endpoint("ws://127.0.0.1:0"))
+            url = await server.listen(parse_endpoint("ws://127.0.0.1:0"))
             with pytest.raises(ConnectFailed, match="rejects the client"):
-                await aio.connect(place, secret="guess")
+                await aio.connect(url, secret="guess")
 
     run_loop(scene(), loop)
 
@@ -1157,8 +1157,8 @@ def test_client_that_keeps_sending_after_its_end_is_aborted(
 def test_input_is_deferred_when_an_iteration_has_taken_too_long() -> None:
     async def scene() -> None:
         async with node() as server:
-            place = await server.listen(parse_endpoint(TCP))
-            guests = [await Guest.connect(place) for _ in range(2)]
+            url = await server.listen(parse_endpoint(TCP))
+            guests = [await Guest.connect(url) for _ in range(2)]
             await guests[1].settle()
             first, second = server._streams
             assert not server.received(first, b"")

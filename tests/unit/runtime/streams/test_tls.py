@@ -68,7 +68,7 @@ class Greeter(asyncio.Protocol):
 
 
 @asynccontextmanager
-async def door(
+async def listening(
     context: ssl.SSLContext,
     handshakes: TlsHandshakes,
 ) -> AsyncIterator[int]:
@@ -116,7 +116,7 @@ async def until(condition: Callable[[], bool]) -> None:
 def test_decrypted_stream_is_passed_to_its_protocol(papers: Papers) -> None:
     async def scene() -> None:
         context = server_context(papers.issue("localhost"))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             trusting = client_context(TlsFiles(ca=papers.ca))
             for _ in range(5):
                 assert await visit(port, trusting, words=b"good morning") == b"hello ;good morning"
@@ -129,7 +129,7 @@ def test_client_of_another_authority_rejects_the_node(papers: Papers, tmp_path: 
     other = Papers(tmp_path / "other")
 
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             with pytest.raises(ssl.SSLCertVerificationError):
                 await visit(port, client_context(TlsFiles(ca=other.ca)))
             with pytest.raises(ssl.SSLCertVerificationError):
@@ -144,7 +144,7 @@ def test_client_with_a_certificate_has_its_common_name(papers: Papers) -> None:
 
     async def scene() -> None:
         context = server_context(TlsFiles(cert=own.cert, ca=papers.ca))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             known = client_context(TlsFiles(cert=ann.cert, ca=papers.ca))
             assert await visit(port, known) == b"hello ann;"
 
@@ -160,7 +160,7 @@ def test_client_without_a_required_certificate_is_rejected(
 
     async def scene() -> None:
         context = server_context(TlsFiles(cert=own.cert, ca=papers.ca))
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             for files in (TlsFiles(ca=papers.ca), TlsFiles(ca=papers.ca, cert=stranger.cert)):
                 with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
                     await visit(port, client_context(files))
@@ -189,7 +189,7 @@ def test_reloaded_certificates_apply_to_later_connections(papers: Papers) -> Non
             writer.transport.abort()
             return writer.get_extra_info("peercert")["serialNumber"]
 
-        async with door(context, TlsHandshakes()) as port:
+        async with listening(context, TlsHandshakes()) as port:
             first = await number()
             assert files.cert is not None
             files.cert.write_bytes(before)
@@ -204,7 +204,7 @@ def test_garbage_ends_only_its_own_handshake(
     papers: Papers, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene() -> None:
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(b"GET / HTTP/1.1\r\n\r\n")
             await asyncio.wait_for(reader.read(), PATIENCE_S)
@@ -220,7 +220,7 @@ def test_garbage_ends_only_its_own_handshake(
 def test_silent_connection_is_closed_after_the_timeout(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(handshake_s_max=0.01)
-        async with door(server_context(papers.issue("localhost")), handshakes) as port:
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             assert await is_turned_away(port)
             await until(lambda: handshakes.pending_count == 0)
 
@@ -261,7 +261,7 @@ def test_oldest_handshake_of_an_address_is_closed_at_the_limit(
 ) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), handshakes) as port:
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 silent = [stack.enter_context(await reach(port)) for _ in range(5)]
                 async with asyncio.timeout(PATIENCE_S):
@@ -279,7 +279,7 @@ def test_oldest_handshake_of_an_address_is_closed_at_the_limit(
 def test_address_with_most_handshakes_loses_one_at_the_total_limit(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes(count_max=4, per_host_count_max=3)
-        async with door(server_context(papers.issue("localhost")), handshakes) as port:
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             with ExitStack() as stack:
                 hosts = ("127.0.1.1", "127.0.1.2", "127.0.1.2", "127.0.1.2", "127.0.1.3")
                 first, second, *_ = [stack.enter_context(await reach(port, host)) for host in hosts]
@@ -334,7 +334,7 @@ def test_accepting_pauses_without_descriptors(
             return await real(listening)
 
         loop.sock_accept = scarce
-        async with door(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
+        async with listening(server_context(papers.issue("localhost")), TlsHandshakes()) as port:
             assert await visit(port, client_context(TlsFiles(ca=papers.ca))) == b"hello ;"
 
     asyncio.run(scene())
@@ -345,7 +345,7 @@ def test_accepting_pauses_without_descriptors(
 def test_closing_ends_all_handshakes(papers: Papers) -> None:
     async def scene() -> None:
         handshakes = TlsHandshakes()
-        async with door(server_context(papers.issue("localhost")), handshakes) as port:
+        async with listening(server_context(papers.issue("localhost")), handshakes) as port:
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             # A whole visit, so that the silent one is in.
             assert await visit(port, client_context(TlsFiles(ca=papers.ca)))

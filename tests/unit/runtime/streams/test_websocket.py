@@ -46,13 +46,13 @@ TYPES = skerry.define_types("struct Boat { 1: [key] uint32 id; 2: string name; }
 
 
 @dataclass
-class House:
+class FakeNode:
     """A node behind the protocol."""
 
     core: NodeCore = field(default_factory=lambda: NodeCore(name="harbour"))
     streams: dict[Address, WebSocketBase] = field(default_factory=dict)
     origins: list[Origin] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
+    reports: list[str] = field(default_factory=list)
     left: list[asyncio.Transport] = field(default_factory=list)
     is_full: bool = False
 
@@ -116,21 +116,21 @@ class House:
                 stream.write(transmit.data)
 
     def tell(self, what: str) -> None:
-        self.told.append(what)
+        self.reports.append(what)
         asyncio.get_running_loop().create_task(self._wake())
 
     async def _wake(self) -> None:
         async with self.changed:
             self.changed.notify_all()
 
-    async def until_told(self, what: str) -> None:
+    async def until_reported(self, what: str) -> None:
         async with self.changed:
-            await asyncio.wait_for(self.changed.wait_for(lambda: what in self.told), PATIENCE_S)
+            await asyncio.wait_for(self.changed.wait_for(lambda: what in self.reports), PATIENCE_S)
 
 
 @dataclass(frozen=True)
 class Harbour:
-    house: House
+    fake_node: FakeNode
     listener: WebSocketListener
     port: int
 
@@ -163,17 +163,17 @@ async def harbour(
     context: ssl.SSLContext | None = None,
     **more: Any,
 ) -> AsyncIterator[Harbour]:
-    house = House()
-    listener = WebSocketListener(house, house.core.registry, config=config, **more)
+    fake_node = FakeNode()
+    listener = WebSocketListener(fake_node, fake_node.core.registry, config=config, **more)
     server = await asyncio.get_running_loop().create_server(
         listener.protocol, "127.0.0.1", 0, ssl=context
     )
     try:
-        yield Harbour(house, listener, server.sockets[0].getsockname()[1])
+        yield Harbour(fake_node, listener, server.sockets[0].getsockname()[1])
     finally:
         server.close()
         listener.close()
-        for stream in list(house.streams.values()):
+        for stream in list(fake_node.streams.values()):
             stream.abort()
         await asyncio.wait_for(server.wait_closed(), PATIENCE_S)
 
@@ -209,7 +209,7 @@ async def describe_boat(peer: ClientConnection) -> None:
 
 def test_clients_publish_and_receive() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as ann, place.dial() as bob:
+        async with harbour() as served, served.dial() as ann, served.dial() as bob:
             await enter(ann, "ann")
             await enter(bob, "bob")
             await describe_boat(ann)
@@ -222,8 +222,8 @@ def test_clients_publish_and_receive() -> None:
             header, boat = await hear(bob, "Boat")
             assert header["attributes"] == 6
             assert boat == {"id": 1}
-            assert {origin.kind for origin in place.house.origins} == {"websocket"}
-            assert {origin.host for origin in place.house.origins} == {"127.0.0.1"}
+            assert {origin.kind for origin in served.fake_node.origins} == {"websocket"}
+            assert {origin.host for origin in served.fake_node.origins} == {"127.0.0.1"}
 
     asyncio.run(scene())
 
@@ -233,8 +233,8 @@ def test_greeting_of_the_captured_client_is_answered_as_by_the_host() -> None:
     expected = greeting["http_response"].split("\r\n")
 
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(greeting["http_request"].encode())
             answer = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             writer.close()
@@ -280,11 +280,11 @@ def greeting(*lines: str, path: str = "/", method: str = "GET") -> bytes:
 )
 def test_invalid_request_gets_a_reason(request_: bytes, status: bytes, hint: bytes) -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            answer = await place.ask(request_)
+        async with harbour() as served:
+            answer = await served.ask(request_)
             assert answer.startswith(b"HTTP/1.1 " + status)
             assert hint in answer
-            assert place.house.origins == []
+            assert served.fake_node.origins == []
 
     asyncio.run(scene())
 
@@ -301,19 +301,19 @@ def test_invalid_request_gets_a_reason(request_: bytes, status: bytes, hint: byt
 )
 def test_input_that_is_not_http_gets_a_reason(data: bytes) -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            answer = await place.ask(data)
+        async with harbour() as served:
+            answer = await served.ask(data)
             assert answer.startswith(b"HTTP/1.1 400 ")
             assert answer.count(b"HTTP/1.1") == 1
             assert b"the WebSocket endpoint of a skerry node" in answer
-            assert place.house.origins == []
+            assert served.fake_node.origins == []
 
     asyncio.run(scene())
 
 
 def test_path_may_have_a_query() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial("/?from=console") as peer:
+        async with harbour() as served, served.dial("/?from=console") as peer:
             await enter(peer, "ann")
 
     asyncio.run(scene())
@@ -321,7 +321,7 @@ def test_path_may_have_a_query() -> None:
 
 def test_page_of_the_same_host_may_connect() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial(origin="http://127.0.0.1:8080") as peer:
+        async with harbour() as served, served.dial(origin="http://127.0.0.1:8080") as peer:
             await enter(peer, "page")
 
     asyncio.run(scene())
@@ -331,8 +331,8 @@ def test_page_of_another_host_may_connect_if_it_is_named() -> None:
     async def scene(*allowed: str) -> None:
         config = WebSocketConfig(origins=allowed)
         async with (
-            harbour(config) as place,
-            place.dial(origin="https://console.example") as peer,
+            harbour(config) as served,
+            served.dial(origin="https://console.example") as peer,
         ):
             await enter(peer, "page")
 
@@ -358,8 +358,8 @@ def test_configuration_is_checked(values: dict[str, Any], fault: str) -> None:
 
 def test_messages_may_follow_the_greeting_at_once() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             text = SESSION[2]["text"].encode()
             writer.write(greeting() + Frame(Opcode.TEXT, text).serialize(mask=True))
             await reader.readuntil(b"\r\n\r\n")
@@ -372,13 +372,13 @@ def test_messages_may_follow_the_greeting_at_once() -> None:
 
 def test_greeting_may_come_in_any_pieces() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
             left, right = await pipe(protocol)
             for byte in greeting():
                 protocol.data_received(bytes([byte]))
-            assert place.house.streams
+            assert served.fake_node.streams
             assert (await left.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             right.close()
             await right.wait_closed()
@@ -404,17 +404,17 @@ async def pipe(protocol: _ServerProtocol) -> tuple[asyncio.StreamReader, asyncio
 
 def test_silent_connection_is_closed_and_does_not_delay_others() -> None:
     async def scene() -> None:
-        async with harbour(WebSocketConfig(handshake_s_max=0.05)) as place:
-            silent = asyncio.create_task(place.ask(b""))
-            slow = asyncio.create_task(place.ask(b"GET / HTTP/1.1\r\n"))
-            async with place.dial() as peer:
+        async with harbour(WebSocketConfig(handshake_s_max=0.05)) as served:
+            silent = asyncio.create_task(served.ask(b""))
+            slow = asyncio.create_task(served.ask(b"GET / HTTP/1.1\r\n"))
+            async with served.dial() as peer:
                 await enter(peer, "ann")
                 assert await silent == b""
                 assert await slow == b""
                 # Who is in is not cut.
                 await say(peer, "DotsEcho", 2, request=True)
                 await hear(peer, "DotsEcho")
-            assert place.listener.pending_count == 0
+            assert served.listener.pending_count == 0
 
     asyncio.run(scene())
 
@@ -426,15 +426,15 @@ def test_size_of_a_request_is_limited() -> None:
         return greeting(*lines, f"Y: {'y' * (size - short)}")
 
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(head(WEBSOCKET_HEAD_BYTES_MAX))
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 101 ")
             writer.close()
             await writer.wait_closed()
-            answer = await place.ask(head(WEBSOCKET_HEAD_BYTES_MAX + 1))
+            answer = await served.ask(head(WEBSOCKET_HEAD_BYTES_MAX + 1))
             assert answer.startswith(b"HTTP/1.1 431 ")
-            answer = await place.ask(b"x" * (WEBSOCKET_HEAD_BYTES_MAX + 1))
+            answer = await served.ask(b"x" * (WEBSOCKET_HEAD_BYTES_MAX + 1))
             assert answer.startswith(b"HTTP/1.1 431 ")
 
     asyncio.run(scene())
@@ -443,26 +443,26 @@ def test_size_of_a_request_is_limited() -> None:
 def test_oldest_pending_connection_is_closed_at_the_limit() -> None:
     async def scene() -> None:
         async with (
-            harbour(pending_count_max=3) as place,
+            harbour(pending_count_max=3) as served,
             contextlib.AsyncExitStack() as stack,
         ):
             waiting = []
             for _ in range(5):
-                reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+                reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
                 stack.push_async_callback(hang_up, writer)
                 writer.write(b"GET")
                 waiting.append((reader, writer))
             for reader, _ in waiting[:2]:
                 assert await ending(reader) == b""
-            assert place.listener.pending_count == 3
-            async with place.dial() as peer:
+            assert served.listener.pending_count == 3
+            async with served.dial() as peer:
                 await enter(peer, "ann")
                 assert await ending(waiting[2][0]) == b""
-                # Who is left may still ask, and who is in has no place among them.
+                # Who is left may still ask, and who is in has no served among them.
                 reader, writer = waiting[3]
                 writer.write(greeting()[len(b"GET") :])
                 await reader.readuntil(b"\r\n\r\n")
-                assert place.listener.pending_count == 1
+                assert served.listener.pending_count == 1
 
     asyncio.run(scene())
 
@@ -492,8 +492,8 @@ class Crowd(WebSocketListener):
 
 def test_pending_connections_are_limited_per_address_and_in_total() -> None:
     async def scene() -> None:
-        house = House()
-        listener = Crowd(house, house.core.registry)
+        fake_node = FakeNode()
+        listener = Crowd(fake_node, fake_node.core.registry)
         for _ in range(WEBSOCKET_WAITING_PER_HOST_COUNT_MAX):
             listener.add_pending(listener.protocol(), "192.0.2.1")
         assert listener.cut_count == 0
@@ -513,8 +513,8 @@ def test_pending_connections_are_limited_per_address_and_in_total() -> None:
 
 def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
             reader, writer = await pipe(protocol)
             protocol.data_received(greeting())
@@ -533,15 +533,15 @@ def test_pings_of_a_client_that_does_not_read_are_answered_by_the_last_one() -> 
             assert heard.endswith(b"\x8a\x04last")
             assert b"ppp" not in heard
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
 def test_error_of_a_client_that_does_not_read_is_reported() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
             reader, writer = await pipe(protocol)
             protocol.data_received(greeting())
@@ -552,7 +552,7 @@ def test_error_of_a_client_that_does_not_read_is_reported() -> None:
             assert b"\x88" in heard
             assert b"incorrect masking" in heard
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
@@ -565,10 +565,10 @@ def boats(count: int) -> bytes:
 
 
 async def let_in(
-    place: Harbour, protocol: _ServerProtocol
+    served: Harbour, protocol: _ServerProtocol
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A client whose input the test passes to its protocol, and that has described boats."""
-    async with place.dial() as peer:
+    async with served.dial() as peer:
         await enter(peer, "ann")
         await describe_boat(peer)
         await say(peer, "DotsEcho", 2, request=True)
@@ -581,44 +581,44 @@ async def let_in(
     return reader, writer
 
 
-def boat_count(place: Harbour) -> int:
-    return len(list(place.house.core.cache.objects("Boat")))
+def boat_count(served: Harbour) -> int:
+    return len(list(served.fake_node.core.cache.objects("Boat")))
 
 
 def test_large_input_is_processed_in_slices() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
-            _, writer = await let_in(place, protocol)
+            _, writer = await let_in(served, protocol)
             data = boats(2000)
             assert len(data) > STREAM_CHUNK_BYTES_MAX
             protocol.data_received(data)
-            assert 0 < boat_count(place) < 2000
+            assert 0 < boat_count(served) < 2000
             assert not protocol._transport.is_reading(), "the client has to wait"
-            await until(lambda: boat_count(place) == 2000)
+            await until(lambda: boat_count(served) == 2000)
             await until(protocol._transport.is_reading)
             await hang_up(writer)
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
 def test_input_before_the_end_is_processed() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
-            _, writer = await let_in(place, protocol)
-            told = place.house.told.count("lost")
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
             protocol.data_received(boats(2000))
-            assert boat_count(place) < 2000
+            assert boat_count(served) < 2000
             protocol.eof_received()
             protocol._transport.abort()
             await until(lambda: protocol._is_lost)
-            assert place.house.told.count("lost") == told
-            await until(lambda: place.house.told.count("lost") == told + 1)
-            assert place.house.core.statistics().accepted_count >= 2000
+            assert served.fake_node.reports.count("lost") == reports
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
+            assert served.fake_node.core.statistics().accepted_count >= 2000
             await hang_up(writer)
 
     asyncio.run(scene())
@@ -626,16 +626,16 @@ def test_input_before_the_end_is_processed() -> None:
 
 def test_input_of_a_disconnected_client_is_dropped() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
-            _, writer = await let_in(place, protocol)
-            told = place.house.told.count("lost")
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
             protocol.data_received(boats(2000))
             protocol.abort()
-            await until(lambda: place.house.told.count("lost") == told + 1)
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
             assert not protocol._slices.is_waiting
-            assert boat_count(place) < 2000
+            assert boat_count(served) < 2000
             await hang_up(writer)
 
     asyncio.run(scene())
@@ -649,11 +649,11 @@ def test_exception_closes_the_connection_and_is_logged(
         mistakes: list[object] = []
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: mistakes.append(context.get("exception")))
-        async with harbour() as place:
-            protocol = place.listener.protocol()
+        async with harbour() as served:
+            protocol = served.listener.protocol()
             assert isinstance(protocol, _ServerProtocol)
-            _, writer = await let_in(place, protocol)
-            told = place.house.told.count("lost")
+            _, writer = await let_in(served, protocol)
+            reports = served.fake_node.reports.count("lost")
             protocol.data_received(boats(2000))
             mistake = RuntimeError("a mistake")
             if is_gone:
@@ -663,8 +663,8 @@ def test_exception_closes_the_connection_and_is_logged(
             def fail(_address: Address, _data: bytes) -> None:
                 raise mistake
 
-            monkeypatch.setattr(place.house, "received", fail)
-            await until(lambda: place.house.told.count("lost") == told + 1)
+            monkeypatch.setattr(served.fake_node, "received", fail)
+            await until(lambda: served.fake_node.reports.count("lost") == reports + 1)
             assert mistakes == [mistake]
             await hang_up(writer)
 
@@ -673,20 +673,20 @@ def test_exception_closes_the_connection_and_is_logged(
 
 def test_connection_that_the_node_does_not_admit_is_closed() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            place.house.is_full = True
-            assert await place.ask(greeting()) == b""
-            assert place.listener.pending_count == 0
+        async with harbour() as served:
+            served.fake_node.is_full = True
+            assert await served.ask(greeting()) == b""
+            assert served.listener.pending_count == 0
 
     asyncio.run(scene())
 
 
 def test_closing_the_listener_closes_pending_connections() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as peer:
-            waiting = asyncio.create_task(place.ask(b"GET"))
-            await until(lambda: place.listener.pending_count == 1)
-            place.listener.close()
+        async with harbour() as served, served.dial() as peer:
+            waiting = asyncio.create_task(served.ask(b"GET"))
+            await until(lambda: served.listener.pending_count == 1)
+            served.listener.close()
             assert await waiting == b""
             await enter(peer, "ann")
 
@@ -696,7 +696,7 @@ def test_closing_the_listener_closes_pending_connections() -> None:
 @pytest.mark.parametrize("text", ["no JSON", "[]", '[{"typeName": "Nobody", "attributes": 0}, {}]'])
 def test_client_that_sends_nonsense_is_disconnected_with_a_reason(text: str) -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as fool, place.dial() as ann:
+        async with harbour() as served, served.dial() as fool, served.dial() as ann:
             await enter(fool, "fool")
             await enter(ann, "ann")
             await fool.send(text)
@@ -712,7 +712,7 @@ def test_client_that_sends_nonsense_is_disconnected_with_a_reason(text: str) -> 
 
 def test_nonsense_before_the_handshake_ends_the_connection_without_a_message() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as fool:
+        async with harbour() as served, served.dial() as fool:
             await hear(fool, "DotsMsgHello")
             await fool.send("no JSON")
             with pytest.raises(ConnectionClosed):
@@ -724,10 +724,10 @@ def test_nonsense_before_the_handshake_ends_the_connection_without_a_message() -
 @pytest.mark.parametrize("is_in", [True, False])
 def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial() as peer:
+        async with harbour() as served, served.dial() as peer:
             limits = ClientLimits(update_bytes_max=70_000)
-            place.house.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
-            async with place.dial() as late:
+            served.fake_node.core.renew_admission(AdmissionConfig(limits=limits), monotonic_ns())
+            async with served.dial() as late:
                 if is_in:
                     await enter(late, "ann")
                 else:
@@ -740,7 +740,7 @@ def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
                     await late.recv()
                 assert caught.value.rcvd is not None
                 assert caught.value.rcvd.code == 1009
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
             await enter(peer, "bob")
 
     asyncio.run(scene())
@@ -748,54 +748,54 @@ def test_message_that_is_too_large_ends_a_plain_connection(is_in: bool) -> None:
 
 def test_incomplete_message_is_reported() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            reader, writer = await asyncio.open_connection("127.0.0.1", place.port)
+        async with harbour() as served:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
             writer.write(
                 b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
                 b"Sec-WebSocket-Key: MDEyMzQ1Njc4OWFiY2RlZg==\r\nSec-WebSocket-Version: 13\r\n\r\n"
             )
             await reader.readuntil(b"\r\n\r\n")
             writer.write(Frame(Opcode.TEXT, b"x" * 9000).serialize(mask=True)[:-1])
-            await place.house.until_told("unfinished 8999")
+            await served.fake_node.until_reported("unfinished 8999")
             writer.close()
-            await place.house.until_told("lost")
+            await served.fake_node.until_reported("lost")
 
     asyncio.run(scene())
 
 
 def test_node_is_notified_when_a_client_disconnects() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            async with place.dial() as peer:
+        async with harbour() as served:
+            async with served.dial() as peer:
                 await enter(peer, "ann")
-            await place.house.until_told("lost")
-            assert not place.house.streams
+            await served.fake_node.until_reported("lost")
+            assert not served.fake_node.streams
 
     asyncio.run(scene())
 
 
 def test_node_is_notified_when_a_client_does_not_read() -> None:
     async def scene() -> None:
-        async with harbour() as place, place.dial(max_queue=1) as peer:
+        async with harbour() as served, served.dial(max_queue=1) as peer:
             await enter(peer, "slow")
-            (stream,) = place.house.streams.values()
+            (stream,) = served.fake_node.streams.values()
             text = b"x" * 100_000
             count = 0
-            while "paused" not in place.house.told:
+            while "paused" not in served.fake_node.reports:
                 stream.write(len(text).to_bytes(4, "big") + text)
                 count += 1
             assert stream.get_write_buffer_size() > 256 * 1024
             for _ in range(count):
                 assert len(await asyncio.wait_for(peer.recv(), PATIENCE_S)) == len(text)
-            await place.house.until_told("resumed")
+            await served.fake_node.until_reported("resumed")
 
     asyncio.run(scene())
 
 
 def test_wires_are_those_of_a_node() -> None:
     async def scene() -> None:
-        async with harbour() as place:
-            wire = place.listener.wire()
+        async with harbour() as served:
+            wire = served.listener.wire()
             assert isinstance(wire, JsonNodeWire)
             assert not wire.has_additions
 
@@ -817,8 +817,8 @@ def test_client_connects_over_tls(tmp_path: Path) -> None:
     client_side = ssl.create_default_context(cafile=str(cert))
 
     async def scene() -> None:
-        async with harbour(context=server_side) as place:
-            address = f"wss://127.0.0.1:{place.port}/"
+        async with harbour(context=server_side) as served:
+            address = f"wss://127.0.0.1:{served.port}/"
             async with connect(address, ssl=client_side, subprotocols=[SUBPROTOCOL]) as peer:
                 await enter(peer, "ann")
                 with pytest.raises(ConnectionClosed) as caught:
@@ -826,8 +826,8 @@ def test_client_connects_over_tls(tmp_path: Path) -> None:
                     await peer.recv()
                 assert caught.value.rcvd is not None
                 assert caught.value.rcvd.code == 1003
-            await place.house.until_told("lost")
-            stream = await open_websocket("127.0.0.1", place.port, ssl=client_side)
+            await served.fake_node.until_reported("lost")
+            stream = await open_websocket("127.0.0.1", served.port, ssl=client_side)
             assert json.loads(await stream.read())[0]["typeName"] == "DotsMsgHello"
             stream.close()
             await asyncio.wait_for(stream.wait_closed(), PATIENCE_S)

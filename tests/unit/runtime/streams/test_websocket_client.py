@@ -153,12 +153,12 @@ def test_close_frame_follows_the_written_messages() -> None:
 def test_close_frame_of_a_node_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, wire),) = node.wires.values()
+            ((protocol, wire),) = node.wires.values()
             header = Header("DotsEcho")
             header.attributes = 2
             payload = internal_class("DotsEcho")(request=False).encode()
-            door.write(text_of(wire, header, payload))
-            door.close()
+            protocol.write(text_of(wire, header, payload))
+            protocol.close()
             assert json.loads(await stream.read())[1] == {"request": False}
             assert await stream.read() == b""
             assert await stream.read() == b""
@@ -170,8 +170,8 @@ def test_close_frame_of_a_node_ends_the_stream() -> None:
 def test_end_without_a_close_frame_ends_the_stream() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
-            door._transport.close()
+            ((protocol, _),) = node.wires.values()
+            protocol._transport.close()
             assert await stream.read() == b""
 
     play(scene)
@@ -180,10 +180,10 @@ def test_end_without_a_close_frame_ends_the_stream() -> None:
 def test_unread_messages_are_limited() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
+            ((protocol, _),) = node.wires.values()
             text = "x" * 100_000
             for number in range(200):
-                door.write(boat_frame(number, text))
+                protocol.write(boat_frame(number, text))
             await until_full(stream)
             assert stream._waiting_bytes < 2_000_000
             for number in range(200):
@@ -197,9 +197,9 @@ def test_unread_messages_are_limited() -> None:
 def test_client_that_does_not_read_can_close() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
+            ((protocol, _),) = node.wires.values()
             for number in range(200):
-                door.write(boat_frame(number, "x" * 100_000))
+                protocol.write(boat_frame(number, "x" * 100_000))
             await until_full(stream)
             stream.close()
             await stream.wait_closed()
@@ -211,14 +211,14 @@ def test_client_that_does_not_read_can_close() -> None:
 def test_drain_waits_until_the_bytes_are_passed_on() -> None:
     async def scene() -> None:
         async with mirror() as (node, port), opened(port) as stream:
-            ((door, _),) = node.wires.values()
-            door._transport.pause_reading()
+            ((protocol, _),) = node.wires.values()
+            protocol._transport.pause_reading()
             while stream._writable.is_set():
                 stream.write(boat_frame(1, "x" * 100_000))
             waiting = asyncio.create_task(stream.drain())
             await asyncio.sleep(0)
             assert not waiting.done()
-            door._transport.resume_reading()
+            protocol._transport.resume_reading()
             await waiting
 
     play(scene)
@@ -231,8 +231,8 @@ def test_a_message_above_the_limit_is_skipped_and_reported() -> None:
             mirror() as (node, port),
             opened(port, message_bytes_max=1000, skipped=sizes.append) as stream,
         ):
-            ((door, _),) = node.wires.values()
-            door.write(boat_frame(1, "x" * 1000) + boat_frame(2, "y"))
+            ((protocol, _),) = node.wires.values()
+            protocol.write(boat_frame(1, "x" * 1000) + boat_frame(2, "y"))
             assert b'"y"' in await stream.read()
             assert len(sizes) == 1
             assert sizes[0] > 1000

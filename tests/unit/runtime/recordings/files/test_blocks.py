@@ -43,9 +43,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Ranges:
     ranges: Ranges = []
     read = RemotePath.read
 
-    def noted(place: RemotePath, first: int = 0, stop: int | None = None) -> bytes:
+    def noted(remote: RemotePath, first: int = 0, stop: int | None = None) -> bytes:
         ranges.append((first, stop))
-        return read(place, first, stop)
+        return read(remote, first, stop)
 
     monkeypatch.setattr(RemotePath, "read", noted)
     return ranges

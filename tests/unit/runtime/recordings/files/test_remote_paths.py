@@ -37,12 +37,12 @@ def test_a_folder_may_be_named_by_a_uri() -> None:
 
 @pytest.mark.parametrize("text", ["s3://b/r/", "s3a://b/r", "hdfs:///r", "hdfs://n:8020/r"])
 def test_uri_is_a_remote_path(text: str) -> None:
-    place = resolve_path(text)
-    assert isinstance(place, RemotePath)
-    assert str(place) == text.rstrip("/")
-    assert str(place / "x") == f"{text.rstrip('/')}/x"
-    assert (place.name, (place / "x").name) == ("r", "x")
-    assert pickle.loads(pickle.dumps(place)) == place
+    remote = resolve_path(text)
+    assert isinstance(remote, RemotePath)
+    assert str(remote) == text.rstrip("/")
+    assert str(remote / "x") == f"{text.rstrip('/')}/x"
+    assert (remote.name, (remote / "x").name) == ("r", "x")
+    assert pickle.loads(pickle.dumps(remote)) == remote
 
 
 @pytest.mark.parametrize(
@@ -95,38 +95,38 @@ def test_both_names_of_a_store_mean_the_same(bucket: str) -> None:
 
 
 def test_file_is_read_completely_or_in_part(bucket: str) -> None:
-    place = RemotePath(bucket) / "folder" / "file"
-    place.write(b"0123456789")
-    assert place.exists()
-    assert place.read() == b"0123456789"
-    assert place.read(2, 5) == b"234"
-    assert place.read(8, 99) == b"89"
-    assert place.read(-5, 2) == b"01"
-    assert place.read(10, 12) == place.read(99, 3) == b""
+    remote = RemotePath(bucket) / "folder" / "file"
+    remote.write(b"0123456789")
+    assert remote.exists()
+    assert remote.read() == b"0123456789"
+    assert remote.read(2, 5) == b"234"
+    assert remote.read(8, 99) == b"89"
+    assert remote.read(-5, 2) == b"01"
+    assert remote.read(10, 12) == remote.read(99, 3) == b""
 
 
 def test_changed_file_has_another_version(bucket: str) -> None:
-    place = RemotePath(bucket) / "file"
-    assert place.version() is None
+    remote = RemotePath(bucket) / "file"
+    assert remote.version() is None
     versions = []
     for content in (b"a", b"b", b"bc"):
-        place.write(content)
-        versions.append(place.version())
-        assert place.version() == versions[-1]
+        remote.write(content)
+        versions.append(remote.version())
+        assert remote.version() == versions[-1]
     assert len(set(versions)) == 3
     assert [version[0] for version in versions if version is not None] == [1, 1, 2]
 
 
 def test_content_of_a_folder_is_listed(bucket: str) -> None:
-    place = RemotePath(bucket) / "all"
+    remote = RemotePath(bucket) / "all"
     for name in ("b/x", "a/y", "one", "two"):
-        (place / name).write(name.encode())
-    assert place.folders() == [place / "a", place / "b"]
-    assert place.sizes() == {"one": 3, "two": 3}
-    assert place.sizes(["one", "none"]) == {"one": 3}
+        (remote / name).write(name.encode())
+    assert remote.folders() == [remote / "a", remote / "b"]
+    assert remote.sizes() == {"one": 3, "two": 3}
+    assert remote.sizes(["one", "none"]) == {"one": 3}
     with pytest.raises(FileNotFoundError):
         (RemotePath(bucket) / "none").folders()
-    assert not (place / "a").exists(), "a folder is no file"
+    assert not (remote / "a").exists(), "a folder is no file"
 
 
 def test_missing_file_is_left_to_the_caller(bucket: str) -> None:
@@ -135,25 +135,25 @@ def test_missing_file_is_left_to_the_caller(bucket: str) -> None:
 
 
 def test_missing_bucket_is_an_error(bucket: str) -> None:
-    place = RemotePath("s3://nobody-made-this/lake")
+    remote = RemotePath("s3://nobody-made-this/lake")
     with (
         pytest.raises(PipelineError, match="there is no bucket nobody-made-this") as caught,
-        store_errors("cannot use", place, PipelineError),
+        store_errors("cannot use", remote, PipelineError),
     ):
-        place.folders()
+        remote.folders()
     assert str(caught.value).startswith("cannot use s3://nobody-made-this/lake: ")
     assert caught.value.hint == "create it, or name another"
 
 
 def test_wrong_credentials_are_an_error(bucket: str, object_store: ObjectStore) -> None:
-    place = RemotePath(bucket) / "lake"
+    remote = RemotePath(bucket) / "lake"
     refused = pytest.raises(RecordingError, match="rejects these credentials")
     with (
         object_store.locked(),
         refused as caught,
-        store_errors("cannot read", place, RecordingError),
+        store_errors("cannot read", remote, RecordingError),
     ):
-        place.folders()
+        remote.folders()
     assert "AWS_ACCESS_KEY_ID" in str(caught.value.hint)
 
 

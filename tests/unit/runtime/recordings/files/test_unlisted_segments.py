@@ -28,9 +28,9 @@ def folder(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Path:
 
 def test_unlisted_segment_gets_a_line(folder: Path) -> None:
     manifest = Manifest(folder)
-    strays = UnlistedSegments(folder, manifest)
-    strays.refresh()
-    assert (strays.segments, strays.unindexed) == ([], ())
+    unlisted = UnlistedSegments(folder, manifest)
+    unlisted.refresh()
+    assert (unlisted.segments, unlisted.unindexed) == ([], ())
     assert [segment.line for segment in manifest.segments.values()] == [0, 1]
 
 
@@ -39,14 +39,14 @@ def test_unlisted_segment_of_a_read_only_folder_follows_the_lines(
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     manifest = Manifest(folder)
-    strays = UnlistedSegments(folder, manifest)
-    strays.refresh()
-    assert [segment.line for segment in strays.segments] == [1]
+    unlisted = UnlistedSegments(folder, manifest)
+    unlisted.refresh()
+    assert [segment.line for segment in unlisted.segments] == [1]
     assert manifest.line_count == 1
 
 
 def test_file_that_is_not_a_segment_is_reported(folder: Path) -> None:
-    strays = UnlistedSegments(folder, Manifest(folder))
+    unlisted = UnlistedSegments(folder, Manifest(folder))
     (folder / "0000-0000000009.arrow").write_bytes(b"no segment")
-    strays.refresh()
-    assert strays.unindexed == ("0000-0000000009.arrow",)
+    unlisted.refresh()
+    assert unlisted.unindexed == ("0000-0000000009.arrow",)
