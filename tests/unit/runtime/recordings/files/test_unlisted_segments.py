@@ -1,4 +1,4 @@
-"""Segments that a manifest does not know. What becomes of them is told with the reader."""
+"""Segments that are not in the manifest. `test_reader` has further tests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skerry.codec.envelope import Update
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.unlisted_segments import UnlistedSegments
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.unlisted_segments import UnlistedSegments
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -26,27 +26,27 @@ def folder(tmp_path: Path, recorded: Recorded, update_of: UpdateOf) -> Path:
     return tmp_path / "r"
 
 
-def test_a_stray_gets_a_line(folder: Path) -> None:
+def test_unlisted_segment_gets_a_line(folder: Path) -> None:
     manifest = Manifest(folder)
-    strays = UnlistedSegments(folder, manifest)
-    strays.look()
-    assert (strays.segments, strays.unindexed) == ([], ())
+    unlisted = UnlistedSegments(folder, manifest)
+    unlisted.refresh()
+    assert (unlisted.segments, unlisted.unindexed) == ([], ())
     assert [segment.line for segment in manifest.segments.values()] == [0, 1]
 
 
-def test_where_one_may_not_write_a_stray_follows_the_lines(
+def test_unlisted_segment_of_a_read_only_folder_follows_the_lines(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "access", lambda *_: False)
     manifest = Manifest(folder)
-    strays = UnlistedSegments(folder, manifest)
-    strays.look()
-    assert [segment.line for segment in strays.segments] == [1]
+    unlisted = UnlistedSegments(folder, manifest)
+    unlisted.refresh()
+    assert [segment.line for segment in unlisted.segments] == [1]
     assert manifest.line_count == 1
 
 
-def test_what_is_no_segment_is_told(folder: Path) -> None:
-    strays = UnlistedSegments(folder, Manifest(folder))
+def test_file_that_is_not_a_segment_is_reported(folder: Path) -> None:
+    unlisted = UnlistedSegments(folder, Manifest(folder))
     (folder / "0000-0000000009.arrow").write_bytes(b"no segment")
-    strays.look()
-    assert strays.unindexed == ("0000-0000000009.arrow",)
+    unlisted.refresh()
+    assert unlisted.unindexed == ("0000-0000000009.arrow",)

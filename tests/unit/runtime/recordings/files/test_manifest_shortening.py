@@ -1,4 +1,4 @@
-"""Manifests that forget what is long gone, and keep the numbers of their lines."""
+"""Shortened manifests: old lines are summed up, the others keep their numbers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skerry.recording.index import Segment
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Forgotten, Manifest, Repair
+from skerry.recording.manifest_lines import Forgotten, Repair
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
 
 
 def make_segment(number: int, recorder: str = "01234567") -> Segment:
@@ -32,7 +33,7 @@ def make_segment(number: int, recorder: str = "01234567") -> Segment:
 
 
 def fill(folder: Path, count: int, *, gone: int) -> Manifest:
-    """Lines of so many segments, of which the first ones are dropped."""
+    """A manifest with `count` segments, of which the first `gone` are dropped."""
     manifest = Manifest(folder, has_batches=False)
     with manifest.locked():
         for number in range(1, count + 1):
@@ -48,7 +49,7 @@ def shorten(manifest: Manifest, kept: int) -> None:
         manifest.shorten(kept=kept)
 
 
-def read_anew(folder: Path) -> Manifest:
+def read_again(folder: Path) -> Manifest:
     manifest = Manifest(folder)
     manifest.refresh()
     return manifest
@@ -58,13 +59,13 @@ def text_lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in (folder / MANIFEST_NAME).read_text().splitlines()]
 
 
-def test_lines_that_still_tell_something_stay_with_their_numbers(tmp_path: Path) -> None:
+def test_needed_lines_stay_with_their_numbers(tmp_path: Path) -> None:
     manifest = fill(tmp_path, 6, gone=4)
     before = (tmp_path / MANIFEST_NAME).read_text().splitlines()
     shorten(manifest, 1)
     first, *lines = (tmp_path / MANIFEST_NAME).read_text().splitlines()
     assert list(json.loads(first)) == ["shortened"]
-    # The last dropped one, those that are there, and the line that says that one is dropped.
+    # The last dropped segment, the present ones, and the `dropped` line of the former.
     assert lines == [f'{{"line":{n},{before[n][1:]}' for n in (3, 4, 5, 9)]
     assert manifest.forgotten == Forgotten(
         times=1,
@@ -76,22 +77,22 @@ def test_lines_that_still_tell_something_stay_with_their_numbers(tmp_path: Path)
         time_max_ns=2003,
         numbers={"01234567": 3},
     )
-    assert read_anew(tmp_path).forgotten == manifest.forgotten
+    assert read_again(tmp_path).forgotten == manifest.forgotten
 
 
-def test_sums_add_up_and_lines_are_copied_as_they_are(tmp_path: Path) -> None:
+def test_summaries_add_up_and_lines_are_copied_unchanged(tmp_path: Path) -> None:
     manifest = fill(tmp_path, 6, gone=2)
     shorten(manifest, 0)
     once = (tmp_path / MANIFEST_NAME).read_text().splitlines()
     with manifest.locked():
         manifest.add_dropped(make_segment(3).name, "size", sync=False)
         manifest.shorten(kept=0)
-        # Still under the lock, and in the file that is there now.
+        # Still under the lock, and written to the new file.
         manifest.add_sealed(make_segment(7), sync=False)
     twice = (tmp_path / MANIFEST_NAME).read_text().splitlines()
     assert twice[1:4] == once[2:5]
     assert [event.get("line") for event in text_lines(tmp_path)] == [None, 3, 4, 5, 8, None]
-    found = read_anew(tmp_path)
+    found = read_again(tmp_path)
     assert found.forgotten.segments == {"age": 1, "size": 2}
     assert (found.forgotten.rows, found.forgotten.times, found.forgotten.last_line) == (6, 2, 2)
     assert [segment.line for segment in found.segments.values()] == [3, 4, 5, 9]
@@ -116,26 +117,26 @@ def test_repairs_are_forgotten_but_for_the_newest(tmp_path: Path) -> None:
         for repair in repairs:
             manifest.add_repaired(repair, sync=False)
         manifest.shorten(kept=2)
-    for found in (manifest, read_anew(tmp_path)):
+    for found in (manifest, read_again(tmp_path)):
         assert (found.repairs, found.forgotten.repairs) == (repairs[3:], 3)
 
 
-def test_lines_that_say_nothing_are_counted_and_their_numbers_stay(tmp_path: Path) -> None:
+def test_unreadable_lines_are_counted_and_their_numbers_stay(tmp_path: Path) -> None:
     manifest = fill(tmp_path, 2, gone=0)
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
         file.write(b'what\n{"line": 9, "sealed": {}}\n')
     shorten(manifest, 5)
-    for found in (manifest, read_anew(tmp_path)):
+    for found in (manifest, read_again(tmp_path)):
         assert (found.unreadable, found.forgotten.unreadable, found.line_count) == ([], 2, 10)
     assert text_lines(tmp_path)[-1] == {"line": 9}
 
 
-def test_dropped_segment_whose_file_is_there_stays_known(tmp_path: Path) -> None:
+def test_dropped_segment_whose_file_exists_stays_listed(tmp_path: Path) -> None:
     manifest = fill(tmp_path, 3, gone=2)
     there = tmp_path / make_segment(1).name
     there.touch()
     shorten(manifest, 0)
-    assert list(manifest.dropped) == list(read_anew(tmp_path).dropped) == [there.name]
+    assert list(manifest.dropped) == list(read_again(tmp_path).dropped) == [there.name]
     there.unlink()
     shorten(manifest, 0)
     assert (manifest.dropped, manifest.forgotten.segments) == ({}, {"age": 1, "size": 1})
@@ -154,7 +155,7 @@ def test_highest_number_of_each_recorder_is_kept(tmp_path: Path) -> None:
 
 
 class Model:
-    """What a manifest says that forgets nothing."""
+    """The state of a manifest that is never shortened."""
 
     def __init__(self) -> None:
         self.line_count = 0
@@ -190,10 +191,10 @@ class Model:
         assert list(found.segments) == list(self.segments)
         counts = Counter(forgotten.segments) + Counter(found.dropped.values())
         assert counts == Counter(reason for reason, _ in self.dropped.values())
-        # What is known are the newest ones, and all lines of the others are in the sums.
+        # The newest are listed; the lines of all others are in the summary.
         names = list(self.dropped)
         newest = names[len(names) - len(found.dropped) :]
-        assert {name: found.gone[name].line for name in found.dropped} == {
+        assert {name: found.dropped_segments[name].line for name in found.dropped} == {
             name: self.dropped[name][1] for name in newest
         }
         old = [self.dropped[name][1] for name in names[: len(names) - len(newest)]]
@@ -217,7 +218,7 @@ STEPS = st.one_of(
 @pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(st.lists(STEPS, max_size=40))
-def test_whoever_reads_at_whatever_moment_knows_what_was_written(
+def test_readers_at_any_moment_know_all_that_was_written(
     steps: list[tuple[str, int]],
 ) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -1,4 +1,4 @@
-"""Segments that a crash left behind, and segments that came from elsewhere."""
+"""Segments that a crash left, and segments that are not in the manifest."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ import pytest
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import NO_CRC
-from skerry.runtime.recordings.folders import OPEN_SUFFIX, SEALED_SUFFIX
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.folders import OPEN_SUFFIX, SEALED_SUFFIX
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
+from skerry.runtime.recordings.files.repairs import repair_open
+from skerry.runtime.recordings.files.unlisted_segments import (
+    index_file,
+    list_unlisted,
+    unlisted_names,
+)
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.repairs import adopt_strays, index_file, repair_open, stray_names
 
 Recorded = Callable[..., Recording]
 UpdateOf = Callable[..., Update]
@@ -45,7 +50,7 @@ def positions(recording: Recording) -> list[int]:
     ]
 
 
-def test_torn_tail_is_cut_behind_the_last_whole_batch(recording: Recording) -> None:
+def test_torn_tail_is_cut_behind_the_last_complete_batch(recording: Recording) -> None:
     (segment,) = recording.segments()
     content = segment.path.read_bytes()
     reopen(recording, content[: segment.batches[3].stop + 100])
@@ -70,7 +75,9 @@ def test_segment_that_ended_with_a_batch_loses_nothing(recording: Recording) -> 
 
 
 @pytest.mark.parametrize("size", [0, 7, 500, 1104, 1500])
-def test_segment_without_a_whole_batch_is_removed_and_told(recording: Recording, size: int) -> None:
+def test_segment_without_a_complete_batch_is_removed_and_reported(
+    recording: Recording, size: int
+) -> None:
     (segment,) = recording.segments()
     path = reopen(recording, segment.path.read_bytes()[:size])
     (repair,) = repair_open(recording.folder, Manifest(recording.folder))
@@ -93,16 +100,16 @@ def test_hole_of_a_power_cut_is_kept_as_one(recording: Recording) -> None:
     assert positions(Recording(recording.folder)) == [*range(1, 11), *range(21, 41)]
 
 
-def test_segment_without_its_line_is_adopted(recording: Recording) -> None:
+def test_segment_without_a_line_is_listed(recording: Recording) -> None:
     (segment,) = recording.segments()
     (recording.folder / MANIFEST_NAME).unlink()
     manifest = Manifest(recording.folder)
-    assert adopt_strays(recording.folder, manifest) == [segment]
-    assert adopt_strays(recording.folder, manifest) == []
+    assert list_unlisted(recording.folder, manifest) == [segment]
+    assert list_unlisted(recording.folder, manifest) == []
     assert Recording(recording.folder).segments() == [segment]
 
 
-def test_segment_of_another_recorder_is_adopted_behind_the_others(
+def test_segment_of_another_recorder_is_listed_after_the_others(
     recording: Recording, tmp_path: Path, recorded: Recorded, update_of: UpdateOf
 ) -> None:
     other = recorded(tmp_path / "other", [update_of(n, node=5) for n in range(100, 120)])
@@ -113,7 +120,7 @@ def test_segment_of_another_recorder_is_adopted_behind_the_others(
     assert adopted.batches == theirs.batches
 
 
-def test_half_copied_segment_waits_until_it_is_whole(recording: Recording) -> None:
+def test_partly_copied_segment_is_not_listed_until_it_is_complete(recording: Recording) -> None:
     (segment,) = recording.segments()
     (recording.folder / MANIFEST_NAME).unlink()
     content = segment.path.read_bytes()
@@ -124,7 +131,7 @@ def test_half_copied_segment_waits_until_it_is_whole(recording: Recording) -> No
     assert index_file(recording.folder, segment.name, line=0) == segment
 
 
-def test_segment_that_stays_half_is_taken_as_it_is(recording: Recording) -> None:
+def test_segment_that_stays_incomplete_is_listed_as_it_is(recording: Recording) -> None:
     (segment,) = recording.segments()
     os.truncate(segment.path, segment.batches[3].stop + 100)
     os.utime(segment.path, (0, 0))
@@ -134,13 +141,13 @@ def test_segment_that_stays_half_is_taken_as_it_is(recording: Recording) -> None
     assert found.batches[-1].size == 100
 
 
-def test_file_that_is_no_segment_is_left_alone(recording: Recording) -> None:
+def test_file_that_is_not_a_segment_is_ignored(recording: Recording) -> None:
     path = recording.folder / "notes-0000000001.arrow"
     path.write_text("these are notes")
     os.utime(path, (0, 0))
     manifest = Manifest(recording.folder)
     manifest.refresh()
-    assert stray_names(recording.folder, manifest) == [path.name]
-    assert adopt_strays(recording.folder, manifest) == []
+    assert unlisted_names(recording.folder, manifest) == [path.name]
+    assert list_unlisted(recording.folder, manifest) == []
     assert path.exists()
     assert len(recording.segments()) == 1

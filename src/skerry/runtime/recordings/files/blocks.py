@@ -1,8 +1,7 @@
-"""The bytes of batches, wherever their segment lies.
+"""The bytes of batches, from local and remote segments.
 
-A file of this computer is mapped, and nothing is copied. Of one that is elsewhere only the parts
-are fetched that are asked for: batches that lie close together at once, and never much more than
-is looked at next.
+A local file is mapped into memory and not copied. From a remote file only the requested batches are
+fetched: adjacent ones in one request, up to a limit so that little is fetched ahead.
 """
 
 from __future__ import annotations
@@ -13,23 +12,24 @@ from typing import Final
 
 from skerry.errors import RecordingError
 from skerry.recording.index import RecordedBatch, Segment
-from skerry.runtime.recordings.remote_paths import RemotePath, told
-from skerry.runtime.recordings.segment_files import map_file
+from skerry.runtime.recordings.files.remote_paths import RemotePath, store_errors
+from skerry.runtime.recordings.files.segment_files import map_file
 
 __all__ = ["cut_blocks", "fetch_blocks", "read_blocks"]
 
 _FETCH_BYTES_MAX: Final = 8 * 1024 * 1024
-"""Fetched at once, unless a single batch has more: to ask again takes a hundredth of that time."""
+"""Limit of one request, unless a single batch is larger. The overhead of a further request is about
+a hundredth of the time that so many bytes take."""
 _BRIDGED_BYTES_MAX: Final = 256 * 1024
-"""Between two batches so much is fetched for nothing rather than asked for anew."""
+"""Up to so many unneeded bytes between two batches are fetched to save a request."""
 
 
 def read_blocks(
     segment: Segment, batches: Iterable[RecordedBatch]
 ) -> Iterator[tuple[RecordedBatch, memoryview]]:
-    """The bytes of each of these batches, fewer where the file ends before.
+    """The bytes of each of these batches, fewer if the file ends too early.
 
-    RecordingError if there is no such file, or it cannot be read.
+    RecordingError if the file does not exist or cannot be read.
     """
     if isinstance(segment.folder, Path):
         yield from cut_blocks(map_file(segment.path), batches)
@@ -43,7 +43,7 @@ def read_blocks(
 def cut_blocks(
     data: memoryview, batches: Iterable[RecordedBatch]
 ) -> Iterator[tuple[RecordedBatch, memoryview]]:
-    """The same where the bytes of the segment are known."""
+    """The bytes of each of these batches, cut from the bytes of the segment."""
     for batch in batches:
         yield batch, data[batch.offset : batch.stop]
 
@@ -51,18 +51,18 @@ def cut_blocks(
 def fetch_blocks(
     segment: Segment, batches: Iterable[RecordedBatch]
 ) -> Iterator[tuple[RecordedBatch, memoryview]]:
-    """The same of a segment that is elsewhere; FileNotFoundError if it is not there."""
-    place = RemotePath(segment.place)
+    """The bytes of batches of a remote segment; FileNotFoundError if it does not exist."""
+    path = RemotePath(segment.uri)
     for group in _groups(batches):
         first = group[0].offset
-        with told("cannot read", place, RecordingError):
-            data = memoryview(place.read(first, group[-1].stop))
+        with store_errors("cannot read", path, RecordingError):
+            data = memoryview(path.read(first, group[-1].stop))
         for batch in group:
             yield batch, data[batch.offset - first : batch.stop - first]
 
 
 def _groups(batches: Iterable[RecordedBatch]) -> Iterator[list[RecordedBatch]]:
-    """Batches that are fetched at once."""
+    """Batches that are fetched in one request."""
     group: list[RecordedBatch] = []
     for batch in batches:
         if group and not _is_near(group, batch):
@@ -79,6 +79,6 @@ def _is_near(group: list[RecordedBatch], batch: RecordedBatch) -> bool:
 
 
 def _missing(segment: Segment) -> RecordingError:
-    error = RecordingError(f"cannot read {segment.place}: there is no such file")
-    error.hint = "copy it there; a manifest is to be copied after the segments it names"
+    error = RecordingError(f"cannot read {segment.uri}: there is no such file")
+    error.hint = "copy it there; copy a manifest after the segments it names"
     return error

@@ -1,4 +1,4 @@
-"""The file of the segment that is being written, and segments as they lie in files."""
+"""Files of segments: the one that is being written, and reading existing ones."""
 
 from __future__ import annotations
 
@@ -7,20 +7,17 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-import pyarrow as pa
-
 from skerry.errors import RecordingError
 from skerry.recording.format import encode_block, encode_head, to_record_batch
 from skerry.recording.index import (
     Segment,
     SegmentContent,
     batch_of_columns,
-    batch_of_rows,
     segment_of,
 )
 from skerry.recording.messages import END_OF_STREAM
 from skerry.recording.rows import Columns
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     OPEN_SUFFIX,
     PRIVATE_FILE,
     SEALED_SUFFIX,
@@ -31,7 +28,7 @@ __all__ = ["SegmentFile", "map_file", "read_open", "write_all"]
 
 
 class SegmentFile:
-    """A new segment. Whatever fails, the file ends with a whole batch, and one can go on."""
+    """A new segment. After a failed write it still ends with a complete batch and can continue."""
 
     def __init__(self, folder: Path, *, recording: str, number: int) -> None:
         self.contents: list[SegmentContent] = []
@@ -43,7 +40,7 @@ class SegmentFile:
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._handle = os.open(self._path, flags, PRIVATE_FILE)
         self.size = 0
-        """Bytes up to the end of the last whole batch."""
+        """Bytes up to the end of the last complete batch."""
         try:
             self._append(encode_head(recording, number))
         except OSError:
@@ -51,27 +48,31 @@ class SegmentFile:
             raise
 
     def write(self, columns: Columns) -> SegmentContent:
-        """A batch of rows more."""
-        offset, size, crc = self._write(to_record_batch(columns))
-        return self._note(batch_of_columns(columns, offset=offset, size=size, crc=crc))
-
-    def write_batch(self, rows: pa.RecordBatch) -> SegmentContent:
-        """The same for rows that are a batch already."""
-        offset, size, crc = self._write(rows)
-        return self._note(batch_of_rows(rows, offset=offset, size=size, crc=crc))
+        """Append a batch of rows."""
+        block, crc = encode_block(
+            to_record_batch(columns),
+            recording=self._recording,
+            segment=self.number,
+            number=len(self.contents),
+        )
+        offset = self.size
+        self._append(block)
+        content = batch_of_columns(columns, offset=offset, size=len(block), crc=crc)
+        self.contents.append(content)
+        return content
 
     def sync(self) -> None:
-        """Let what was written be on the disk."""
+        """Make the written batches durable."""
         os.fdatasync(self._handle)
 
     def seal(self, *, sync: bool) -> Segment:
-        """Finish the file and give it its final name."""
-        # What was interrupted may have left more behind the last whole batch.
+        """Finish the file and rename it to its final name."""
+        # An interrupted write may have left bytes behind the last complete batch.
         os.ftruncate(self._handle, self.size)
         write_all(self._handle, END_OF_STREAM, self.size)
         if sync:
             self.sync()
-        # Up to here nothing is lost by a failure: the next batch is written over the end.
+        # Up to here a failure loses nothing: the next batch overwrites the end marker.
         self._path.rename(self._folder / self._name)
         self.size += len(END_OF_STREAM)
         self.close()
@@ -80,42 +81,29 @@ class SegmentFile:
         )
 
     def discard(self) -> None:
-        """Close the file and leave nothing of it."""
+        """Close and remove the file."""
         self.close()
         self._path.unlink(missing_ok=True)
 
     def close(self) -> None:
-        """Close the file as it is; the next who writes will seal it."""
+        """Close the file as it is; the next recorder seals it."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
-
-    def _write(self, rows: pa.RecordBatch) -> tuple[int, int, int]:
-        """Where the block of a batch was written, its size and its CRC."""
-        block, crc = encode_block(
-            rows, recording=self._recording, segment=self.number, number=len(self.contents)
-        )
-        offset = self.size
-        self._append(block)
-        return offset, len(block), crc
 
     def _append(self, data: bytes | bytearray) -> None:
         try:
             write_all(self._handle, data, self.size)
         except OSError:
-            # Room for others. Where even that fails, the next batch still takes this one's place.
+            # Frees the disk space. If this fails, too, the next batch overwrites the bytes.
             with suppress(OSError):
                 os.ftruncate(self._handle, self.size)
             raise
         self.size += len(data)
 
-    def _note(self, content: SegmentContent) -> SegmentContent:
-        self.contents.append(content)
-        return content
-
 
 def write_all(handle: int, data: bytes | bytearray, offset: int) -> None:
-    """Write all of it at this place; OSError if not all of it could be written."""
+    """Write all of the data at an offset; OSError if that was not possible."""
     rest = memoryview(data)
     while rest:
         count = os.pwrite(handle, rest, offset)
@@ -124,7 +112,7 @@ def write_all(handle: int, data: bytes | bytearray, offset: int) -> None:
 
 
 def map_file(path: Path) -> memoryview:
-    """The content of a file, which is read as it is looked at."""
+    """The content of a file, mapped into memory."""
     try:
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_size == 0:
@@ -135,7 +123,7 @@ def map_file(path: Path) -> memoryview:
 
 
 def read_open(path: Path) -> memoryview:
-    """The content of a file that is being written: a map of it could lose its ground."""
+    """The content of a file that is being written. It is copied: a mapped file may be truncated."""
     try:
         return memoryview(path.read_bytes())
     except OSError as error:
@@ -147,5 +135,5 @@ def _unreadable(path: Path, error: OSError) -> RecordingError:
     if isinstance(error, PermissionError):
         failure.hint = "get permission to read it"
     else:
-        failure.hint = "look at the folder with `skerry record verify DIR`"
+        failure.hint = "check the folder with `skerry record verify DIR`"
     return failure

@@ -1,4 +1,4 @@
-"""Which segments a recording may lose."""
+"""Retention: which segments are dropped."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import pytest
 
 from skerry.codec.envelope import Update
 from skerry.recording.index import Segment
-from skerry.runtime.recordings import retention
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.manifest import Manifest
-from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.retention import (
+from skerry.runtime.recordings.files import retention
+from skerry.runtime.recordings.files.manifest import Manifest
+from skerry.runtime.recordings.files.retention import (
     RECORDING_DROPPED_KEPT,
     drop_segments,
     due_segments,
     remove_dropped,
 )
+from skerry.runtime.recordings.reader import Recording
 
 Recorded = Callable[..., Recording]
 SECOND_NS = 1_000_000_000
@@ -36,11 +36,11 @@ def names(due: list[tuple[Segment, str]]) -> list[tuple[int, str]]:
     return [(segment.line, reason) for segment, reason in due]
 
 
-def test_nothing_goes_unless_that_is_asked_for(recording: Recording) -> None:
+def test_nothing_is_dropped_by_default(recording: Recording) -> None:
     assert due_segments(recording.segments(), RecordingConfig(), now_ns=2**62) == []
 
 
-def test_segments_go_when_their_newest_row_is_too_old(recording: Recording) -> None:
+def test_segments_are_dropped_when_their_newest_row_is_too_old(recording: Recording) -> None:
     segments = recording.segments()
     newest_ns = segments[-1].time_max_ns
     config = RecordingConfig(keep_s=20)
@@ -51,7 +51,7 @@ def test_segments_go_when_their_newest_row_is_too_old(recording: Recording) -> N
     assert names(due_segments(segments, config, now_ns=edge_ns + 1)) == [(0, "age")]
 
 
-def test_oldest_segments_go_when_all_are_too_many_bytes(recording: Recording) -> None:
+def test_oldest_segments_are_dropped_above_the_size(recording: Recording) -> None:
     segments = recording.segments()
     size = segments[1].byte_count
     three = sum(segment.byte_count for segment in segments[2:])
@@ -63,14 +63,14 @@ def test_oldest_segments_go_when_all_are_too_many_bytes(recording: Recording) ->
     assert names(due_segments(segments, config, now_ns=0)) == [(0, "size")]
 
 
-def test_age_and_size_go_together(recording: Recording) -> None:
+def test_age_and_size_combine(recording: Recording) -> None:
     segments = recording.segments()
     config = RecordingConfig(keep_s=30, keep_bytes=segments[-1].byte_count)
     due = due_segments(segments, config, now_ns=segments[-1].time_max_ns)
     assert names(due) == [(0, "age"), (1, "size"), (2, "size"), (3, "size")]
 
 
-def test_what_is_dropped_is_gone_and_told(recording: Recording) -> None:
+def test_dropped_segment_is_removed_and_listed_as_dropped(recording: Recording) -> None:
     segments = recording.segments()
     manifest = Manifest(recording.folder)
     manifest.refresh()
@@ -83,7 +83,7 @@ def test_what_is_dropped_is_gone_and_told(recording: Recording) -> None:
     assert drop_segments(recording.folder, manifest, config, now_ns=0) == []
 
 
-def test_file_that_outlived_its_line_is_removed_and_not_adopted(recording: Recording) -> None:
+def test_file_of_a_dropped_segment_is_removed_and_not_listed(recording: Recording) -> None:
     first = recording.segments()[0]
     content = first.path.read_bytes()
     manifest = Manifest(recording.folder)
@@ -113,7 +113,7 @@ def numbered(segment: Segment, number: int) -> Segment:
 
 
 @pytest.mark.slow
-def test_manifest_does_not_grow_without_end(recording: Recording, tmp_path: Path) -> None:
+def test_size_of_the_manifest_is_limited(recording: Recording, tmp_path: Path) -> None:
     segment = recording.segments()[0]
     config = RecordingConfig(keep_bytes=5 * segment.byte_count, durability=Durability.NONE)
     manifest = Manifest(tmp_path, has_batches=False)
@@ -149,7 +149,7 @@ def test_manifest_is_shortened_when_it_knows_twice_as_many_as_are_kept(
     assert counts == [0, 1, 2, 3, 4, 5, 6, 3, 4, 5]
 
 
-def test_manifest_of_many_segments_is_not_copied_for_each_few_that_go(
+def test_manifest_of_many_segments_is_not_shortened_for_a_few(
     recording: Recording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retention, "RECORDING_DROPPED_KEPT", 1)

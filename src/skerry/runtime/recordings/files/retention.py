@@ -1,4 +1,4 @@
-"""Which segments a recording may lose, by age and by size."""
+"""Retention: drops the segments of a recording that are too old or too large together."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from skerry.recording.index import Segment
 from skerry.runtime.recordings.config import Durability, RecordingConfig
-from skerry.runtime.recordings.manifest import Manifest
+from skerry.runtime.recordings.files.manifest import Manifest
 
 __all__ = ["RECORDING_DROPPED_KEPT", "drop_segments", "due_segments", "remove_dropped"]
 
@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 def due_segments(
     segments: Sequence[Segment], config: RecordingConfig, *, now_ns: int
 ) -> list[tuple[Segment, str]]:
-    """What is to be dropped, in the order of the manifest, and why. `now_ns` is wall time.
+    """The segments to drop, in the order of the manifest, each with the reason.
 
-    The newest stays in any case. Who follows could never see it otherwise, and what a recorder
-    finds at its beginning may be older than all that is kept.
+    `now_ns` is wall time. The newest segment is never dropped: followers would otherwise never see
+    it, and the snapshot rows of a new recording may be older than the limit.
     """
     due: list[tuple[Segment, str]] = []
     kept: list[Segment] = []
@@ -49,12 +49,12 @@ def due_segments(
 def drop_segments(
     folder: Path, manifest: Manifest, config: RecordingConfig, *, now_ns: int
 ) -> list[str]:
-    """Drop what is due; the names of what is gone."""
+    """Drop the segments that are due; their names."""
     if not due_segments(list(manifest.segments.values()), config, now_ns=now_ns):
         return []
     with manifest.locked():
         due = due_segments(list(manifest.segments.values()), config, now_ns=now_ns)
-        # The lines first, and on the disk: who finds a line without its file must know why.
+        # The lines are durable before the files are removed: a missing file must have a reason.
         for index, (segment, reason) in enumerate(due, 1):
             is_synced = index == len(due) and config.durability != Durability.NONE
             manifest.add_dropped(segment.name, reason, sync=is_synced)
@@ -65,22 +65,22 @@ def drop_segments(
 
 
 def remove_dropped(folder: Path, manifest: Manifest) -> None:
-    """Remove what a crash left of segments that were just being dropped."""
+    """Remove files of dropped segments that a crash left."""
     for name in manifest.dropped:
         (folder / name).unlink(missing_ok=True)
 
 
 def _shorten_if_due(manifest: Manifest) -> None:
-    """Let the manifest forget old ones, before it has more of them than of those that are there.
+    """Shorten the manifest if it has more dropped segments than present ones.
 
-    So each line is copied a few times at the most, however many stay.
+    So each line is copied a few times at most, however many segments are kept.
     """
     if len(manifest.dropped) <= max(2 * RECORDING_DROPPED_KEPT, len(manifest.segments)):
         return
     try:
         manifest.shorten(kept=RECORDING_DROPPED_KEPT)
     except OSError as error:
-        # It only stays longer than it should be, until it works when the next one is dropped.
+        # The manifest only stays long until the next segment is dropped.
         log.warning(
             "cannot shorten the manifest",
             extra={"path": str(manifest.path), "reason": error.strerror or str(error)},

@@ -1,9 +1,9 @@
-"""Places that are not folders of this computer: object stores, and file systems of clusters.
+"""Remote paths: files and folders in object stores and cluster file systems.
 
-A place has a URI, as `s3a://bucket/recordings`. Spark, Delta and Arrow each have a way of their own
-to such places; here is that of Arrow, which recordings are read by, and the small files of tables
-written. What a store says of a failure is long and for its own authors; people are told the one
-thing that matters, and what to do about it.
+A remote path is a URI such as `s3a://bucket/recordings`. Spark, Delta and Arrow each have their own
+file systems. This module uses that of Arrow, by which recordings are read and the small files of
+tables written. The error messages of stores are long and written for their developers, so they are
+reduced to the cause and what to do about it.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from skerry.errors import RecordingError, SkerryError
 if TYPE_CHECKING:
     from pyarrow.fs import FileInfo, FileSystem
 
-__all__ = ["RemotePath", "Version", "file_system", "first_line", "place_of", "told"]
+__all__ = ["RemotePath", "Version", "file_system", "first_line", "resolve_path", "store_errors"]
 
 Version = tuple[int, str]
-"""How many bytes a file has, and what is another when the file is."""
+"""Size of a file in bytes, and its ETag or time of change."""
 
 _URI: Final = re.compile(r"([a-z][a-z0-9+.-]*)(:/*)(.*)", re.IGNORECASE | re.DOTALL)
 _BUCKETS: Final = frozenset({"s3", "s3a", "gs", "gcs"})
-"""Schemes whose first part is a bucket."""
+"""Schemes in which the first part of the path is a bucket."""
 _KNOWN: Final = _BUCKETS | {"hdfs", "viewfs", "abfs", "abfss"}
 _CREDENTIALS: Final = re.compile(
     r"ACCESS_DENIED|AccessDenied|Access ?Key|SIGNATURE|Signature|EXPIRED_TOKEN|INVALID_CLIENT_TOKEN"
@@ -47,7 +47,7 @@ _NO_HDFS: Final = re.compile(r"libjvm|libhdfs|HdfsFileSystem|hdfsBuilder", re.IG
 _NO_KIND: Final = re.compile(r"Unrecognized filesystem type|without .* support|not compiled")
 
 _ANSWER_S: Final = 10.0
-"""How long a store may be silent before it is asked again."""
+"""Time without an answer after which a request to a store is repeated."""
 _ATTEMPTS: Final = 5
 
 _CREDENTIALS_HINT: Final = (
@@ -55,20 +55,21 @@ _CREDENTIALS_HINT: Final = (
     " need them, too"
 )
 _UNREACHABLE_HINT: Final = (
-    "is the name right, and the store up? AWS_ENDPOINT_URL names one that is not Amazon's"
+    "check the name and whether the store runs;"
+    " AWS_ENDPOINT_URL selects a store other than Amazon's"
 )
 _HDFS_HINT: Final = (
-    "install Hadoop, and set JAVA_HOME, HADOOP_HOME and CLASSPATH, the last to what"
-    " `hadoop classpath --glob` says; on the executors, too"
+    "install Hadoop, and set JAVA_HOME, HADOOP_HOME and CLASSPATH, the last to the output of"
+    " `hadoop classpath --glob`; on the executors, too"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class RemotePath:
-    """A folder or a file that is elsewhere."""
+    """A remote folder or file."""
 
     uri: str
-    """Without a slash at its end."""
+    """Without a trailing slash."""
 
     def __str__(self) -> str:
         return self.uri
@@ -78,29 +79,29 @@ class RemotePath:
 
     @property
     def name(self) -> str:
-        """The last part."""
+        """The last part of the path."""
         return self.uri.rpartition("/")[2]
 
     @property
     def files(self) -> FileSystem:
-        """The file system that it is in."""
+        """The file system of the scheme and host."""
         return file_system(self._root)[0]
 
     @property
     def path(self) -> str:
-        """What it is called in its file system."""
+        """The path within the file system."""
         base = file_system(self._root)[1].rstrip("/")
         return f"{base}{self.uri[len(self._root) :]}" or "/"
 
     def exists(self) -> bool:
-        """Whether there is such a file."""
+        """Whether the path is a file."""
         return bool(self._info().is_file)
 
     def version(self) -> Version | None:
-        """How the file is now; None if there is none."""
+        """The present version of the file; None if it does not exist."""
         try:
             with self.files.open_input_file(self.path) as file:
-                # A store tells of what is in the file; others when it was written.
+                # Object stores have an ETag, other file systems only a time of change.
                 tag = (file.metadata() or {}).get("ETag", b"")
                 size = int(file.size())
         except FileNotFoundError:
@@ -108,7 +109,7 @@ class RemotePath:
         return size, bytes(tag).decode() or str(self._info().mtime_ns)
 
     def read(self, first: int = 0, stop: int | None = None) -> bytes:
-        """The bytes of the file from one up to another, as far as it has them."""
+        """The bytes from `first` up to `stop`, or up to the end of the file if that is earlier."""
         with self.files.open_input_file(self.path) as file:
             size = file.size()
             end = size if stop is None else min(stop, size)
@@ -116,12 +117,12 @@ class RemotePath:
             return bytes(file.read_at(end - first, first)) if end > first else b""
 
     def write(self, data: bytes) -> None:
-        """Make it a file with this content, whatever it was."""
+        """Create or replace the file with this content."""
         with self.files.open_output_stream(self.path) as stream:
             stream.write(data)
 
     def sizes(self, names: Sequence[str] | None = None) -> dict[str, int]:
-        """How many bytes files have that are directly in it: all, or those of these names."""
+        """Sizes of the files directly in the folder: of all, or of these names."""
         if names is None:
             found = self._listed()
         else:
@@ -129,7 +130,7 @@ class RemotePath:
         return {info.base_name: info.size for info in found if info.is_file}
 
     def folders(self) -> list[RemotePath]:
-        """Those that are directly in it, by name; FileNotFoundError if there is no such place."""
+        """The folders directly in it, sorted by name; FileNotFoundError if it does not exist."""
         from pyarrow.fs import FileType
 
         found = (info.base_name for info in self._listed() if info.type == FileType.Directory)
@@ -149,11 +150,8 @@ class RemotePath:
         return f"{scheme}://{rest.partition('/')[0]}"
 
 
-def place_of(path: str | os.PathLike[str]) -> Path | RemotePath:
-    """What somebody means by a path or a URI: a folder of this computer, or a place elsewhere.
-
-    RecordingError for a URI that names neither.
-    """
+def resolve_path(path: str | os.PathLike[str]) -> Path | RemotePath:
+    """The local path or the remote path that a text names; RecordingError for an invalid URI."""
     if isinstance(path, Path):
         return path
     text = os.fspath(path)
@@ -164,12 +162,12 @@ def place_of(path: str | os.PathLike[str]) -> Path | RemotePath:
     if scheme == "file":
         return _folder_of(text, len(found[2]) - 1, rest)
     if scheme in _KNOWN and found[2] == ":/":
-        # Elsewhere than in a bucket, one slash is the root of a host that is not named.
-        whole = f"{scheme}://{'' if scheme in _BUCKETS else '/'}{rest}"
-        raise _unnamed(f"{text} is no URI", f"write {whole}")
+        # Without a bucket, the path begins at the root of an unnamed host.
+        uri = f"{scheme}://{'' if scheme in _BUCKETS else '/'}{rest}"
+        raise _invalid(f"{text} is not a URI", f"write {uri}")
     if "://" not in found[2]:
         return Path(text)
-    # What stands after two slashes is a host or a bucket, which not every place has.
+    # Two slashes are followed by a host or a bucket, which may be empty.
     inside = f"{found[2][3:]}{rest}".rstrip("/")
     _check_inside(text, scheme, inside)
     return RemotePath(f"{scheme}://{inside}")
@@ -177,34 +175,32 @@ def place_of(path: str | os.PathLike[str]) -> Path | RemotePath:
 
 def _folder_of(text: str, slashes: int, rest: str) -> Path:
     if slashes == 2 and rest:
-        raise _unnamed(f"{text} names a host", f"write file:///{rest} for a folder of this one")
+        raise _invalid(f"{text} names a host", f"write file:///{rest} for a local folder")
     return Path(f"{'/' if slashes else ''}{rest}")
 
 
 def _check_inside(text: str, scheme: str, inside: str) -> None:
-    """RecordingError if there can be no such place."""
+    """RecordingError for a path that cannot exist."""
     first, _, path = inside.partition("/")
     user, at, host = first.rpartition("@")
     if at and ":" in user:
-        # Not with the text itself, which would be shown and kept.
-        raise _unnamed(f"{scheme}://{host} has credentials in its name", _CREDENTIALS_HINT)
+        # The message must not contain the credentials: it is shown and logged.
+        raise _invalid(f"{scheme}://{host} has credentials in its name", _CREDENTIALS_HINT)
     if scheme in _BUCKETS and not first:
-        raise _unnamed(f"{text} names no bucket", f"write {scheme}://bucket/recordings")
+        raise _invalid(f"{text} has no bucket", f"write {scheme}://bucket/recordings")
     if "?" in inside:
         is_s3 = scheme in ("s3", "s3a")
-        names = "AWS_ENDPOINT_URL names the store, and AWS_REGION its region"
-        raise _unnamed(
-            f"{text.partition('?')[0]} has settings behind its name",
-            names if is_s3 else "leave them out; a store is told them by its own variables",
+        names = "set AWS_ENDPOINT_URL for the store and AWS_REGION for its region"
+        raise _invalid(
+            f"{text.partition('?')[0]} is followed by settings",
+            names if is_s3 else "remove them; a store is configured by its own variables",
         )
     if path.startswith("/") or "//" in path:
-        plain = re.sub("/+", "/", path).strip("/")
-        raise _unnamed(
-            f"{text} has a part without a name", f"write one slash: {scheme}://{first}/{plain}"
-        )
+        normal = re.sub("/+", "/", path).strip("/")
+        raise _invalid(f"{text} has an empty part", f"write one slash: {scheme}://{first}/{normal}")
 
 
-def _unnamed(what: str, hint: str) -> RecordingError:
+def _invalid(what: str, hint: str) -> RecordingError:
     error = RecordingError(what)
     error.hint = hint
     return error
@@ -212,22 +208,22 @@ def _unnamed(what: str, hint: str) -> RecordingError:
 
 @lru_cache(maxsize=16)
 def file_system(root: str) -> tuple[FileSystem, str]:
-    """The file system of a scheme and a host or bucket, and what the root is called in it.
+    """The file system of a scheme and a host or bucket, and the path of its root.
 
-    Kept, since to make one takes as long as to read a small file.
+    Cached: creating a file system takes as long as reading a small file.
     """
     from pyarrow.fs import FileSystem
 
     found: FileSystem
     found, base = FileSystem.from_uri(re.sub("^s3a://", "s3://", root) + "/")
-    return _impatient(found) if found.type_name == "s3" else found, base
+    return _with_timeouts(found) if found.type_name == "s3" else found, base
 
 
-def _impatient(files: FileSystem) -> FileSystem:
-    """The same, which tells after about a minute that a store does not answer."""
+def _with_timeouts(files: FileSystem) -> FileSystem:
+    """The same file system, which fails after about a minute if the store does not answer."""
     from pyarrow.fs import AwsStandardS3RetryStrategy
 
-    # What the URI and the environment said is only told to who copies it.
+    # The options from the URI and the environment are only available by copying.
     make, (options,) = files.__reduce__()
     tries = {"retry_strategy": AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS)}
     times = {"connect_timeout": _ANSWER_S, "request_timeout": _ANSWER_S}
@@ -236,40 +232,40 @@ def _impatient(files: FileSystem) -> FileSystem:
 
 
 @contextmanager
-def told(what: str, place: RemotePath | str, kind: type[SkerryError]) -> Iterator[None]:
-    """Inside, a failure of a store becomes an error of this kind; that nothing is there does not.
+def store_errors(what: str, path: RemotePath | str, kind: type[SkerryError]) -> Iterator[None]:
+    """Turn errors of a store into errors of `kind`, except FileNotFoundError.
 
-    `what` could not be done, as in "cannot read".
+    `what` is the attempted action, such as "cannot read".
     """
     try:
         yield
     except FileNotFoundError:
         raise
     except (OSError, pa.ArrowException) as error:
-        reason, hint = _reason(str(place), error)
-        fault = kind(f"{what} {place}: {reason}")
-        fault.hint = hint
-        raise fault from error
+        reason, hint = _reason(str(path), error)
+        failure = kind(f"{what} {path}: {reason}")
+        failure.hint = hint
+        raise failure from error
 
 
 def first_line(error: BaseException) -> str:
-    """What an error says, without what a library adds for its own authors."""
+    """The first line of an error message, without the details that a library adds."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 def _reason(uri: str, error: Exception) -> tuple[str, str]:
-    """What happened, and what to do about it."""
+    """The cause of an error, and a hint."""
     text = str(error)
     scheme, _, rest = uri.partition("://")
     if _NO_KIND.search(text):
-        return f"nothing is known of {scheme}://", "s3a, s3, hdfs, gs, abfs and file are known"
+        return f"{scheme}:// is not supported", "use s3a, s3, hdfs, gs, abfs or file"
     if scheme == "hdfs" and _NO_HDFS.search(text):
-        return "the library of HDFS (libhdfs) is not there, or finds no Java", _HDFS_HINT
+        return "the HDFS library (libhdfs) is missing, or does not find Java", _HDFS_HINT
     if _NO_BUCKET.search(text):
-        return f"there is no bucket {rest.partition('/')[0]}", "make it, or name another"
+        return f"there is no bucket {rest.partition('/')[0]}", "create it, or name another"
     if _CREDENTIALS.search(text):
-        reason = "the store does not take these credentials, or does not let them do this"
+        reason = "the store rejects these credentials, or does not permit this with them"
         return reason, _CREDENTIALS_HINT if scheme in ("s3", "s3a") else "get permission to use it"
     if _UNREACHABLE.search(text):
         return "it cannot be reached", _UNREACHABLE_HINT
-    return first_line(error), "look at the store with its own tools"
+    return first_line(error), "check the store with its own tools"

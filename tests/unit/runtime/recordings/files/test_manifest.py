@@ -1,4 +1,4 @@
-"""The manifest: lines that count when they are whole, and whose numbers never change."""
+"""The manifest of a local folder: complete lines only, with numbers that never change."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.recording.index import RecordedBatch, Segment
-from skerry.runtime.recordings.manifest import MANIFEST_NAME, Manifest, Repair
-from skerry.runtime.recordings.manifest_lines import RECORDING_LINE_BYTES_MAX, Lines
+from skerry.recording.manifest_lines import RECORDING_LINE_BYTES_MAX, ManifestLines, Repair
+from skerry.runtime.recordings.files.manifest import MANIFEST_NAME, Manifest
 from skerry.runtime.recordings.writer import RECORDING_BATCH_COUNT_MAX
 
 
@@ -61,7 +61,7 @@ def add_segments(folder: Path, first: int, stop: int) -> None:
 
 
 def churn(folder: Path, first: int, stop: int) -> None:
-    """Add segments, drop each when the next is there, and forget those, again and again."""
+    """Add segments, drop each when the next is added, and shorten the manifest now and then."""
     manifest = Manifest(folder, has_batches=False)
     for number in range(first, stop):
         with manifest.locked():
@@ -72,7 +72,7 @@ def churn(folder: Path, first: int, stop: int) -> None:
                 manifest.shorten(kept=2)
 
 
-def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
+def test_lines_are_read_back_in_order(tmp_path: Path) -> None:
     writer = Manifest(tmp_path)
     repair = Repair(name="x", kept_batches=1, kept_rows=2, lost_bytes=3)
     with writer.locked():
@@ -85,13 +85,13 @@ def test_lines_come_back_in_their_order(tmp_path: Path) -> None:
     assert list(reader.segments.values()) == [sealed]
     assert sealed == replace(make_segment(2), folder=tmp_path, line=0)
     assert reader.dropped == {make_segment(1).name: "age"}
-    (gone,) = reader.gone.values()
+    (gone,) = reader.dropped_segments.values()
     assert (gone.rows, gone.line, gone.batches) == (make_segment(1).rows, 1, ())
     assert reader.repairs == [repair]
     assert (reader.line_count, reader.unreadable) == (4, [])
 
 
-def test_refresh_reads_what_was_added(tmp_path: Path) -> None:
+def test_refresh_reads_the_added_lines(tmp_path: Path) -> None:
     reader = Manifest(tmp_path)
     reader.refresh()
     assert reader.line_count == 0
@@ -102,7 +102,7 @@ def test_refresh_reads_what_was_added(tmp_path: Path) -> None:
     assert [segment.line for segment in reader.segments.values()] == [0, 1, 2]
 
 
-def test_half_a_line_does_not_count_and_is_cut_off_by_the_next(tmp_path: Path) -> None:
+def test_incomplete_line_is_ignored_and_cut_off_by_the_next_writer(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 2)
     path = tmp_path / MANIFEST_NAME
     whole = path.read_bytes()
@@ -116,7 +116,7 @@ def test_half_a_line_does_not_count_and_is_cut_off_by_the_next(tmp_path: Path) -
     assert path.read_bytes() == whole
 
 
-def test_line_that_says_nothing_is_counted_and_told(tmp_path: Path) -> None:
+def test_unreadable_lines_are_counted_and_reported(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 1)
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
         file.write(b'what\n{"sealed": {}}\n{"other": 1}\n[]\n"x"\n')
@@ -136,7 +136,7 @@ def test_manifest_that_became_shorter_is_an_error(tmp_path: Path) -> None:
         reader.refresh()
 
 
-def test_line_that_could_not_be_written_whole_leaves_nothing(
+def test_line_that_could_not_be_written_completely_is_cut_off(
     tmp_path: Path, file_size_limit: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     add_segments(tmp_path, 0, 1)
@@ -163,8 +163,8 @@ def test_writer_keeps_no_batches(tmp_path: Path) -> None:
 
 
 @contextmanager
-def several(folder: Path, *work: tuple[str, int, int]) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Functions of this file, each in a process of its own; all are done at the end."""
+def processes(folder: Path, *work: tuple[str, int, int]) -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Run functions of this file, each in its own process; all have ended on exit."""
     program = (
         "import runpy, sys; from pathlib import Path; _, here, name, folder, *span = sys.argv\n"
         "runpy.run_path(here)[name](Path(folder), *map(int, span))"
@@ -185,8 +185,8 @@ def several(folder: Path, *work: tuple[str, int, int]) -> Iterator[list[subproce
 
 
 @pytest.mark.slow
-def test_several_add_lines_without_disturbing_each_other(tmp_path: Path) -> None:
-    with several(tmp_path, *(("add_segments", 100 * n, 100 * n + 50) for n in range(3))):
+def test_several_processes_add_lines_at_once(tmp_path: Path) -> None:
+    with processes(tmp_path, *(("add_segments", 100 * n, 100 * n + 50) for n in range(3))):
         pass
     reader = Manifest(tmp_path)
     reader.refresh()
@@ -198,7 +198,7 @@ def test_line_of_the_largest_segment_is_read_and_a_longer_one_is_not(tmp_path: P
     manifest = Manifest(tmp_path)
     with manifest.locked():
         manifest.add_sealed(make_segment(1, batch_count=RECORDING_BATCH_COUNT_MAX), sync=False)
-    # There is room for the number that it has in a manifest that was shortened.
+    # Leaves room for the number that the line gets in a shortened manifest.
     assert (tmp_path / MANIFEST_NAME).stat().st_size < RECORDING_LINE_BYTES_MAX - 32
     with (tmp_path / MANIFEST_NAME).open("ab") as file:
         file.write(b" " * (RECORDING_LINE_BYTES_MAX + 5) + b"{}\n")
@@ -209,7 +209,7 @@ def test_line_of_the_largest_segment_is_read_and_a_longer_one_is_not(tmp_path: P
     assert [segment.line for segment in reader.segments.values()] == [0, 2]
 
 
-def test_who_writes_goes_on_with_a_manifest_that_was_removed(tmp_path: Path) -> None:
+def test_writer_continues_when_the_manifest_was_removed(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path, has_batches=False)
     with manifest.locked():
         manifest.add_sealed(make_segment(1), sync=False)
@@ -236,12 +236,12 @@ def test_last_segment_is_known_with_its_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_lines_are_not_lost_where_several_add_and_shorten(tmp_path: Path) -> None:
+def test_no_line_is_lost_when_several_processes_add_and_shorten(tmp_path: Path) -> None:
     reader = Manifest(tmp_path)
     counts = [0]
     work = (("churn", 0, 200), ("churn", 1000, 1200), ("add_segments", 2000, 2100))
-    with several(tmp_path, *work) as writers:
-        # Whoever reads meanwhile only sees numbers grow, and nothing that cannot be understood.
+    with processes(tmp_path, *work) as writers:
+        # A concurrent reader only sees numbers grow, and no unreadable line.
         while any(writer.poll() is None for writer in writers):
             reader.refresh()
             counts.append(reader.line_count)
@@ -253,12 +253,11 @@ def test_lines_are_not_lost_where_several_add_and_shorten(tmp_path: Path) -> Non
     assert sorted(reader.segments) == names
     gone = Counter(reader.forgotten.segments) + Counter(reader.dropped.values())
     assert gone == {"age": 2 * 199}
-    # Each line is where it says that it is.
     lines = [segment.line for segment in reader.segments.values()]
     assert lines == sorted(set(lines))
 
 
-def test_who_waits_for_the_lock_of_a_file_that_was_replaced_locks_the_other(
+def test_process_that_waits_for_the_lock_of_a_replaced_file_locks_the_new_one(
     tmp_path: Path,
 ) -> None:
     add_segments(tmp_path, 0, 2)
@@ -266,7 +265,7 @@ def test_who_waits_for_the_lock_of_a_file_that_was_replaced_locks_the_other(
     waiting = threading.Thread(target=add_segments, args=(tmp_path, 2, 3))
     with writer.locked():
         waiting.start()
-        # It may wait for the old file by now, or for the new one; all is well in any case.
+        # The thread may wait for the old file or for the new one; both must work.
         writer.add_dropped(make_segment(0).name, "age", sync=False)
         writer.shorten(kept=0)
         writer.add_sealed(make_segment(5), sync=False)
@@ -281,7 +280,7 @@ def test_who_waits_for_the_lock_of_a_file_that_was_replaced_locks_the_other(
     }
 
 
-def test_lock_of_a_file_that_is_another_one_by_now_is_not_enough(
+def test_lock_of_a_file_that_was_replaced_is_taken_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_segments(tmp_path, 0, 2)
@@ -307,7 +306,7 @@ def test_lock_of_a_file_that_is_another_one_by_now_is_not_enough(
     assert list(manifest.segments) == [make_segment(2).name]
 
 
-def test_reader_goes_on_when_another_file_took_its_place(tmp_path: Path) -> None:
+def test_reader_continues_when_the_file_was_replaced(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 4)
     writer, reader, late = Manifest(tmp_path), Manifest(tmp_path), Manifest(tmp_path)
     reader.refresh()
@@ -316,8 +315,8 @@ def test_reader_goes_on_when_another_file_took_its_place(tmp_path: Path) -> None
             writer.add_dropped(make_segment(number).name, "age", sync=False)
         with late.path.open("rb") as old:
             writer.shorten(kept=1)
-            # Half way through the old file one still reads what was there.
-            lines = Lines(tmp_path, has_batches=True)
+            # A reader that has the old file open still reads all of it.
+            lines = ManifestLines(tmp_path, has_batches=True)
             lines.read(old)
             assert (lines.count, len(lines.dropped)) == (6, 2)
     late.refresh()
@@ -335,7 +334,7 @@ def test_reader_goes_on_when_another_file_took_its_place(tmp_path: Path) -> None
     assert [segment.line for segment in reader.segments.values()] == [2, 3, 6]
 
 
-def test_other_file_with_fewer_lines_is_an_error_and_stays_one(tmp_path: Path) -> None:
+def test_file_with_fewer_lines_stays_an_error(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 1)
     path = tmp_path / MANIFEST_NAME
     path.rename(tmp_path / "short")
@@ -354,7 +353,7 @@ def test_other_file_with_fewer_lines_is_an_error_and_stays_one(tmp_path: Path) -
     assert len(reader.segments) == 3
 
 
-def test_shorter_manifest_that_finds_no_room_leaves_the_old_one(
+def test_shortening_on_a_full_disk_keeps_the_manifest(
     tmp_path: Path, file_size_limit: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     add_segments(tmp_path, 0, 3)
@@ -374,7 +373,7 @@ def test_shorter_manifest_that_finds_no_room_leaves_the_old_one(
     assert (reader.line_count, reader.unreadable, len(reader.segments)) == (5, [], 3)
 
 
-def test_shorter_manifest_may_be_read_by_whom_the_old_one_could(tmp_path: Path) -> None:
+def test_shorter_manifest_keeps_the_mode_of_the_file(tmp_path: Path) -> None:
     add_segments(tmp_path, 0, 1)
     manifest = Manifest(tmp_path)
     for mode in (0o640, 0o666):
@@ -384,7 +383,7 @@ def test_shorter_manifest_may_be_read_by_whom_the_old_one_could(tmp_path: Path) 
         assert manifest.path.stat().st_mode & 0o777 == mode
 
 
-def test_what_a_crash_left_of_a_shorter_manifest_is_neither_read_nor_added_to(
+def test_unfinished_shorter_manifest_is_removed(
     tmp_path: Path,
 ) -> None:
     add_segments(tmp_path, 0, 2)
@@ -401,9 +400,8 @@ def test_what_a_crash_left_of_a_shorter_manifest_is_neither_read_nor_added_to(
     assert (again.line_count, len(again.segments)) == (2, 2)
 
 
-def test_who_shortened_a_manifest_need_not_read_it_again(tmp_path: Path) -> None:
+def test_manifest_is_not_changed_for_the_writer_that_shortened_it(tmp_path: Path) -> None:
     manifest = Manifest(tmp_path)
-    # With few lines, and with many.
     for number in range(5):
         with manifest.locked():
             manifest.shorten(kept=0)

@@ -13,7 +13,12 @@ from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.rows import Columns, Rows
 from skerry.recording.scanning import scan
-from skerry.runtime.recordings.segment_files import SegmentFile, map_file, read_open, write_all
+from skerry.runtime.recordings.files.segment_files import (
+    SegmentFile,
+    map_file,
+    read_open,
+    write_all,
+)
 
 ID = "0123456789abcdef"
 UpdateOf = Callable[..., Update]
@@ -44,17 +49,7 @@ def segment_size(path: Path) -> int:
     return path.stat().st_size
 
 
-def test_batch_that_is_one_already_is_written_as_it_is(tmp_path: Path, update_of: UpdateOf) -> None:
-    file = SegmentFile(tmp_path, recording=ID, number=1)
-    file.write(columns_of(update_of(1), update_of(2)))
-    (batch,) = pa.ipc.open_stream(pa.py_buffer(map_file(next(tmp_path.iterdir()))))
-    file.write_batch(batch)
-    found = scan(map_file(tmp_path / file.seal(sync=False).name))
-    assert [content.batch.rows for content in found.contents] == [2, 2]
-    assert found.contents[1].types == {"Vessel": 2}
-
-
-def test_what_could_not_be_written_whole_is_taken_back(
+def test_incomplete_batch_is_removed(
     tmp_path: Path,
     update_of: UpdateOf,
     file_size_limit: Callable[[int], AbstractContextManager[None]],
@@ -71,7 +66,7 @@ def test_what_could_not_be_written_whole_is_taken_back(
     assert table.column("position").to_pylist() == [1, 3]
 
 
-def test_end_that_could_not_be_written_is_none(
+def test_end_marker_that_could_not_be_written_is_removed(
     tmp_path: Path,
     update_of: UpdateOf,
     file_size_limit: Callable[[int], AbstractContextManager[None]],
@@ -85,9 +80,7 @@ def test_end_that_could_not_be_written_is_none(
     assert segment.rows == 2
 
 
-def test_segment_whose_name_cannot_be_given_can_be_gone_on_with(
-    tmp_path: Path, update_of: UpdateOf
-) -> None:
+def test_segment_that_cannot_be_renamed_can_continue(tmp_path: Path, update_of: UpdateOf) -> None:
     file = SegmentFile(tmp_path, recording=ID, number=1)
     file.write(columns_of(update_of(1)))
     obstacle = tmp_path / "01234567-0000000001.arrow"
@@ -99,7 +92,7 @@ def test_segment_whose_name_cannot_be_given_can_be_gone_on_with(
     assert [c.batch.rows for c in scan(map_file(file.seal(sync=False).path)).contents] == [1, 1]
 
 
-def test_segment_without_room_for_its_head_is_not_there(
+def test_segment_without_space_for_its_header_is_removed(
     tmp_path: Path, file_size_limit: Callable[[int], AbstractContextManager[None]]
 ) -> None:
     with file_size_limit(100), pytest.raises(OSError, match="too large"):
@@ -107,7 +100,7 @@ def test_segment_without_room_for_its_head_is_not_there(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_number_that_is_taken_is_refused(tmp_path: Path) -> None:
+def test_number_in_use_is_rejected(tmp_path: Path) -> None:
     file = SegmentFile(tmp_path, recording=ID, number=1)
     with pytest.raises(FileExistsError):
         SegmentFile(tmp_path, recording=ID, number=1)
@@ -116,7 +109,7 @@ def test_number_that_is_taken_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_seen_as_they_are(tmp_path: Path) -> None:
+def test_files_are_mapped_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "x"
     with path.open("wb") as file:
         write_all(file.fileno(), b"abc" * 1000, 0)

@@ -1,4 +1,4 @@
-"""Who follows a recording."""
+"""Followers of a recording."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import pytest
 
 from skerry.errors import RecordingError
 from skerry.runtime.clock import wall_ns
-from skerry.runtime.recordings.followers import (
+from skerry.runtime.recordings.files.followers import (
     FOLLOWED_NS,
     FOLLOWERS_NAME,
     RECORDING_FOLLOWER_COUNT_MAX,
-    forget_follower,
-    forget_gone,
     is_followed,
+    remove_follower,
+    remove_stale_followers,
     touch_follower,
 )
 
 
-def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -> None:
+def test_follower_counts_for_ten_seconds_after_a_touch(tmp_path: Path) -> None:
     assert not is_followed(tmp_path)
     touch_follower(tmp_path, "spark-1")
     now_ns = (tmp_path / FOLLOWERS_NAME / "spark-1").stat().st_mtime_ns
@@ -31,39 +31,41 @@ def test_somebody_follows_from_the_first_touch_for_ten_seconds(tmp_path: Path) -
     assert not is_followed(tmp_path, now_ns=now_ns + FOLLOWED_NS + 1)
 
 
-def test_who_goes_can_say_so(tmp_path: Path) -> None:
+def test_follower_can_be_removed(tmp_path: Path) -> None:
     touch_follower(tmp_path, "a")
     touch_follower(tmp_path, "b")
-    forget_follower(tmp_path, "a")
+    remove_follower(tmp_path, "a")
     assert is_followed(tmp_path)
-    forget_follower(tmp_path, "b")
-    forget_follower(tmp_path, "b")
+    remove_follower(tmp_path, "b")
+    remove_follower(tmp_path, "b")
     assert not is_followed(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden", "x" * 200])
-def test_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(RecordingError, match="name of a file"):
+def test_name_that_leads_out_of_the_folder_is_rejected(tmp_path: Path, name: str) -> None:
+    with pytest.raises(RecordingError, match="name of a follower"):
         touch_follower(tmp_path, name)
 
 
-def test_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / FOLLOWERS_NAME).write_text("not a folder")
-    with pytest.raises(RecordingError, match="follows"):
+    with pytest.raises(RecordingError, match="cannot register follower"):
         touch_follower(tmp_path, "a")
 
 
-def test_files_of_those_long_gone_are_removed(tmp_path: Path) -> None:
+def test_stale_files_are_removed(tmp_path: Path) -> None:
     touch_follower(tmp_path, "old")
     touch_follower(tmp_path, "new")
     hours_ago = wall_ns() / 1e9 - 2 * 3600
     os.utime(tmp_path / FOLLOWERS_NAME / "old", (hours_ago, hours_ago))
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
     assert [path.name for path in (tmp_path / FOLLOWERS_NAME).iterdir()] == ["new"]
-    forget_gone(tmp_path / "nothing")
+    remove_stale_followers(tmp_path / "nothing")
 
 
-def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_number_of_checked_files_is_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = tmp_path / FOLLOWERS_NAME
     folder.mkdir()
     for number in range(RECORDING_FOLLOWER_COUNT_MAX + 50):
@@ -87,17 +89,17 @@ def test_only_so_many_files_are_looked_at(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("kind", ["file", "loop"])
-def test_folder_that_cannot_be_looked_into_has_nobody_in_it(tmp_path: Path, kind: str) -> None:
+def test_unreadable_folder_has_no_followers(tmp_path: Path, kind: str) -> None:
     place = tmp_path / FOLLOWERS_NAME
     if kind == "file":
         place.write_text("no folder")
     else:
         place.symlink_to(place)
     assert not is_followed(tmp_path)
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
 
 
-def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
+def test_file_that_is_removed_meanwhile_hides_no_other(tmp_path: Path) -> None:
     folder = tmp_path / FOLLOWERS_NAME
     folder.mkdir()
     (folder / "gone").symlink_to(folder / "nothing")
@@ -105,9 +107,9 @@ def test_who_goes_this_moment_hides_nobody_else(tmp_path: Path) -> None:
     assert is_followed(tmp_path)
 
 
-def test_what_is_no_file_of_a_follower_is_left_alone(tmp_path: Path) -> None:
+def test_folder_among_the_files_of_followers_is_ignored(tmp_path: Path) -> None:
     strange = tmp_path / FOLLOWERS_NAME / "folder"
     strange.mkdir(parents=True)
     os.utime(strange, (0, 0))
-    forget_gone(tmp_path)
+    remove_stale_followers(tmp_path)
     assert strange.is_dir()

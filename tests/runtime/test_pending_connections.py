@@ -1,4 +1,4 @@
-"""Crowds before doors that shake hands: honest clients get in, whoever else is there."""
+"""Many pending connections at a listener: other clients still connect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_S = 60.0
 
 @pytest.fixture
 def descriptors() -> Iterator[None]:
-    """As many as are to be had; both ends of all streams are in this process."""
+    """The highest number of descriptors; both ends of all streams are in this process."""
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     if raise_descriptor_limit() < 2 * SILENT_COUNT + 100:
         pytest.skip("this computer does not allow so many open files")
@@ -50,7 +50,7 @@ def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 async def greeted(scheme: str, port: int, context: ssl.SSLContext | None) -> str:
-    """What a client is greeted with."""
+    """The greeting of the node."""
     if scheme.startswith("ws"):
         stream = await open_websocket("localhost", port, ssl=context, timeout=PATIENCE_S)
         data = await stream.read()
@@ -98,7 +98,7 @@ def test_honest_clients_of_an_address_get_in_at_once_and_behind_a_silent_crowd(
                 silent = [stack.enter_context(socket.socket()) for _ in range(SILENT_COUNT)]
                 await asyncio.gather(*(come_silently(one, port, words) for one in silent))
                 assert await greeted(scheme, port, context) == "DotsMsgHello"
-            while server._vigil._sockets:  # noqa: ASYNC110 - nothing is kept of those who are gone
+            while server._dead_peers._sockets:  # noqa: ASYNC110 - nothing is kept of those who are gone
                 await asyncio.sleep(0.01)
         finally:
             await server.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import RecordingError
-from skerry.runtime.recordings.folders import (
+from skerry.runtime.recordings.files.folders import (
     IDENTITY_NAME,
     RECORDING_RESERVE_BYTES,
     create_identity,
@@ -21,7 +21,7 @@ from skerry.runtime.recordings.folders import (
     make_folder,
     open_names,
     read_identity,
-    refuse_strange,
+    reject_foreign_folder,
     release_reserve,
     sealed_names,
     segment_name,
@@ -31,7 +31,7 @@ from skerry.runtime.recordings.folders import (
 )
 
 
-def test_identity_stays_what_it_was(tmp_path: Path) -> None:
+def test_identity_does_not_change(tmp_path: Path) -> None:
     folder = tmp_path / "a" / "b"
     made = create_identity(folder, space="fleet")
     assert read_identity(folder) == made == create_identity(folder, space="fleet")
@@ -47,7 +47,7 @@ def test_folders_that_are_made_are_private_and_others_stay_as_they_are(tmp_path:
     assert modes == [0o755, 0o700, 0o700]
 
 
-def test_recording_of_another_space_is_not_gone_on_with(tmp_path: Path) -> None:
+def test_recording_of_another_space_is_not_continued(tmp_path: Path) -> None:
     create_identity(tmp_path, space="fleet")
     with pytest.raises(RecordingError, match="recording of fleet, not of local") as caught:
         create_identity(tmp_path, space="local")
@@ -67,7 +67,7 @@ def test_recording_of_another_space_is_not_gone_on_with(tmp_path: Path) -> None:
         '{"format": 1, "id": "0123456789abcdef", "space": "a", "created_ns": "x"}',
     ],
 )
-def test_identity_that_cannot_be_used_is_an_error(tmp_path: Path, text: str) -> None:
+def test_invalid_identity_is_an_error(tmp_path: Path, text: str) -> None:
     (tmp_path / IDENTITY_NAME).write_text(text)
     with pytest.raises(RecordingError):
         read_identity(tmp_path)
@@ -83,15 +83,15 @@ def test_recordings_are_the_folder_or_those_in_it(tmp_path: Path) -> None:
     assert not is_recording(tmp_path)
 
 
-def test_where_there_is_no_recording_one_is_told(tmp_path: Path) -> None:
-    with pytest.raises(RecordingError, match="is no recording") as caught:
+def test_missing_recording_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(RecordingError, match="is not a recording") as caught:
         find_recordings(tmp_path)
     assert caught.value.hint
     with pytest.raises(RecordingError, match="no folder"):
         find_recordings(tmp_path / "missing")
 
 
-def test_who_may_not_look_into_a_folder_is_told_whose_it_is(
+def test_folder_without_permission_is_an_error_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(_path: Path) -> bool:
@@ -103,14 +103,14 @@ def test_who_may_not_look_into_a_folder_is_told_whose_it_is(
     assert "as the user of the recorder" in (caught.value.hint or "")
 
 
-def test_reserve_is_room_on_the_disk_until_it_is_released(tmp_path: Path) -> None:
+def test_reserve_uses_disk_space_until_it_is_released(tmp_path: Path) -> None:
     for _ in range(2):
         hold_reserve(tmp_path)
         (found,) = tmp_path.iterdir()
         stat = found.stat()
         assert stat.st_size == RECORDING_RESERVE_BYTES
         assert stat.st_blocks * 512 >= RECORDING_RESERVE_BYTES
-    refuse_strange(tmp_path)
+    reject_foreign_folder(tmp_path)
     release_reserve(tmp_path)
     release_reserve(tmp_path)
     assert list(tmp_path.iterdir()) == []
@@ -133,7 +133,7 @@ def test_only_segments_are_listed(tmp_path: Path) -> None:
     assert open_names(tmp_path) == ["a-0000000003.arrow.open"]
 
 
-def test_one_writes_at_a_time(tmp_path: Path) -> None:
+def test_only_one_writer_holds_the_lock(tmp_path: Path) -> None:
     assert not is_being_written(tmp_path)
     with writer_lock(tmp_path):
         assert is_being_written(tmp_path)
@@ -147,9 +147,9 @@ def test_one_writes_at_a_time(tmp_path: Path) -> None:
     sync_folder(tmp_path)
 
 
-def test_strange_folder_is_not_made_a_recording(tmp_path: Path) -> None:
+def test_foreign_folder_does_not_become_a_recording(tmp_path: Path) -> None:
     (tmp_path / "thesis.txt").write_text("years of work")
-    with pytest.raises(RecordingError, match=r"not empty: thesis\.txt is in it") as caught:
+    with pytest.raises(RecordingError, match=r"not empty: it has thesis\.txt") as caught:
         create_identity(tmp_path, space="fleet")
     assert "empty" in (caught.value.hint or "")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
@@ -169,14 +169,14 @@ def test_folder_with_segments_of_others_may_become_a_recording(tmp_path: Path) -
     assert is_recording(tmp_path)
 
 
-def test_identity_that_is_too_long_to_be_one_is_an_error_with_a_way_out(tmp_path: Path) -> None:
+def test_identity_that_is_too_long_is_an_error_with_a_hint(tmp_path: Path) -> None:
     (tmp_path / IDENTITY_NAME).write_text(" " * 100_000)
-    with pytest.raises(RecordingError, match="does not tell") as caught:
+    with pytest.raises(RecordingError, match="does not identify a recording") as caught:
         read_identity(tmp_path)
     assert "copy" in (caught.value.hint or "")
 
 
-def test_who_only_looks_is_not_taken_for_a_recorder(tmp_path: Path) -> None:
+def test_check_for_a_recorder_does_not_count_as_one(tmp_path: Path) -> None:
     with writer_lock(tmp_path):
         assert is_being_written(tmp_path)
     with (tmp_path / "recorder.lock").open("rb") as looked_at:

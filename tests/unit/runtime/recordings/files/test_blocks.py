@@ -1,4 +1,4 @@
-"""Bytes of batches, of files here and elsewhere."""
+"""Bytes of batches of local and remote segments."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 from skerry.codec.envelope import Update
 from skerry.errors import RecordingError
 from skerry.recording.index import Segment
-from skerry.runtime.recordings import blocks
-from skerry.runtime.recordings.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files import blocks
+from skerry.runtime.recordings.files.blocks import cut_blocks, fetch_blocks, read_blocks
+from skerry.runtime.recordings.files.remote_paths import RemotePath
 from skerry.runtime.recordings.reader import Recording
-from skerry.runtime.recordings.remote_paths import RemotePath
 
 Ranges = list[tuple[int, int | None]]
 
@@ -39,19 +39,19 @@ def there(here: Segment, bucket: str) -> Segment:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> Ranges:
-    """What is asked of places, from where to where."""
+    """The byte ranges that are requested."""
     ranges: Ranges = []
     read = RemotePath.read
 
-    def noted(place: RemotePath, first: int = 0, stop: int | None = None) -> bytes:
+    def noted(remote: RemotePath, first: int = 0, stop: int | None = None) -> bytes:
         ranges.append((first, stop))
-        return read(place, first, stop)
+        return read(remote, first, stop)
 
     monkeypatch.setattr(RemotePath, "read", noted)
     return ranges
 
 
-def test_a_file_of_this_computer_is_mapped_and_not_copied(here: Segment) -> None:
+def test_local_file_is_mapped_and_not_copied(here: Segment) -> None:
     data = here.path.read_bytes()
     found = list(read_blocks(here, here.batches))
     assert [batch for batch, _ in found] == list(here.batches)
@@ -59,11 +59,11 @@ def test_a_file_of_this_computer_is_mapped_and_not_copied(here: Segment) -> None
     assert all(isinstance(block.obj, mmap.mmap) for _, block in found)
 
 
-def test_the_same_bytes_come_from_elsewhere(here: Segment, there: Segment) -> None:
+def test_remote_file_gives_the_same_bytes(here: Segment, there: Segment) -> None:
     assert list(read_blocks(there, there.batches)) == list(read_blocks(here, here.batches))
 
 
-def test_only_what_is_wanted_is_fetched(
+def test_only_wanted_batches_are_fetched(
     there: Segment, asked: Ranges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(blocks, "_BRIDGED_BYTES_MAX", 0)
@@ -82,7 +82,7 @@ def test_a_little_between_two_batches_is_fetched_with_them(there: Segment, asked
     assert asked == [(first.offset, last.stop)]
 
 
-def test_no_more_is_fetched_at_once_than_the_bound_but_always_a_batch(
+def test_request_is_limited_but_has_at_least_one_batch(
     there: Segment, asked: Ranges, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two = there.batches[2].stop - there.batches[1].offset
@@ -96,7 +96,7 @@ def test_no_more_is_fetched_at_once_than_the_bound_but_always_a_batch(
     assert len(asked) == 4
 
 
-def test_what_is_fetched_next_is_not_fetched_before(there: Segment, asked: Ranges) -> None:
+def test_next_batches_are_not_fetched_ahead(there: Segment, asked: Ranges) -> None:
     found = fetch_blocks(there, (replace(b, offset=b.offset - 1, size=1) for b in there.batches))
     assert asked == []
     next(found)
@@ -105,16 +105,16 @@ def test_what_is_fetched_next_is_not_fetched_before(there: Segment, asked: Range
 
 def test_a_file_that_ends_too_early_gives_fewer_bytes(here: Segment, there: Segment) -> None:
     last = there.batches[-1]
-    RemotePath(there.place).write(here.path.read_bytes()[: last.offset + 3])
+    RemotePath(there.uri).write(here.path.read_bytes()[: last.offset + 3])
     assert [len(block) for _, block in read_blocks(there, there.batches[-2:])][1] == 3
     beyond = replace(last, offset=10**9)
     assert [len(block) for _, block in read_blocks(there, [beyond])] == [0]
     assert [len(block) for _, block in cut_blocks(memoryview(b"abc"), [beyond])] == [0]
 
 
-def test_a_missing_file_is_said(there: Segment, object_store: object) -> None:
+def test_missing_file_is_an_error(there: Segment, object_store: object) -> None:
     gone = replace(there, name="gone-0000000001.arrow")
-    with pytest.raises(RecordingError, match=f"cannot read {gone.place}: there is no") as caught:
+    with pytest.raises(RecordingError, match=f"cannot read {gone.uri}: there is no") as caught:
         list(read_blocks(gone, gone.batches))
     assert "after the segments" in str(caught.value.hint)
     with pytest.raises(FileNotFoundError):
