@@ -1,4 +1,4 @@
-"""Progress bars: on a terminal only, on stderr, and never where they were switched off."""
+"""Progress bars: on stderr, on a terminal only, and only if the configuration allows them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ __all__ = ["progress_bar"]
 def progress_bar(
     output: Output, what: str, *, total: float | None = None
 ) -> Iterator[Callable[[float], None]]:
-    """Shows how far `what` has come; the body calls what it is given with each amount done.
+    """Show the progress of `what`; the body calls the returned function with each amount done.
 
-    Without `total` the bar only tells that something goes on.
+    Without `total` the bar only shows that the command is working.
     """
     if not (output.config.progress and sys.stderr.isatty()):
-        yield _nothing
+        yield lambda _amount: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -33,7 +33,3 @@ def progress_bar(
     with Progress(*columns, console=output.console(sys.stderr), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda amount: progress.advance(task, amount)
-
-
-def _nothing(_amount: float) -> None:
-    return None

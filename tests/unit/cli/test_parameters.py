@@ -6,7 +6,7 @@ import click
 import pytest
 
 from skerry.cli import parameters
-from skerry.cli.parameters import CheckedText, FiniteFloat, WrongValue, blamed_on, field_names
+from skerry.cli.parameters import CheckedText, FiniteFloat, WrongValue, as_wrong_value, field_names
 from skerry.errors import ConfigError, DecodeError, SkerryError
 
 
@@ -67,7 +67,7 @@ def test_a_password_of_a_storage_is_not_shown() -> None:
 
 
 def test_errors_of_another_kind_are_nobodys_fault() -> None:
-    with pytest.raises(ConfigError), blamed_on("--key", DecodeError):
+    with pytest.raises(ConfigError), as_wrong_value("--key", DecodeError):
         raise ConfigError(key="a", origin="b", detail="c")
 
 

@@ -169,7 +169,7 @@ def test_where_there_is_no_room_it_waits_for_some() -> None:
         if space.drained_count < 2:
             raise WouldBlock("full")
 
-    pub._push(space, publish)  # type: ignore[arg-type]
+    pub._retry(space, publish)  # type: ignore[arg-type]
     assert space.drained_count == 2
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.pacing import Pacer
-from skerry.cli.replay import line_of, obey
+from skerry.cli.replay import progress_text, apply_key
 from skerry.cli.stopping import Stop
 from skerry.codec.envelope import CREATE, Update
 from skerry.recording.gaps import Gap
@@ -129,7 +129,7 @@ def test_keys_pause_step_and_end() -> None:
     clock, stop = pacer(), Stop()
     states = []
     for key in " ", " ", "n", "x":
-        obey(key, clock, stop)
+        apply_key(key, clock, stop)
         states.append((key, clock.is_paused, stop.is_requested))
     assert states == [
         (" ", True, False),
@@ -137,8 +137,8 @@ def test_keys_pause_step_and_end() -> None:
         ("n", True, False),
         ("x", True, False),
     ]
-    assert line_of(clock) == "paused: 0 updates"
-    obey("q", clock, stop)
-    obey("q", clock, stop)
+    assert progress_text(clock) == "paused: 0 updates"
+    apply_key("q", clock, stop)
+    apply_key("q", clock, stop)
     assert stop.is_requested
-    assert line_of(pacer()) == "playing: 0 updates"
+    assert progress_text(pacer()) == "playing: 0 updates"

@@ -16,9 +16,9 @@ from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.tls import TlsFiles
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = ["METRICS_PLACE", "LogConfig", "NodeConfig", "split_place"]
+__all__ = ["METRICS_ADDRESS", "LogConfig", "NodeConfig", "split_host_port"]
 
-METRICS_PLACE: Final = "127.0.0.1:11237"
+METRICS_ADDRESS: Final = "127.0.0.1:11237"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class NodeConfig:
     """Endpoints to take clients at. Any of them replaces the usual places."""
     extensions: bool = True
     """Whether to offer what plain DOTS does not have. Off, every frame is as from a DOTS host."""
-    metrics: str = METRICS_PLACE
+    metrics: str = METRICS_ADDRESS
     """HOST:PORT of the pages for metrics and health, or `off`."""
     socket_mode: str = "0600"
     """Rights of the node's Unix sockets, in octal digits."""
@@ -70,7 +70,7 @@ class NodeConfig:
         if not 0 <= self.batch_delay_ms <= 100:
             raise ValueError(f"batch_delay_ms is 0 to 100, and not {self.batch_delay_ms}")
         if self.metrics != "off":
-            split_place(self.metrics)
+            split_host_port(self.metrics)
         for text in self.listen:
             parse_endpoint(text)
 
@@ -80,7 +80,7 @@ class NodeConfig:
         return int(self.socket_mode, 8)
 
 
-def split_place(text: str) -> tuple[str, int]:
+def split_host_port(text: str) -> tuple[str, int]:
     """Host and port of HOST:PORT, a host with colons in brackets; ValueError if it is none."""
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
@@ -88,5 +88,5 @@ def split_place(text: str) -> tuple[str, int]:
     elif ":" in host:
         host = ""
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
-        raise ValueError(f"{text!r} is not HOST:PORT, as in {METRICS_PLACE}")
+        raise ValueError(f"{text!r} is not HOST:PORT, as in {METRICS_ADDRESS}")
     return host, int(port)

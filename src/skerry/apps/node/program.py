@@ -15,7 +15,7 @@ from random import Random, SystemRandom
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from skerry.apps.node.config import METRICS_PLACE, NodeConfig, split_place
+from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
 from skerry.apps.node.distributor_carriage import NodeCarrier, group_of_node
 from skerry.apps.node.pages import node_pages
 from skerry.apps.node.storage import NodeStorage
@@ -47,7 +47,7 @@ _WALL_DRIFT_NS_MAX: Final = 1_000_000
 """How far wall time may be off before it is corrected. Correcting it for every microsecond that two
 clocks are read apart would make times of objects go back."""
 
-_Tell = Callable[[str], None]
+_Report = Callable[[str], None]
 _Reread = Callable[[], NodeConfig]
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,7 @@ log = logging.getLogger(__name__)
 async def run_node(
     config: NodeConfig,
     *,
-    tell: _Tell,
+    report: _Report,
     environ: Mapping[str, str] | None = None,
     reread: _Reread | None = None,
     ready: Callable[[list[str], str | None], None] | None = None,
@@ -75,14 +75,14 @@ async def run_node(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     try:
-        async with _running(config, tell, environ) as (server, carrier, places, pages):
+        async with _running(config, report, environ) as (server, carrier, places, pages):
             renewal = _Renewal(config, server, reread)
             loop.add_signal_handler(signal.SIGHUP, _reload, server, carrier, renewal)
-            tell(f"node {config.name} listens at {', '.join(places)}")
+            report(f"node {config.name} listens at {', '.join(places)}")
             if ready is not None:
                 ready(places, pages)
             if not config.admission.permission and any(map(_is_open, _named(config, environ))):
-                tell(
+                report(
                     "programs of other computers may connect, and do nothing: there are no"
                     " permissions (see node.admission.permission)"
                 )
@@ -90,7 +90,7 @@ async def run_node(
     finally:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.remove_signal_handler(number)
-    tell(f"node {config.name} ends")
+    report(f"node {config.name} ends")
 
 
 def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
@@ -101,7 +101,7 @@ def usual_endpoints(environ: Mapping[str, str]) -> list[Endpoint]:
 
 @asynccontextmanager
 async def _running(
-    config: NodeConfig, tell: _Tell, environ: Mapping[str, str]
+    config: NodeConfig, report: _Report, environ: Mapping[str, str]
 ) -> AsyncIterator[tuple[NodeServer, NodeCarrier | None, list[str], str | None]]:
     async with AsyncExitStack() as ending:
         rng = SystemRandom()
@@ -145,21 +145,21 @@ async def _running(
                 )
             )
             ending.push_async_callback(pages.close)
-            pages_place = await _serve_pages(pages, config.metrics, tell)
+            pages_place = await _serve_pages(pages, config.metrics, report)
         ending.push_async_callback(server.close)
         ending.callback(_Pulse(core).stop)
         if config.recording.folder:
             recorders.append(_recorder(server, config))
             ending.push_async_callback(recorders[0].close)
             recorders[0].start()
-            tell(f"node {config.name} records to {config.recording.folder}")
+            report(f"node {config.name} records to {config.recording.folder}")
         carrier = _carrier(server, config, rng)
         if carrier is not None:
             carriers.append(carrier)
             ending.push_async_callback(carrier.close)
             carrier.start()
-            tell(f"node {config.name} carries messages by {carrier.place}")
-        places = await _listen(server, _named(config, environ), tell, environ)
+            report(f"node {config.name} carries messages by {carrier.place}")
+        places = await _listen(server, _named(config, environ), report, environ)
         yield server, carrier, places, pages_place
 
 
@@ -212,7 +212,7 @@ def _faults(
 
 
 async def _listen(
-    server: NodeServer, named: Sequence[str], tell: _Tell, environ: Mapping[str, str]
+    server: NodeServer, named: Sequence[str], report: _Report, environ: Mapping[str, str]
 ) -> list[str]:
     if named:
         return [await server.listen(parse_endpoint(text)) for text in named]
@@ -223,21 +223,21 @@ async def _listen(
                 make_folder(default_socket(environ).parent)
             places.append(await server.listen(endpoint))
         except (ConnectFailed, ConfigError) as error:
-            tell(f"{error}; passed over")
+            report(f"{error}; passed over")
     if not places:
         raise ConnectFailed("every usual place to listen at is taken; name another with --listen")
     return places
 
 
-async def _serve_pages(pages: HealthServer, place: str, tell: _Tell) -> str | None:
+async def _serve_pages(pages: HealthServer, place: str, report: _Report) -> str | None:
     """Where they are, with the port that was chosen; None when they were passed over."""
-    host, port = split_place(place)
+    host, port = split_host_port(place)
     try:
         url = await pages.listen(host, port)
     except ConnectFailed as error:
-        if place != METRICS_PLACE:
+        if place != METRICS_ADDRESS:
             raise
-        tell(f"{error}; passed over")
+        report(f"{error}; passed over")
         return None
     log.debug("metrics and health are served", extra={"url": url})
     return url.removeprefix("http://")

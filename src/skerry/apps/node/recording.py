@@ -53,11 +53,11 @@ class NodeRecorder:
             row_count_max=config.batch_rows,
             waiting_bytes_max=config.queue_bytes_max,
         )
-        self._writing = WritingThread(self._queue, writer, tell=log.warning)
-        self._witness = GapTracker(self._queue, space=space, is_whole=True)
-        self._witness.intake.on_service = self._served
+        self._writing = WritingThread(self._queue, writer, report=log.warning)
+        self._gaps = GapTracker(self._queue, space=space, is_whole=True)
+        self._gaps.intake.on_service = self._served
         if writer.ending is not None:
-            self._witness.go_on(writer.ending)
+            self._gaps.resume_after(writer.ending)
         self._loop = asyncio.get_running_loop()
         self._stream: _Stream | None = None
         self._turning: asyncio.Handle | None = None
@@ -70,9 +70,9 @@ class NodeRecorder:
         return self._writing.trouble
 
     @property
-    def taken_count(self) -> int:
+    def received_count(self) -> int:
         """Updates that came."""
-        return int(self._witness.intake.taken_count)
+        return int(self._gaps.intake.received_count)
 
     def start(self) -> None:
         """Begin to record."""
@@ -90,7 +90,7 @@ class NodeRecorder:
         self._turn()
         if self._stream is not None:
             self._stream.close()
-        self._witness.end()
+        self._gaps.end()
         self._queue.close()
         await self._loop.run_in_executor(None, self._writing.stop)
 
@@ -107,7 +107,7 @@ class NodeRecorder:
             self._stream = None
             if not self._is_closing:
                 log.warning("the node ended its own recording, which begins anew")
-                self._witness.lost()
+                self._gaps.connection_lost()
                 self._timers["again"] = self._loop.call_later(_AGAIN_S, self._open)
 
     # -- inside
@@ -136,7 +136,7 @@ class NodeRecorder:
             if client.stage is ConnectionStage.CONNECTING:
                 if not cutter.step():
                     break
-            elif self._witness.intake.take_frames(cutter):
+            elif self._gaps.intake.take_frames(cutter):
                 break
             header, size = read_header(cutter.body(), 0)
             self._understand(stream, header, cutter.body()[size:])
@@ -152,11 +152,11 @@ class NodeRecorder:
             self._server.carry()
 
     def _served(self, header: Header, payload: bytes) -> None:
-        self._witness.served(header, payload)
-        if header.type_name == "DotsCacheInfo" and self._witness.has_former:
+        self._gaps.learn_type(header, payload)
+        if header.type_name == "DotsCacheInfo" and self._gaps.has_previous:
             message = internal_class("DotsCacheInfo").decode(payload)
             if message.endTransmission and message.typeName == EVERYTHING[0]:
-                self._witness.told_all()
+                self._gaps.finish_snapshot()
 
 
 class _Stream(InsideStream):

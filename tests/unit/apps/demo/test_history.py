@@ -11,7 +11,7 @@ import pytest
 import skerry
 from skerry.apps.demo import history as demo_history
 from skerry.apps.demo.history import RECORDER_NAME, DemoHistory, missing_extra
-from skerry.apps.demo.stage import DemoStage
+from skerry.apps.demo.processes import DemoProcesses
 from skerry.apps.demo.tour import Tour
 from skerry.errors import StartFailed
 
@@ -37,8 +37,8 @@ def test_without_the_extra_nothing_is_recorded(
 ) -> None:
     monkeypatch.setattr(demo_history, "find_spec", lambda _name: None)
     said: list[str] = []
-    with DemoStage() as stage:
-        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+    with DemoProcesses() as processes:
+        history = DemoHistory(processes, tmp_path / "past", report=said.append)
         history.start(live_node.place)
         assert not history.is_recording
     assert said == ["nothing is recorded: pyarrow is not installed: it takes skerry[recording]"]
@@ -47,12 +47,12 @@ def test_without_the_extra_nothing_is_recorded(
 @pytest.mark.slow
 def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_path: Path) -> None:
     said: list[str] = []
-    with DemoStage() as stage:
-        history = DemoHistory(stage, tmp_path / "past", tell=said.append)
+    with DemoProcesses() as processes:
+        history = DemoHistory(processes, tmp_path / "past", report=said.append)
         history.start(live_node.place)
         with skerry.connect(live_node.place) as space:
-            tour = played(stage, history)
-            assert tour._wait(lambda: history.is_heard(space))
+            tour = played(processes, history)
+            assert tour._wait(lambda: history.is_subscribed(space))
             space.publish("/a", b"x")
             space.flush()
         code, summary = history.end()
@@ -60,16 +60,16 @@ def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_pa
         assert summary["updates"] > 0
         assert history.verify()["is_sound"]
         with pytest.raises(StartFailed, match="failed with 1"):
-            history._ask("state at", "record", "info", "nowhere")
+            history._run("state at", "record", "info", "nowhere")
     assert RECORDER_NAME == "skerry-record"
 
 
 def played(
-    stage: DemoStage, history: DemoHistory, is_stopped: Callable[[], bool] = lambda: False
+    processes: DemoProcesses, history: DemoHistory, is_stopped: Callable[[], bool] = lambda: False
 ) -> Tour:
     tour = Tour(
-        stage,
-        tell=lambda _text: None,
+        processes,
+        report=lambda _text: None,
         is_stopped=is_stopped,
         seconds=1.0,
         vessel_count=1,
@@ -85,19 +85,19 @@ class Answering(DemoHistory):
     is_recording = True
 
     def _ask(self, name: str, *words: str) -> list[dict[str, Any]]:
-        program = self._stage.start(name, "-c", PIPELINE, *words)
+        program = self._processes.start(name, "-c", PIPELINE, *words)
         program.finish(30.0)
         return program.lines()
 
 
 @pytest.mark.slow
 def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
-    with DemoStage() as stage:
-        tour = played(stage, Answering(stage, tmp_path, tell=lambda _text: None))
-        tour._settled = 7, {1: (1.0, 2.0)}
-        tour._ask_tables()
-        tour._settled = 7, {1: (1.5, 2.0)}
-        tour._ask_tables()
+    with DemoProcesses() as processes:
+        tour = played(processes, Answering(processes, tmp_path, report=lambda _text: None))
+        tour._final_state = 7, {1: (1.0, 2.0)}
+        tour._query_tables()
+        tour._final_state = 7, {1: (1.5, 2.0)}
+        tour._query_tables()
     # A promise that was broken once stays broken.
     (check,) = tour.checks
     assert check.promise == "the tables know where all vessels were at the end"
@@ -109,17 +109,17 @@ def test_tables_that_cannot_be_made_break_the_promise(tmp_path: Path) -> None:
         def build(self) -> dict[str, Any]:
             raise StartFailed("no Java")
 
-    with DemoStage() as stage:
-        tour = played(stage, Failing(stage, tmp_path, tell=lambda _text: None))
-        tour._settled = 7, {}
-        tour._ask_tables()
+    with DemoProcesses() as processes:
+        tour = played(processes, Failing(processes, tmp_path, report=lambda _text: None))
+        tour._final_state = 7, {}
+        tour._query_tables()
     assert [(check.holds, check.facts) for check in tour.checks] == [(False, "no Java")]
 
 
 def test_who_is_told_to_end_makes_no_tables(tmp_path: Path) -> None:
-    with DemoStage() as stage:
-        history = Answering(stage, tmp_path, tell=lambda _text: None)
-        tour = played(stage, history, is_stopped=lambda: True)
-        tour._settled = 7, {}
-        tour._ask_tables()
+    with DemoProcesses() as processes:
+        history = Answering(processes, tmp_path, report=lambda _text: None)
+        tour = played(processes, history, is_stopped=lambda: True)
+        tour._final_state = 7, {}
+        tour._query_tables()
     assert tour.checks == []

@@ -139,13 +139,13 @@ def test_clock_that_is_apart_from_the_nodes_is_worth_a_warning(
 ) -> None:
     monkeypatch.setattr(doctor, "time", lambda: 5.0)
     with skerry.connect(live_node.place) as space:
-        assert doctor._clocks_together(space).verdict == "warn"
+        assert doctor._clock_difference(space).verdict == "warn"
 
 
 def test_slow_answers_are_worth_a_warning(live_node: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "_ROUND_MS_SLOW", 0.0)
     with skerry.connect(live_node.place) as space:
-        assert doctor._speed(space, "here", 1.0).verdict == "warn"
+        assert doctor._round_trip(space, "here", 1.0).verdict == "warn"
 
 
 def test_java_is_looked_for_as_spark_would(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.node.config import METRICS_PLACE, NodeConfig, split_place
+from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
 from skerry.config import load, read_sources
 from skerry.errors import ConfigError
 
@@ -21,7 +21,7 @@ def from_file(tmp_path: Path, text: str) -> NodeConfig:
 
 def test_nothing_has_to_be_configured() -> None:
     config = NodeConfig()
-    assert (config.name, config.listen, config.metrics) == ("skerry", (), METRICS_PLACE)
+    assert (config.name, config.listen, config.metrics) == ("skerry", (), METRICS_ADDRESS)
     assert config.socket_bits == 0o600
     assert config.extensions
 
@@ -89,13 +89,13 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, word
     ],
 )
 def test_host_and_port_are_told_apart(text: str, place: tuple[str, int]) -> None:
-    assert split_place(text) == place
+    assert split_host_port(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "ship", ":80", "ship:", "ship:door", "ship:65536", "::1:80"])
 def test_what_is_no_host_and_port_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
-        split_place(text)
+        split_host_port(text)
 
 
 @pytest.mark.parametrize("options", [{"socket_mode": "660"}, {"socket_mode": "0660"}])

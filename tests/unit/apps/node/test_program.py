@@ -61,7 +61,7 @@ def told_by_node(
             os.kill(os.getpid(), signal.SIGTERM)
 
     config = NodeConfig(**{"name": "harbour", "listen": listen, "metrics": "off", **options})
-    run_loop(run_node(config, tell=tell, environ=environ, **run or {}), loop)
+    run_loop(run_node(config, report=tell, environ=environ, **run or {}), loop)
     return told
 
 
@@ -200,7 +200,7 @@ def test_usual_place_for_pages_that_is_taken_is_passed_over(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = f"127.0.0.1:{port_of(taken)}"
-        monkeypatch.setattr(node, "METRICS_PLACE", place)
+        monkeypatch.setattr(node, "METRICS_ADDRESS", place)
         ready: list[object] = []
         run = {"ready": lambda _places, pages: ready.append(pages)}
         told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)

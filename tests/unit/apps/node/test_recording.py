@@ -62,7 +62,7 @@ def test_all_that_crosses_the_node_is_recorded(tmp_path: Path) -> None:
                 await space.flush()
                 recorder = NodeRecorder(server, config(tmp_path / "r"), space="harbour")
                 recorder.start()
-                await until(lambda: recorder.taken_count > 0)
+                await until(lambda: recorder.received_count > 0)
                 space.publish(Vessel(mmsi=1, name="new"))
                 space.publish(Vessel(mmsi=2))
                 space.remove(Vessel(mmsi=2))
@@ -100,8 +100,8 @@ def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
                 space.remove(Vessel(mmsi=1))
                 await space.flush()
                 await until(lambda: recorder._stream is not None)
-                count = recorder.taken_count
-                await until(lambda: recorder.taken_count > count)
+                count = recorder.received_count
+                await until(lambda: recorder.received_count > count)
                 space.publish(Vessel(mmsi=3))
                 await space.flush()
             await recorder.close()

@@ -39,7 +39,7 @@ class Stage:
     def described(self, descriptor: str, payload: bytes, sender: int) -> None:
         type_ = self.types.learn(descriptor, payload, sender=sender)
         if type_ is not None:
-            self.intake.described(type_.name)
+            self.intake.type_described(type_.name)
 
     def take_objects(self, *updates: tuple[str, bytes], sender: int = SENDER) -> None:
         self.intake.take_objects(list(updates), [(0, 10 * DATAGRAM_SPAN)], sender, TIME)
@@ -115,7 +115,7 @@ def test_bytes_are_counted_by_datagram_and_place(stage: Stage) -> None:
     assert rows[0]["key"] == codec_of(internal_class("SkerryBytes")).key_of(
         codec_of(internal_class("SkerryBytes")).split(rows[0]["payload"])
     )
-    assert stage.intake.taken_count == 3
+    assert stage.intake.received_count == 3
 
 
 def test_full_batches_are_handed_over(stage: Stage) -> None:
@@ -151,7 +151,7 @@ def test_objects_wait_for_the_description_of_their_type(stage: Stage) -> None:
     stage.take_objects(description(TYPES.Ping))
     (row,) = stage.rows()
     assert (row["type"], row["sequence"]) == ("Ping", 10 * DATAGRAM_SPAN)
-    stage.intake.give_up()
+    stage.intake.write_waiting()
     (row,) = stage.rows()
     assert (row["type"], row["key"], row["fingerprint"]) == ("Boat", b"", 0)
 
@@ -189,7 +189,7 @@ def test_an_object_of_another_definition_is_kept_without_a_key(stage: Stage) -> 
 def test_many_sizes_are_remembered_up_to_a_bound(stage: Stage) -> None:
     for size in range(4100):
         stage.intake.take_bytes([("/a", bytes(size))], [(0, 0)], SENDER, TIME)
-    assert stage.intake.taken_count == 4100
+    assert stage.intake.received_count == 4100
 
 
 @pytest.mark.parametrize("sent_s", [math.nan, math.inf, -math.inf, 1e300, 1e12])

@@ -216,7 +216,7 @@ def test_after_a_lost_connection_a_host_that_does_not_count_tells_no_position(
     stage: Stage,
 ) -> None:
     stage.row(vessel(), position=-1)
-    stage.intake.lost()
+    stage.intake.connection_lost()
     stage.row(vessel(), position=-1)
     assert [facts[1] for facts in stage.resumed] == [0]
 
@@ -242,14 +242,14 @@ def test_a_full_batch_is_handed_over(stage: Stage) -> None:
 
 
 def test_what_was_there_is_not_later_than_when_it_was_told(stage: Stage) -> None:
-    told_ns = round((WALL_S + 1) * 1e9)
+    snapshot_ns = round((WALL_S + 1) * 1e9)
     before = stage.row(vessel(1), from_cache=0, sent_time=WALL_S)
     assert (before["time_ns"], before["sent_ns"]) == (round(WALL_S * 1e9),) * 2
     # The clock of its publisher is ahead: what is changed next would come before it.
     ahead = stage.row(vessel(2), from_cache=0, sent_time=WALL_S + 60)
-    assert (ahead["time_ns"], ahead["sent_ns"]) == (told_ns, round((WALL_S + 60) * 1e9))
+    assert (ahead["time_ns"], ahead["sent_ns"]) == (snapshot_ns, round((WALL_S + 60) * 1e9))
     live = stage.row(vessel(2), sent_time=WALL_S + 60)
-    assert live["time_ns"] == told_ns
+    assert live["time_ns"] == snapshot_ns
 
 
 def test_past_the_bound_of_objects_new_ones_are_told_as_updated() -> None:
@@ -262,8 +262,8 @@ def test_past_the_bound_of_objects_new_ones_are_told_as_updated() -> None:
 
 def test_after_a_lost_connection_the_first_update_is_noted_once(stage: Stage) -> None:
     stage.row(vessel(), position=5)
-    stage.intake.lost()
-    assert stage.intake.types["Vessel"].former == {b"\x81\x07": "/Vessel/7"}
+    stage.intake.connection_lost()
+    assert stage.intake.types["Vessel"].previous == {b"\x81\x07": "/Vessel/7"}
     stage.row(vessel(8), from_cache=0, position=8)
     assert stage.resumed == []
     row = stage.row(vessel(), position=12)
@@ -275,7 +275,7 @@ def test_after_a_lost_connection_the_first_update_is_noted_once(stage: Stage) ->
 
 def test_who_is_lost_twice_still_accounts_for_what_was_there_first(stage: Stage) -> None:
     stage.row(vessel(1))
-    stage.intake.lost()
+    stage.intake.connection_lost()
     stage.row(vessel(2), from_cache=0)
-    stage.intake.lost()
-    assert len(stage.intake.types["Vessel"].former) == 2
+    stage.intake.connection_lost()
+    assert len(stage.intake.types["Vessel"].previous) == 2

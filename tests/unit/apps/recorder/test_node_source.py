@@ -12,7 +12,7 @@ import pytest
 
 import skerry
 import skerry.aio
-from skerry.apps.recorder.node_source import NodeSource, NodeWishes
+from skerry.apps.recorder.node_source import NodeOptions, NodeSource
 from skerry.apps.recorder.row_queue import RowQueue
 from skerry.client.io.loop_thread import LoopThread
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT
@@ -40,15 +40,15 @@ Vessel = TYPES.Vessel
 class Stage:
     """A node, a publisher and a source on one loop."""
 
-    def __init__(self, folder: Path, wishes: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self.place = f"uds:{folder}/node.sock"
         self.queue = RowQueue(space="local", row_count_max=10_000)
         self.said: list[str] = []
         self.source = NodeSource(
             self.queue,
-            NodeWishes(endpoint=self.place, **wishes),
+            NodeOptions(endpoint=self.place, **options),
             space="local",
-            tell=self.said.append,
+            report=self.said.append,
         )
         self._server: NodeServer | None = None
         self._taken: list[dict[str, Any]] = []
@@ -79,8 +79,8 @@ class Stage:
 
 
 @asynccontextmanager
-async def on_stage(folder: Path, **wishes: Any) -> AsyncIterator[Stage]:
-    stage = Stage(folder, wishes)
+async def on_stage(folder: Path, **options: Any) -> AsyncIterator[Stage]:
+    stage = Stage(folder, options)
     try:
         yield stage
     finally:
@@ -109,7 +109,7 @@ def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
             assert operations(stage.rows()) == [(SNAPSHOT, b"\x01"), (CREATE, b"\x02")]
             assert {row["node"] for row in stage.rows()} == {5}
             stage.source.check()
-            assert stage.source.taken_count > 3
+            assert stage.source.received_count > 3
             assert stage.rows("DotsClient")
 
     asyncio.run(play())
@@ -340,8 +340,8 @@ def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
 
 
 def test_everything_is_all_subjects_and_what_is_told_by_name() -> None:
-    assert NodeWishes().groups == ("/...", "SkerryLedger", "SkerryLink")
-    assert NodeWishes(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
+    assert NodeOptions().groups == ("/...", "SkerryLedger", "SkerryLink")
+    assert NodeOptions(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
     assert NodeSource(
-        RowQueue(space="x", row_count_max=1), NodeWishes(), space="x", tell=print
+        RowQueue(space="x", row_count_max=1), NodeOptions(), space="x", report=print
     ).name.startswith("the node")

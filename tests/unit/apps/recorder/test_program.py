@@ -28,7 +28,7 @@ class Numbers:
     lost_count = 2
 
     def __init__(self, queue: RowQueue, *, burst: int = 10, fault: Exception | None = None) -> None:
-        self.taken_count = 0
+        self.received_count = 0
         self.is_complete = False
         self._queue = queue
         self._burst = burst
@@ -51,8 +51,8 @@ class Numbers:
 
     def _put(self, count: int) -> None:
         for _ in range(count):
-            self.taken_count += 1
-            position = self.taken_count
+            self.received_count += 1
+            position = self.received_count
             self._queue.rows.append(
                 "SkerryBytes",
                 "/n",
@@ -98,9 +98,9 @@ def test_it_ends_after_so_many_updates_with_all_of_them_sealed(tmp_path: Path) -
     )
     assert source.is_stopped
     assert started == [True]
-    assert summary.updates == source.taken_count >= 36
+    assert summary.updates == source.received_count >= 36
     found = rows_in(tmp_path / "r")
-    assert [update.position for update in found] == list(range(1, source.taken_count + 1))
+    assert [update.position for update in found] == list(range(1, source.received_count + 1))
     assert summary.rows == len(found)
     assert summary.disconnects == 2
     assert shown[-1].updates >= 35
@@ -113,7 +113,7 @@ def test_it_ends_after_some_time(tmp_path: Path) -> None:
 
 def test_it_ends_when_it_is_stopped(tmp_path: Path) -> None:
     summary, source = recorded(tmp_path / "r", is_stopped=lambda: True)
-    assert summary.updates == source.taken_count == 1
+    assert summary.updates == source.received_count == 1
 
 
 def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) -> None:
@@ -207,6 +207,6 @@ def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
 
 def test_metrics_are_served_where_they_are_asked_for(tmp_path: Path) -> None:
     said: list[str] = []
-    recorder = Recorder(tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), tell=said.append)
+    recorder = Recorder(tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), report=said.append)
     asyncio.run(recorder.run(lambda: True))
     assert said[0].startswith("metrics at http://127.0.0.1:")

@@ -170,7 +170,7 @@ def test_types_and_other_gaps_survive_that_their_rows_are_left_out() -> None:
     queue.hand_over()
     queue.describe(TYPE)
     lost = Gap(count=3, first=10, stop=13, reason="lost", first_ns=5, last_ns=6)
-    queue.tell_gap(lost, node=9, sender=4)
+    queue.append_gap(lost, node=9, sender=4)
     queue.hand_over()
     assert queue.lost_count == 0
     taken(queue)

@@ -119,7 +119,7 @@ def test_a_batch_that_fails_is_retried_in_its_place_until_it_is_written(tmp_path
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 5
     heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing.start()
@@ -139,7 +139,7 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     # Batches 1 and 2 wait while 3 and 4 come, for which there is no room.
     writer.fault_count = 3
     heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
     append(queue, 1)
     append(queue, 2)
     writing._turn()
@@ -168,7 +168,7 @@ def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Pat
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=1)
     writer = RecordingWriter(tmp_path, space="local")
     heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing._turn()
@@ -239,7 +239,7 @@ def test_rows_that_can_be_written_do_not_prove_that_a_segment_can_be_sealed(tmp_
     writer = Failing(tmp_path, space="local")
     writer.seal_fault_count = 3
     heard = Heard()
-    writing = WritingThread(queue, writer, tell=heard, retry_s=AT_ONCE)
+    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
     for position in (1, 2, 3, 4):
         append(queue, position)
     queue.close()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skerry import distributor
-from skerry.apps.recorder.group_source import GroupWishes
+from skerry.apps.recorder.group_source import GroupOptions
 from skerry.apps.replayer.group_target import GroupTarget
 from skerry.codec.envelope import REMOVE, Update
 from skerry.objects.internal import internal_class
@@ -39,9 +39,9 @@ def heard_in(group: str, target: GroupTarget, count: int, *updates: Update) -> l
     return heard
 
 
-def group_target(group: str, **wishes: Any) -> GroupTarget:
-    found = GroupWishes(group=group, interface="127.0.0.1", **wishes)
-    return GroupTarget(found, tell=lambda _text: None)
+def group_target(group: str, **options: Any) -> GroupTarget:
+    found = GroupOptions(group=group, interface="127.0.0.1", **options)
+    return GroupTarget(found, report=lambda _text: None)
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import skerry
-from skerry.apps.recorder.node_source import NodeWishes
+from skerry.apps.recorder.node_source import NodeOptions
 from skerry.apps.replayer.node_target import NodeTarget
 from skerry.client.core.states import SpaceState, StateChanged
 from skerry.codec.envelope import REMOVE, SNAPSHOT, UPDATE
@@ -21,7 +21,7 @@ def node_target(
     place: str, said: list[str] | None = None, *, is_looping: bool = False
 ) -> NodeTarget:
     heard: list[str] = [] if said is None else said
-    return NodeTarget(NodeWishes(endpoint=place), tell=heard.append, is_looping=is_looping)
+    return NodeTarget(NodeOptions(endpoint=place), report=heard.append, is_looping=is_looping)
 
 
 def test_a_node_gets_objects_with_their_times_and_subjects(live_node: Any) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from skerry.apps.replayer.pacing import TAKEN_COUNT_MAX, Pacer
+from skerry.apps.replayer.pacing import DUE_COUNT_MAX, Pacer
 from skerry.codec.envelope import CREATE, GAP, SNAPSHOT, UPDATE, Update
 
 S = 1_000_000_000
@@ -61,8 +61,8 @@ def test_without_a_speed_all_are_due_at_once() -> None:
 
 
 def test_no_more_are_given_at_once_than_others_can_wait_for() -> None:
-    machine = pacer(*(update(0) for _ in range(TAKEN_COUNT_MAX + 1)), speed=None)
-    assert len(machine.take_due(NOW)) == TAKEN_COUNT_MAX
+    machine = pacer(*(update(0) for _ in range(DUE_COUNT_MAX + 1)), speed=None)
+    assert len(machine.take_due(NOW)) == DUE_COUNT_MAX
     assert machine.deadline_ns(NOW) == NOW
     assert len(machine.take_due(NOW)) == 1
 
@@ -116,9 +116,9 @@ def test_a_loop_begins_anew_at_its_end() -> None:
     machine = pacer(update(0, CREATE), update(1), is_looping=True)
     machine.take_due(NOW)
     assert times(machine.take_due(NOW + S)) == [1]
-    assert (machine.round_count, machine.taken_round) == (2, 1)
+    assert (machine.round_count, machine.played_round) == (2, 1)
     assert times(machine.take_due(NOW + S)) == [0]
-    assert machine.taken_round == 2
+    assert machine.played_round == 2
     assert machine.deadline_ns(NOW + S) == NOW + 2 * S
 
 

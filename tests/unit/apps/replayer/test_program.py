@@ -12,7 +12,7 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.program import Replayer
-from skerry.apps.replayer.row_reader import ReplayWishes
+from skerry.apps.replayer.row_reader import ReplayOptions
 from skerry.codec.envelope import CREATE, GAP, Update
 from skerry.recording.gaps import Gap
 from skerry.runtime.recordings.reader import open_recordings
@@ -80,14 +80,14 @@ def played(
     is_stopped: Callable[[], bool] = lambda: False,
     **options: Any,
 ) -> tuple[Any, Replayer]:
-    replayer = Replayer(recordings, target, ReplayWishes(), **options)
+    replayer = Replayer(recordings, target, ReplayOptions(), **options)
     return asyncio.run(replayer.run(is_stopped)), replayer
 
 
 def test_all_is_played_and_gaps_are_told(recordings: Any) -> None:
     said: list[str] = []
     target = Listener(refused=(2,))
-    summary, _ = played(recordings, target, speed=None, tell=said.append)
+    summary, _ = played(recordings, target, speed=None, report=said.append)
     assert target.events == ["open", "1", "3", "close"]
     assert (summary.played, summary.gaps, summary.missing, summary.rounds) == (2, 1, 4, 1)
     assert summary.left_out == {"refused": 1}
@@ -117,7 +117,7 @@ def test_a_loop_tells_its_target_of_each_round(recordings: Any) -> None:
 
 def test_steps_are_taken_one_by_one_and_the_end_of_steps_is_the_end(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayWishes(), is_paused=True)
+    replayer = Replayer(recordings, target, ReplayOptions(), is_paused=True)
     for _ in range(2):
         replayer.do_soon(replayer.pacer.step)
     replayer.finish()
@@ -151,7 +151,7 @@ def test_the_target_is_closed_also_when_it_fails(recordings: Any) -> None:
 
 def test_who_watches_is_shown_each_update_and_the_clock(recordings: Any) -> None:
     target = Listener()
-    replayer = Replayer(recordings, target, ReplayWishes(), speed=None)
+    replayer = Replayer(recordings, target, ReplayOptions(), speed=None)
     shown: list[int] = []
     seen: list[int] = []
     asyncio.run(
@@ -191,6 +191,6 @@ def test_a_gap_that_says_nothing_is_told_and_ends_nothing(tmp_path: Path) -> Non
             Update(type_name="", subject="", operation=GAP, present=0, key=b"", payload=b"\xff")
         )
     said: list[str] = []
-    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, tell=said.append)
+    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, report=said.append)
     assert summary.gaps == 1
     assert "unknown number" in said[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from skerry.apps.replayer.targets import sent_ns_of, unplayable
+from skerry.apps.replayer.targets import send_time_ns, unplayable
 from skerry.objects.internal import internal_class
 from tests.unit.apps.playing import SENT_NS, TYPES, update, vessel
 
@@ -24,5 +24,5 @@ def test_what_only_a_node_says_and_what_nobody_described_cannot() -> None:
 
 
 def test_where_nobody_told_when_it_was_sent_it_is_when_it_came() -> None:
-    assert sent_ns_of(update(vessel(1))) == SENT_NS
-    assert sent_ns_of(update(vessel(1), sent_ns=-1)) == SENT_NS + 5
+    assert send_time_ns(update(vessel(1))) == SENT_NS
+    assert send_time_ns(update(vessel(1), sent_ns=-1)) == SENT_NS + 5

@@ -13,7 +13,13 @@ import click
 import pytest
 
 import skerry
-from skerry.cli.nodes import NodeChoice, check_filter, node_options, struct_class, types_option
+from skerry.cli.node_options import (
+    NodeChoice,
+    check_filter,
+    node_options,
+    struct_class,
+    types_option,
+)
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed
 
@@ -194,7 +200,7 @@ class Proxy:
 @pytest.fixture
 def halting(node: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
     """A node with many objects, behind what stops to forward; gives the place of that."""
-    monkeypatch.setattr("skerry.cli.nodes._SILENCE_S_MAX", 0.4)
+    monkeypatch.setattr("skerry.cli.node_options._SILENCE_S_MAX", 0.4)
     log = "struct Log [cleanup=false] { 1: [key] uint32 id; 2: string text; }"
     cls = skerry.define_types(log).Log
     with skerry.connect(node.place) as space:

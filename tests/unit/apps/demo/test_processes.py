@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.demo.stage import DemoProgram, DemoStage
+from skerry.apps.demo.processes import DemoProcess, DemoProcesses
 from skerry.errors import StartFailed, StopTimedOut
 
 ECHO = """
 import json, sys
-print(json.dumps({"say": "ready"}), flush=True)
+print(json.dumps({"event": "ready"}), flush=True)
 for line in sys.stdin:
     if line == "end\\n":
         break
-    print(json.dumps({"say": "echo", "order": line.strip()}), flush=True)
+    print(json.dumps({"event": "echo", "order": line.strip()}), flush=True)
 """
 
 
@@ -36,65 +36,65 @@ def is_running(number: int) -> bool:
 
 @pytest.fixture
 def echo() -> Any:
-    with DemoStage() as stage:
-        program = stage.start("echo", "-c", ECHO)
-        program.wait_said("ready")
+    with DemoProcesses() as processes:
+        program = processes.start("echo", "-c", ECHO)
+        program.wait_event("ready")
         yield program
 
 
-def test_program_hears_orders_and_is_heard(echo: DemoProgram) -> None:
+def test_program_hears_orders_and_is_heard(echo: DemoProcess) -> None:
     for order in ("one", "two", "three"):
-        echo.tell(order)
-    assert echo.wait_said("echo", lambda line: line["order"] == "two")["order"] == "two"
-    assert echo.wait_said("echo", after=2)["order"] == "three"
-    assert [line["order"] for line in echo.said("echo")] == ["one", "two", "three"]
+        echo.send_order(order)
+    assert echo.wait_event("echo", lambda line: line["order"] == "two")["order"] == "two"
+    assert echo.wait_event("echo", after=2)["order"] == "three"
+    assert [line["order"] for line in echo.events("echo")] == ["one", "two", "three"]
     assert echo.wait_end() == 0
 
 
-def test_all_that_a_program_said_is_kept(echo: DemoProgram) -> None:
-    echo.tell("one")
-    echo.wait_said("echo")
-    assert [line["say"] for line in echo.lines()] == ["ready", "echo"]
+def test_all_that_a_program_said_is_kept(echo: DemoProcess) -> None:
+    echo.send_order("one")
+    echo.wait_event("echo")
+    assert [line["event"] for line in echo.lines()] == ["ready", "echo"]
 
 
 def test_program_that_is_done_by_itself_is_waited_for() -> None:
-    with DemoStage() as stage:
-        program = stage.start("counter", "-c", 'print("{}")')
+    with DemoProcesses() as processes:
+        program = processes.start("counter", "-c", 'print("{}")')
         program.finish(30.0)
         assert program.lines() == [{}]
-        failed = stage.start("failed", "-c", 'import sys; sys.exit("no luck")')
+        failed = processes.start("failed", "-c", 'import sys; sys.exit("no luck")')
         with pytest.raises(StartFailed, match="failed with 1; its last words: no luck"):
             failed.finish(30.0)
 
 
-def test_program_that_ends_on_a_signal_gives_its_code(echo: DemoProgram) -> None:
+def test_program_that_ends_on_a_signal_gives_its_code(echo: DemoProcess) -> None:
     echo.signal(signal.SIGSTOP)
     echo.signal(signal.SIGCONT)
     assert echo.end() in (0, -signal.SIGTERM)
 
 
-def test_program_that_is_killed_is_gone(echo: DemoProgram) -> None:
+def test_program_that_is_killed_is_gone(echo: DemoProcess) -> None:
     number = echo.number
     echo.kill()
     assert not is_running(number)
-    echo.tell("anything")  # nobody hears it
+    echo.send_order("anything")  # nobody hears it
 
 
-def test_what_is_never_said_is_an_error_with_the_last_words(echo: DemoProgram) -> None:
+def test_what_is_never_said_is_an_error_with_the_last_words(echo: DemoProcess) -> None:
     with pytest.raises(StartFailed, match="echo did not say 'more'; it left no word"):
-        echo.wait_said("more", timeout_s=0.01)
-    with DemoStage() as stage:
-        dying = stage.start("dying", "-c", "import sys; sys.exit('no luck today')")
+        echo.wait_event("more", timeout_s=0.01)
+    with DemoProcesses() as processes:
+        dying = processes.start("dying", "-c", "import sys; sys.exit('no luck today')")
         with pytest.raises(StartFailed, match="its last words: no luck today"):
-            dying.wait_said("ready")
+            dying.wait_event("ready")
 
 
 def test_program_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     deaf = f"import signal; signal.signal(15, signal.SIG_IGN)\n{ECHO}\nsignal.pause()"
-    with DemoStage() as stage:
-        program = stage.start("deaf", "-c", deaf)
-        program.wait_said("ready")
-        monkeypatch.setattr("skerry.apps.demo.stage._END_S_MAX", 0.01)
+    with DemoProcesses() as processes:
+        program = processes.start("deaf", "-c", deaf)
+        program.wait_event("ready")
+        monkeypatch.setattr("skerry.apps.demo.processes._END_S_MAX", 0.01)
         with pytest.raises(StopTimedOut, match="deaf did not end"):
             program.end()
         monkeypatch.undo()
@@ -102,29 +102,29 @@ def test_program_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) 
 
 def test_all_programs_and_the_folder_are_gone_after_a_failure() -> None:
     numbers: list[int] = []
-    with pytest.raises(ZeroDivisionError), DemoStage() as stage:
-        numbers += [stage.start(name, "-c", ECHO).number for name in ("one", "two")]
+    with pytest.raises(ZeroDivisionError), DemoProcesses() as processes:
+        numbers += [processes.start(name, "-c", ECHO).number for name in ("one", "two")]
         raise ZeroDivisionError
     assert not any(map(is_running, numbers))
-    assert not stage.path.exists()
+    assert not processes.path.exists()
 
 
 def test_programs_do_not_use_the_node_of_who_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_ENDPOINT", "tcp://127.0.0.1:1")
     monkeypatch.setenv("DOTS_AUTH_SECRET", "s")
     tell = "import json, os; print(json.dumps({'say': 'environ', **os.environ}))"
-    with DemoStage() as stage:
-        environ = stage.start("environ", "-c", tell).wait_said("environ")
-        assert environ["SKERRY_RUNTIME_DIR"].startswith(str(stage.path))
+    with DemoProcesses() as processes:
+        environ = processes.start("environ", "-c", tell).wait_event("environ")
+        assert environ["SKERRY_RUNTIME_DIR"].startswith(str(processes.path))
     assert "SKERRY_ENDPOINT" not in environ
     assert "DOTS_AUTH_SECRET" not in environ
 
 
 TOUR = """
 import sys
-from skerry.apps.demo.stage import DemoStage
-with DemoStage() as stage:
-    print(stage.start("sleeper", "-c", "import signal; signal.pause()").number, flush=True)
+from skerry.apps.demo.processes import DemoProcesses
+with DemoProcesses() as processes:
+    print(processes.start("sleeper", "-c", "import signal; signal.pause()").number, flush=True)
     sys.stdin.read()
 """
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.groups import group_key_option, group_reach_options
+from skerry.cli.group_options import group_key_option, group_reach_options
 
 
 def given(*arguments: str) -> dict[str, Any]:
