@@ -51,8 +51,8 @@ def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
     out, err = finished(process)
     assert process.returncode == 0, out + err
     assert "BROKEN" not in out
-    assert "what was confirmed is there after kill -9 of the node" in out
-    assert "all is recorded, and only what was lost with the node is missing" in out
+    assert "confirmed objects survive kill -9 of the node" in out
+    assert "only updates that were lost with the node are missing in the recording" in out
     assert_gone(processes(err), tmp_path)
 
 
@@ -68,7 +68,7 @@ def test_one_signal_brings_it_to_its_end(tmp_path: Path) -> None:
     out, rest = finished(process)
     assert process.returncode == 0, out + rest
     assert "stopping; once more to interrupt\n" in rest
-    assert "everybody ends orderly" in out
+    assert "all programs end in order" in out
     assert_gone(processes(err + rest), tmp_path)
 
 

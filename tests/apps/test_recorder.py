@@ -250,7 +250,7 @@ def test_a_lost_node_leaves_a_gap_and_what_is_gone_is_removed(site: Site) -> Non
     assert [u.key for u in removed][:1] == [b"\x81\x01"]
     gaps = [u for u in site.updates() if u.operation == GAP]
     assert [gap_of(u.payload).reason for u in gaps] == [
-        "the connection to the node was lost: the node was started anew"
+        "the connection to the node was lost: the node was restarted"
     ]
     assert summary["gaps"] == 1
     assert summary["disconnects"] == 1
@@ -504,7 +504,7 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
                 wait_for(lambda: said("No space left on device") == 1)
                 ballast.unlink()
                 wait_for(lambda: written() == 200 and written("SkerryBytes") == 20)
-                wait_for(lambda: said("the recording goes on") == 1)
+                wait_for(lambda: said("the recording continues") == 1)
             known = site.said[:]
             ballast = fill(disk)
             publish(200, 210)
@@ -512,7 +512,7 @@ def test_a_full_disk_delays_rows_and_past_the_bound_verify_names_the_gap(
             publish(210, 1500)
             wait_for(lambda: said("updates are dropped until", known) == 1)
             ballast.unlink()
-            wait_for(lambda: said("the recording goes on", known) == 1)
+            wait_for(lambda: said("the recording continues", known) == 1)
             publish(1500, 1510)
             process.send_signal(signal.SIGTERM)
             assert process.wait(PATIENCE_S) == 0

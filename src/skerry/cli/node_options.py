@@ -153,7 +153,7 @@ class _SilenceWatch(threading.Thread):
             if self._loss_count >= _LOSS_COUNT_MAX:
                 self.fault = f"the connection was lost {self._loss_count} times"
             elif self._silence_s > _SILENCE_S_MAX / 2 and not self._is_answered():
-                self.fault = f"the node did not answer for {_SILENCE_S_MAX:g} s"
+                self.fault = f"no answer for {_SILENCE_S_MAX:g} s"
             if self.fault and not self._is_over.is_set():
                 self._space.close(timeout=_CLOSE_S_MAX)
                 return

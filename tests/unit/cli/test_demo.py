@@ -32,7 +32,7 @@ def test_promises_are_a_table_or_lines_of_json(capsys: pytest.CaptureFixture[str
     row = json.loads(capsys.readouterr().out)
     assert row == {"promise": "it works", "holds": True, "facts": "3 vessels"}
     module._report(checks, Output(), as_json=False)
-    assert "holds  it works  3 vessels" in " ".join(capsys.readouterr().out.split(" "))
+    assert "kept  it works   3 vessels" in " ".join(capsys.readouterr().out.split(" "))
 
 
 def test_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,4 +43,4 @@ def test_broken_promise_is_exit_code_one(run: Run, monkeypatch: pytest.MonkeyPat
     done = run("demo", "--headless")
     assert done.code == 1
     assert "BROKEN  it works" in done.out
-    assert "a promise was broken" in done.err
+    assert "a guarantee was broken" in done.err

@@ -168,7 +168,7 @@ def test_the_benchmark_gives_figures(group: str, run: Run) -> None:
     row = json.loads(done.out)
     assert row["received_count"] == row["sent_count"] > 0
     done = run(*words, "--batches")
-    assert "updates delivered a second" in done.out
+    assert "updates delivered per second" in done.out
 
 
 def test_events_are_words_for_people_or_json(capsys: pytest.CaptureFixture[str]) -> None:

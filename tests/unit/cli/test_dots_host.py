@@ -64,7 +64,7 @@ def test_a_type_that_the_host_does_not_have_has_no_objects(run: Run, host: DotsH
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("get", "Nothing"), "the node knows no struct Nothing"),
+        (("get", "Nothing"), "the node does not know a struct Nothing"),
         (("get", "GoldenUncached"), "GoldenUncached is not cached"),
         (("get", "SkerryPicture"), "SkerryPicture is a type of skerry nodes, and dotsd is not one"),
         (("sub", "SkerryLedger"), "SkerryLedger is a type of skerry nodes"),

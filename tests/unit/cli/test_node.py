@@ -225,7 +225,7 @@ def test_storage_that_is_none_is_refused(run: Run, clean_place: Path) -> None:
     place = f"uds:{clean_place}/node.sock"
     done = run("node", "run", "--metrics", "off", "--listen", place, "--storage", "oracle:x")
     assert done.code == 2
-    assert "'--storage': there is no storage 'oracle'" in done.err
+    assert "'--storage': unknown kind of storage 'oracle'" in done.err
     assert not (clean_place / "node.sock").exists()
 
 
@@ -282,7 +282,7 @@ def test_secrets_that_everybody_can_read_are_warned_of(
     config = NodeConfig(admission=AdmissionConfig(authentication=(rule,)))
     warn_of_readers(file, config)
     warn_of_readers(None, config)
-    words = "everybody on this computer can read the secrets in the configuration"
+    words = "all users of this computer can read the secrets in the configuration"
     assert [record.getMessage() for record in caplog.records] == [words] * is_warned
     assert "sesame" not in str([vars(record) for record in caplog.records])
 
@@ -297,6 +297,6 @@ def test_password_of_a_storage_and_a_file_that_everybody_can_change_are_warned_o
     warn_of_readers(file, NodeConfig(storage=storage))
     words = ["read the secrets in the configuration", "change the configuration"]
     assert [record.getMessage() for record in caplog.records] == [
-        f"everybody on this computer can {each}" for each in words
+        f"all users of this computer can {each}" for each in words
     ]
     assert "sesame" not in repr(storage) + str([vars(record) for record in caplog.records])

@@ -114,8 +114,8 @@ def test_wrong_usage_ends_with_2_and_a_hint(run: Run, arguments: list[str], word
             ZeroDivisionError("oh"),
             1,
             [
-                "error: this is a fault of skerry: ZeroDivisionError: oh",
-                "hint:  run `skerry --debug ...` and report what it shows",
+                "error: this is a bug in skerry: ZeroDivisionError: oh",
+                "hint:  run `skerry --debug ...` and report the traceback",
             ],
         ),
     ],
@@ -270,6 +270,6 @@ def test_folder_that_is_gone_is_said_to_be(clean_place: Path, words: str) -> Non
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: the folder in which skerry was started is gone\n"
-        "hint:  change to one that is there\n"
+        "error: the current folder does not exist any more\n"
+        "hint:  change to another folder\n"
     )

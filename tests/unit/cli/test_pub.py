@@ -72,7 +72,7 @@ def test_bad_line_is_an_error_that_says_which(
     fed(b'{"mmsi": 1}\n' + line + b"\n")
     done = run("pub", "Vessel", "--types", types)
     assert done.code == 1
-    assert "line 2 of the standard input:\nerror: Vessel" in done.err
+    assert "line 2 of standard input:\nerror: Vessel" in done.err
 
 
 @pytest.mark.parametrize(
@@ -120,23 +120,23 @@ def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> No
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ((), "name a TYPE"),
-        (("Vessel", "mmsi"), "'mmsi' is not of the form FIELD=VALUE"),
+        ((), "give a TYPE"),
+        (("Vessel", "mmsi"), "'mmsi' does not have the form FIELD=VALUE"),
         (("Vessel", "mmsi=1", "mmsi=2"), "mmsi is given twice"),
-        (("Vessel", "mmsi=1", "name=a", "--clear", "name"), "name is given and cleared"),
+        (("Vessel", "mmsi=1", "name=a", "--clear", "name"), "name has a value and is also in --clear"),
         (("Vessel", "--clear", "name"), "--clear needs the key"),
-        (("mmsi=1", "name=a"), "stands where the name of a type should"),
-        (("Vessel", "--data", "x"), "--data is for a --subject alone"),
+        (("mmsi=1", "name=a"), "is not a type name"),
+        (("Vessel", "--data", "x"), "--data needs --subject without a TYPE"),
         (("--subject", "/a", "--remove"), "nothing to remove"),
-        (("--subject", "/a", "--data", "hex:0"), "is not hex: and pairs of digits"),
-        (("Ship", "mmsi=1"), "there is no struct Ship in the type files"),
+        (("--subject", "/a", "--data", "hex:0"), "is not hex: with pairs of digits"),
+        (("Ship", "mmsi=1"), "no struct Ship in the type files"),
         (("Vessel", "mmsi=-1"), "'FIELD=VALUE': Vessel.mmsi: -1 is out of the range of uint32"),
         (("Vessel", "mmsi=x"), "'FIELD=VALUE': Vessel.mmsi: expected uint32"),
         (("Vessel", "mmsi=1", "nam=x"), "'FIELD=VALUE': Vessel has no field nam"),
-        (("Vessel", "mmsi=1", "nam=x"), "it has mmsi, name, lat, kind"),
+        (("Vessel", "mmsi=1", "nam=x"), "its fields are mmsi, name, lat, kind"),
         (("Vessel", "mmsi=1", "--clear", "nam"), "'--clear': Vessel has no field nam"),
-        (("Vessel", "name=x"), "the key of Vessel is not complete: mmsi=VALUE"),
-        (("Vessel", "name=x", "--clear", "mmsi"), "the key of Vessel is not complete"),
+        (("Vessel", "name=x"), "the key of Vessel is incomplete: give mmsi=VALUE"),
+        (("Vessel", "name=x", "--clear", "mmsi"), "the key of Vessel is incomplete"),
         (("--subject", "a", "--data", "x"), "'--subject': a cannot be used as a subject"),
         (("Vessel", "mmsi=1", "--subject", "/a/*"), "the level * is a wild card"),
     ],
@@ -192,7 +192,7 @@ def test_storage_that_takes_long_is_waited_for_until_a_signal(
     monkeypatch.setattr(pub, "current_output", Heard)
     space, stop = Slow(), Stop()
     pub._confirm(space, stop)  # type: ignore[arg-type]
-    assert notes == ["the node has not confirmed everything yet; waiting for it"] * 2
+    assert notes == ["still waiting for the node to confirm all updates"] * 2
     stop.request()
     with pytest.raises(RequestTimedOut):
         pub._confirm(Slow(), stop)  # type: ignore[arg-type]

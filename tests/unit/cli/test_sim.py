@@ -143,9 +143,9 @@ def test_failing_seeds_are_kept_once(run: Run, odd: str, clean_place: Path) -> N
         (("--seeds", "0..100000000000000000000000000"), "the largest seed is"),
         (("--seeds", f"0..{'9' * 5000}"), "the largest seed is"),
         (("--seed", str(2**63)), "--seed"),
-        (("--seed", "5", "--count", str(2**63 - 4)), "take a smaller --count"),
-        (("--seeds", "1..5", "--seed", "1"), "leave out --seed and --count"),
-        (("--seeds", "1..5", "--count", "1"), "leave out --seed and --count"),
+        (("--seed", "5", "--count", str(2**63 - 4)), "choose a smaller --count"),
+        (("--seeds", "1..5", "--seed", "1"), "--seeds excludes --seed and --count"),
+        (("--seeds", "1..5", "--count", "1"), "--seeds excludes --seed and --count"),
     ],
 )
 def test_a_wrong_command_is_explained(run: Run, arguments: tuple[str, ...], message: str) -> None:

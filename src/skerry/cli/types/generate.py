@@ -63,7 +63,7 @@ def generate(
         raise click.UsageError("--check needs a file to compare with, not `-`")
     types = load_files(files).types
     if not types:
-        raise SchemaError(f"{', '.join(files)} define no types")
+        raise SchemaError(f"no types are defined in {', '.join(files)}")
     source = ", ".join("standard input" if file == "-" else PurePath(file).name for file in files)
     text = generate_module(types, source=source)
     if module is None:

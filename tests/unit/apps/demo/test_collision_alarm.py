@@ -1,4 +1,4 @@
-"""The demo's alarm."""
+"""The collision alarm of the demo."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from skerry.apps.demo.fleet import Alarm, Vessel
 from skerry.engine.local import LocalSpace
 
 
-def test_alarm_is_raised_once_and_ends() -> None:
+def test_alarm_is_published_once_and_removed() -> None:
     space = LocalSpace(lambda: 0)
     alarm = CollisionAlarm(space)
     space.subscribe(Vessel, alarm.note)
@@ -17,16 +17,16 @@ def test_alarm_is_raised_once_and_ends() -> None:
     space.publish(second)
     alarm.check(1.0)
     alarm.check(2.0)
-    (alarm,) = space.container(Alarm).values()
-    assert (alarm.first, alarm.second, alarm.since) == (1, 2, 1.0)
-    assert alarm.vessel == skerry.ref_to(first)
+    (raised,) = space.container(Alarm).values()
+    assert (raised.first, raised.second, raised.since) == (1, 2, 1.0)
+    assert raised.vessel == skerry.ref_to(first)
     space.publish(Vessel(mmsi=2, lat=58.0))
     alarm.check(3.0)
     assert len(space.container(Alarm)) == 0
     assert (alarm.raised_count, alarm.event_count) == (1, 3)
 
 
-def test_vessel_that_is_gone_raises_no_alarm() -> None:
+def test_removed_vessel_raises_no_alarm() -> None:
     space = LocalSpace(lambda: 0)
     alarm = CollisionAlarm(space)
     space.subscribe(Vessel, alarm.note)
@@ -39,7 +39,7 @@ def test_vessel_that_is_gone_raises_no_alarm() -> None:
     assert alarm.places == {1: (57.0, 11.0)}
 
 
-def test_all_alarms_can_be_told_again() -> None:
+def test_all_alarms_can_be_published_again() -> None:
     alarm = CollisionAlarm(LocalSpace(lambda: 0))
     alarm.places = {1: (57.0, 11.0), 2: (57.0, 11.0)}
     alarm.check(1.0)

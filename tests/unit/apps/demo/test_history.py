@@ -29,7 +29,7 @@ else:
 def test_what_is_missing_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_extra("recording") == ""
     monkeypatch.setattr(demo_history, "find_spec", lambda name: None if name == "pyspark" else 1)
-    assert missing_extra("spark") == "pyspark is not installed: it takes skerry[spark]"
+    assert missing_extra("spark") == "pyspark not installed; install skerry[spark]"
 
 
 def test_without_the_extra_nothing_is_recorded(
@@ -41,7 +41,7 @@ def test_without_the_extra_nothing_is_recorded(
         history = DemoHistory(processes, tmp_path / "past", report=said.append)
         history.start(live_node.place)
         assert not history.is_recording
-    assert said == ["nothing is recorded: pyarrow is not installed: it takes skerry[recording]"]
+    assert said == ["no recording: pyarrow not installed; install skerry[recording]"]
 
 
 @pytest.mark.slow
@@ -100,7 +100,7 @@ def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
         tour._query_tables()
     # A promise that was broken once stays broken.
     (check,) = tour.checks
-    assert check.promise == "the tables know where all vessels were at the end"
+    assert check.promise == "the tables have the final positions of all vessels"
     assert not check.holds
 
 

@@ -63,7 +63,7 @@ def test_program_that_is_done_by_itself_is_waited_for() -> None:
         program.finish(30.0)
         assert program.lines() == [{}]
         failed = processes.start("failed", "-c", 'import sys; sys.exit("no luck")')
-        with pytest.raises(StartFailed, match="failed with 1; its last words: no luck"):
+        with pytest.raises(StartFailed, match="failed with 1; last line of its log: no luck"):
             failed.finish(30.0)
 
 
@@ -81,11 +81,11 @@ def test_program_that_is_killed_is_gone(echo: DemoProcess) -> None:
 
 
 def test_what_is_never_said_is_an_error_with_the_last_words(echo: DemoProcess) -> None:
-    with pytest.raises(StartFailed, match="echo did not say 'more'; it left no word"):
+    with pytest.raises(StartFailed, match="echo did not report 'more' within 0.01 s; its log is empty"):
         echo.wait_event("more", timeout_s=0.01)
     with DemoProcesses() as processes:
         dying = processes.start("dying", "-c", "import sys; sys.exit('no luck today')")
-        with pytest.raises(StartFailed, match="its last words: no luck today"):
+        with pytest.raises(StartFailed, match="last line of its log: no luck today"):
             dying.wait_event("ready")
 
 
@@ -112,9 +112,9 @@ def test_all_programs_and_the_folder_are_gone_after_a_failure() -> None:
 def test_programs_do_not_use_the_node_of_who_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_ENDPOINT", "tcp://127.0.0.1:1")
     monkeypatch.setenv("DOTS_AUTH_SECRET", "s")
-    tell = "import json, os; print(json.dumps({'say': 'environ', **os.environ}))"
+    report = "import json, os; print(json.dumps({'event': 'environ', **os.environ}))"
     with DemoProcesses() as processes:
-        environ = processes.start("environ", "-c", tell).wait_event("environ")
+        environ = processes.start("environ", "-c", report).wait_event("environ")
         assert environ["SKERRY_RUNTIME_DIR"].startswith(str(processes.path))
     assert "SKERRY_ENDPOINT" not in environ
     assert "DOTS_AUTH_SECRET" not in environ

@@ -44,7 +44,7 @@ def test_all_is_examined_and_nothing_fails_where_a_node_runs(
     assert found["node"].verdict == "ok"
     assert found["node"].facts.startswith(f"harbour at {live_node.place}: connected in ")
     assert found["clocks"].verdict == "ok"
-    assert "will be made when needed" in found["state folder"].facts
+    assert "will be created when needed" in found["state folder"].facts
 
 
 def test_every_finding_that_is_not_well_has_advice(tmp_path: Path) -> None:
@@ -92,7 +92,7 @@ def test_folder_that_is_not_ours_to_write_in_is_a_failure(
     path = tmp_path if is_there else tmp_path / "state"
     found = doctor._folder("state folder", path)
     assert found.verdict == "fail"
-    assert ("read-only" if is_there else "cannot be made") in found.facts
+    assert ("read-only" if is_there else "cannot be created") in found.facts
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,7 @@ def test_port_is_free_or_used_by_somebody(
         monkeypatch.setattr(doctor, "port_user", lambda _port: "process 1 (skerry node run)")
         assert port(number).verdict == "ok"
         monkeypatch.setattr(doctor, "port_user", lambda _port: None)
-        assert "a program of somebody else" in port(number).facts
+        assert "a program of another user" in port(number).facts
     assert port(number).facts == "free, for tests"
 
 
@@ -206,7 +206,7 @@ def test_socket_that_a_node_left_behind_is_worth_a_warning(tmp_path: Path) -> No
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(path))
         listening.listen()
-        assert doctor._socket(path).facts == f"{path}: somebody answers"
+        assert doctor._socket(path).facts == f"{path}: a node answers"
     found = doctor._socket(path)
-    assert (found.verdict, found.check) == ("warn", "usual socket")
-    assert "nobody answers" in found.facts
+    assert (found.verdict, found.check) == ("warn", "default socket")
+    assert "no node answers" in found.facts

@@ -38,7 +38,7 @@ def proc(tmp_path: Path) -> Path:
 def test_this_computer_carries_multicast_on_loopback() -> None:
     found = findings()
     assert found["multicast on lo"].verdict == "ok"
-    assert found["trains of datagrams"].verdict == "ok"
+    assert found["UDP segmentation"].verdict == "ok"
     assert {finding.verdict for finding in found.values()} <= {"ok", "warn"}
     assert "IGMP" in found
     assert "multicast route" in found
@@ -51,7 +51,7 @@ def test_drops_of_the_kernel_are_told(proc: Path) -> None:
     assert found.verdict == "warn"
     assert found.facts.startswith("7 of 100")
     (proc / "net/snmp").write_text("Udp: only one line\n")
-    assert "does not tell" in findings(proc)["datagrams dropped"].facts
+    assert "not reported" in findings(proc)["datagrams dropped"].facts
 
 
 def test_few_memberships_are_told(proc: Path) -> None:
@@ -118,7 +118,7 @@ def test_other_interfaces_are_not_tried_unless_named(monkeypatch: pytest.MonkeyP
     ]
     monkeypatch.setattr(doctor_multicast, "list_interfaces", lambda: cards)
     found = findings()
-    assert "name this interface" in found["multicast on eth0"].facts
+    assert "not tested" in found["multicast on eth0"].facts
     assert found["multicast on eth1"].verdict == "warn"
     tried = {f.check: f for f in examine_multicast(interface="eth0", rng=Random(1))}
     assert "works on this computer" in tried["multicast on eth0"].facts
@@ -127,7 +127,7 @@ def test_other_interfaces_are_not_tried_unless_named(monkeypatch: pytest.MonkeyP
 def test_what_does_not_come_back_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor_multicast, "_ANSWER_S_MAX", 0.01)
     monkeypatch.setattr(MulticastSocket, "send_all", lambda *_: None)
-    assert findings()["multicast on lo"].facts == "what is sent does not come back"
+    assert findings()["multicast on lo"].facts == "a datagram that was sent is not received"
 
 
 def test_what_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -140,7 +140,7 @@ def test_what_cannot_be_sent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_small_mtu_is_told() -> None:
     card = Interface(name="eth0", index=2, address="127.0.0.1", mtu=1500)
-    assert "made to fit" in doctor_multicast._mtu(card).facts
+    assert "limited to it" in doctor_multicast._mtu(card).facts
     jumbo = Interface(name="eth0", index=2, address="127.0.0.1", mtu=9000)
     assert doctor_multicast._mtu(jumbo).facts == "9000 bytes"
 
@@ -151,4 +151,4 @@ def test_kernel_without_trains_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
             super().__init__(*given, **named, trains=False)  # type: ignore[arg-type]
 
     monkeypatch.setattr(doctor_multicast, "MulticastSocket", Old)
-    assert "no UDP_SEGMENT" in findings()["trains of datagrams"].facts
+    assert "no UDP_SEGMENT" in findings()["UDP segmentation"].facts

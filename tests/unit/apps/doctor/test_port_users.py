@@ -37,6 +37,6 @@ def test_process_that_may_not_be_looked_at_is_passed_over(tmp_path: Path) -> Non
     (tmp_path / "13" / "fd").mkdir(parents=True)
     (tmp_path / "13" / "fd" / "3").symlink_to("socket:[77]")
     (tmp_path / "13" / "fd" / "4").touch()
-    assert port_user(11235, tmp_path) == "process 13 (gone)"
+    assert port_user(11235, tmp_path) == "process 13 (ended)"
     (tmp_path / "13" / "cmdline").write_bytes(b"skerry\0node\0run\0")
     assert port_user(11235, tmp_path) == "process 13 (skerry node run)"

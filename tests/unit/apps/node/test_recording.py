@@ -130,7 +130,7 @@ def test_a_node_that_begins_anew_goes_on_with_a_gap(tmp_path: Path) -> None:
     found = recorded(tmp_path / "r")
     assert [u.operation for u in found] == [CREATE, GAP, CREATE]
     gap = gap_of(found[1].payload)
-    assert gap.reason == "the recorder was not running: the node was started anew"
+    assert gap.reason == "the recorder was not running: the node was restarted"
     assert gap.first_ns <= gap.last_ns
 
 

@@ -110,7 +110,7 @@ def test_of_another_node_nobody_knows_how_many(node: int, position: int) -> None
     stage.tell(1, position=position, node=node)
     ((where, gap),) = stage.gaps()
     assert (where, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
-    assert gap.reason == f"{LOST}: the node was started anew"
+    assert gap.reason == f"{LOST}: the node was restarted"
 
 
 def test_lost_twice_counts_from_the_first_time() -> None:
@@ -193,7 +193,7 @@ def test_a_recording_of_another_node_goes_on_with_a_gap_of_unknown_size() -> Non
     stage.tell(2, position=15, node=8)
     ((node, gap),) = stage.gaps()
     assert (node, gap.count, gap.first, gap.stop) == (7, 0, 11, 0)
-    assert gap.reason == f"{AWAY}: the node was started anew"
+    assert gap.reason == f"{AWAY}: the node was restarted"
     assert (gap.first_ns, gap.last_ns) == (s(110), s(115))
 
 

@@ -191,7 +191,7 @@ def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path
                 space.remove(Vessel(mmsi=1))
                 space.publish(Vessel(mmsi=2))
                 await space.flush()
-                await stage.until(lambda: "connected again" in stage.said)
+                await stage.until(lambda: "reconnected" in stage.said)
                 await stage.until(lambda: stage.source.is_complete)
                 space.publish(Vessel(mmsi=3))
                 await space.flush()
@@ -227,7 +227,7 @@ def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Pat
             (row,) = stage.rows("none")
             gap = gap_of(row["payload"])
             assert (row["node"], gap.count, gap.stop) == (5, 0, 0)
-            assert gap.reason.endswith("the node was started anew")
+            assert gap.reason.endswith("the node was restarted")
 
     asyncio.run(play())
 

@@ -79,7 +79,7 @@ class Heard:
 
     def __call__(self, text: str) -> None:
         self.texts.append(text.partition(";")[0])
-        if "goes on" in text:
+        if "continues" in text:
             self._has_recovered.set()
 
     def wait_for_recovery(self) -> None:
@@ -126,7 +126,7 @@ def test_a_batch_that_fails_is_retried_in_its_place_until_it_is_written(tmp_path
     heard.wait_for_recovery()
     queue.close()
     writing.stop()
-    assert heard.texts == ["no room", "the recording goes on"]
+    assert heard.texts == ["no room", "the recording continues"]
     assert writing.trouble == ""
     assert positions_in(tmp_path) == [1, 2, 3]
     (recording,) = open_recordings(tmp_path)
@@ -153,9 +153,9 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     writing.stop()
     assert heard.texts == [
         "no room",
-        "the queue of the recorder is full: updates are dropped until it is not",
-        "the recording goes on",
-        "2 updates were dropped, and a gap row says which",
+        "the queue of the recorder is full: new updates are dropped",
+        "the recording continues",
+        "2 updates were dropped, and a gap row states which",
     ]
     assert positions_in(tmp_path) == [1, 2]
     (recording,) = open_recordings(tmp_path)
@@ -177,8 +177,8 @@ def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Pat
     writing.start()
     writing.stop()
     assert heard.texts == [
-        "the queue of the recorder is full: updates are dropped until it is not",
-        "2 updates were dropped, and a gap row says which",
+        "the queue of the recorder is full: new updates are dropped",
+        "2 updates were dropped, and a gap row states which",
     ]
 
 
@@ -227,7 +227,7 @@ def test_a_stop_gives_up_what_cannot_be_written_and_says_how_much(tmp_path: Path
     queue.close()
     writing._is_stopping.set()
     writing.start()
-    with pytest.raises(RecordingError, match="no room; 2 rows that waited are lost"):
+    with pytest.raises(RecordingError, match="no room; 2 queued rows are lost"):
         writing.stop()
     (recording,) = open_recordings(tmp_path)
     report = verify_recording(recording)
@@ -245,7 +245,7 @@ def test_rows_that_can_be_written_do_not_prove_that_a_segment_can_be_sealed(tmp_
     queue.close()
     writing.start()
     writing.stop()
-    assert heard.texts == ["cannot seal", "the recording goes on"]
+    assert heard.texts == ["cannot seal", "the recording continues"]
 
 
 def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:
@@ -272,6 +272,6 @@ def test_a_fault_of_ours_ends_the_thread_and_is_told_to_who_stops_it(
     writing.start()
     with pytest.raises(TypeError):
         writing.stop()
-    assert "cannot write any more" in writing.trouble
-    assert "cannot write any more" in caplog.text
+    assert "writing thread of the recorder failed" in writing.trouble
+    assert "writing thread of the recorder failed" in caplog.text
     writer.close()

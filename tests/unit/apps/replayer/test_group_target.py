@@ -62,8 +62,8 @@ def test_a_group_of_bytes_gets_bytes() -> None:
     assert heard == [("/a", b"1"), ("/b", b"2")]
     assert target.left_out == {
         "an object, in a group of bytes": 1,
-        "no bytes": 1,
-        "the group does not carry it": 1,
+        "its payload is not bytes": 1,
+        "the group cannot transmit it": 1,
     }
 
 

@@ -89,8 +89,8 @@ def test_what_cannot_be_played_is_left_out_and_counted(live_node: Any) -> None:
             update(vessel(1)).replace(fingerprint=1, type_name="StructDescriptorData"),
         )
     assert target.left_out == {
-        "the node knows another Vessel": 2,
-        "only a node says this": 2,
+        "the node has a conflicting definition of Vessel": 2,
+        "only a node publishes this type": 2,
         "its type is not described": 1,
     }
     assert len(said) == 1
@@ -132,7 +132,7 @@ def test_a_node_that_ended_it_is_an_error(live_node: Any) -> None:
 def test_bytes_that_are_not_of_their_type_are_left_out(live_node: Any) -> None:
     target = node_target(live_node.place)
     play(target, update(vessel(1)).replace(payload=b"\xff"), update(vessel(2)))
-    assert target.left_out == {"its bytes are no Vessel": 1}
+    assert target.left_out == {"its payload does not decode as Vessel": 1}
 
 
 def test_objects_are_remembered_only_for_another_round(live_node: Any) -> None:
@@ -152,7 +152,7 @@ def test_who_does_not_wait_for_a_node_that_is_away_is_told(live_node: Any) -> No
             StateChanged(state=SpaceState.DISCONNECTED, reason="broken", unconfirmed_count=3)
         )
         assert "3 updates may be lost" in said[0]
-        with pytest.raises(Disconnected, match="may not have all") as caught:
+        with pytest.raises(Disconnected, match="may lack some") as caught:
             await target.close(waits=False)
         assert caught.value.hint
 

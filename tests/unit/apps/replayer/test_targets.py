@@ -17,9 +17,9 @@ def test_objects_and_bytes_can_be_played() -> None:
 
 def test_what_only_a_node_says_and_what_nobody_described_cannot() -> None:
     client = internal_class("DotsClient")(id=1)
-    assert unplayable(update(client), client.descriptor) == "only a node says this"
+    assert unplayable(update(client), client.descriptor) == "only a node publishes this type"
     described = update(vessel(1)).replace(type_name="StructDescriptorData")
-    assert unplayable(described, None) == "only a node says this"
+    assert unplayable(described, None) == "only a node publishes this type"
     assert unplayable(update(vessel(1)), None) == "its type is not described"
 
 

@@ -20,7 +20,7 @@ def test_a_recording_is_copied_once(run: Run, recording: Path, bucket: str) -> N
     assert (row["folder"], row["segments"], row["skipped"]) == (f"{bucket}/r", 1, 0)
     assert row["byte_count"] > 0
     done = run("record", "copy", recording, f"{bucket}/r")
-    assert done.out == f"{bucket}/r: 0 segments and 0 B copied, 1 were there\n"
+    assert done.out == f"{bucket}/r: 0 segments and 0 B copied, 1 existed already\n"
 
 
 def test_each_recording_of_a_folder_goes_to_a_folder_of_its_name(
@@ -63,13 +63,13 @@ def test_a_folder_is_not_made_a_part_of_a_uri_as_it_is(
 ) -> None:
     done = run("record", "copy", recording, target)
     assert done.code == 2
-    assert "name a place such as s3a://bucket/there," in done.err
+    assert "give a remote path such as s3a://bucket/there," in done.err
 
 
 def test_what_is_copied_lies_on_this_computer(run: Run) -> None:
     done = run("record", "copy", "s3a://bucket/r", "s3a://bucket/other")
     assert done.code == 2
-    assert "DIR is a folder of this computer" in done.err
+    assert "DIR must be a local folder" in done.err
 
 
 def test_a_uri_that_names_no_place_is_an_error_with_a_hint(run: Run, recording: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_is_no_moment_is_refused(run: Run, recording: Path) -> None:
 def test_a_type_that_is_not_there_is_told(run: Run, recording: Path, clean_place: Path) -> None:
     done = run("record", "cut", recording, clean_place / "part", "--types", "Vesel")
     assert done.code == 0
-    assert "nothing of type Vesel; the types there are: " in done.err
+    assert "the recording has no type Vesel; its types are: " in done.err
     assert "Vessel" in done.err
 
 

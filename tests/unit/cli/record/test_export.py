@@ -64,4 +64,4 @@ def test_a_folder_is_no_file_to_export_to(run: Run, recording: Path, clean_place
 def test_an_export_is_written_to_a_file(run: Run, recording: Path, target: str) -> None:
     done = run("record", "export", recording, target)
     assert done.code == 2
-    assert "an export is written to a file of this computer" in done.err
+    assert "an export is written to a local file" in done.err

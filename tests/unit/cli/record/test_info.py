@@ -45,8 +45,8 @@ def test_what_was_mended_and_dropped_is_told(run: Run, recording: Path) -> None:
             dropped = {"name": f"old{number}.arrow", "reason": "age"}
             file.write(json.dumps({"dropped": dropped}) + "\n")
     out = run("record", "info", recording).out
-    assert "x.arrow: 9 bytes were cut off" in out
-    assert "3 segments for their age" in out
+    assert "x.arrow: 9 bytes truncated" in out
+    assert "3 segments by their age" in out
     assert "old1" not in out
 
 

@@ -19,7 +19,7 @@ def test_what_both_have_is_there_once(run: Run, made: Any, clean_place: Path) ->
 
 def test_people_are_told_how_many(run: Run, made: Any, clean_place: Path) -> None:
     done = run("record", "merge", made("a", 2), made("b", 2, sender=9), clean_place / "both")
-    assert "4 rows of 2 recordings; 0 were there twice" in done.out
+    assert "4 rows of 2 recordings; 0 duplicates removed" in done.out
 
 
 def test_it_takes_recordings(run: Run, clean_place: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_time_that_ends_before_it_begins_is_refused(from_ns: str, to_ns: str) 
     @selection_options
     def command(**_given: object) -> None: ...
 
-    with pytest.raises(click.UsageError, match="not before"):
+    with pytest.raises(click.UsageError, match="must be before"):
         command.main(["--from", from_ns, "--to", to_ns], standalone_mode=False)
     command.main(["--from", "20000", "--to", "20001"], standalone_mode=False)
 

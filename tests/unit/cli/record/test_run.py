@@ -114,7 +114,7 @@ def test_what_a_crash_left_is_mended_with_a_word(run: Run, node: Any, clean_plac
 def test_the_line_tells_how_it_goes() -> None:
     now = RecorderStatistics(rows=1200, bytes=2048, gaps=1, queued_bytes=5, trouble="no room")
     assert progress_text(now, 350.0) == (
-        "1,200 rows, 350 rows/s, 2.0 KiB, 1 gaps, 5 B wait, trouble: no room"
+        "1,200 rows, 350 rows/s, 2.0 KiB, 1 gaps, 5 B queued, error: no room"
     )
 
 

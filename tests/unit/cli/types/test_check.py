@@ -101,7 +101,7 @@ def test_more_problems_than_are_shown_are_told(run: Run, clean_place: Path) -> N
     Path("a.dots").write_text(fields)
     done = run("types", "check", "a.dots")
     assert done.err.count(": error: ") == PROBLEM_COUNT_MAX
-    assert done.err.splitlines()[-1] == "only the first 50 are shown: there may be more"
+    assert done.err.splitlines()[-1] == "only the first 50 problems are shown"
 
 
 def test_problems_are_coloured_on_request(run: Run, clean_place: Path) -> None:

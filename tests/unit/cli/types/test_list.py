@@ -70,7 +70,7 @@ def test_definition_that_differs_is_told_and_fails(
     assert done.code == 1
     assert "name" in rows["Vessel"]["conflict"]
     assert rows["Leg"]["conflict"] is None
-    assert "other definitions" in done.err
+    assert "conflict with the type files" in done.err
 
 
 def test_definitions_are_listed_with_their_clients(run: Run, harbour: Any) -> None:
