@@ -102,7 +102,7 @@ class Site:
                 told += line
                 if "listens at" in line:
                     break
-            assert f"carries messages by {self.group} on lo" in told
+            assert f"exchanges messages by {self.group} on lo" in told
             yield process
 
     @contextmanager

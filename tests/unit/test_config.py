@@ -335,8 +335,8 @@ def test_a_list_of_tables_may_stand_in_one_line_or_be_empty(tmp_path: Path) -> N
         ("verbs = []", "door.rule[1]", "verbs is empty", None),
         ('client = "x"', "door.rule[1].verbs", "is missing", None),
         ("", "door.rule[1].verbs", "is missing", None),
-        ('verb = ["clear"]', "door.rule[1].verb", "no such key", "mean door.rule[1].verbs?"),
-        ("inner.x = 1", "door.rule[1].inner.x", "no such key", "known are: door.rule[1].client"),
+        ('verb = ["clear"]', "door.rule[1].verb", "unknown key", "mean door.rule[1].verbs?"),
+        ("inner.x = 1", "door.rule[1].inner.x", "unknown key", "known keys: door.rule[1].client"),
         ('verbs = ["clear"]\ninner.delay_ms_max = 0', "door.rule[1].inner", "more than 0", None),
     ],
 )
@@ -373,8 +373,8 @@ def test_what_is_no_list_of_tables_is_refused(tmp_path: Path, text: str, key: st
 def test_the_environment_cannot_set_a_list_of_tables(tmp_path: Path, name: str) -> None:
     error = door_refusal(tmp_path, TWO_RULES, **{name: "publish"})
     assert (error.key, error.origin) == ("door.rule", f"environment {name}")
-    assert "stands in the file" in error.detail
-    assert error.hint == "write [[door.rule]], with two brackets, before each of the tables"
+    assert "only be given in the file" in error.detail
+    assert error.hint == "write [[door.rule]], with two brackets, before each table"
 
 
 def test_a_misspelt_list_gets_the_nearest_name(tmp_path: Path) -> None:
@@ -389,7 +389,10 @@ def test_a_list_may_have_so_many_tables_and_no_more(tmp_path: Path) -> None:
     limit = limits.CONFIG_TABLE_COUNT_MAX
     assert len(door(tmp_path, text(limit)).value.more) == limit
     error = door_refusal(tmp_path, text(limit + 1))
-    assert (error.key, error.detail) == ("door.more", f"{limit + 1} tables, the limit is {limit}")
+    assert (error.key, error.detail) == (
+        "door.more",
+        f"has {limit + 1} tables; the limit is {limit}",
+    )
 
 
 def test_keys_of_tables_are_among_the_keys_of_a_section() -> None:
@@ -433,7 +436,7 @@ def test_a_secret_is_in_no_text_about_a_configuration(tmp_path: Path) -> None:
 def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) -> None:
     error = door_refusal(tmp_path, '[[door.rule]]\nverbs = ["clear"]\nsecret = 271828\n')
     assert error.key == "door.rule[0].secret"
-    assert error.detail == "what is given is not a text or nothing"
+    assert error.detail == "the value is not a text or nothing"
     assert "271828" not in str(error)
     assert error.__cause__ is None
 

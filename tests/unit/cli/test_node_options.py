@@ -136,7 +136,10 @@ def test_condition_and_fields_have_to_fit_the_type() -> None:
     assert (condition.value.param_hint, condition.value.hint) == ("'--where'", "did you mean name?")
     with pytest.raises(WrongValue, match="Vessel has no field zzzzz") as fields:
         check_filter(cls, None, ["mmsi", "zzzzz"])
-    assert (fields.value.param_hint, fields.value.hint) == ("'--fields'", "its fields are mmsi, name")
+    assert (fields.value.param_hint, fields.value.hint) == (
+        "'--fields'",
+        "its fields are mmsi, name",
+    )
 
 
 class Proxy:

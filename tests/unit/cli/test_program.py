@@ -270,6 +270,5 @@ def test_folder_that_is_gone_is_said_to_be(clean_place: Path, words: str) -> Non
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == (
-        "error: the current folder does not exist any more\n"
-        "hint:  change to another folder\n"
+        "error: the current folder does not exist any more\nhint:  change to another folder\n"
     )

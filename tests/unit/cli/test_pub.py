@@ -123,7 +123,10 @@ def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> No
         ((), "give a TYPE"),
         (("Vessel", "mmsi"), "'mmsi' does not have the form FIELD=VALUE"),
         (("Vessel", "mmsi=1", "mmsi=2"), "mmsi is given twice"),
-        (("Vessel", "mmsi=1", "name=a", "--clear", "name"), "name has a value and is also in --clear"),
+        (
+            ("Vessel", "mmsi=1", "name=a", "--clear", "name"),
+            "name has a value and is also in --clear",
+        ),
         (("Vessel", "--clear", "name"), "--clear needs the key"),
         (("mmsi=1", "name=a"), "is not a type name"),
         (("Vessel", "--data", "x"), "--data needs --subject without a TYPE"),

@@ -11,7 +11,7 @@ import pytest
 
 import skerry
 from skerry.apps.replayer.pacing import Pacer
-from skerry.cli.replay import progress_text, apply_key
+from skerry.cli.replay import apply_key, progress_text
 from skerry.cli.stopping import Stop
 from skerry.codec.envelope import CREATE, Update
 from skerry.recording.gaps import Gap

@@ -1,4 +1,4 @@
-"""Section `node.recording` of the configuration: a node that records itself."""
+"""Section `node.recording` of the configuration."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["NodeRecordingConfig", "check_queue_bytes"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeRecordingConfig(RecordingConfig):
-    """Section `node.recording`: a recording of all that crosses the node, made by itself."""
+    """Section `node.recording`: the recording that a node makes of its own updates."""
 
     folder: str = ""
-    """Folder of the recording; empty for none."""
+    """Folder of the recording; empty for no recording."""
     queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
-    """Bytes of rows that may wait for the disk. Past it new updates are dropped, and a gap row
-    says which."""
+    """Bytes of rows that may wait for the disk. Above it, new updates are dropped, and a gap row
+    states which."""
 
     def __post_init__(self) -> None:
         RecordingConfig.__post_init__(self)
@@ -26,6 +26,6 @@ class NodeRecordingConfig(RecordingConfig):
 
 
 def check_queue_bytes(size: int) -> None:
-    """ValueError for a queue that cannot be."""
+    """Raise ValueError unless `size` is within the bounds."""
     if not 1 <= size <= RECORDER_QUEUE_BYTES_MAX:
         raise ValueError(f"queue_bytes_max is {size}, not 1 to {RECORDER_QUEUE_BYTES_MAX}")

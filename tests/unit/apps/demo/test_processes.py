@@ -81,7 +81,9 @@ def test_program_that_is_killed_is_gone(echo: DemoProcess) -> None:
 
 
 def test_what_is_never_said_is_an_error_with_the_last_words(echo: DemoProcess) -> None:
-    with pytest.raises(StartFailed, match="echo did not report 'more' within 0.01 s; its log is empty"):
+    with pytest.raises(
+        StartFailed, match=r"echo did not report 'more' within 0\.01 s; its log is empty"
+    ):
         echo.wait_event("more", timeout_s=0.01)
     with DemoProcesses() as processes:
         dying = processes.start("dying", "-c", "import sys; sys.exit('no luck today')")

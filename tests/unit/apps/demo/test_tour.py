@@ -82,4 +82,7 @@ def test_place_is_a_port_where_the_path_is_too_long(monkeypatch: pytest.MonkeyPa
 
 def test_who_does_not_end_orderly_is_named() -> None:
     assert demo._ends_text({}, 5) == "5 processes"
-    assert demo._ends_text({"node": -9, "display": 1}, 5) == "node with exit code -9, display with exit code 1"
+    assert (
+        demo._ends_text({"node": -9, "display": 1}, 5)
+        == "node with exit code -9, display with exit code 1"
+    )

@@ -68,11 +68,11 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
     ("text", "words"),
     [
         ('name = ""', "name is empty"),
-        ('socket_mode = "rw"', "socket_mode is three octal digits, and not 'rw'"),
-        ('socket_mode = "0888"', "socket_mode is three octal digits"),
-        ('metrics = "11237"', "'11237' is not HOST:PORT, as in 127.0.0.1:11237"),
+        ('socket_mode = "rw"', "socket_mode is 'rw', not three octal digits"),
+        ('socket_mode = "0888"', "socket_mode is '0888', not three octal digits"),
+        ('metrics = "11237"', "'11237' is not HOST:PORT such as 127.0.0.1:11237"),
         ('listen = ["htp://ship"]', "there is no scheme 'htp'"),
-        ('lisen = ["tcp://ship"]', "there is no such key"),
+        ('lisen = ["tcp://ship"]', "unknown key"),
     ],
 )
 def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:

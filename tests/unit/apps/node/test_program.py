@@ -18,7 +18,7 @@ import skerry
 from skerry.apps.node import program as node
 from skerry.apps.node.config import NodeConfig
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
-from skerry.apps.node.program import DEFAULT_ENDPOINTS, run_node, usual_endpoints
+from skerry.apps.node.program import DEFAULT_ENDPOINTS, default_endpoints, run_node
 from skerry.engine.admission.admission import AdmissionConfig, PermissionRule
 from skerry.engine.dispatch.cache import Cache
 from skerry.errors import ConfigError, ConnectFailed
@@ -110,7 +110,7 @@ def test_signals_mean_what_they_meant_when_the_node_is_over(loop: LoopKind, tmp_
 
 
 def test_usual_places_are_of_this_computer_and_for_both_framings(tmp_path: Path) -> None:
-    places = usual_endpoints({"SKERRY_RUNTIME_DIR": f"{tmp_path}/my run"})
+    places = default_endpoints({"SKERRY_RUNTIME_DIR": f"{tmp_path}/my run"})
     assert places[0].path == f"{tmp_path}/my run/node.sock"
     assert [(place.host, place.port, place.version) for place in places[1:]] == [
         ("127.0.0.1", 11235, 2),
@@ -138,7 +138,7 @@ def test_usual_place_that_is_taken_is_passed_over(
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
         passed, listens, ends = told_by_node(tmp_path)
     assert passed.startswith(f"cannot listen at {usual[0]}: ")
-    assert passed.endswith("; passed over")
+    assert passed.endswith("; skipped")
     start = f"node harbour listens at uds:{tmp_path}/run/node.sock, tcp-v1://127.0.0.1:"
     assert listens.startswith(start)
     assert ends == "node harbour ends"
@@ -160,7 +160,7 @@ def test_node_without_any_place_fails(tmp_path: Path, monkeypatch: pytest.Monkey
     with socket.create_server(("127.0.0.1", 0)) as taken:
         usual = (f"tcp://127.0.0.1:{port_of(taken)}",)
         monkeypatch.setattr(node, "DEFAULT_ENDPOINTS", usual)
-        with pytest.raises(ConnectFailed, match="every usual place to listen at is taken"):
+        with pytest.raises(ConnectFailed, match="all default endpoints are in use"):
             told_by_node(tmp_path)
 
 
@@ -204,7 +204,7 @@ def test_usual_place_for_pages_that_is_taken_is_passed_over(
         ready: list[object] = []
         run = {"ready": lambda _places, pages: ready.append(pages)}
         told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
-    assert told[0].endswith("; passed over")
+    assert told[0].endswith("; skipped")
     assert len(told) == 3
     # What is there are the pages of somebody else.
     assert ready == [None]
@@ -244,7 +244,7 @@ def test_sighup_reads_certificates_anew_and_does_not_end_the_node(
     with caplog.at_level(logging.INFO, "skerry"):
         told = told_by_node(tmp_path, f"uds:{tmp_path}/node.sock", visit=visit)
     assert told[-1] == "node harbour ends"
-    assert "certificates read anew" in [record.getMessage() for record in caplog.records]
+    assert "certificates reloaded" in [record.getMessage() for record in caplog.records]
 
 
 def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
@@ -266,7 +266,7 @@ def test_sighup_reads_permissions_anew_and_says_what_needs_a_restart(
         options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
         told_by_node(tmp_path, place, visit=visit, run=options)
     words = [record.getMessage() for record in caplog.records]
-    assert "admission read anew" in words
+    assert "admission reloaded" in words
     (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
     assert vars(record)["keys"] == "node.name, node.metrics"
     assert ready == [([place], None)]
@@ -283,7 +283,7 @@ def test_a_configuration_that_went_bad_leaves_the_one_in_use(
 
     place = f"uds:{tmp_path}/node.sock"
     told_by_node(tmp_path, place, visit=visit, run={"reread": reread})
-    (record,) = [r for r in caplog.records if r.getMessage() == "admission stays as it was"]
+    (record,) = [r for r in caplog.records if r.getMessage() == "admission not reloaded"]
     assert "bad" in vars(record)["reason"]
 
 
@@ -297,7 +297,7 @@ def test_certificates_that_went_bad_leave_those_in_use(
     server: Any = Server()
     node._reload(server)
     (record,) = caplog.records
-    assert record.getMessage() == "certificates stay as they were"
+    assert record.getMessage() == "certificates not reloaded"
     assert "gone" in vars(record)["reason"]
 
 
@@ -316,7 +316,7 @@ def test_keys_of_the_group_that_went_bad_leave_those_in_use(
     carrier: Any = Carrier()
     node._reload(server, carrier)
     (record,) = [found for found in caplog.records if found.levelname == "WARNING"]
-    assert record.getMessage() == "keys of the group stay as they were"
+    assert record.getMessage() == "keys of the group not reloaded"
     assert "gone" in vars(record)["reason"]
 
 
@@ -325,14 +325,14 @@ def test_a_node_of_a_system_says_by_which_group(tmp_path: Path, loop: LoopKind) 
     options = NodeDistributorConfig(interface="127.0.0.1", request_timeout_ms=10)
     place = f"uds:{tmp_path}/node.sock"
     told = told_by_node(tmp_path, place, loop=loop, system="harbour", distributor=options)
-    assert told[0] == "node harbour carries messages by 239.193.104.190:4711 on lo"
+    assert told[0] == "node harbour exchanges messages by 239.193.104.190:4711 on lo"
     assert told[-1] == "node harbour ends"
 
 
 def test_complaints_of_the_loop_become_lines_of_ours(caplog: pytest.LogCaptureFixture) -> None:
     loop: Any = None
-    node._note_fault(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
-    node._note_fault(loop, {"message": "broken", "exception": ZeroDivisionError()})
+    node._log_exception(loop, {"message": "accept failed", "exception": OSError(24, "Too many")})
+    node._log_exception(loop, {"message": "broken", "exception": ZeroDivisionError()})
     first, second = caplog.records
     assert (first.levelname, first.getMessage()) == ("WARNING", "accept failed")
     assert vars(first)["reason"] == "Too many"
@@ -359,13 +359,13 @@ def test_core_is_told_when_somebody_sets_the_wall_clock(monkeypatch: pytest.Monk
 
     async def scene() -> None:
         core: Any = Core()
-        pulse = node._Pulse(core)
+        clock_check = node._ClockCheck(core)
         await asyncio.sleep(0)
         assert told == ["usage"]
         monkeypatch.setattr(node, "wall_ns", lambda: wall_ns() + 3_600_000_000_000)
-        pulse._timer.cancel()
-        pulse._beat()
-        pulse.stop()
+        clock_check._timer.cancel()
+        clock_check._check()
+        clock_check.stop()
         assert told == ["usage", "offset", "usage"]
 
     asyncio.run(scene())

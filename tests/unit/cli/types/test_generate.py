@@ -42,7 +42,10 @@ def test_stub_of_an_earlier_time_goes_when_none_is_wanted(run: Run, fleet: Path)
     run(*command)
     done = run(*command, "--no-stub", "--check")
     assert done.code == 1
-    assert done.err.splitlines()[:2] == ["a.py is up to date", "a.pyi exists, and --no-stub asks for none"]
+    assert done.err.splitlines()[:2] == [
+        "a.py is up to date",
+        "a.pyi exists, and --no-stub asks for none",
+    ]
     done = run(*command, "--no-stub")
     assert (done.code, done.err) == (0, "wrote a.py\nremoved a.pyi\n")
     assert not Path("a.pyi").exists()
