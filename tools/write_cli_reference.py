@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the commands themselves; a tidy test compares the two."""
+"""Writes docs/reference/cli.md from the help texts of all commands; a tidy test compares them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "reference" / "cli.md"
 INTRODUCTION = """\
 # Commands
 
-`skerry <thing> <verb>`. Data goes to stdout, words for people to stderr. Reading commands have
-`--json`, which gives one JSON object per line. Progress bars appear on a terminal only.
+`skerry <thing> <verb>`. Data is written to stdout, messages to stderr. Reading commands have
+`--json`, which prints one JSON object per line. Progress bars appear on a terminal only.
 
 | exit code | meaning |
 |---|---|
@@ -25,11 +25,10 @@ INTRODUCTION = """\
 | 2 | the command line was wrong |
 | 3 | no node could be reached, or it stopped answering |
 
-An error is one line, with a hint where there is one; `skerry --debug ...` adds a traceback.
-Long-running commands end orderly on SIGINT and SIGTERM.
+An error is one line, usually with a hint; `skerry --debug ...` adds a traceback. The first SIGINT
+or SIGTERM ends a long-running command in order, the second one at once.
 
-Completion for a shell: put `eval "$(_SKERRY_COMPLETE=bash_source skerry)"` into the start-up file
-of bash (`zsh_source` for zsh, `fish_source` for fish).
+To complete commands, options and type names in a shell, see `skerry completion`.
 """
 
 
@@ -43,7 +42,7 @@ def reference() -> str:
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
-    """Every command that does something, with its path."""
+    """Every command that is not only a group, with its path."""
     if not isinstance(command, click.Group):
         yield command, path
         return
@@ -57,7 +56,7 @@ def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, s
 
 
 def section(command: click.Command, path: str, *, title: str) -> str:
-    # A fixed width: the page must not depend on the terminal it was written in.
+    # A fixed width, so that the page does not depend on the terminal.
     context = click.Context(
         command, info_name=path, terminal_width=90, help_option_names=["-h", "--help"]
     )

@@ -195,18 +195,18 @@ class NodeWatch(Closing):
         self._has_ledger.set()
 
     def _note_statistics(self, event: Event[Any]) -> None:
-        told = event.object
-        where = ("statistics", told.clientId)
+        status = event.object
+        where = ("statistics", status.clientId)
         with self._lock:
             if event.operation == "remove":
                 self._rates.forget(where)
             else:
-                self._note(where, event, (_packages(told.received), _packages(told.sent)))
+                self._note(where, event, (_packages(status.received), _packages(status.sent)))
 
     def _note_status(self, event: Event[Any]) -> None:
-        told = event.object
+        status = event.object
         with self._lock:
-            self._note("node", event, (_packages(told.received), _packages(told.sent)))
+            self._note("node", event, (_packages(status.received), _packages(status.sent)))
 
     def _note(self, name: object, event: Event[Any], counts: tuple[int, ...]) -> None:
         sent_s, received_s = event.header.sent_time, event.info.received

@@ -23,7 +23,7 @@ def group_key_option(command: Command) -> Command:
 
 
 def group_segment_option(command: Command) -> Command:
-    """Add `--segment-bytes`, as the argument `segment_bytes`: 0 stands for the default."""
+    """Add `--segment-bytes`, as the argument `segment_bytes`: 0 selects the default."""
     return click.option(
         "--segment-bytes",
         type=click.IntRange(128, 65_507),

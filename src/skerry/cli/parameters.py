@@ -35,7 +35,7 @@ _STORAGES: Final = re.compile(r"none|sqlite:.+|postgres(ql)?://.*", re.DOTALL)
 
 
 class FiniteFloat(click.FloatRange):
-    """A finite number: `nan` would pass every comparison with a bound, and `inf` is no duration."""
+    """A finite number: `nan` would pass every comparison with a bound, `inf` is not a duration."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

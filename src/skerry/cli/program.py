@@ -116,7 +116,7 @@ class LazyGroup(click.Group):
         if args[0] not in COMMANDS:
             guess = nearest(args[0], COMMANDS)
             advice = f", did you mean {guess!r}?" if guess else ""
-            raise click.UsageError(f"there is no command {args[0]!r}{advice}", ctx)
+            raise click.UsageError(f"unknown command {args[0]!r}{advice}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

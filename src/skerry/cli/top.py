@@ -158,30 +158,30 @@ def _headline(snapshot: NodeSnapshot) -> str:
 
 
 def _client_text(client: ClientLine) -> str:
-    words = [
+    parts = [
         client.name,
         client.state,
         f"in/s={client.in_per_s:.0f}",
         f"out/s={client.out_per_s:.0f}",
         f"queued_bytes={client.queued_bytes}",
-        *_ledger_words(client.ledger),
+        *_ledger_parts(client.ledger),
     ]
-    return visible(" ".join(words))
+    return visible(" ".join(parts))
 
 
 def _type_text(type_: TypeLine) -> str:
-    words = [
+    parts = [
         type_.name,
         f"objects={type_.object_count}",
         f"members={type_.member_count}",
         f"in/s={type_.in_per_s:.0f}",
         f"out/s={type_.out_per_s:.0f}",
-        *_ledger_words(type_.ledger),
+        *_ledger_parts(type_.ledger),
     ]
-    return visible(" ".join(words))
+    return visible(" ".join(parts))
 
 
-def _ledger_words(ledger: Counts | None) -> list[str]:
+def _ledger_parts(ledger: Counts | None) -> list[str]:
     if ledger is None:
         return []
     return [f"{name}={getattr(ledger, name)}" for name in _LEDGER_COLUMNS]

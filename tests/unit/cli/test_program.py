@@ -80,7 +80,7 @@ def test_help_imports_nothing_that_takes_long() -> None:
     [
         (["verison"], "did you mean 'version'?"),
         (["VERSION"], "did you mean 'version'?"),
-        (["zzz"], "there is no command 'zzz'"),
+        (["zzz"], "unknown command 'zzz'"),
         (["version", "--jso"], "--jso"),
         (["--color", "pink", "version"], "pink"),
         (["config", "shw"], "shw"),
@@ -194,7 +194,7 @@ def test_data_for_a_closed_output_is_an_error(clean_place: Path, arguments: str)
 def test_a_closed_output_is_no_matter_to_who_has_nothing_to_write(clean_place: Path) -> None:
     done = shell("verison >&-")
     assert done.returncode == 2
-    assert done.stderr.startswith("error: there is no command 'verison'")
+    assert done.stderr.startswith("error: unknown command 'verison'")
 
 
 @pytest.mark.slow

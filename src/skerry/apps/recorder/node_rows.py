@@ -1,7 +1,7 @@
 """Rows of updates from a node: the loop that runs for each recorded update.
 
 It replaces the stores and events of a space (`client.core.update_intake`). It reads the header, the
-key and the subject of each object; the payload goes into the row unchanged. It keeps one entry for
+key and the subject of each object; the payload is copied into the row. It keeps one entry for
 each existing object, since the wire does not distinguish a create from an update. This module is
 compiled.
 """

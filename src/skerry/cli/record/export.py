@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import click
 
 from skerry.cli.output import current_output, json_option
 from skerry.cli.record.options import (
+    is_uri,
     opened,
     row_progress,
     selection_options,
@@ -59,8 +59,7 @@ def export(
       skerry record export recordings/today - --types Vessel | head
       skerry record export recordings/today day.jsonl --from 2026-11-15T14:00:00Z
     """
-    # Path() has merged the two slashes of a URI.
-    if re.match(r"[a-z][a-z0-9+]+:/", str(target), re.IGNORECASE):
+    if is_uri(target):
         raise click.BadParameter(
             "an export is written to a local file; give its path, and upload the file with the"
             " tools of the store.",

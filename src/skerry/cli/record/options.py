@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -30,6 +31,7 @@ __all__ = [
     "bare_option",
     "found_folders",
     "group_options",
+    "is_uri",
     "node_options_of",
     "opened",
     "row_progress",
@@ -173,15 +175,7 @@ def node_options_of(
     """The chosen node, with the types and subjects to record."""
     from skerry.apps.recorder.node_source import NodeOptions
 
-    return NodeOptions(
-        endpoint=choice.endpoint,
-        secret=choice.secret,
-        ca=choice.ca,
-        cert=choice.cert,
-        key=choice.key,
-        types=types,
-        subjects=subjects,
-    )
+    return NodeOptions(**asdict(choice), types=types, subjects=subjects)
 
 
 def opened(*paths: str | Path) -> list[Recording]:
@@ -206,6 +200,11 @@ def _needing_packages() -> Iterator[None]:
         missing = RecordingError(f"recordings need a package that is not installed: {error.name}")
         missing.hint = "install skerry[recording]"
         raise missing from error
+
+
+def is_uri(path: Path) -> bool:
+    """Whether a local path was given as a URI; Path() has merged the two slashes."""
+    return re.match(r"[a-z][a-z0-9+]+:/", str(path), re.IGNORECASE) is not None
 
 
 def warn_of_absent(output: Output, recordings: list[Recording], types: tuple[str, ...]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from skerry.cli.record.options import (
     Age,
     Size,
     group_options,
+    is_uri,
     node_options_of,
     opened,
     shown_size,
@@ -39,8 +39,7 @@ _SHOW_S: Final = 0.5
 def _checked_folder(
     _context: click.Context, _option: click.Parameter, folder: Path | None
 ) -> Path | None:
-    # Path() has merged the two slashes of a URI.
-    if folder is not None and re.match(r"[a-z][a-z0-9+]+:/", str(folder), re.IGNORECASE):
+    if folder is not None and is_uri(folder):
         raise click.BadParameter(
             "a recorder writes to a local folder; record to one, and upload it with"
             " `skerry record copy`."

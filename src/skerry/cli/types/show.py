@@ -94,10 +94,10 @@ def _print_type(output: Output, type_: NamedType, origin: str, *, is_first: bool
         (f.tag, f.name, f.type.name, ", ".join(_options(f)), _first_line(f.documentation))
         for f in type_.fields
     ]
-    gone = [
+    removed = [
         (r.tag, r.name, r.type_name, "removed", _first_line(r.documentation)) for r in type_.removed
     ]
-    output.table(("  tag", "name", "type", "options", "documentation"), _indented(fields + gone))
+    output.table(("  tag", "name", "type", "options", "documentation"), _indented(fields + removed))
 
 
 def _indented(rows: Sequence[tuple[object, ...]]) -> list[tuple[object, ...]]:
