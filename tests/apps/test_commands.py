@@ -81,7 +81,7 @@ def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 
-def test_what_one_publishes_another_follows_until_a_signal(shell: Shell) -> None:
+def test_published_objects_are_printed_until_a_signal(shell: Shell) -> None:
     with shell.node(), shell.started("sub", "Vessel", "--json") as follower:
         try:
             assert follower.stdout is not None
@@ -97,7 +97,7 @@ def test_what_one_publishes_another_follows_until_a_signal(shell: Shell) -> None
             follower.kill()
 
 
-def test_what_is_followed_can_be_published_through_a_pipe(shell: Shell) -> None:
+def test_output_of_sub_can_be_piped_to_pub(shell: Shell) -> None:
     with shell.node():
         shell.run("pub", "Vessel", "--types", "fleet.dots", feed='{"mmsi": 1}\n{"mmsi": 2}\n')
         followed = shell.run("sub", "Vessel", "--json", "--count", "2")
@@ -126,7 +126,7 @@ def test_pub_that_waits_for_lines_ends_orderly_on_a_signal(shell: Shell) -> None
             follower.kill()
 
 
-def test_what_pub_confirmed_is_there_after_kill_minus_nine(shell: Shell) -> None:
+def test_confirmed_objects_survive_kill_minus_nine(shell: Shell) -> None:
     with shell.node() as node:
         shell.run("pub", "Voyage", "mmsi=1", "to=Skagen", "--types", "fleet.dots")
         node.kill()
@@ -181,7 +181,7 @@ def test_secret_opens_a_node_that_asks_for_one(shell: Shell) -> None:
         shell.run(*there, "--secret", "open sesame")
 
 
-def test_following_what_is_not_permitted_ends_with_the_reason(shell: Shell) -> None:
+def test_refused_subscription_ends_with_the_reason(shell: Shell) -> None:
     (shell.folder / "skerry.toml").write_text(
         '[[node.admission.permission]]\nverbs = ["publish"]\nsubjects = ["Vessel"]\n'
     )

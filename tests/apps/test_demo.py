@@ -46,7 +46,7 @@ def finished(process: subprocess.Popen[str], **options: Any) -> tuple[str, str]:
         process.communicate()
 
 
-def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
+def test_guarantees_are_kept_and_nothing_is_left(tmp_path: Path) -> None:
     process = demo(tmp_path, "--seconds", "1", "--headless", "--vessels", "5")
     out, err = finished(process)
     assert process.returncode == 0, out + err
@@ -56,7 +56,7 @@ def test_promises_hold_and_nothing_is_left(tmp_path: Path) -> None:
     assert_gone(processes(err), tmp_path)
 
 
-def test_one_signal_brings_it_to_its_end(tmp_path: Path) -> None:
+def test_one_signal_ends_the_tour_in_order(tmp_path: Path) -> None:
     process = demo(tmp_path, "--seconds", "0", "--headless", "--vessels", "3")
     assert process.stderr is not None
     err = ""

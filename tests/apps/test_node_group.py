@@ -119,7 +119,7 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def test_messages_reach_clients_of_the_other_node_and_who_has_no_node(site: Site) -> None:
+def test_messages_reach_clients_of_the_other_node_and_members_without_a_node(site: Site) -> None:
     types = skerry.define_types(TYPES)
     ping, colours = types.Ping, types.Colour
     with (
@@ -150,7 +150,7 @@ def test_messages_reach_clients_of_the_other_node_and_who_has_no_node(site: Site
         assert described[:2] == ["/EnumDescriptorData/Colour", "/StructDescriptorData/Ping"]
 
 
-def test_a_node_that_ends_says_goodbye_to_the_group(site: Site) -> None:
+def test_a_node_that_ends_leaves_the_group(site: Site) -> None:
     with site.node("a") as staying, site.node("b") as leaving:
         with skerry.connect(site.place("b"), name="p") as space:
             space.publish(skerry.define_types(TYPES).Ping(who="p", number=1))

@@ -193,7 +193,7 @@ def test_every_update_is_recorded_until_a_signal(site: Site) -> None:
     assert "sound" in site.run("record", "verify", "recording", "--strict")
 
 
-def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: Site) -> None:
+def test_after_kill_9_all_but_the_last_batch_is_recorded_and_verified(site: Site) -> None:
     with site.node(), space_at(site.place()) as space:
         with site.recorder() as process:
             for number in range(2000):
@@ -223,7 +223,7 @@ def test_after_kill_9_all_but_the_last_batch_is_there_and_verify_says_so(site: S
     assert told["is_sound"]
 
 
-def test_a_lost_node_leaves_a_gap_and_what_is_gone_is_removed(site: Site) -> None:
+def test_a_lost_node_leaves_a_gap_and_missing_objects_are_removed(site: Site) -> None:
     with site.node() as node:
         with space_at(site.place()) as space:
             space.publish(Vessel(mmsi=1))

@@ -128,7 +128,7 @@ def test_set_up_does_what_is_needed_and_no_more(tree: Path) -> None:
 
 
 @pytest.mark.slow
-def test_set_up_that_was_killed_is_begun_anew(tree: Path) -> None:
+def test_set_up_that_was_killed_is_repeated(tree: Path) -> None:
     with subprocess.Popen(
         make_command(tree),
         env=environment(),
@@ -197,7 +197,7 @@ def find_python(folder: Path, **environ: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_python3_is_taken_where_it_is_new_enough(programs: Path) -> None:
+def test_python3_is_used_if_it_is_new_enough(programs: Path) -> None:
     pretend(programs, "python3", is_new=True, is_complete=True)
     pretend(programs, "python3.13", is_new=True, is_complete=True)
     assert find_python(programs).stdout == "python3\n"
@@ -225,7 +225,7 @@ def test_no_python_is_an_error_with_a_hint(programs: Path) -> None:
     assert "hint:" in done.stderr
 
 
-def test_named_python_is_taken_or_refused(programs: Path) -> None:
+def test_named_python_is_used_or_rejected(programs: Path) -> None:
     pretend(programs, "python3", is_new=True, is_complete=True)
     pretend(programs, "mine", is_new=True, is_complete=False)
     pretend(programs, "old", is_new=False, is_complete=True)

@@ -188,12 +188,12 @@ def test_value_outside_of_sections_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, "name = 'x'\n").key == "name"
 
 
-def test_section_in_the_place_of_a_value_is_refused(tmp_path: Path) -> None:
+def test_section_instead_of_a_value_is_rejected(tmp_path: Path) -> None:
     assert refusal(tmp_path, "[node.name]\nx = 1\n").key == "node.name.x"
     assert refusal(tmp_path, "[node.name]\n").key == "node.name"
 
 
-def test_value_in_the_place_of_a_section_is_refused(tmp_path: Path) -> None:
+def test_value_instead_of_a_section_is_rejected(tmp_path: Path) -> None:
     assert refusal(tmp_path, "[node]\ninner = 3\n").key == "node.inner"
 
 
@@ -201,7 +201,7 @@ def test_empty_section_is_fine(tmp_path: Path) -> None:
     assert node(tmp_path, "[node]\n[node.inner]\n[other]\n").value == NodeConfig()
 
 
-def test_what_a_section_forbids_is_told_with_its_origin(tmp_path: Path) -> None:
+def test_value_that_a_section_rejects_is_reported_with_its_origin(tmp_path: Path) -> None:
     error = refusal(tmp_path, SKERRY_NODE__INNER__DELAY_MS_MAX="0")
     assert error.key == "node.inner"
     assert error.origin == "environment SKERRY_NODE__INNER__DELAY_MS_MAX"
@@ -340,7 +340,7 @@ def test_a_list_of_tables_may_stand_in_one_line_or_be_empty(tmp_path: Path) -> N
         ('verbs = ["clear"]\ninner.delay_ms_max = 0', "door.rule[1].inner", "more than 0", None),
     ],
 )
-def test_faults_in_a_table_are_told_with_its_index(
+def test_errors_in_a_table_are_reported_with_its_index(
     tmp_path: Path, line: str, key: str, words: str, hint: str | None
 ) -> None:
     good = '[[door.rule]]\nverbs = ["clear"]\n'
@@ -363,7 +363,9 @@ def test_faults_in_a_table_are_told_with_its_index(
         ("[door.rule.inner]\ngroup = 'x'\n", "door.rule"),
     ],
 )
-def test_what_is_no_list_of_tables_is_refused(tmp_path: Path, text: str, key: str) -> None:
+def test_value_that_is_not_a_list_of_tables_is_rejected(
+    tmp_path: Path, text: str, key: str
+) -> None:
     error = door_refusal(tmp_path, text)
     assert error.key == key
     assert "table" in error.detail
@@ -433,7 +435,7 @@ def test_a_secret_is_in_no_text_about_a_configuration(tmp_path: Path) -> None:
     assert "hush" not in texts
 
 
-def test_a_secret_that_is_no_text_is_refused_without_being_told(tmp_path: Path) -> None:
+def test_a_secret_that_is_not_text_is_rejected_without_printing_it(tmp_path: Path) -> None:
     error = door_refusal(tmp_path, '[[door.rule]]\nverbs = ["clear"]\nsecret = 271828\n')
     assert error.key == "door.rule[0].secret"
     assert error.detail == "the value is not a text or nothing"

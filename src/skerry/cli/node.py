@@ -35,7 +35,8 @@ def node() -> None:
     metavar="URI",
     type=CheckedText(check_endpoint),
     help="Endpoint to listen at: tcp://host:port, tcp-v1://host:port, tls://host:port,"
-    " ws://host:port, wss://host:port or uds:/path; may be repeated. Default: the three endpoints above.",
+    " ws://host:port, wss://host:port or uds:/path; may be repeated. Default: the three endpoints"
+    " above.",
 )
 @click.option("--name", help="Name of the node, which clients receive. Default: skerry.")
 @click.option(

@@ -129,7 +129,7 @@ def test_bytes_files_and_lines_are_published(
 
 
 @pytest.mark.slow
-def test_datagrams_are_as_large_as_was_said(group: str, run: Run) -> None:
+def test_segment_bytes_sets_the_size_of_datagrams(group: str, run: Run) -> None:
     with distributor.open(group, interface="127.0.0.1", ttl=0) as connection:
         arrived = threading.Event()
         connection.subscriber(lambda *_: arrived.set()).add("/large")
@@ -140,7 +140,7 @@ def test_datagrams_are_as_large_as_was_said(group: str, run: Run) -> None:
     assert run("distributor", "pub", group, *words, "--segment-bytes", "100").code == 2
 
 
-def test_wrong_use_is_told(group: str, run: Run) -> None:
+def test_usage_errors_are_reported(group: str, run: Run) -> None:
     assert run("distributor", "pub", group).code == 2
     done = run("distributor", "pub", group, *HERE, "--subject", "/a", "--data", "hex:x")
     assert done.code == 2
@@ -171,7 +171,7 @@ def test_the_benchmark_gives_figures(group: str, run: Run) -> None:
     assert "updates delivered per second" in done.out
 
 
-def test_events_are_words_for_people_or_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_events_are_text_or_json(capsys: pytest.CaptureFixture[str]) -> None:
     lost = distributor.UpdatesDropped(update_count=3)
     end = distributor.ConnectionClosed(group="239.1.1.1", port=1)
     for event in (lost, end):

@@ -10,7 +10,7 @@ from typing import Any
 Run = Callable[..., Any]
 
 
-def test_each_check_is_a_line_and_the_sum_is_told(run: Run, node: Any) -> None:
+def test_each_check_is_a_line_and_the_counts_are_printed(run: Run, node: Any) -> None:
     done = run("doctor")
     assert done.code == 0
     assert done.out.splitlines()[0].startswith("ok    python            ")

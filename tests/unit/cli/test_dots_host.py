@@ -73,7 +73,7 @@ def test_a_type_that_the_host_does_not_have_has_no_objects(run: Run, host: DotsH
         (("picture",), "the node dotsd knows no pictures"),
     ],
 )
-def test_what_only_our_node_has_is_refused_in_words(
+def test_types_of_skerry_nodes_are_rejected_for_a_dots_host(
     run: Run, host: DotsHost, arguments: tuple[str, ...], words: str
 ) -> None:
     done = run(*arguments)
@@ -82,7 +82,7 @@ def test_what_only_our_node_has_is_refused_in_words(
 
 
 @pytest.mark.slow
-def test_what_is_published_reaches_who_follows(run: Run, host: DotsHost) -> None:
+def test_published_objects_reach_subscribers(run: Run, host: DotsHost) -> None:
     with skerry.connect(host.place, name="follower") as space:
         space.request_types("GoldenSingleton")
         heard: list[Any] = []

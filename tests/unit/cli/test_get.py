@@ -37,7 +37,7 @@ def test_objects_are_shown_without_type_files(run: Run, harbour: Any) -> None:
     ]
 
 
-def test_json_has_fields_by_name_and_what_is_added(run: Run, harbour: Any) -> None:
+def test_json_has_fields_by_name_and_additional_values(run: Run, harbour: Any) -> None:
     row = json.loads(run("get", "Vessel", "1", "--json").out)
     assert row.pop("_age_s") >= 0
     assert row.pop("_sender") > 1
@@ -74,7 +74,7 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
         (("Vessel", "--fields", "lat,"), 2, "'--fields': a field name is empty in 'lat,'"),
     ],
 )
-def test_what_is_not_there_is_told(
+def test_missing_types_and_objects_are_reported(
     run: Run, harbour: Any, words: tuple[str, ...], code: int, complaint: str
 ) -> None:
     done = run("get", *words)
@@ -82,7 +82,7 @@ def test_what_is_not_there_is_told(
     assert complaint in done.err
 
 
-def test_what_the_node_says_about_itself_can_be_got(run: Run, harbour: Any) -> None:
+def test_status_objects_can_be_printed(run: Run, harbour: Any) -> None:
     rows = [json.loads(line) for line in run("get", "DotsClient", "--json").out.splitlines()]
     assert "skerry-get" in [row["name"] for row in rows]
 

@@ -40,14 +40,14 @@ def given(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_all_that_leads_to_a_node_comes_as_one_value() -> None:
+def test_node_options_are_passed_as_one_value() -> None:
     found = given("--node", "tls://host", "--secret", "s", "--ca", "a", "--cert", "b", "--key", "c")
     expected = NodeChoice(endpoint="tls://host", secret="s", ca="a", cert="b", key="c")
     assert found == {"types": {}, "choice": expected}
     assert given() == {"types": {}, "choice": NodeChoice()}
 
 
-def test_secret_comes_from_a_file_that_no_list_of_processes_shows(tmp_path: Path) -> None:
+def test_secret_can_be_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.touch(mode=0o600)
     file.write_text("sesame\n")
@@ -72,7 +72,7 @@ def test_secret_and_files_are_used(live_node: Any, tmp_path: Path) -> None:
         NodeChoice(endpoint="tls://127.0.0.1:1", ca=str(tmp_path / "none.pem")).connect("probe")
 
 
-def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
+def test_class_is_taken_from_the_files_or_from_the_node(live_node: Any) -> None:
     types = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; } enum Kind { 1: a }")
     with skerry.connect(live_node.place) as space:
         assert struct_class(space, "Vessel", types) is types.Vessel
@@ -99,9 +99,7 @@ def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
         ("types", "list"),
     ],
 )
-def test_what_is_no_place_of_a_node_is_a_wrong_command_line(
-    run: Run, words: tuple[str, ...]
-) -> None:
+def test_invalid_endpoint_is_a_usage_error(run: Run, words: tuple[str, ...]) -> None:
     done = run(*words, "--node", "nonsense://user:secret@x")
     assert (done.code, done.out) == (2, "")
     error, hint = done.err.splitlines()
@@ -112,14 +110,14 @@ def test_what_is_no_place_of_a_node_is_a_wrong_command_line(
     assert "secret" not in done.err
 
 
-def test_a_place_in_the_environment_is_no_part_of_the_command_line(
+def test_invalid_endpoint_in_the_environment_is_not_a_usage_error(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKERRY_ENDPOINT", "nonsense://x")
     assert run("top").code == 1
 
 
-def test_nobody_at_any_socket_of_a_name_is_no_wrong_command_line(
+def test_pattern_without_a_listening_socket_is_not_a_usage_error(
     run: Run, clean_place: Path
 ) -> None:
     done = run("top", "--node", f"uds:{clean_place}/node-*.sock")

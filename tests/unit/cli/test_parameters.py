@@ -11,12 +11,12 @@ from skerry.errors import ConfigError, DecodeError, SkerryError
 
 
 @pytest.mark.parametrize("text", ["0", "1.5", "1e308"])
-def test_numbers_in_range_are_taken(text: str) -> None:
+def test_numbers_in_range_are_accepted(text: str) -> None:
     assert FiniteFloat(min=0).convert(text, None, None) == float(text)
 
 
 @pytest.mark.parametrize("text", ["nan", "-nan", "inf", "Infinity", "1e309", "-0.1", "one"])
-def test_what_is_no_number_or_out_of_range_is_refused(text: str) -> None:
+def test_invalid_or_out_of_range_numbers_are_rejected(text: str) -> None:
     with pytest.raises(click.BadParameter):
         FiniteFloat(min=0).convert(text, None, None)
 
@@ -42,7 +42,7 @@ def test_without_a_range_infinity_is_still_refused() -> None:
         ("check_subject", "/a/b", "/a/*"),
     ],
 )
-def test_texts_are_taken_as_they_are_or_refused(check: str, right: str, wrong: str) -> None:
+def test_texts_are_accepted_unchanged_or_rejected(check: str, right: str, wrong: str) -> None:
     kind = CheckedText(getattr(parameters, check))
     assert kind.convert(right, None, None) == right
     option = click.Option(["-x", "--example"])
@@ -66,7 +66,7 @@ def test_a_password_of_a_storage_is_not_shown() -> None:
     assert "secret" not in str(refused.value)
 
 
-def test_errors_of_another_kind_are_nobodys_fault() -> None:
+def test_errors_of_another_kind_are_not_converted() -> None:
     with pytest.raises(ConfigError), as_wrong_value("--key", DecodeError):
         raise ConfigError(key="a", origin="b", detail="c")
 

@@ -57,14 +57,14 @@ def test_no_arguments_show_the_help_as_wrong_usage(run: Run) -> None:
     assert done.err == run("--help").out
 
 
-def test_version_option_says_version_and_build(run: Run) -> None:
+def test_version_option_prints_version_and_build(run: Run) -> None:
     done = run("--version")
     assert done.code == 0
     assert done.out.startswith("skerry ")
 
 
 @pytest.mark.slow
-def test_help_imports_nothing_that_takes_long() -> None:
+def test_help_imports_nothing_slow() -> None:
     code = (
         "import sys; from skerry.cli.main import main; main(['--help'])\n"
         "print([m for m in sys.modules if m.partition('.')[0] in"
@@ -121,7 +121,7 @@ def test_wrong_usage_ends_with_2_and_a_hint(run: Run, arguments: list[str], word
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
 )
-def test_error_is_told_without_traceback(
+def test_error_is_printed_without_traceback(
     run: Run,
     failing: Callable[[BaseException], None],
     error: Exception,
@@ -173,7 +173,7 @@ def test_without_assertions_nothing_starts(clean_place: Path) -> None:
 
 
 @pytest.mark.slow
-def test_reader_that_goes_away_is_no_reason_to_complain(clean_place: Path) -> None:
+def test_closed_pipe_is_not_reported(clean_place: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     try:
@@ -191,14 +191,14 @@ def test_data_for_a_closed_output_is_an_error(clean_place: Path, arguments: str)
 
 
 @pytest.mark.slow
-def test_a_closed_output_is_no_matter_to_who_has_nothing_to_write(clean_place: Path) -> None:
+def test_a_closed_stdout_does_not_matter_without_output(clean_place: Path) -> None:
     done = shell("verison >&-")
     assert done.returncode == 2
     assert done.stderr.startswith("error: unknown command 'verison'")
 
 
 @pytest.mark.slow
-def test_words_for_a_closed_stream_go_unheard(clean_place: Path) -> None:
+def test_messages_to_a_closed_stderr_are_discarded(clean_place: Path) -> None:
     assert shell("version 2>&-").stdout.startswith("skerry ")
     done = shell("verison >&- 2>&-")
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "")
@@ -210,7 +210,7 @@ def shell(words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
 
 
-def test_an_output_closed_by_who_calls_is_left_as_it_was(
+def test_a_stdout_closed_by_the_caller_stays_closed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     closed = io.StringIO()
@@ -222,7 +222,7 @@ def test_an_output_closed_by_who_calls_is_left_as_it_was(
 
 
 @pytest.mark.slow
-def test_full_disk_is_told(clean_place: Path) -> None:
+def test_full_disk_is_reported(clean_place: Path) -> None:
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = python("-m", "skerry", "version", stdout=full)
     assert done.returncode == 1
@@ -265,7 +265,7 @@ def test_the_output_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("words", ["version", "types check a.dots", "demo --seconds 0.1"])
-def test_folder_that_is_gone_is_said_to_be(clean_place: Path, words: str) -> None:
+def test_missing_current_folder_is_reported(clean_place: Path, words: str) -> None:
     script = f'mkdir gone && cd gone && rmdir ../gone && exec "$0" -m skerry {words}'
     done = subprocess.run(["sh", "-c", script, sys.executable], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")

@@ -25,14 +25,14 @@ def objects(run: Run, *words: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if not k.startswith("_")} for row in rows]
 
 
-def test_fields_that_are_given_change_and_others_stay(run: Run, node: Any, types: Path) -> None:
+def test_only_given_fields_change(run: Run, node: Any, types: Path) -> None:
     assert run("pub", "Vessel", "mmsi=1", "name=Maren", "--types", types).code == 0
     # By now the node knows the type.
     assert run("pub", "Vessel", "mmsi=1", "lat=53", "kind=tug").code == 0
     assert objects(run, "Vessel") == [{"mmsi": 1, "name": "Maren", "lat": 53.0, "kind": "tug"}]
 
 
-def test_text_is_taken_as_it_is_written(run: Run, node: Any, types: Path) -> None:
+def test_text_is_taken_literally(run: Run, node: Any, types: Path) -> None:
     assert run("pub", "Vessel", "mmsi=1", "name=123", "--types", types).code == 0
     assert run("pub", "Vessel", "mmsi=2", "name=", "--types", types).code == 0
     assert run("pub", "Vessel", "mmsi=3", 'name="a" = b', "--types", types).code == 0
@@ -59,14 +59,14 @@ def test_lines_of_json_are_published_and_null_clears(
     assert objects(run, "Vessel") == [{"mmsi": 1}, {"mmsi": 2, "lat": 3.5}]
 
 
-def test_what_sub_printed_can_be_published(run: Run, node: Any, types: Path, fed: Fed) -> None:
+def test_output_of_sub_can_be_published(run: Run, node: Any, types: Path, fed: Fed) -> None:
     fed(b'{"mmsi": 1, "_operation": "create"}\n{"mmsi": 1, "_operation": "remove"}\n{"mmsi": 2}\n')
     assert run("pub", "Vessel", "--types", types).code == 0
     assert objects(run, "Vessel") == [{"mmsi": 2}]
 
 
 @pytest.mark.parametrize("line", [b"{", b"[1]", b'{"mmsi": "x"}', b'{"what": 1}', b"[" * 9999])
-def test_bad_line_is_an_error_that_says_which(
+def test_invalid_line_is_an_error_with_its_number(
     run: Run, node: Any, types: Path, fed: Fed, line: bytes
 ) -> None:
     fed(b'{"mmsi": 1}\n' + line + b"\n")
@@ -98,7 +98,7 @@ def test_bytes_go_under_a_subject(
     assert (event.subject, event.data) == ("/prices/X", content)
 
 
-def test_each_line_is_a_message_when_there_is_no_data(run: Run, node: Any, fed: Fed) -> None:
+def test_each_line_is_a_message_without_data(run: Run, node: Any, fed: Fed) -> None:
     fed(b"a\nb\n")
     with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
         space.flush()
@@ -159,7 +159,7 @@ def test_no_node_is_exit_code_three_with_a_hint(run: Run, types: Path) -> None:
     assert "skerry node run" in done.err
 
 
-def test_where_there_is_no_room_it_waits_for_some() -> None:
+def test_publish_waits_while_the_buffer_is_full() -> None:
     class Full:
         drained_count = 0
 
@@ -176,7 +176,7 @@ def test_where_there_is_no_room_it_waits_for_some() -> None:
     assert space.drained_count == 2
 
 
-def test_storage_that_takes_long_is_waited_for_until_a_signal(
+def test_slow_storage_is_awaited_until_a_signal(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Slow:
@@ -201,7 +201,7 @@ def test_storage_that_takes_long_is_waited_for_until_a_signal(
         pub._confirm(Slow(), stop)  # type: ignore[arg-type]
 
 
-def test_what_was_confirmed_is_counted_as_json(run: Run, node: Any, types: Path, fed: Fed) -> None:
+def test_confirmed_updates_are_counted_as_json(run: Run, node: Any, types: Path, fed: Fed) -> None:
     fed(b'{"mmsi": 1}\n{"mmsi": 2}\n{"mmsi": 2, "_operation": "remove"}\n')
     done = run("pub", "Vessel", "--types", types, "--json")
     assert json.loads(done.out) == {"type": "Vessel", "published": 2, "removed": 1}

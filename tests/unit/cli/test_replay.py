@@ -65,14 +65,16 @@ def test_a_recording_is_played_to_a_node(run: Run, node: Any, recording: Path) -
     assert ships(node) == {1, 2, 3, 4}
 
 
-def test_a_part_is_played_with_what_was_there(run: Run, node: Any, recording: Path) -> None:
+def test_a_range_is_played_with_the_objects_at_its_start(
+    run: Run, node: Any, recording: Path
+) -> None:
     words = ("--from", str(START_NS + 3 * MS), "--to", str(START_NS + 4 * MS), "--fast", "--json")
     done = run("replay", recording, "--node", node.place, *words)
     assert json.loads(done.out)["played"] == 3
     assert ships(node) == {1, 2, 3}
 
 
-def test_bare_leaves_out_what_was_there(run: Run, node: Any, recording: Path) -> None:
+def test_bare_omits_the_objects_at_the_start(run: Run, node: Any, recording: Path) -> None:
     words = ("--from", str(START_NS + 3 * MS), "--fast", "--bare", "--subjects", "/Ship/4")
     run("replay", recording, "--node", node.place, *words)
     assert ships(node) == {4}
@@ -93,7 +95,7 @@ def test_it_asks_where_to(run: Run, recording: Path) -> None:
     assert run("replay", recording, *both).code == 2
 
 
-def test_nobody_there_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
+def test_missing_target_is_unreachable(run: Run, recording: Path, clean_place: Path) -> None:
     assert run("replay", recording, "--node", f"uds:{clean_place}/no.sock").code == 3
     assert run("replay", clean_place / "nothing", "--node", "tcp://127.0.0.1:1").code == 1
 

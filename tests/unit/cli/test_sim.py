@@ -40,7 +40,7 @@ def odd(clean_place: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "own_sims:odd"
 
 
-def test_a_run_that_is_fine_says_so_in_one_line(run: Run) -> None:
+def test_a_run_that_passes_is_one_line(run: Run) -> None:
     done = run("sim", "run", "--scenario", "echo", "--seed", "7")
     assert done.code == 0
     assert done.out.startswith("echo seed 7: ok, 4 nodes, ")
@@ -67,7 +67,7 @@ def test_the_number_of_nodes_can_be_chosen(run: Run) -> None:
     assert done.out.startswith("echo seed 0: ok, 2 nodes, ")
 
 
-def test_a_failure_is_told_with_its_last_events_and_the_command(run: Run, odd: str) -> None:
+def test_a_failure_is_printed_with_its_last_events_and_the_command(run: Run, odd: str) -> None:
     done = run("sim", "run", "--scenario", odd, "--seed", "3", "--nodes", "1")
     assert done.code == 1
     assert done.out.startswith("own_sims:odd seed 3: failed, 1 nodes, ")

@@ -41,7 +41,7 @@ def when_joined(space: Any, group: str, act: Callable[[], object]) -> Iterator[N
     assert acted.is_set()
 
 
-def test_what_is_there_is_followed(run: Run, node: Any, types: Path) -> None:
+def test_existing_objects_are_printed_first(run: Run, node: Any, types: Path) -> None:
     with publishing(node, types) as (space, known):
         space.publish(known.Vessel(mmsi=1, name="Maren", lat=53.0))
         space.flush()
@@ -73,7 +73,7 @@ def test_condition_and_fields_choose(run: Run, node: Any, types: Path) -> None:
 
 
 @pytest.mark.slow
-def test_only_what_is_new_is_shown_if_asked(run: Run, node: Any, types: Path) -> None:
+def test_new_omits_existing_objects(run: Run, node: Any, types: Path) -> None:
     with publishing(node, types) as (space, known):
         space.publish(known.Vessel(mmsi=1))
         space.flush()
@@ -84,7 +84,7 @@ def test_only_what_is_new_is_shown_if_asked(run: Run, node: Any, types: Path) ->
 
 
 @pytest.mark.slow
-def test_type_that_nobody_published_is_waited_for(run: Run, node: Any, types: Path) -> None:
+def test_unpublished_type_is_awaited(run: Run, node: Any, types: Path) -> None:
     with publishing(node, types) as (space, known):
         first = known.Vessel(mmsi=7)
         with when_joined(space, "Vessel", lambda: space.publish(first)):
@@ -94,9 +94,7 @@ def test_type_that_nobody_published_is_waited_for(run: Run, node: Any, types: Pa
 
 
 @pytest.mark.slow
-def test_subjects_are_followed_without_what_the_node_says_about_itself(
-    run: Run, node: Any, types: Path
-) -> None:
+def test_wildcard_subjects_omit_status_objects(run: Run, node: Any, types: Path) -> None:
     def act() -> None:
         space.publish("/prices/X", b"92.14")
         space.publish("/prices/Y", b"\xff")
@@ -124,7 +122,7 @@ def test_signal_ends_it_orderly(run: Run, node: Any, types: Path, number: signal
 
 
 @pytest.mark.slow
-def test_connection_that_is_lost_is_restored_and_told(run: Run, node: Any, types: Path) -> None:
+def test_lost_connection_is_restored_and_reported(run: Run, node: Any, types: Path) -> None:
     known = skerry.load_types(types)
 
     def restart() -> None:
@@ -160,7 +158,7 @@ def test_connection_that_is_lost_is_restored_and_told(run: Run, node: Any, types
         (("...",), 2, "a subject begins with /"),
     ],
 )
-def test_wrong_use_is_told(
+def test_usage_errors_are_reported(
     run: Run, node: Any, words: tuple[str, ...], code: int, complaint: str
 ) -> None:
     done = run("sub", *words)

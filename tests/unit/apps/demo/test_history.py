@@ -26,7 +26,7 @@ else:
 """
 
 
-def test_what_is_missing_is_said_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert missing_extra("recording") == ""
     monkeypatch.setattr(demo_history, "find_spec", lambda name: None if name == "pyspark" else 1)
     assert missing_extra("spark") == "pyspark not installed; install skerry[spark]"
@@ -45,7 +45,7 @@ def test_without_the_extra_nothing_is_recorded(
 
 
 @pytest.mark.slow
-def test_a_recorder_hears_everything_and_says_what_it_did(live_node: Any, tmp_path: Path) -> None:
+def test_a_recorder_records_everything_and_prints_a_summary(live_node: Any, tmp_path: Path) -> None:
     said: list[str] = []
     with DemoProcesses() as processes:
         history = DemoHistory(processes, tmp_path / "past", report=said.append)
@@ -91,7 +91,7 @@ class Answering(DemoHistory):
 
 
 @pytest.mark.slow
-def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
+def test_tables_are_compared_with_the_final_positions(tmp_path: Path) -> None:
     with DemoProcesses() as processes:
         tour = played(processes, Answering(processes, tmp_path, report=lambda _text: None))
         tour._final_state = 7, {1: (1.0, 2.0)}
@@ -104,7 +104,7 @@ def test_tables_are_compared_with_what_was(tmp_path: Path) -> None:
     assert not check.holds
 
 
-def test_tables_that_cannot_be_made_break_the_promise(tmp_path: Path) -> None:
+def test_tables_that_cannot_be_made_break_the_guarantee(tmp_path: Path) -> None:
     class Failing(Answering):
         def build(self) -> dict[str, Any]:
             raise StartFailed("no Java")
@@ -116,7 +116,7 @@ def test_tables_that_cannot_be_made_break_the_promise(tmp_path: Path) -> None:
     assert [(check.holds, check.facts) for check in tour.checks] == [(False, "no Java")]
 
 
-def test_who_is_told_to_end_makes_no_tables(tmp_path: Path) -> None:
+def test_a_stopped_tour_makes_no_tables(tmp_path: Path) -> None:
     with DemoProcesses() as processes:
         history = Answering(processes, tmp_path, report=lambda _text: None)
         tour = played(processes, history, is_stopped=lambda: True)

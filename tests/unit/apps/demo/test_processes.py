@@ -42,7 +42,7 @@ def echo() -> Any:
         yield program
 
 
-def test_program_hears_orders_and_is_heard(echo: DemoProcess) -> None:
+def test_program_receives_orders_and_reports_events(echo: DemoProcess) -> None:
     for order in ("one", "two", "three"):
         echo.send_order(order)
     assert echo.wait_event("echo", lambda line: line["order"] == "two")["order"] == "two"
@@ -51,7 +51,7 @@ def test_program_hears_orders_and_is_heard(echo: DemoProcess) -> None:
     assert echo.wait_end() == 0
 
 
-def test_all_that_a_program_said_is_kept(echo: DemoProcess) -> None:
+def test_all_lines_of_a_program_are_kept(echo: DemoProcess) -> None:
     echo.send_order("one")
     echo.wait_event("echo")
     assert [line["event"] for line in echo.lines()] == ["ready", "echo"]
@@ -73,14 +73,14 @@ def test_program_that_ends_on_a_signal_gives_its_code(echo: DemoProcess) -> None
     assert echo.end() in (0, -signal.SIGTERM)
 
 
-def test_program_that_is_killed_is_gone(echo: DemoProcess) -> None:
+def test_killed_program_has_ended(echo: DemoProcess) -> None:
     number = echo.number
     echo.kill()
     assert not is_running(number)
     echo.send_order("anything")  # nobody hears it
 
 
-def test_what_is_never_said_is_an_error_with_the_last_words(echo: DemoProcess) -> None:
+def test_missing_event_is_an_error_with_the_last_log_line(echo: DemoProcess) -> None:
     with pytest.raises(
         StartFailed, match=r"echo did not report 'more' within 0\.01 s; its log is empty"
     ):
@@ -102,7 +102,7 @@ def test_program_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.undo()
 
 
-def test_all_programs_and_the_folder_are_gone_after_a_failure() -> None:
+def test_all_programs_and_the_folder_are_removed_after_a_failure() -> None:
     numbers: list[int] = []
     with pytest.raises(ZeroDivisionError), DemoProcesses() as processes:
         numbers += [processes.start(name, "-c", ECHO).number for name in ("one", "two")]
@@ -111,7 +111,7 @@ def test_all_programs_and_the_folder_are_gone_after_a_failure() -> None:
     assert not processes.path.exists()
 
 
-def test_programs_do_not_use_the_node_of_who_runs_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_programs_do_not_use_the_node_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_ENDPOINT", "tcp://127.0.0.1:1")
     monkeypatch.setenv("DOTS_AUTH_SECRET", "s")
     report = "import json, os; print(json.dumps({'event': 'environ', **os.environ}))"

@@ -31,7 +31,7 @@ def started(
     return found
 
 
-def test_fleet_tells_where_its_vessels_really_are(processes: DemoProcesses, live_node: Any) -> None:
+def test_fleet_reports_the_actual_positions(processes: DemoProcesses, live_node: Any) -> None:
     fleet = started(processes, live_node, "fleet", "north", "--count", "3")
     confirmed = fleet.wait_event("confirmed")["voyages"]
     fleet.send_order("freeze")
@@ -47,7 +47,7 @@ def test_fleet_tells_where_its_vessels_really_are(processes: DemoProcesses, live
     assert fleet.events("ended")
 
 
-def test_fleet_tells_everything_again_after_the_node_was_away(
+def test_fleet_publishes_everything_again_after_a_reconnect(
     processes: DemoProcesses, live_node: Any
 ) -> None:
     fleet = started(processes, live_node, "fleet", "north", "--count", "3")
@@ -65,9 +65,7 @@ def test_fleet_tells_everything_again_after_the_node_was_away(
     assert fleet.wait_end() == 0
 
 
-def test_lookout_raises_alarms_for_what_it_is_told(
-    processes: DemoProcesses, live_node: Any
-) -> None:
+def test_collision_alarm_publishes_alarms(processes: DemoProcesses, live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         for mmsi in (1, 2):
             space.publish(Vessel(mmsi=mmsi, lat=57.0, lon=11.0, name="not asked for"))
@@ -118,6 +116,6 @@ def test_slow_one_skips_to_the_last_picture(processes: DemoProcesses, live_node:
         assert slow.wait_end() == 0
 
 
-def test_there_is_no_other_program() -> None:
+def test_unknown_program_is_rejected() -> None:
     with pytest.raises(SystemExit):
         main(["whale", "--node", "tcp://127.0.0.1:1", "--name", "w"])

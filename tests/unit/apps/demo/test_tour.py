@@ -27,7 +27,7 @@ def tour(processes: DemoProcesses, told: list[str], *, seconds: float = 1.0) -> 
 
 
 @pytest.mark.slow
-def test_every_promise_is_made_and_holds() -> None:
+def test_every_guarantee_is_checked_and_kept() -> None:
     told: list[str] = []
     with DemoProcesses() as processes:
         played = tour(processes, told)
@@ -38,7 +38,7 @@ def test_every_promise_is_made_and_holds() -> None:
     assert any("killed" in line for line in told)
 
 
-def test_promise_that_was_broken_once_stays_broken() -> None:
+def test_guarantee_that_was_broken_once_stays_broken() -> None:
     with DemoProcesses() as processes:
         played = tour(processes, [])
     played._check("a", True, "first")
@@ -51,7 +51,7 @@ def test_promise_that_was_broken_once_stays_broken() -> None:
     ]
 
 
-def test_ledger_that_does_not_explain_all_breaks_a_promise(
+def test_ledger_with_unexplained_updates_breaks_a_guarantee(
     live_node: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(demo, "_LEDGER_S_MAX", 0.01)
@@ -64,7 +64,7 @@ def test_ledger_that_does_not_explain_all_breaks_a_promise(
     assert not check.holds
 
 
-def test_what_does_not_come_to_be_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_condition_that_times_out_ends_the_tour(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "_WAIT_S_MAX", 0.01)
     with DemoProcesses() as processes:
         played = tour(processes, [])
@@ -73,14 +73,14 @@ def test_what_does_not_come_to_be_ends_the_tour(monkeypatch: pytest.MonkeyPatch)
         played._wait(lambda: False, "pigs to fly")
 
 
-def test_place_is_a_port_where_the_path_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_endpoint_is_a_port_if_the_path_is_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     with DemoProcesses() as processes:
         assert demo._endpoint(processes) == f"uds:{processes.path}/node.sock"
         monkeypatch.setattr(demo, "_SOCKET_CHARS_MAX", 5)
         assert demo._endpoint(processes).startswith("tcp://127.0.0.1:")
 
 
-def test_who_does_not_end_orderly_is_named() -> None:
+def test_programs_that_fail_are_named() -> None:
     assert demo._ends_text({}, 5) == "5 processes"
     assert (
         demo._ends_text({"node": -9, "display": 1}, 5)

@@ -73,7 +73,7 @@ def test_node_that_breaks_off_is_a_failure(tmp_path: Path) -> None:
     assert not isinstance(SkerryError("x"), ConnectFailed)
 
 
-def test_folder_of_which_nobody_may_use_is_a_failure(tmp_path: Path) -> None:
+def test_unsafe_folder_is_a_failure(tmp_path: Path) -> None:
     folder = tmp_path / "open"
     folder.mkdir()
     assert doctor._folder("state folder", folder).verdict == "ok"
@@ -84,7 +84,7 @@ def test_folder_of_which_nobody_may_use_is_a_failure(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("is_there", [False, True])
-def test_folder_that_is_not_ours_to_write_in_is_a_failure(
+def test_folder_without_write_permission_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
     # Whoever runs the tests may be allowed everything.
@@ -130,7 +130,7 @@ def test_clock_is_looked_at(
     assert doctor._clock().verdict == verdict
 
 
-def test_system_can_be_asked_about_its_clock() -> None:
+def test_synchronisation_of_the_clock_is_read() -> None:
     assert doctor._is_synchronised() in (True, False, None)
 
 
@@ -162,7 +162,7 @@ def test_java_is_looked_for_as_spark_would(tmp_path: Path) -> None:
     assert "JAVA_HOME" in none.advice
 
 
-def test_extra_that_is_missing_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_extra_has_advice_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
     found = by_name(doctor._extras())
     assert "pip install 'skerry[speed]'" in found["extra speed"].advice
@@ -185,7 +185,7 @@ def port(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], CheckResult]:
     return looked_at
 
 
-def test_port_is_free_or_used_by_somebody(
+def test_port_is_free_or_in_use(
     port: Callable[[int], CheckResult], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:

@@ -27,7 +27,7 @@ def test_port_that_is_free_has_no_user() -> None:
     assert port_user(port) is None
 
 
-def test_process_that_may_not_be_looked_at_is_passed_over(tmp_path: Path) -> None:
+def test_process_without_permission_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "net").mkdir()
     head = "  sl  local_address rem_address   st tx_queue tr tm->when retrnsmt uid timeout inode\n"
     line = "   0: 0100007F:2BE3 00000000:0000 0A 00000000:00000000 00:00000000 00000000 0 0 77 1\n"

@@ -75,7 +75,7 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
         ('lisen = ["tcp://ship"]', "unknown key"),
     ],
 )
-def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, words: str) -> None:
+def test_invalid_values_are_rejected_with_a_reason(tmp_path: Path, text: str, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         from_file(tmp_path, f"[node]\n{text}\n")
 
@@ -88,12 +88,12 @@ def test_what_cannot_be_used_is_refused_in_words(tmp_path: Path, text: str, word
         ("[::1]:65535", ("::1", 65535)),
     ],
 )
-def test_host_and_port_are_told_apart(text: str, place: tuple[str, int]) -> None:
+def test_host_and_port_are_split(text: str, place: tuple[str, int]) -> None:
     assert split_host_port(text) == place
 
 
 @pytest.mark.parametrize("text", ["", "ship", ":80", "ship:", "ship:door", "ship:65536", "::1:80"])
-def test_what_is_no_host_and_port_is_refused(text: str) -> None:
+def test_text_without_host_and_port_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         split_host_port(text)
 

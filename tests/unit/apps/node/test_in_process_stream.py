@@ -25,7 +25,7 @@ class Stage:
         self.told.append(("lost", address))
 
 
-def test_what_is_written_waits_for_its_owner() -> None:
+def test_written_data_waits_for_the_owner() -> None:
     stage: Any = Stage()
     stream = InsideStream(stage, stage)
     stream.write(b"a")
@@ -33,7 +33,7 @@ def test_what_is_written_waits_for_its_owner() -> None:
     assert stage.told == [("said", b"a"), ("said", b"ab")]
 
 
-def test_end_is_told_once_and_to_the_server_afterwards() -> None:
+def test_close_notifies_the_owner_once_and_then_the_server() -> None:
     async def play() -> list[Any]:
         stage: Any = Stage()
         stream = InsideStream(stage, stage)

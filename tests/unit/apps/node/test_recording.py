@@ -85,7 +85,7 @@ def test_all_that_crosses_the_node_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
+def test_recording_is_restarted_when_the_node_closes_it(tmp_path: Path) -> None:
     async def play() -> None:
         async with node_at(f"uds:{tmp_path}/n.sock") as server:
             async with await skerry.aio.connect(f"uds:{tmp_path}/n.sock", types=TYPES) as space:
@@ -115,7 +115,7 @@ def test_when_the_node_ends_it_it_begins_anew(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_node_that_begins_anew_goes_on_with_a_gap(tmp_path: Path) -> None:
+def test_a_restarted_node_continues_its_recording_with_a_gap(tmp_path: Path) -> None:
     async def play(mmsi: int) -> None:
         async with node_at(f"uds:{tmp_path}/n.sock") as server:
             recorder = NodeRecorder(server, config(tmp_path / "r"), space="local")

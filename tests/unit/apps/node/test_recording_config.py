@@ -9,7 +9,7 @@ from skerry.apps.node.recording_config import NodeRecordingConfig, check_queue_b
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 
 
-def test_a_node_records_nothing_unless_it_is_told_where_to() -> None:
+def test_a_node_records_nothing_without_a_folder() -> None:
     assert NodeConfig().recording == NodeRecordingConfig()
     assert NodeRecordingConfig().folder == ""
 

@@ -153,7 +153,7 @@ def test_storage_that_cannot_be_opened_yet_is_tried_again(
     assert [vars(record)["reason"] for record in caplog.records] == ["the disk is full"] * 2
 
 
-def test_end_without_a_storage_tells_what_was_lost(
+def test_close_without_a_storage_reports_the_loss(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(node_storage, "_RETRY_S", 0.01)

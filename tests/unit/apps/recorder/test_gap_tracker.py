@@ -64,7 +64,7 @@ def s(seconds: int) -> int:
     return seconds * 1_000_000_000
 
 
-def test_what_the_node_describes_is_learned_and_what_clients_say_is_not() -> None:
+def test_descriptions_of_the_node_are_learned_and_those_of_clients_are_not() -> None:
     stage = Stage()
     other = skerry.define_types("struct Vessel { 1: [key] string name; }").Vessel
     stage.describe(other, position=5)
@@ -75,7 +75,7 @@ def test_what_the_node_describes_is_learned_and_what_clients_say_is_not() -> Non
     stage.witness.learn_type(Header("DotsEcho"), b"\xa0")
 
 
-def test_what_was_missed_is_counted_by_position() -> None:
+def test_missed_updates_are_counted_by_position() -> None:
     stage = Stage()
     stage.tell(1, position=10)
     stage.witness.connection_lost()
@@ -94,7 +94,7 @@ def test_of_a_part_all_that_may_be_missing_is_counted() -> None:
     assert (gap.count, gap.reason) == (1, f"{LOST}; the count is of all updates")
 
 
-def test_nothing_missed_is_no_gap() -> None:
+def test_no_missed_updates_give_no_gap() -> None:
     stage = Stage()
     stage.tell(1, position=10)
     stage.witness.connection_lost()
@@ -103,7 +103,7 @@ def test_nothing_missed_is_no_gap() -> None:
 
 
 @pytest.mark.parametrize(("node", "position"), [(8, 3), (8, 30), (7, 3)])
-def test_of_another_node_nobody_knows_how_many(node: int, position: int) -> None:
+def test_a_gap_to_another_node_has_unknown_size(node: int, position: int) -> None:
     stage = Stage()
     stage.tell(1, position=10)
     stage.witness.connection_lost()
@@ -124,7 +124,7 @@ def test_lost_twice_counts_from_the_first_time() -> None:
     assert (gap.first, gap.stop) == (11, 20)
 
 
-def test_what_is_not_told_again_is_removed() -> None:
+def test_objects_missing_in_the_new_snapshot_are_removed() -> None:
     stage = Stage()
     stage.tell(1, position=1)
     stage.tell(2, position=2)
@@ -147,7 +147,7 @@ def test_what_is_not_told_again_is_removed() -> None:
     assert (first["node"], first["position"], first["time_ns"]) == (7, 0, s(103))
 
 
-def test_an_end_without_the_node_is_a_gap_and_told_once() -> None:
+def test_an_end_without_the_node_is_one_gap() -> None:
     stage = Stage()
     stage.witness.end()
     assert stage.queue.rows.count == 0
@@ -171,7 +171,7 @@ def test_the_object_of_a_key_has_that_key_and_nothing_else(obj: Any) -> None:
 AWAY = "the recorder was not running"
 
 
-def test_what_came_while_no_recorder_ran_is_a_gap_with_its_count() -> None:
+def test_updates_without_a_recorder_are_a_gap_with_their_count() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(1, position=12, left=0)
@@ -180,14 +180,14 @@ def test_what_came_while_no_recorder_ran_is_a_gap_with_its_count() -> None:
     assert stage.gaps() == [(7, expected)]
 
 
-def test_a_recorder_that_missed_nothing_tells_no_gap() -> None:
+def test_a_recorder_that_missed_nothing_writes_no_gap() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(2, position=11)
     assert stage.gaps() == []
 
 
-def test_a_recording_of_another_node_goes_on_with_a_gap_of_unknown_size() -> None:
+def test_a_recording_of_another_node_continues_with_a_gap_of_unknown_size() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(2, position=15, node=8)
@@ -197,7 +197,7 @@ def test_a_recording_of_another_node_goes_on_with_a_gap_of_unknown_size() -> Non
     assert (gap.first_ns, gap.last_ns) == (s(110), s(115))
 
 
-def test_a_recording_without_positions_goes_on_with_a_gap_of_some_time() -> None:
+def test_a_recording_without_positions_continues_with_a_gap_in_time() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=0, position=0, time_ns=s(90)))
     stage.tell(2, position=15)
@@ -213,7 +213,7 @@ def test_a_host_that_does_not_count_leaves_a_gap_of_unknown_size() -> None:
     assert (node, gap.count, gap.first, gap.stop, gap.reason) == (7, 0, 0, 0, LOST)
 
 
-def test_a_connection_lost_after_going_on_is_told_by_its_own_name() -> None:
+def test_a_connection_lost_after_resuming_has_its_own_reason() -> None:
     stage = Stage()
     stage.witness.resume_after(ResumePoint(node=7, position=10, time_ns=s(110)))
     stage.tell(1, position=11)
@@ -247,7 +247,7 @@ def test_types_past_the_bound_are_not_learned() -> None:
     assert "Leg" in types.known
 
 
-def test_a_node_that_is_lost_before_it_told_anything_leaves_a_gap_of_this_time() -> None:
+def test_a_node_lost_before_its_first_update_leaves_a_gap_at_the_current_time() -> None:
     stage = Stage()
     before_ns = wall_ns()
     stage.witness.connection_lost()

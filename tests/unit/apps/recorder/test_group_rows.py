@@ -94,7 +94,7 @@ def test_objects_are_recorded_with_the_definition_of_their_sender(stage: Stage) 
     assert [row["key"] for row in rows] == [key_of(obj) for _, obj in sent]
 
 
-def test_bytes_are_counted_by_datagram_and_place(stage: Stage) -> None:
+def test_bytes_are_numbered_by_datagram_and_index(stage: Stage) -> None:
     updates = [("/a", b"1"), ("/b", b""), ("/a", bytes(300))]
     numbers = [(0, 7 * DATAGRAM_SPAN), (2, 8 * DATAGRAM_SPAN)]
     stage.intake.take_bytes(updates, numbers, SENDER, TIME)
@@ -172,7 +172,7 @@ def test_only_wanted_types_are_recorded(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"\xff", b"\xa0", write_header(Header("Ping"))])
-def test_what_is_no_object_is_counted(stage: Stage, data: bytes) -> None:
+def test_updates_that_are_not_objects_are_counted(stage: Stage, data: bytes) -> None:
     stage.take_objects(("/x", data))
     assert stage.intake.unreadable_count == 1
     assert stage.queue.rows.count == 0

@@ -70,7 +70,7 @@ def test_a_number_from_before_the_first_is_that_of_the_wire() -> None:
     assert stage.rows()[0]["sequence"] == 0xFFFFFFFF * DATAGRAM_SPAN
 
 
-def test_what_is_left_out_does_not_change_how_the_rest_is_counted() -> None:
+def test_skipped_updates_do_not_change_the_numbers_of_others() -> None:
     stage = Stage(subjects=("/b", "/c/..."))
     stage.source.on_event(delivered("/a", "/b", "/a", "/c/1", "/a", numbers=[(0, 4), (3, 5)]))
     rows = [(row["subject"], row["sequence"]) for row in stage.rows()]
@@ -89,7 +89,7 @@ def test_a_loss_is_a_gap_of_its_sender() -> None:
     assert gap.reason == "2 datagrams were lost: retries"
 
 
-def test_trouble_is_told_and_other_events_are_not() -> None:
+def test_only_problems_are_reported() -> None:
     stage = Stage()
     stage.source.on_event(
         CommunicationFailed(group="g", port=1, direction=Direction.RECEIVE, reason="no net")
@@ -97,7 +97,7 @@ def test_trouble_is_told_and_other_events_are_not() -> None:
     assert "no net" in stage.said[0]
 
 
-def test_what_describes_nothing_is_counted() -> None:
+def test_invalid_descriptions_are_counted() -> None:
     stage = Stage(kind="objects")
     stage.source._described("StructDescriptorData", b"\xa0", 5)
     assert stage.source.intake.unreadable_count == 1
@@ -182,7 +182,7 @@ async def record_with_loss(options: GroupOptions, *, permille: int) -> Columns:
 
 
 @pytest.mark.slow
-def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
+def test_retransmissions_are_a_row_of_the_link() -> None:
     options = GroupOptions(group=free_group(), interface="127.0.0.1")
     rows = to_record_batch(asyncio.run(record_with_loss(options, permille=300))).to_pylist()
     links = [row for row in rows if row["type"] == "SkerryLink"]
@@ -209,7 +209,7 @@ def test_what_had_to_be_sent_again_is_a_row_of_the_link() -> None:
         (("A", "SkerryLink"), (), True),
     ],
 )
-def test_links_are_told_with_all_there_is_or_where_they_are_named(
+def test_links_are_recorded_with_all_types_or_if_named(
     types: tuple[str, ...], subjects: tuple[str, ...], is_snapshot: bool
 ) -> None:
     options = GroupOptions(group="239.255.77.33:4711", types=types, subjects=subjects)

@@ -31,7 +31,7 @@ def test_a_link_is_a_row_like_any_object() -> None:
     assert row["present"] == int(link.attributes)
 
 
-def test_what_is_not_wanted_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unwanted_links_are_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     queue = RowQueue(space="here", row_count_max=10)
     rows = LinkRows(queue, space="here", is_wanted=False)
     rows.write(round_trip(client_id=7, name="r", node="n", taken_ns=1), sender=7, node=99)

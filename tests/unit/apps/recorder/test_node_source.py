@@ -92,7 +92,7 @@ def operations(rows: list[dict[str, Any]]) -> list[tuple[int, bytes]]:
     return [(row["operation"], row["key"][1:]) for row in rows]
 
 
-def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
+def test_existing_objects_come_first_and_then_each_update(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -115,7 +115,7 @@ def test_what_is_there_comes_first_and_then_each_update(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_end_comes_after_all_that_the_node_had_by_then(tmp_path: Path) -> None:
+def test_stop_waits_for_all_updates_that_the_node_has_sent(tmp_path: Path) -> None:
     stage = Stage(tmp_path, {})
     node = LoopThread("node")
 
@@ -154,7 +154,7 @@ def test_end_does_not_wait_for_a_node_that_is_away(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_only_what_was_asked_for_is_recorded(tmp_path: Path) -> None:
+def test_only_selected_types_and_subjects_are_recorded(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, types=("Vessel",), subjects=("/odd/*",)) as stage:
             await stage.start_node(5)
@@ -172,7 +172,7 @@ def test_only_what_was_asked_for_is_recorded(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path) -> None:
+def test_after_a_lost_connection_a_gap_counts_the_missing_updates(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, subjects=("/Vessel/*",)) as stage:
             await stage.start_node(5)
@@ -214,7 +214,7 @@ def test_after_a_lost_connection_a_gap_tells_how_many_are_missing(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Path) -> None:
+def test_a_restarted_node_leaves_a_gap_of_unknown_size(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -233,7 +233,7 @@ def test_a_node_that_was_started_anew_leaves_a_gap_of_unknown_size(tmp_path: Pat
 
 
 @pytest.mark.slow
-def test_a_recording_that_ends_without_its_node_says_so(tmp_path: Path) -> None:
+def test_a_recording_that_ends_without_its_node_ends_with_a_gap(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path) as stage:
             await stage.start_node(5)
@@ -258,7 +258,7 @@ def test_without_a_node_it_cannot_begin(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_what_is_not_permitted_is_an_error(tmp_path: Path) -> None:
+def test_a_refused_subscription_is_an_error(tmp_path: Path) -> None:
     async def play() -> None:
         rule = PermissionRule(subjects=("/DotsClient/...",), verbs=("subscribe",))
         async with on_stage(tmp_path, types=("Vessel",)) as stage:
@@ -300,7 +300,7 @@ def test_a_node_that_ends_it_for_good_is_an_error(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_how_long_an_answer_of_the_node_takes_is_a_row(
+def test_round_trip_time_of_the_node_is_a_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def play() -> None:
@@ -328,7 +328,7 @@ def test_how_long_an_answer_of_the_node_takes_is_a_row(
     asyncio.run(play())
 
 
-def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
+def test_a_partial_recording_has_no_rows_of_links(tmp_path: Path) -> None:
     async def play() -> None:
         async with on_stage(tmp_path, types=("Vessel",)) as stage:
             await stage.start_node(5)
@@ -339,7 +339,7 @@ def test_who_asks_for_a_part_gets_no_rows_of_links(tmp_path: Path) -> None:
     asyncio.run(play())
 
 
-def test_everything_is_all_subjects_and_what_is_told_by_name() -> None:
+def test_everything_is_all_subjects_and_types_sent_by_name_only() -> None:
     assert NodeOptions().groups == ("/...", "SkerryLedger", "SkerryLink")
     assert NodeOptions(types=("A",), subjects=("/b/*",)).groups == ("A", "/b/*")
     assert NodeSource(

@@ -143,7 +143,7 @@ def test_a_source_that_cannot_stop_does_not_keep_others_from_it(tmp_path: Path) 
     assert len(rows_in(tmp_path / "r")) == 2, "and what they said last is written"
 
 
-def test_what_came_before_a_source_failed_is_kept(tmp_path: Path) -> None:
+def test_updates_before_the_failure_of_a_source_are_kept(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     recorder.add(Numbers(recorder.queue, fault=Disconnected("gone")))
     with pytest.raises(Disconnected):
@@ -151,7 +151,7 @@ def test_what_came_before_a_source_failed_is_kept(tmp_path: Path) -> None:
     assert len(rows_in(tmp_path / "r")) == 11
 
 
-def test_what_the_disk_has_no_time_for_is_a_gap(
+def test_updates_that_a_slow_disk_cannot_write_are_a_gap(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recorder = Recorder(
@@ -182,7 +182,7 @@ def test_two_recorders_cannot_write_to_one_folder(tmp_path: Path) -> None:
     asyncio.run(recorder.run(lambda: True))
 
 
-def test_the_space_of_a_folder_stays_what_it_is(tmp_path: Path) -> None:
+def test_the_space_of_a_recording_is_kept(tmp_path: Path) -> None:
     recorded(tmp_path / "r", RecorderConfig(space="harbour", batch_ms=5), count=1)
     with pytest.raises(RecordingError, match="harbour"):
         Recorder(tmp_path / "r", RecorderConfig(space="other"))
@@ -192,7 +192,7 @@ def test_the_space_of_a_folder_stays_what_it_is(tmp_path: Path) -> None:
     asyncio.run(recorder.run(lambda: True))
 
 
-def test_pages_tell_how_it_goes(tmp_path: Path) -> None:
+def test_pages_show_metrics_and_health(tmp_path: Path) -> None:
     recorder = Recorder(tmp_path / "r")
     pages = recorder._pages()
     assert pages["/healthz"]().body == b"ok\n"

@@ -114,7 +114,7 @@ def test_all_that_was_handed_over_is_written_and_sealed(tmp_path: Path) -> None:
     assert rows_in(tmp_path) == {"StructDescriptorData": 1, "Vessel": 3}
 
 
-def test_a_batch_that_fails_is_retried_in_its_place_until_it_is_written(tmp_path: Path) -> None:
+def test_a_failed_batch_is_retried_in_order_until_it_is_written(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 5
@@ -164,7 +164,7 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     assert "the recorder could not write: No space left on device" in str(report.findings[0])
 
 
-def test_a_disk_that_is_only_slow_is_told_of_when_rows_are_dropped(tmp_path: Path) -> None:
+def test_dropped_rows_are_reported_if_the_disk_is_only_slow(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=1)
     writer = RecordingWriter(tmp_path, space="local")
     heard = Heard()
@@ -217,7 +217,7 @@ def test_rows_are_written_on_while_a_segment_cannot_be_sealed(tmp_path: Path) ->
     assert positions_in(tmp_path) == [1, 2, 3, 4, 5]
 
 
-def test_a_stop_gives_up_what_cannot_be_written_and_says_how_much(tmp_path: Path) -> None:
+def test_a_stop_drops_rows_that_cannot_be_written_and_counts_them(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 2
@@ -260,7 +260,7 @@ def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:
         writing.stop()
 
 
-def test_a_fault_of_ours_ends_the_thread_and_is_told_to_who_stops_it(
+def test_a_bug_ends_the_thread_and_is_raised_by_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = RowQueue(space="local", row_count_max=10)

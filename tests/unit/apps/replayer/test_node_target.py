@@ -61,7 +61,7 @@ def test_a_snapshot_is_the_whole_object(live_node: Any) -> None:
         assert dict(space.container(TYPES.Vessel)) == {1: vessel(1, speed=9)}
 
 
-def test_a_new_round_begins_without_what_the_last_one_made(live_node: Any) -> None:
+def test_a_new_round_removes_the_objects_of_the_last_one(live_node: Any) -> None:
     with skerry.connect(live_node.place, types=TYPES) as space:
         play(
             node_target(live_node.place, is_looping=True),
@@ -73,7 +73,7 @@ def test_a_new_round_begins_without_what_the_last_one_made(live_node: Any) -> No
         assert set(space.container(TYPES.Vessel)) == {3}
 
 
-def test_what_cannot_be_played_is_left_out_and_counted(live_node: Any) -> None:
+def test_unplayable_updates_are_left_out_and_counted(live_node: Any) -> None:
     said: list[str] = []
     other = skerry.define_types("struct Vessel { 1: [key] string name; }")
     target = node_target(live_node.place, said)
@@ -129,7 +129,7 @@ def test_a_node_that_ended_it_is_an_error(live_node: Any) -> None:
     asyncio.run(run())
 
 
-def test_bytes_that_are_not_of_their_type_are_left_out(live_node: Any) -> None:
+def test_payload_that_does_not_decode_is_left_out(live_node: Any) -> None:
     target = node_target(live_node.place)
     play(target, update(vessel(1)).replace(payload=b"\xff"), update(vessel(2)))
     assert target.left_out == {"its payload does not decode as Vessel": 1}
@@ -142,7 +142,7 @@ def test_objects_are_remembered_only_for_another_round(live_node: Any) -> None:
         assert len(target._there) == is_looping
 
 
-def test_who_does_not_wait_for_a_node_that_is_away_is_told(live_node: Any) -> None:
+def test_close_without_waiting_reports_a_disconnected_node(live_node: Any) -> None:
     said: list[str] = []
     target = node_target(live_node.place, said)
 

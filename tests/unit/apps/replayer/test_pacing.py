@@ -49,7 +49,7 @@ def test_updates_come_as_far_apart_as_they_were() -> None:
     assert machine.played_count == 3
 
 
-def test_speed_scales_what_is_between() -> None:
+def test_speed_scales_the_intervals() -> None:
     machine = pacer(update(0), update(1), speed=4.0)
     machine.take_due(NOW)
     assert machine.deadline_ns(NOW) == NOW + S // 4
@@ -67,7 +67,7 @@ def test_no_more_are_given_at_once_than_others_can_wait_for() -> None:
     assert len(machine.take_due(NOW)) == 1
 
 
-def test_what_was_there_is_due_at_once_and_does_not_start_the_clock() -> None:
+def test_snapshot_rows_are_due_at_once_and_do_not_start_the_clock() -> None:
     machine = pacer(update(-3600, SNAPSHOT), update(10), update(11))
     assert times(machine.take_due(NOW)) == [-3600, 10]
     assert machine.deadline_ns(NOW) == NOW + S
@@ -75,14 +75,14 @@ def test_what_was_there_is_due_at_once_and_does_not_start_the_clock() -> None:
     assert machine.time_ns == DAY + 10 * S
 
 
-def test_a_clock_that_went_back_holds_nobody_up_and_turns_nothing_around() -> None:
+def test_a_time_that_goes_back_delays_and_reorders_nothing() -> None:
     machine = pacer(update(5), update(2), update(6))
     assert times(machine.take_due(NOW)) == [5, 2]
     assert machine.time_ns == DAY + 5 * S
     assert machine.deadline_ns(NOW) == NOW + S
 
 
-def test_while_paused_time_stands_still() -> None:
+def test_the_clock_stops_while_paused() -> None:
     machine = pacer(update(0), update(2))
     machine.take_due(NOW)
     machine.pause(NOW + S)
@@ -112,7 +112,7 @@ def test_steps_count_only_while_paused() -> None:
     assert machine.take_due(NOW) == []
 
 
-def test_a_loop_begins_anew_at_its_end() -> None:
+def test_a_loop_starts_again_at_its_end() -> None:
     machine = pacer(update(0, CREATE), update(1), is_looping=True)
     machine.take_due(NOW)
     assert times(machine.take_due(NOW + S)) == [1]
@@ -128,7 +128,7 @@ def test_a_loop_of_nothing_ends() -> None:
     assert machine.is_over
 
 
-def test_gaps_come_in_their_place_and_are_not_counted() -> None:
+def test_gaps_keep_their_order_and_are_not_counted() -> None:
     machine = pacer(update(0), update(1, GAP), update(2))
     machine.take_due(NOW)
     assert machine.deadline_ns(NOW) == NOW + S

@@ -32,12 +32,12 @@ def test_source_in_the_header_has_no_folders(run: Run, fleet: Path) -> None:
     assert "from fleet.dots;" in Path("out/fleet.py").read_text().splitlines()[0]
 
 
-def test_stub_can_be_left_out(run: Run, fleet: Path) -> None:
+def test_stub_can_be_omitted(run: Run, fleet: Path) -> None:
     assert run("types", "generate", "fleet.dots", "-o", "a.py", "--no-stub").code == 0
     assert not Path("a.pyi").exists()
 
 
-def test_stub_of_an_earlier_time_goes_when_none_is_wanted(run: Run, fleet: Path) -> None:
+def test_no_stub_removes_a_generated_stub(run: Run, fleet: Path) -> None:
     command = ("types", "generate", "fleet.dots", "-o", "a.py")
     run(*command)
     done = run(*command, "--no-stub", "--check")
@@ -53,7 +53,7 @@ def test_stub_of_an_earlier_time_goes_when_none_is_wanted(run: Run, fleet: Path)
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_stub_that_a_person_wrote_stays_with_a_warning(
+def test_stub_that_was_not_generated_is_kept_with_a_warning(
     run: Run, fleet: Path, force: tuple[str, ...]
 ) -> None:
     Path("a.pyi").write_text("mine")
@@ -107,7 +107,7 @@ def test_dash_prints_the_module_and_writes_nothing(run: Run, fleet: Path) -> Non
     assert [path.name for path in Path().iterdir()] == ["fleet.dots"]
 
 
-def test_check_tells_missing_and_old_files_from_new_ones(run: Run, fleet: Path) -> None:
+def test_check_distinguishes_missing_outdated_and_current_files(run: Run, fleet: Path) -> None:
     command = ("types", "generate", "fleet.dots", "-o", "a.py")
     done = run(*command, "--check")
     assert done.code == 1

@@ -59,7 +59,7 @@ def test_table_has_a_line_for_each(run: Run, harbour: Any) -> None:
     assert [line.split()[0] for line in lines] == ["name", "Kind", "Leg", "Vessel"]
 
 
-def test_definition_that_differs_is_told_and_fails(
+def test_conflicting_definition_is_reported_and_fails(
     run: Run, harbour: Any, types: Path, clean_place: Path
 ) -> None:
     assert run("types", "list", "--quick", "--types", types).code == 0
