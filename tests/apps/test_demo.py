@@ -1,4 +1,4 @@
-"""The guided tour as a program: it holds its promises, and leaves nothing behind."""
+"""The guided tour as a program: guarantees are kept, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ import pytest
 pytestmark = pytest.mark.slow
 
 
-def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
+def demo(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "skerry", "demo", "--no-spark", *words],
+        [sys.executable, "-m", "skerry", "demo", "--no-spark", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -25,9 +25,9 @@ def demo(folder: Path, *words: str) -> subprocess.Popen[str]:
     )
 
 
-def processes(words: str) -> list[int]:
+def processes(arguments: str) -> list[int]:
     """Numbers of the processes that name a process of the tour."""
-    return [int(number) for number in re.findall(r"process (\d+)", words)]
+    return [int(number) for number in re.findall(r"process (\d+)", arguments)]
 
 
 def assert_gone(numbers: list[int], folder: Path) -> None:

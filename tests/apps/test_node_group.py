@@ -27,7 +27,7 @@ import json, sys, threading
 from skerry import distributor
 from skerry.protocol.access.header import read_header
 
-heard = threading.Event()
+received = threading.Event()
 count = 0
 
 def on_update(subject, data, tag, queue_length):
@@ -36,12 +36,12 @@ def on_update(subject, data, tag, queue_length):
     print(json.dumps([subject, header.type_name, data[at:].hex()]), flush=True)
     count += header.type_name == "Ping"
     if count == int(sys.argv[2]):
-        heard.set()
+        received.set()
 
 with distributor.open(sys.argv[1], interface="127.0.0.1") as connection:
     connection.subscriber(on_update).add("/...")
     print("ready", flush=True)
-    assert heard.wait(50)
+    assert received.wait(50)
 """
 
 
@@ -66,9 +66,9 @@ class Site:
         return f"uds:{self.folder}/{name}.sock"
 
     @contextmanager
-    def started(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+    def started(self, *arguments: str) -> Iterator[subprocess.Popen[str]]:
         with subprocess.Popen(
-            [sys.executable, *words],
+            [sys.executable, *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

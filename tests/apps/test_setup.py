@@ -1,4 +1,4 @@
-"""Setting up: `make venv` on a small package that stands in for this one.
+"""Set-up: `make venv` on a small package that replaces this one.
 
 The Makefile and the tools are the real ones, and so are the environments they make; only the
 package is small and needs nothing from outside, so that this takes seconds and no network.
@@ -75,7 +75,7 @@ def make_command(tree: Path) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    # What the make above us has set for its own children is not for this one.
+    # Variables that an outer make sets for its children must not reach this one.
     foreign = {"MAKEFLAGS", "MAKELEVEL", "MFLAGS", "PYTHONPATH", "SKERRY_PURE"}
     return {name: value for name, value in os.environ.items() if name not in foreign}
 
@@ -120,7 +120,7 @@ def test_set_up_does_what_is_needed_and_no_more(tree: Path) -> None:
     make_venv(tree)
     assert installed_says(tree, HAS_EXTRA) == "False"
 
-    # An environment has absolute paths in it: one that was moved with its tree is of no use.
+    # An environment contains absolute paths: it cannot be used after its tree was moved.
     moved = tree.with_name("moved")
     tree.rename(moved)
     assert "removing the .venv" in make_venv(moved)

@@ -1,4 +1,4 @@
-"""Configuration: who decides about a value, what is remembered, and what is refused."""
+"""Configuration: precedence, origins and invalid values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL: what only a server can do, lose its connections and come back."""
+"""PostgreSQL: lost connections, restarts and other behaviour of a server."""
 
 from __future__ import annotations
 
@@ -109,9 +109,9 @@ def test_nodes_with_their_own_schemas_share_a_database(postgres: Any, opened: Op
 
 
 def test_missing_schema_is_reported(postgres: Any, opened: Opener) -> None:
-    with pytest.raises(StorageError, match="no schema of the search path") as told:
+    with pytest.raises(StorageError, match="no schema of the search path") as messages:
         opened(postgres.url("nowhere"))
-    assert told.value.hint is not None
+    assert messages.value.hint is not None
 
 
 def test_tables_of_another_format_are_left_alone(
@@ -125,9 +125,9 @@ def test_tables_of_another_format_are_left_alone(
 
 def test_database_with_a_small_alphabet_is_refused(postgres: Any, opened: Opener) -> None:
     postgres.execute("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'")
-    with pytest.raises(StorageError, match="cannot keep every text") as told:
+    with pytest.raises(StorageError, match="cannot keep every text") as messages:
         opened(postgres.url().replace("/postgres?", "/latin?"))
-    assert "UTF8" in (told.value.hint or "")
+    assert "UTF8" in (messages.value.hint or "")
 
 
 def test_server_with_fsync_off_is_rejected_unless_sync_is_none(

@@ -1,4 +1,4 @@
-"""Storages of both kinds: what is written is there after opening again, for one node at a time."""
+"""Storages of both kinds: written objects are loaded again, and one node at a time."""
 
 from __future__ import annotations
 
@@ -133,10 +133,10 @@ def keys(storage: Storage) -> list[bytes]:
 def test_second_node_gets_the_name_of_the_first(url: str, opened: Opener) -> None:
     storage = opened(url)
     storage.write(WriteBatch(number=1, puts=(obj(),)))
-    with pytest.raises(StorageError, match="is in use by another node") as told:
+    with pytest.raises(StorageError, match="is in use by another node") as messages:
         opened(url)
-    assert storage.place in str(told.value)
-    assert told.value.hint is not None
+    assert storage.place in str(messages.value)
+    assert messages.value.hint is not None
     storage.write(WriteBatch(number=2, puts=(obj(b"still works"),)))
     storage = reopened(storage, opened, url)
     assert len(list(storage.load())) == 2

@@ -1,4 +1,4 @@
-"""A node as it tells itself: rates, lines, and the ledger."""
+"""Rates, clients, types and ledger of a node."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from skerry.objects.internal import internal_class
 TYPES = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; }")
 
 
-def told(row: Any, *, sent_s: float, received_s: float, operation: str = "create") -> Any:
-    """An event that tells of a row."""
+def messages(row: Any, *, sent_s: float, received_s: float, operation: str = "create") -> Any:
+    """An event with a row."""
     return SimpleNamespace(
         object=row,
         operation=operation,
@@ -78,9 +78,9 @@ def test_ledger_gives_types_with_their_publishers_and_the_rest(live_node: Any) -
         for sent_s, accepted in ((1.0, 10), (2.0, 15)):
             row = ledger("type", "Vessel", accepted=accepted, due=9, delivered=4, objectCount=3)
             row.unexplained = 5
-            watch._note_ledger(told(row, sent_s=sent_s, received_s=now_s))
+            watch._note_ledger(messages(row, sent_s=sent_s, received_s=now_s))
         own = ledger("client", str(fleet.client_id), due=2, delivered=2, queuedBytes=7)
-        watch._note_ledger(told(own, sent_s=2.0, received_s=now_s))
+        watch._note_ledger(messages(own, sent_s=2.0, received_s=now_s))
         snapshot = watch.snapshot(now_s)
         vessel = next(line for line in snapshot.types if line.name == "Vessel")
         assert (vessel.object_count, vessel.in_per_s) == (3, 5.0)
@@ -95,7 +95,7 @@ def test_outdated_ledger_rows_are_removed(live_node: Any) -> None:
     with skerry.connect(live_node.place) as space:
         watch = NodeWatch(space)
         row = ledger("type", "Gone", due=1)
-        watch._note_ledger(told(row, sent_s=1.0, received_s=time() - 60))
+        watch._note_ledger(messages(row, sent_s=1.0, received_s=time() - 60))
         assert "Gone" not in [line.name for line in watch.snapshot(time()).types]
 
 
@@ -109,10 +109,10 @@ def test_statistics_are_used_without_a_ledger(live_node: Any) -> None:
                 received=statistics(packages=count),
                 sent=statistics(packages=2 * count),
             )
-            watch._note_statistics(told(row, sent_s=sent_s, received_s=time()))
+            watch._note_statistics(messages(row, sent_s=sent_s, received_s=time()))
         (line,) = watch.snapshot(time()).clients
         assert (line.in_per_s, line.out_per_s) == (5.0, 10.0)
-        watch._note_statistics(told(row, sent_s=4.0, received_s=time(), operation="remove"))
+        watch._note_statistics(messages(row, sent_s=4.0, received_s=time(), operation="remove"))
         (line,) = watch.snapshot(time()).clients
         assert (line.in_per_s, line.out_per_s) == (0.0, 0.0)
 

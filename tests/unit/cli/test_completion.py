@@ -23,10 +23,10 @@ def complete(
 ) -> Complete:
     from skerry.cli.main import main
 
-    def completed(*words: str) -> list[str]:
+    def completed(*arguments: str) -> list[str]:
         monkeypatch.setenv(COMPLETE_VARIABLE, "bash_complete")
-        monkeypatch.setenv("COMP_WORDS", " ".join(["skerry", *words]))
-        monkeypatch.setenv("COMP_CWORD", str(len(words)))
+        monkeypatch.setenv("COMP_WORDS", " ".join(["skerry", *arguments]))
+        monkeypatch.setenv("COMP_CWORD", str(len(arguments)))
         capsys.readouterr()
         assert main([]) == 0
         captured = capsys.readouterr()

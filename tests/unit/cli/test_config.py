@@ -99,8 +99,8 @@ def test_show_prints_a_choice_as_in_the_file(run: Run) -> None:
 
 def test_show_hides_the_password_of_a_storage(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SKERRY_NODE__STORAGE__URL", "postgresql://ann:sesame@db:5432/fleet")
-    for words in (("config", "show"), ("config", "show", "--json")):
-        done = run(*words)
+    for arguments in (("config", "show"), ("config", "show", "--json")):
+        done = run(*arguments)
         assert "sesame" not in done.out + done.err
         assert "postgresql://ann:********@db:5432/fleet" in done.out
 

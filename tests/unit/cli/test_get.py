@@ -58,7 +58,7 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "complaint"),
+    ("arguments", "code", "complaint"),
     [
         (("Vessel", "3"), 1, "no Vessel has the key mmsi=3"),
         (("Vessel", "x"), 2, "'KEY': Vessel.mmsi: expected uint32"),
@@ -75,9 +75,9 @@ def test_condition_and_fields_choose(run: Run, harbour: Any) -> None:
     ],
 )
 def test_missing_types_and_objects_are_reported(
-    run: Run, harbour: Any, words: tuple[str, ...], code: int, complaint: str
+    run: Run, harbour: Any, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
-    done = run("get", *words)
+    done = run("get", *arguments)
     assert (done.code, done.out) == (code, "")
     assert complaint in done.err
 

@@ -25,8 +25,8 @@ def given(*arguments: str) -> dict[str, Any]:
 
 def test_a_group_is_on_the_local_network_by_default() -> None:
     assert given() == {"interface": "", "ttl": 1, "dialect": "java", "key_file": ""}
-    told = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast", "--key-file", "keys")
-    assert told == {"interface": "lo", "ttl": 7, "dialect": "pycast", "key_file": "keys"}
+    messages = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast", "--key-file", "keys")
+    assert messages == {"interface": "lo", "ttl": 7, "dialect": "pycast", "key_file": "keys"}
 
 
 @pytest.mark.parametrize("wrong", [("--ttl", "256"), ("--ttl", "-1"), ("--dialect", "latin")])

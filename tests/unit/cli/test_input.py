@@ -1,4 +1,4 @@
-"""The standard input of commands: lines as they come, until the end or a signal."""
+"""The standard input of commands: lines as they arrive, until the end or a signal."""
 
 from __future__ import annotations
 

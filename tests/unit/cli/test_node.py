@@ -93,7 +93,7 @@ def test_node_listens_at_the_given_endpoints_until_a_signal(
             assert greeting(stream, wire) == "harbour"
         program.send_signal(number)
         for stream in streams:
-            # A farewell, which those who have introduced themselves would hear, and the end.
+            # A disconnect message, which only clients after the handshake receive, and the end.
             while stream.recv(4096):
                 pass
             stream.close()
@@ -179,9 +179,9 @@ def test_node_out_of_descriptors_serves_connected_clients(loop: str, clean_place
         program.send_signal(signal.SIGTERM)
         assert program.wait(10) == 0
         assert program.stderr is not None
-        told = program.stderr.read()
-        # Not a line for each of those who were turned away.
-        assert 1 <= told.count("turned away") <= 2
+        messages = program.stderr.read()
+        # Not a line for each rejected connection.
+        assert 1 <= messages.count("turned away") <= 2
 
 
 @pytest.mark.slow
@@ -243,10 +243,10 @@ def test_endpoints_are_printed_as_json_and_the_file_is_reloaded(
         try:
             assert program.stdout is not None
             assert program.stderr is not None
-            told = json.loads(program.stdout.readline())
+            messages = json.loads(program.stdout.readline())
             place = f"uds:{tmp_path}/n.sock"
-            pages = told.pop("metrics")
-            assert told == {"name": "skerry", "listen": [place]}
+            pages = messages.pop("metrics")
+            assert messages == {"name": "skerry", "listen": [place]}
             if metrics == "off":
                 assert pages == "off"
             else:

@@ -1,4 +1,4 @@
-"""The options by which commands find a node, and what they lead to."""
+"""Options of commands that connect to a node, and lost connections."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def probe(context: click.Context, /, **given: Any) -> None:
     context.obj.update(given)
 
 
-def given(*words: str) -> dict[str, Any]:
+def given(*arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    probe.main(list(words), standalone_mode=False, obj=found)
+    probe.main(list(arguments), standalone_mode=False, obj=found)
     return found
 
 
@@ -87,7 +87,7 @@ def test_class_is_taken_from_the_files_or_from_the_node(live_node: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("doctor",),
         ("get", "Vessel"),
@@ -99,8 +99,8 @@ def test_class_is_taken_from_the_files_or_from_the_node(live_node: Any) -> None:
         ("types", "list"),
     ],
 )
-def test_invalid_endpoint_is_a_usage_error(run: Run, words: tuple[str, ...]) -> None:
-    done = run(*words, "--node", "nonsense://user:secret@x")
+def test_invalid_endpoint_is_a_usage_error(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, "--node", "nonsense://user:secret@x")
     assert (done.code, done.out) == (2, "")
     error, hint = done.err.splitlines()
     assert error.startswith(
@@ -141,7 +141,7 @@ def test_condition_and_fields_have_to_fit_the_type() -> None:
 
 
 class Proxy:
-    """Stands between a command and a node.
+    """A proxy between a command and a node.
 
     It stops to forward after some bytes of the node, or at a word of the command.
     """
@@ -200,7 +200,7 @@ class Proxy:
 
 @pytest.fixture
 def halting(node: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """A node with many objects, behind what stops to forward; gives the place of that."""
+    """A node with many objects behind a proxy that stops forwarding; returns its endpoint."""
     monkeypatch.setattr("skerry.cli.node_options._SILENCE_S_MAX", 0.4)
     log = "struct Log [cleanup=false] { 1: [key] uint32 id; 2: string text; }"
     cls = skerry.define_types(log).Log

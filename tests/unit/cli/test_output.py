@@ -1,4 +1,4 @@
-"""What commands write, and where to."""
+"""Output of commands: streams, JSON, tables and colours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The program `skerry`: help without delay, exit codes, and errors people can read."""
+"""The program `skerry`: lazy imports, exit codes and error messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
-    """Gives `skerry` one more command, `fail`, which raises what it is told to."""
+    """Adds a command `fail` to `skerry`, which raises a given error."""
 
     def add(error: BaseException) -> None:
         @click.command()

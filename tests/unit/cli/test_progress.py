@@ -1,4 +1,4 @@
-"""Progress bars appear for people only."""
+"""Progress bars appear on a terminal only."""
 
 from __future__ import annotations
 

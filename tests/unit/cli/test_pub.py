@@ -18,8 +18,8 @@ Run = Callable[..., Any]
 Fed = Callable[[bytes], None]
 
 
-def objects(run: Run, *words: str) -> list[dict[str, Any]]:
-    done = run("get", *words, "--json")
+def objects(run: Run, *arguments: str) -> list[dict[str, Any]]:
+    done = run("get", *arguments, "--json")
     assert done.code == 0, done.err
     rows = [json.loads(line) for line in done.out.splitlines()]
     return [{k: v for k, v in row.items() if not k.startswith("_")} for row in rows]
@@ -90,35 +90,35 @@ def test_bytes_go_under_a_subject(
 ) -> None:
     (clean_place / "price").write_bytes(b"9\n")
     fed(b"a\nb")
-    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as received:
         space.flush()
         assert run("pub", "--subject", "/prices/X", "--data", data).code == 0
-        event = heard.get(10)
+        event = received.get(10)
     assert event is not None
     assert (event.subject, event.data) == ("/prices/X", content)
 
 
 def test_each_line_is_a_message_without_data(run: Run, node: Any, fed: Fed) -> None:
     fed(b"a\nb\n")
-    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/prices/*") as received:
         space.flush()
         assert run("pub", "--subject", "/prices/X").code == 0
-        events = [heard.get(10), heard.get(10)]
+        events = [received.get(10), received.get(10)]
     assert [event.data for event in events if event is not None] == [b"a", b"b"]
 
 
 def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> None:
-    with skerry.connect(node.place) as space, space.subscribe("/nav/...") as heard:
+    with skerry.connect(node.place) as space, space.subscribe("/nav/...") as received:
         space.flush()
-        words = ("pub", "Vessel", "mmsi=1", "--subject", "/nav/tracks/7", "--types", types)
-        assert run(*words).code == 0
-        event = heard.get(10)
+        arguments = ("pub", "Vessel", "mmsi=1", "--subject", "/nav/tracks/7", "--types", types)
+        assert run(*arguments).code == 0
+        event = received.get(10)
     assert event is not None
     assert (event.subject, event.object.mmsi) == ("/nav/tracks/7", 1)
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         ((), "give a TYPE"),
         (("Vessel", "mmsi"), "'mmsi' does not have the form FIELD=VALUE"),
@@ -145,9 +145,9 @@ def test_object_can_have_another_subject(run: Run, node: Any, types: Path) -> No
     ],
 )
 def test_wrong_use_is_exit_code_two(
-    run: Run, node: Any, types: Path, words: tuple[str, ...], complaint: str
+    run: Run, node: Any, types: Path, arguments: tuple[str, ...], complaint: str
 ) -> None:
-    done = run("pub", *words, "--types", types)
+    done = run("pub", *arguments, "--types", types)
     assert done.code == 2
     assert complaint in done.err
 

@@ -68,15 +68,22 @@ def test_a_recording_is_played_to_a_node(run: Run, node: Any, recording: Path) -
 def test_a_range_is_played_with_the_objects_at_its_start(
     run: Run, node: Any, recording: Path
 ) -> None:
-    words = ("--from", str(START_NS + 3 * MS), "--to", str(START_NS + 4 * MS), "--fast", "--json")
-    done = run("replay", recording, "--node", node.place, *words)
+    arguments = (
+        "--from",
+        str(START_NS + 3 * MS),
+        "--to",
+        str(START_NS + 4 * MS),
+        "--fast",
+        "--json",
+    )
+    done = run("replay", recording, "--node", node.place, *arguments)
     assert json.loads(done.out)["played"] == 3
     assert ships(node) == {1, 2, 3}
 
 
 def test_bare_omits_the_objects_at_the_start(run: Run, node: Any, recording: Path) -> None:
-    words = ("--from", str(START_NS + 3 * MS), "--fast", "--bare", "--subjects", "/Ship/4")
-    run("replay", recording, "--node", node.place, *words)
+    arguments = ("--from", str(START_NS + 3 * MS), "--fast", "--bare", "--subjects", "/Ship/4")
+    run("replay", recording, "--node", node.place, *arguments)
     assert ships(node) == {4}
 
 
@@ -101,15 +108,15 @@ def test_missing_target_is_unreachable(run: Run, recording: Path, clean_place: P
 
 
 @pytest.mark.parametrize(
-    ("words", "complaint"),
+    ("arguments", "complaint"),
     [
         (("--node", "x"), "'--node': there is no scheme 'x'; there are tcp"),
         (("--multicast", "x"), "'--multicast': it is not of the form ADDRESS:PORT"),
         (("--node", "tcp://h", "--subjects", "a"), "'--subjects': a cannot be used as a pattern"),
     ],
 )
-def test_wrong_use_is_exit_code_two(run: Run, words: tuple[str, ...], complaint: str) -> None:
-    done = run("replay", "nothing", *words)
+def test_wrong_use_is_exit_code_two(run: Run, arguments: tuple[str, ...], complaint: str) -> None:
+    done = run("replay", "nothing", *arguments)
     assert done.code == 2
     assert complaint in done.err
 

@@ -1,4 +1,4 @@
-"""`skerry sim`: what it prints, what it keeps, and how it ends."""
+"""`skerry sim`: output, kept seeds and exit codes."""
 
 from __future__ import annotations
 

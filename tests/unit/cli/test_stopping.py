@@ -124,8 +124,8 @@ def test_command_that_is_inside_a_library_is_answered_for_and_ended_by_the_secon
             assert job.stderr.readline() == "stopping; once more to interrupt\n"
             job.send_signal(signal.SIGTERM)
             assert job.wait(timeout=30) == 1
-            words = "error: interrupted while waiting for something that does not answer\n"
-            assert job.stderr.read() == words
+            arguments = "error: interrupted while waiting for something that does not answer\n"
+            assert job.stderr.read() == arguments
         finally:
             job.kill()
 

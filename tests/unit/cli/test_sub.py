@@ -67,8 +67,8 @@ def test_condition_and_fields_choose(run: Run, node: Any, types: Path) -> None:
         space.publish(known.Vessel(mmsi=1, name="A", lat=1.0))
         space.publish(known.Vessel(mmsi=2, name="B", lat=60.0))
         space.flush()
-        words = ("--where", "lat > 50", "--fields", "lat, kind", "--count", "1", "--json")
-        row = json.loads(run("sub", "Vessel", *words, "--types", types).out)
+        arguments = ("--where", "lat > 50", "--fields", "lat, kind", "--count", "1", "--json")
+        row = json.loads(run("sub", "Vessel", *arguments, "--types", types).out)
     assert {k: v for k, v in row.items() if not k.startswith("_")} == {"mmsi": 2, "lat": 60.0}
 
 
@@ -142,7 +142,7 @@ def test_lost_connection_is_restored_and_reported(run: Run, node: Any, types: Pa
 
 
 @pytest.mark.parametrize(
-    ("words", "code", "complaint"),
+    ("arguments", "code", "complaint"),
     [
         (("/Vessel/*", "--where", "lat > 1"), 2, "need a type"),
         (("Vessel", "--on-slow", "wait"), 2, "'wait' is not one of"),
@@ -159,9 +159,9 @@ def test_lost_connection_is_restored_and_reported(run: Run, node: Any, types: Pa
     ],
 )
 def test_usage_errors_are_reported(
-    run: Run, node: Any, words: tuple[str, ...], code: int, complaint: str
+    run: Run, node: Any, arguments: tuple[str, ...], code: int, complaint: str
 ) -> None:
-    done = run("sub", *words)
+    done = run("sub", *arguments)
     assert done.code == code
     assert complaint in done.err
 

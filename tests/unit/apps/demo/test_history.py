@@ -1,4 +1,4 @@
-"""The past of the demo: what is recorded, and what is asked of it."""
+"""Recording, tables and report of the demo."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ def test_without_the_extra_nothing_is_recorded(
     monkeypatch: pytest.MonkeyPatch, live_node: Any, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(demo_history, "find_spec", lambda _name: None)
-    said: list[str] = []
+    messages: list[str] = []
     with DemoProcesses() as processes:
-        history = DemoHistory(processes, tmp_path / "past", report=said.append)
+        history = DemoHistory(processes, tmp_path / "past", report=messages.append)
         history.start(live_node.place)
         assert not history.is_recording
-    assert said == ["no recording: pyarrow not installed; install skerry[recording]"]
+    assert messages == ["no recording: pyarrow not installed; install skerry[recording]"]
 
 
 @pytest.mark.slow
 def test_a_recorder_records_everything_and_prints_a_summary(live_node: Any, tmp_path: Path) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     with DemoProcesses() as processes:
-        history = DemoHistory(processes, tmp_path / "past", report=said.append)
+        history = DemoHistory(processes, tmp_path / "past", report=messages.append)
         history.start(live_node.place)
         with skerry.connect(live_node.place) as space:
             tour = played(processes, history)
@@ -84,8 +84,8 @@ class Answering(DemoHistory):
 
     is_recording = True
 
-    def _ask(self, name: str, *words: str) -> list[dict[str, Any]]:
-        program = self._processes.start(name, "-c", PIPELINE, *words)
+    def _ask(self, name: str, *arguments: str) -> list[dict[str, Any]]:
+        program = self._processes.start(name, "-c", PIPELINE, *arguments)
         program.finish(30.0)
         return program.lines()
 
@@ -98,7 +98,7 @@ def test_tables_are_compared_with_the_final_positions(tmp_path: Path) -> None:
         tour._query_tables()
         tour._final_state = 7, {1: (1.5, 2.0)}
         tour._query_tables()
-    # A promise that was broken once stays broken.
+    # A guarantee that was broken once stays broken.
     (check,) = tour.checks
     assert check.promise == "the tables have the final positions of all vessels"
     assert not check.holds

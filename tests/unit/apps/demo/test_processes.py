@@ -1,4 +1,4 @@
-"""Where the demo plays: its processes do as they are told, and end with it."""
+"""The processes of the demo: orders, events, and their end."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_killed_program_has_ended(echo: DemoProcess) -> None:
     number = echo.number
     echo.kill()
     assert not is_running(number)
-    echo.send_order("anything")  # nobody hears it
+    echo.send_order("anything")  # The process has ended: nothing happens.
 
 
 def test_missing_event_is_an_error_with_the_last_log_line(echo: DemoProcess) -> None:

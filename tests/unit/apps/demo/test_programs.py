@@ -23,9 +23,9 @@ def processes() -> Iterator[DemoProcesses]:
 
 
 def started(
-    processes: DemoProcesses, node: Any, program: str, name: str, *words: str
+    processes: DemoProcesses, node: Any, program: str, name: str, *arguments: str
 ) -> DemoProcess:
-    given = ("--node", node.place, "--name", name, *words)
+    given = ("--node", node.place, "--name", name, *arguments)
     found = processes.start(program, "-m", "skerry.apps.demo.programs", program, *given)
     found.wait_event("ready")
     return found

@@ -1,4 +1,4 @@
-"""The guided tour: its promises, and that breaking one shows."""
+"""The guided tour: its guarantees, and how a broken one is reported."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from skerry.apps.top import NodeWatch
 from skerry.errors import StartFailed
 
 
-def tour(processes: DemoProcesses, told: list[str], *, seconds: float = 1.0) -> Tour:
+def tour(processes: DemoProcesses, messages: list[str], *, seconds: float = 1.0) -> Tour:
     return Tour(
         processes,
-        report=told.append,
+        report=messages.append,
         is_stopped=lambda: False,
         seconds=seconds,
         vessel_count=4,
@@ -28,14 +28,14 @@ def tour(processes: DemoProcesses, told: list[str], *, seconds: float = 1.0) -> 
 
 @pytest.mark.slow
 def test_every_guarantee_is_checked_and_kept() -> None:
-    told: list[str] = []
+    messages: list[str] = []
     with DemoProcesses() as processes:
-        played = tour(processes, told)
+        played = tour(processes, messages)
         acts = [act.title for act in played.steps()]
     assert len(acts) == STEP_COUNT
     assert [check for check in played.checks if not check.holds] == []
     assert len(played.checks) == 12
-    assert any("killed" in line for line in told)
+    assert any("killed" in line for line in messages)
 
 
 def test_guarantee_that_was_broken_once_stays_broken() -> None:

@@ -1,4 +1,4 @@
-"""The checks of the doctor: what is well, what is not, and what to change."""
+"""The checks of the doctor: verdicts, facts and advice."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_unsafe_folder_is_a_failure(tmp_path: Path) -> None:
 def test_folder_without_write_permission_is_a_failure(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_there: bool
 ) -> None:
-    # Whoever runs the tests may be allowed everything.
+    # The tests may run as root.
     monkeypatch.setattr("os.access", lambda *_: False)
     path = tmp_path if is_there else tmp_path / "state"
     found = doctor._folder("state folder", path)

@@ -22,7 +22,7 @@ def findings(proc: Path = Path("/proc")) -> dict[str, CheckResult]:
 
 @pytest.fixture
 def proc(tmp_path: Path) -> Path:
-    """What a kernel tells, for tests to change."""
+    """Kernel files that tests can change."""
     for name, text in {
         "net/snmp": "Udp: InDatagrams RcvbufErrors\nUdp: 100 0\nUdpLite: InDatagrams\n",
         "sys/net/ipv4/igmp_max_memberships": "20\n",

@@ -1,4 +1,4 @@
-"""Section `node`: what may stand there, and words about what may not."""
+"""Section `node`: valid and invalid values."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "message"),
     [
         ('name = ""', "name is empty"),
         ('socket_mode = "rw"', "socket_mode is 'rw', not three octal digits"),
@@ -75,8 +75,8 @@ def test_file_fills_all_that_a_node_has(tmp_path: Path) -> None:
         ('lisen = ["tcp://ship"]', "unknown key"),
     ],
 )
-def test_invalid_values_are_rejected_with_a_reason(tmp_path: Path, text: str, words: str) -> None:
-    with pytest.raises(ConfigError, match=words):
+def test_invalid_values_are_rejected_with_a_reason(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
         from_file(tmp_path, f"[node]\n{text}\n")
 
 

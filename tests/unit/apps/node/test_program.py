@@ -1,4 +1,4 @@
-"""The node as a program: where it listens, what it tells, what it keeps, and how it ends."""
+"""The node as a program: endpoints, messages, storage, reload and end."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 
 PATIENCE_S = 10.0
-"""Far longer than anything here takes; a test that waits so long has failed."""
+"""Timeout of waits; much longer than any test needs."""
 
 
 def told_by_node(
@@ -40,7 +40,7 @@ def told_by_node(
     run: dict[str, Any] | None = None,
     **options: Any,
 ) -> list[str]:
-    """What a node tells that is asked to end as soon as it listens, or after a visit."""
+    """Messages of a node that is stopped as soon as it listens, or after a visit."""
     told: list[str] = []
     environ = {
         "DOTS_ENDPOINT": dots_endpoint,
@@ -206,7 +206,7 @@ def test_default_metrics_address_in_use_is_skipped(
         told = told_by_node(tmp_path, f"uds:{tmp_path}/a.sock", metrics=place, run=run)
     assert told[0].endswith("; skipped")
     assert len(told) == 3
-    # What is there are the pages of somebody else.
+    # The pages at that address belong to another program.
     assert ready == [None]
 
 
@@ -265,8 +265,8 @@ def test_sighup_reloads_permissions_and_names_keys_that_need_a_restart(
     with caplog.at_level(logging.INFO, "skerry"):
         options = {"reread": lambda: other, "ready": lambda *where: ready.append(where)}
         told_by_node(tmp_path, place, visit=visit, run=options)
-    words = [record.getMessage() for record in caplog.records]
-    assert "admission reloaded" in words
+    arguments = [record.getMessage() for record in caplog.records]
+    assert "admission reloaded" in arguments
     (record,) = [r for r in caplog.records if r.getMessage() == "these changes need a restart"]
     assert vars(record)["keys"] == "node.name, node.metrics"
     assert ready == [([place], None)]

@@ -1,4 +1,4 @@
-"""What a recorder knows of a node: types it is told, and what was missed while it was away."""
+"""Gaps and removals after a lost connection, and learned types."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows of what comes by multicast: numbers of datagrams, bytes and objects."""
+"""Rows of updates from a multicast group: sequence numbers, bytes and objects."""
 
 from __future__ import annotations
 

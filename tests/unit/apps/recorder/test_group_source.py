@@ -1,4 +1,4 @@
-"""A multicast group as a source: senders, losses, and what was asked for."""
+"""A multicast group as a source: senders, losses and selected subjects."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ SENDER = SenderInfo(address="10.0.0.1", sender_id=7, start=5, application_id=9)
 class Stage:
     def __init__(self, **options: Any) -> None:
         self.queue = RowQueue(space="local", row_count_max=1000)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.source = GroupSource(
             self.queue,
             GroupOptions(group="239.255.77.33:4711", **options),
             space="local",
-            report=self.said.append,
+            report=self.messages.append,
         )
 
     def rows(self) -> list[dict[str, Any]]:
@@ -94,7 +94,7 @@ def test_only_problems_are_reported() -> None:
     stage.source.on_event(
         CommunicationFailed(group="g", port=1, direction=Direction.RECEIVE, reason="no net")
     )
-    assert "no net" in stage.said[0]
+    assert "no net" in stage.messages[0]
 
 
 def test_invalid_descriptions_are_counted() -> None:
@@ -127,10 +127,10 @@ def test_a_real_group_is_heard() -> None:
 
     async def listen() -> None:
         all_heard = asyncio.Event()
-        heard = source.on_event
+        received = source.on_event
 
         def hear(event: Any) -> None:
-            heard(event)
+            received(event)
             if source.received_count == 20:
                 all_heard.set()
 

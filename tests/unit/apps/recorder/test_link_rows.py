@@ -25,9 +25,9 @@ def test_a_link_is_a_row_like_any_object() -> None:
     assert (row["sender"], row["node"], row["sequence"], row["position"]) == (7, 99, 0, 0)
     assert row["subject"] == "/SkerryLink/recorder/tcp%3Ax"
     assert row["fingerprint"] == fingerprint(internal_types()["SkerryLink"])
-    told: Any = internal_class("SkerryLink").decode(row["payload"])
-    assert told == link
-    assert told.roundTripTime == pytest.approx(0.0025)
+    messages: Any = internal_class("SkerryLink").decode(row["payload"])
+    assert messages == link
+    assert messages.roundTripTime == pytest.approx(0.0025)
     assert row["present"] == int(link.attributes)
 
 

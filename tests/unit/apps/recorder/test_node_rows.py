@@ -1,4 +1,4 @@
-"""Rows of what a node tells: operations, subjects, times and numbers."""
+"""Rows of updates from a node: operations, subjects, times and numbers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WALL_S = 1_700_000_000.5
 
 
 class Stage:
-    """An intake with its queue, and what it has written."""
+    """An intake with its queue and its rows."""
 
     def __init__(self, **options: Any) -> None:
         self.queue = RowQueue(space="harbour", row_count_max=1000)
@@ -54,7 +54,7 @@ class Stage:
         self._position = 0
 
     def frame(self, obj: Any, **facts: Any) -> bytes:
-        """What a node would send of an object, live unless `from_cache` is said."""
+        """The frame of an object as a node sends it, live unless `from_cache` is given."""
         self._position += 1
         header = Header(obj.descriptor.name)
         header.sent_time = facts.get("sent_time", WALL_S)
@@ -171,8 +171,8 @@ def test_internal_types_are_rows_of_their_own_source(stage: Stage) -> None:
 
 
 def test_protocol_messages_are_left_to_the_space(stage: Stage) -> None:
-    told = internal_class("DotsCacheInfo")(typeName="/...", endTransmission=True)
-    frame = stage.frame(told, position=-1, sequence=-1)
+    messages = internal_class("DotsCacheInfo")(typeName="/...", endTransmission=True)
+    frame = stage.frame(messages, position=-1, sequence=-1)
     assert not stage.take(frame, stage.frame(vessel()))
     assert stage.served == ["DotsCacheInfo"]
     assert stage.queue.rows.count == 0
@@ -245,7 +245,7 @@ def test_a_snapshot_row_is_not_later_than_its_transmission(stage: Stage) -> None
     snapshot_ns = round((WALL_S + 1) * 1e9)
     before = stage.row(vessel(1), from_cache=0, sent_time=WALL_S)
     assert (before["time_ns"], before["sent_ns"]) == (round(WALL_S * 1e9),) * 2
-    # The clock of its publisher is ahead: what is changed next would come before it.
+    # The clock of the publisher is ahead: the next change would be ordered before the object.
     ahead = stage.row(vessel(2), from_cache=0, sent_time=WALL_S + 60)
     assert (ahead["time_ns"], ahead["sent_ns"]) == (snapshot_ns, round((WALL_S + 60) * 1e9))
     live = stage.row(vessel(2), sent_time=WALL_S + 60)

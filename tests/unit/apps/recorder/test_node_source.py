@@ -1,4 +1,4 @@
-"""A node as a source: all of it or a part, and what happens when it is lost."""
+"""A node as a source: all updates or a part, and lost connections."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Stage:
     def __init__(self, folder: Path, options: dict[str, Any]) -> None:
         self.place = f"uds:{folder}/node.sock"
         self.queue = RowQueue(space="local", row_count_max=10_000)
-        self.said: list[str] = []
+        self.messages: list[str] = []
         self.source = NodeSource(
             self.queue,
             NodeOptions(endpoint=self.place, **options),
             space="local",
-            report=self.said.append,
+            report=self.messages.append,
         )
         self._server: NodeServer | None = None
         self._taken: list[dict[str, Any]] = []
@@ -66,13 +66,13 @@ class Stage:
             await server.close()
 
     def rows(self, type_name: str = "Vessel") -> list[dict[str, Any]]:
-        """Rows of a type, and gaps, as they came."""
+        """Rows of a type, and gaps, in order."""
         if self.queue.rows.count:
             self._taken += to_record_batch(self.queue.rows.take()).to_pylist()
         return [row for row in self._taken if row["type"] in (type_name, "")]
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Each turn of the loop brings what has come."""
+        """Wait for a condition while the loop receives."""
         async with asyncio.timeout(30):
             while not condition():  # noqa: ASYNC110  it is on the other side of a socket
                 await asyncio.sleep(0.005)
@@ -122,7 +122,7 @@ def test_stop_waits_for_all_updates_that_the_node_has_sent(tmp_path: Path) -> No
     async def play() -> None:
         await stage.source.start()
         await stage.until(lambda: stage.source.is_complete)
-        # This loop stands still meanwhile, so what it is sent stays unread.
+        # This loop is blocked meanwhile, so received data stays unread.
         with skerry.connect(stage.place, types=TYPES) as space:
             for mmsi in range(100):
                 space.publish(Vessel(mmsi=mmsi))
@@ -133,7 +133,7 @@ def test_stop_waits_for_all_updates_that_the_node_has_sent(tmp_path: Path) -> No
         node.run(stage.start_node(5))
         asyncio.run(play())
         assert len(stage.rows()) == 100
-        assert stage.said == []
+        assert stage.messages == []
     finally:
         node.run(stage.stop_node())
         node.end()
@@ -191,7 +191,7 @@ def test_after_a_lost_connection_a_gap_counts_the_missing_updates(tmp_path: Path
                 space.remove(Vessel(mmsi=1))
                 space.publish(Vessel(mmsi=2))
                 await space.flush()
-                await stage.until(lambda: "reconnected" in stage.said)
+                await stage.until(lambda: "reconnected" in stage.messages)
                 await stage.until(lambda: stage.source.is_complete)
                 space.publish(Vessel(mmsi=3))
                 await space.flush()
@@ -278,7 +278,7 @@ def test_a_recorder_with_few_rights_ends_in_order(tmp_path: Path) -> None:
             await stage.start_node(5, Admission(AdmissionConfig(permission=(rule,))))
             await stage.source.start()
             await stage.until(lambda: stage.source.is_complete)
-            # The space asked for more, was refused, and a flush tells of that.
+            # The space's own subscription was refused, which a flush reports.
             stage.source.check()
             await stage.source.stop()
 

@@ -122,7 +122,7 @@ def test_a_source_that_cannot_begin_leaves_an_empty_recording(tmp_path: Path) ->
     recorder.add(source)
     with pytest.raises(ConnectFailed):
         asyncio.run(recorder.run(lambda: False))
-    # It can be recorded to: nobody holds it.
+    # The folder is not locked any more: it can be recorded to.
     recorder = Recorder(tmp_path / "r")
     asyncio.run(recorder.run(lambda: True))
 
@@ -140,7 +140,7 @@ def test_a_source_that_cannot_stop_does_not_keep_others_from_it(tmp_path: Path) 
         asyncio.run(recorder.run(lambda: True))
     assert before.is_stopped
     assert after.is_stopped
-    assert len(rows_in(tmp_path / "r")) == 2, "and what they said last is written"
+    assert len(rows_in(tmp_path / "r")) == 2, "and the last rows are written"
 
 
 def test_updates_before_the_failure_of_a_source_are_kept(tmp_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_updates_that_a_slow_disk_cannot_write_are_a_gap(
     )
     queue = recorder.queue
     recorder.add(Numbers(queue))
-    # The disk takes nothing until enough has piled up.
+    # The disk blocks until the queue is full.
     take = queue.take
     monkeypatch.setattr(
         queue, "take", lambda timeout_s: take(timeout_s) if queue.lost_count >= 100 else None
@@ -206,7 +206,9 @@ def test_pages_show_metrics_and_health(tmp_path: Path) -> None:
 
 
 def test_metrics_are_served_where_they_are_asked_for(tmp_path: Path) -> None:
-    said: list[str] = []
-    recorder = Recorder(tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), report=said.append)
+    messages: list[str] = []
+    recorder = Recorder(
+        tmp_path / "r", RecorderConfig(metrics="127.0.0.1:0"), report=messages.append
+    )
     asyncio.run(recorder.run(lambda: True))
-    assert said[0].startswith("metrics at http://127.0.0.1:")
+    assert messages[0].startswith("metrics at http://127.0.0.1:")

@@ -1,4 +1,4 @@
-"""Types of what is recorded: internal ones, and as they are described."""
+"""Types of recorded objects: internal ones and described ones."""
 
 from __future__ import annotations
 

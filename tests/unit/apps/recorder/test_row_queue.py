@@ -1,4 +1,4 @@
-"""Rows between who receives and who writes: in order, bounded, and never lost in silence."""
+"""The queue between sources and the writing thread: in order, bounded, losses counted."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Failing(RecordingWriter):
 
 
 class Heard:
-    """What a thread told, and a wait for it."""
+    """Collects the messages of a thread, and waits for its recovery."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -118,15 +118,15 @@ def test_a_failed_batch_is_retried_in_order_until_it_is_written(tmp_path: Path) 
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.fault_count = 5
-    heard = Heard()
-    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing.start()
-    heard.wait_for_recovery()
+    received.wait_for_recovery()
     queue.close()
     writing.stop()
-    assert heard.texts == ["no room", "the recording continues"]
+    assert received.texts == ["no room", "the recording continues"]
     assert writing.trouble == ""
     assert positions_in(tmp_path) == [1, 2, 3]
     (recording,) = open_recordings(tmp_path)
@@ -136,10 +136,10 @@ def test_a_failed_batch_is_retried_in_order_until_it_is_written(tmp_path: Path) 
 def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=250)
     writer = Failing(tmp_path, space="local")
-    # Batches 1 and 2 wait while 3 and 4 come, for which there is no room.
+    # Batches 1 and 2 wait while 3 and 4 arrive, which do not fit into the queue.
     writer.fault_count = 3
-    heard = Heard()
-    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     append(queue, 1)
     append(queue, 2)
     writing._turn()
@@ -148,10 +148,10 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
     writing._turn()
     assert queue.lost_count == 2
     writing.start()
-    heard.wait_for_recovery()
+    received.wait_for_recovery()
     queue.close()
     writing.stop()
-    assert heard.texts == [
+    assert received.texts == [
         "no room",
         "the queue of the recorder is full: new updates are dropped",
         "the recording continues",
@@ -167,8 +167,8 @@ def test_past_the_bound_the_newest_are_dropped_and_verify_names_the_gap(tmp_path
 def test_dropped_rows_are_reported_if_the_disk_is_only_slow(tmp_path: Path) -> None:
     queue = RowQueue(space="local", row_count_max=10, waiting_bytes_max=1)
     writer = RecordingWriter(tmp_path, space="local")
-    heard = Heard()
-    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3):
         append(queue, position)
     writing._turn()
@@ -176,7 +176,7 @@ def test_dropped_rows_are_reported_if_the_disk_is_only_slow(tmp_path: Path) -> N
     queue.close()
     writing.start()
     writing.stop()
-    assert heard.texts == [
+    assert received.texts == [
         "the queue of the recorder is full: new updates are dropped",
         "2 updates were dropped, and a gap row states which",
     ]
@@ -238,14 +238,14 @@ def test_rows_that_can_be_written_do_not_prove_that_a_segment_can_be_sealed(tmp_
     queue = RowQueue(space="local", row_count_max=10)
     writer = Failing(tmp_path, space="local")
     writer.seal_fault_count = 3
-    heard = Heard()
-    writing = WritingThread(queue, writer, report=heard, retry_s=AT_ONCE)
+    received = Heard()
+    writing = WritingThread(queue, writer, report=received, retry_s=AT_ONCE)
     for position in (1, 2, 3, 4):
         append(queue, position)
     queue.close()
     writing.start()
     writing.stop()
-    assert heard.texts == ["cannot seal", "the recording continues"]
+    assert received.texts == ["cannot seal", "the recording continues"]
 
 
 def test_trouble_at_the_end_is_an_error(tmp_path: Path) -> None:

@@ -18,10 +18,10 @@ from tests.unit.apps.playing import TYPES, data, play, update, vessel
 
 
 def node_target(
-    place: str, said: list[str] | None = None, *, is_looping: bool = False
+    place: str, messages: list[str] | None = None, *, is_looping: bool = False
 ) -> NodeTarget:
-    heard: list[str] = [] if said is None else said
-    return NodeTarget(NodeOptions(endpoint=place), report=heard.append, is_looping=is_looping)
+    received: list[str] = [] if messages is None else messages
+    return NodeTarget(NodeOptions(endpoint=place), report=received.append, is_looping=is_looping)
 
 
 def test_a_node_gets_objects_with_their_times_and_subjects(live_node: Any) -> None:
@@ -74,9 +74,9 @@ def test_a_new_round_removes_the_objects_of_the_last_one(live_node: Any) -> None
 
 
 def test_unplayable_updates_are_left_out_and_counted(live_node: Any) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     other = skerry.define_types("struct Vessel { 1: [key] string name; }")
-    target = node_target(live_node.place, said)
+    target = node_target(live_node.place, messages)
     with skerry.connect(live_node.place, types=other) as space:
         space.publish(other.Vessel(name="x"))
         space.flush()
@@ -93,19 +93,19 @@ def test_unplayable_updates_are_left_out_and_counted(live_node: Any) -> None:
         "only a node publishes this type": 2,
         "its type is not described": 1,
     }
-    assert len(said) == 1
+    assert len(messages) == 1
 
 
 @pytest.mark.slow
 def test_more_than_may_wait_is_waited_for(live_node: Any) -> None:
     content = bytes(1_000_000)
-    heard: list[int] = []
+    received: list[int] = []
     with skerry.connect(live_node.place) as space:
-        space.subscribe("/big", lambda event: heard.append(len(event.data)))
+        space.subscribe("/big", lambda event: received.append(len(event.data)))
         space.flush()
         play(node_target(live_node.place), *(data(content, "/big") for _ in range(8)))
         space.flush()
-    assert heard == [1_000_000] * 8
+    assert received == [1_000_000] * 8
 
 
 def test_without_a_node_it_cannot_begin() -> None:
@@ -143,15 +143,15 @@ def test_objects_are_remembered_only_for_another_round(live_node: Any) -> None:
 
 
 def test_close_without_waiting_reports_a_disconnected_node(live_node: Any) -> None:
-    said: list[str] = []
-    target = node_target(live_node.place, said)
+    messages: list[str] = []
+    target = node_target(live_node.place, messages)
 
     async def run() -> None:
         await target.open()
         target._state_changed(
             StateChanged(state=SpaceState.DISCONNECTED, reason="broken", unconfirmed_count=3)
         )
-        assert "3 updates may be lost" in said[0]
+        assert "3 updates may be lost" in messages[0]
         with pytest.raises(Disconnected, match="may lack some") as caught:
             await target.close(waits=False)
         assert caught.value.hint

@@ -1,4 +1,4 @@
-"""The clock of a replay: what is due when, paused, stepped through, and begun anew."""
+"""The clock of a playback: due times, pause, step and loop."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ MS = 1_000_000
 
 
 class Listener:
-    """Takes updates, and says of some that it cannot."""
+    """Collects updates, and leaves some out."""
 
     def __init__(self, refused: tuple[int, ...] = ()) -> None:
         self.left_out: Counter[str] = Counter()
@@ -85,13 +85,13 @@ def played(
 
 
 def test_all_updates_are_played_and_gaps_reported(recordings: Any) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     target = Listener(refused=(2,))
-    summary, _ = played(recordings, target, speed=None, report=said.append)
+    summary, _ = played(recordings, target, speed=None, report=messages.append)
     assert target.events == ["open", "1", "3", "close"]
     assert (summary.played, summary.gaps, summary.missing, summary.rounds) == (2, 1, 4, 1)
     assert summary.left_out == {"refused": 1}
-    assert said == ["4 updates are missing here: lost"]
+    assert messages == ["4 updates are missing here: lost"]
 
 
 def test_playback_keeps_the_original_duration(recordings: Any) -> None:
@@ -190,7 +190,7 @@ def test_an_unreadable_gap_is_reported_and_does_not_end_the_playback(tmp_path: P
         writer.append(
             Update(type_name="", subject="", operation=GAP, present=0, key=b"", payload=b"\xff")
         )
-    said: list[str] = []
-    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, report=said.append)
+    messages: list[str] = []
+    summary, _ = played(open_recordings(tmp_path), Listener(), speed=None, report=messages.append)
     assert summary.gaps == 1
-    assert "unknown number" in said[0]
+    assert "unknown number" in messages[0]

@@ -1,4 +1,4 @@
-"""What no target takes."""
+"""Updates that no target accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`skerry record copy`, and what the other commands do with places elsewhere."""
+"""`skerry record copy`, and the other commands with remote paths."""
 
 from __future__ import annotations
 

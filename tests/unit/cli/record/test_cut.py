@@ -30,8 +30,8 @@ def test_bare_omits_the_objects_at_the_start(run: Run, recording: Path, clean_pl
 
 
 def test_types_and_subjects_are_chosen(run: Run, recording: Path, clean_place: Path) -> None:
-    words = ("--types", "Vessel", "--subjects", "/Vessel/4")
-    assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *words).out
+    arguments = ("--types", "Vessel", "--subjects", "/Vessel/4")
+    assert ": 2 rows" in run("record", "cut", recording, clean_place / "part", *arguments).out
 
 
 def test_a_folder_that_is_a_recording_is_not_written_to(run: Run, recording: Path) -> None:

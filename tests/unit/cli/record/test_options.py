@@ -1,4 +1,4 @@
-"""Kinds of values, and what the commands about recordings share."""
+"""Parameter types and options that the commands for recordings share."""
 
 from __future__ import annotations
 

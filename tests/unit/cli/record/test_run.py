@@ -52,7 +52,7 @@ def test_it_ends_after_a_time_with_a_summary(run: Run, node: Any) -> None:
 def test_updates_without_a_recorder_are_a_gap(run: Run, node: Any, types: Path) -> None:
     known = skerry.load_types(types)
     with skerry.connect(node.place, types=known) as space:
-        # Each second the node says how it is.
+        # The node publishes its status each second.
         run("record", "--to", "rec", "--seconds", "1.5")
         for number in range(5):
             space.publish(known.Vessel(mmsi=number))
@@ -72,8 +72,8 @@ def test_updates_without_a_recorder_are_a_gap(run: Run, node: Any, types: Path) 
 
 def test_configuration_and_flags_go_together(run: Run, node: Any, clean_place: Path) -> None:
     (clean_place / "skerry.toml").write_text('[recorder]\nspace = "quay"\nbatch_ms = 20\n')
-    words = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")
-    done = run("record", "--to", "rec", *words, "--seconds", "0.05")
+    arguments = ("--keep-age", "7d", "--keep-size", "1G", "--durability", "batch")
+    done = run("record", "--to", "rec", *arguments, "--seconds", "0.05")
     assert done.code == 0, done.err
     assert json.loads(run("record", "info", "rec", "--json").out)["space"] == "quay"
 

@@ -26,9 +26,9 @@ def harbour(node: Any, types: Path) -> Iterator[Any]:
 
 
 def wait_told(node: Any) -> None:
-    """Until the node has told who publishes vessels, which it does once a second."""
-    with skerry.connect(node.place) as space, space.subscribe("DotsClient") as heard:
-        for event in iter(lambda: heard.get(10), None):
+    """Wait until the node has published the publishers of vessels, which it does once a second."""
+    with skerry.connect(node.place) as space, space.subscribe("DotsClient") as received:
+        for event in iter(lambda: received.get(10), None):
             if "Vessel" in (event.object.publishedTypes or ()):
                 return
     pytest.fail("nobody publishes vessels")
