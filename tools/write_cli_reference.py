@@ -1,4 +1,4 @@
-"""Writes docs/reference/cli.md from the help texts of all commands; a tidy test compares them."""
+"""Writes docs/reference/cli.md from the help of the commands. A tidy test compares the two."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reference() -> str:
 
 
 def leaves(command: click.Command, path: str) -> Iterator[tuple[click.Command, str]]:
-    """Every command that is not only a group, with its path."""
+    """All commands that can be invoked, with their paths."""
     if not isinstance(command, click.Group):
         yield command, path
         return
