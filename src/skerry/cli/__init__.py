@@ -2,6 +2,7 @@
 
 main           entry point, which imports almost nothing
 program        the group `skerry`: finds and runs a command, reports errors, exit codes
+lazy_group     groups that import a command when it is called
 output         data to stdout, messages to stderr; `--json`
 parameters     parameter types of options, and errors about invalid values
 node_options   options of commands that connect to a node

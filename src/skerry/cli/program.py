@@ -12,18 +12,16 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
-from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Final
 
 import click
 from click.exceptions import NoArgsIsHelpError
 
+from skerry.cli.lazy_group import LazyGroup
 from skerry.cli.output import CliConfig, Output, current_output
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed, SkerryError
-from skerry.suggestions import nearest
 
 __all__ = [
     "COMMANDS",
@@ -32,8 +30,6 @@ __all__ = [
     "FAILED",
     "UNREACHABLE",
     "USAGE",
-    "LazyCommand",
-    "LazyGroup",
     "run",
     "skerry",
 ]
@@ -47,85 +43,33 @@ COMPLETE_VARIABLE: Final = "_SKERRY_COMPLETE"
 """Environment variable by which the completion script of a shell calls the program."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LazyCommand:
-    """Module and name of a command, and its line in `skerry --help`."""
-
-    target: str
-    summary: str
-
-
-COMMANDS: Final[Mapping[str, LazyCommand]] = {
-    "completion": LazyCommand(
-        target="skerry.cli.completion:completion", summary="Print the completion script of a shell."
-    ),
-    "config": LazyCommand(target="skerry.cli.config:config", summary="Show the configuration."),
-    "demo": LazyCommand(target="skerry.cli.demo:demo", summary="Run a guided tour."),
-    "distributor": LazyCommand(
-        target="skerry.cli.distributor:distributor",
-        summary="Publish and subscribe by IP multicast.",
-    ),
-    "doctor": LazyCommand(
-        target="skerry.cli.doctor:doctor", summary="Check this computer, and list what to change."
-    ),
-    "get": LazyCommand(target="skerry.cli.get:get", summary="Show the current objects of a type."),
-    "node": LazyCommand(target="skerry.cli.node:node", summary="Run a node."),
-    "picture": LazyCommand(
-        target="skerry.cli.picture:picture", summary="Show the nodes of the system."
-    ),
-    "pipeline": LazyCommand(
-        target="skerry.cli.pipeline:pipeline",
-        summary="Turn recordings into tables, and query them.",
-    ),
-    "pub": LazyCommand(target="skerry.cli.pub:pub", summary="Publish objects to a node."),
-    "record": LazyCommand(
-        target="skerry.cli.record:record", summary="Record a space, and work with recordings."
-    ),
-    "replay": LazyCommand(target="skerry.cli.replay:replay", summary="Play a recording back."),
-    "sim": LazyCommand(
-        target="skerry.cli.sim:sim", summary="Run whole systems in a simulated world."
-    ),
-    "sql": LazyCommand(
-        target="skerry.cli.sql:sql", summary="Query the tables of the pipeline in SQL."
-    ),
-    "sub": LazyCommand(target="skerry.cli.sub:sub", summary="Subscribe to a type or a subject."),
-    "top": LazyCommand(target="skerry.cli.top:top", summary="Monitor a node."),
-    "types": LazyCommand(
-        target="skerry.cli.types:types", summary="Check, format, compare, generate and list types."
-    ),
-    "version": LazyCommand(target="skerry.cli.version:version", summary="Print the version."),
+COMMANDS: Final[Mapping[str, str]] = {
+    "completion": "Print the completion script of a shell.",
+    "config": "Show the configuration.",
+    "demo": "Run a guided tour.",
+    "distributor": "Publish and subscribe by IP multicast.",
+    "doctor": "Check this computer, and list what to change.",
+    "get": "Show the current objects of a type.",
+    "node": "Run a node.",
+    "picture": "Show the nodes of the system.",
+    "pipeline": "Turn recordings into tables, and query them.",
+    "pub": "Publish objects to a node.",
+    "record": "Record a space, and work with recordings.",
+    "replay": "Play a recording back.",
+    "sim": "Run whole systems in a simulated world.",
+    "sql": "Query the tables of the pipeline in SQL.",
+    "sub": "Subscribe to a type or a subject.",
+    "top": "Monitor a node.",
+    "types": "Check, format, compare, generate and list types.",
+    "version": "Print the version.",
 }
-
-
-class LazyGroup(click.Group):
-    """A group that imports a command when it is called."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return sorted(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, _, name = COMMANDS[cmd_name].target.partition(":")
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] not in COMMANDS:
-            guess = nearest(args[0], COMMANDS)
-            advice = f", did you mean {guess!r}?" if guess else ""
-            raise click.UsageError(f"unknown command {args[0]!r}{advice}", ctx)
-        return super().resolve_command(ctx, args)
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name].summary) for name in sorted(COMMANDS)])
+"""Commands and their lines in `skerry --help`."""
 
 
 @click.group(
     cls=LazyGroup,
+    package="skerry.cli",
+    summaries=COMMANDS,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.option(

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
 import pytest
 
-from skerry.cli import program as module
-from skerry.cli.program import COMMANDS, LazyCommand
+from skerry.cli.program import COMMANDS, skerry
+from skerry.cli.program import run as run_program
 from skerry.errors import ConfigError, ConnectFailed, LimitExceeded
 
 Run = Callable[..., Any]
@@ -31,9 +32,8 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
             """Fail."""
             raise error
 
-        monkeypatch.setattr(module, "_failing_command", fail, raising=False)
-        target = LazyCommand(target="skerry.cli.program:_failing_command", summary="Fail.")
-        monkeypatch.setattr(module, "COMMANDS", {**COMMANDS, "fail": target})
+        monkeypatch.setitem(sys.modules, "skerry.cli.fail", SimpleNamespace(fail=fail))
+        monkeypatch.setattr(skerry, "_summaries", {**COMMANDS, "fail": "Fail."})
 
     return add
 
@@ -41,9 +41,9 @@ def failing(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException], None]:
 def test_help_lists_every_command_and_succeeds(run: Run) -> None:
     done = run("--help")
     assert done.code == 0
-    for name, command in COMMANDS.items():
+    for name, summary in COMMANDS.items():
         assert f"  {name} " in done.out
-        assert command.summary in done.out
+        assert summary in done.out
 
 
 def test_short_help_is_the_same_everywhere(run: Run) -> None:
@@ -216,7 +216,7 @@ def test_a_stdout_closed_by_the_caller_stays_closed(
     closed = io.StringIO()
     closed.close()
     monkeypatch.setattr(sys, "stdout", closed)
-    assert module.run(["--version"]) == 1
+    assert run_program(["--version"]) == 1
     assert sys.stdout is closed
     assert capsys.readouterr().err == "error: standard output is closed\n"
 
@@ -259,7 +259,7 @@ def test_characters_that_the_output_does_not_have_are_escaped(
 def test_the_output_is_left_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii", errors="strict")
     monkeypatch.setattr(sys, "stdout", stream)
-    assert module.run(["--version"]) == 0
+    assert run_program(["--version"]) == 0
     assert stream.errors == "strict"
 
 

@@ -30,7 +30,16 @@ from skerry.runtime.java import find_java
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.system_folders import default_socket, make_folder, runtime_folder, state_folder
 
-__all__ = ["PORTS", "CheckResult", "CheckedComputer", "Verdict", "examine"]
+__all__ = [
+    "PORTS",
+    "CheckResult",
+    "CheckedComputer",
+    "Verdict",
+    "examine",
+    "failure",
+    "passed",
+    "warning",
+]
 
 Verdict = Literal["ok", "warn", "fail"]
 
@@ -71,6 +80,21 @@ class CheckResult:
     advice: str = ""
 
 
+def passed(check: str, facts: str, advice: str = "") -> CheckResult:
+    """The result of a check that passed; `advice` is optional."""
+    return CheckResult(check=check, verdict="ok", facts=facts, advice=advice)
+
+
+def warning(check: str, facts: str, advice: str) -> CheckResult:
+    """The result of a check that found something to improve."""
+    return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+
+
+def failure(check: str, facts: str, advice: str) -> CheckResult:
+    """The result of a check that found something that does not work."""
+    return CheckResult(check=check, verdict="fail", facts=facts, advice=advice)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedComputer:
     """The environment and the node to check."""
@@ -99,19 +123,18 @@ def examine(computer: CheckedComputer) -> Iterable[CheckResult]:
 
 def _python() -> CheckResult:
     found = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
-    return CheckResult(check="python", verdict="ok", facts=found)
+    return passed("python", found)
 
 
 def _build() -> CheckResult:
     count = len(build_info.compiled_modules())
     facts = f"skerry {build_info.version()}, {build_info.mode()}"
     if build_info.mode() == "compiled":
-        return CheckResult(check="build", verdict="ok", facts=f"{facts}, {count} modules")
-    return CheckResult(
-        check="build",
-        verdict="warn",
-        facts=facts,
-        advice="the uncompiled build works, but is several times slower; reinstall skerry with a"
+        return passed("build", f"{facts}, {count} modules")
+    return warning(
+        "build",
+        facts,
+        "the uncompiled build works, but is several times slower; reinstall skerry with a"
         " C compiler and the Python headers installed",
     )
 
@@ -119,24 +142,23 @@ def _build() -> CheckResult:
 def _extras() -> Iterable[CheckResult]:
     for module, (extra, purpose) in _EXTRAS.items():
         if importlib.util.find_spec(module) is None:
-            yield CheckResult(
-                check=f"extra {extra}",
-                verdict="ok",
-                facts=f"not installed: {purpose}",
-                advice=f"to install it: pip install 'skerry[{extra}]'",
+            yield passed(
+                f"extra {extra}",
+                f"not installed: {purpose}",
+                f"to install it: pip install 'skerry[{extra}]'",
             )
         else:
             version = importlib.metadata.version(module)
-            yield CheckResult(check=f"extra {extra}", verdict="ok", facts=f"{module} {version}")
+            yield passed(f"extra {extra}", f"{module} {version}")
 
 
 def _java(computer: CheckedComputer) -> CheckResult:
     try:
         found = find_java(computer.environ)
     except SkerryError as error:
-        return CheckResult(check="java", verdict="warn", facts=str(error), advice=error.hint or "")
+        return warning("java", str(error), error.hint or "")
     facts = f"version {found.version} at {found.home} (from {found.origin}), for the pipeline"
-    return CheckResult(check="java", verdict="ok", facts=facts)
+    return passed("java", facts)
 
 
 # -- the computer
@@ -155,20 +177,18 @@ def _folder(check: str, path: Path) -> CheckResult:
     if not path.exists():
         above = next(parent for parent in path.parents if parent.exists())
         if os.access(above, os.W_OK | os.X_OK):
-            return CheckResult(
-                check=check, verdict="ok", facts=f"{path} will be created when needed"
-            )
+            return passed(check, f"{path} will be created when needed")
         advice = "choose another folder with SKERRY_RUNTIME_DIR or SKERRY_STATE_DIR"
         facts = f"{path} cannot be created: no permission to write to {above}"
-        return CheckResult(check=check, verdict="fail", facts=facts, advice=advice)
+        return failure(check, facts, advice)
     try:
         make_folder(path)
     except ConfigError as error:
-        return CheckResult(check=check, verdict="fail", facts=str(error), advice=error.hint or "")
+        return failure(check, str(error), error.hint or "")
     if not os.access(path, os.W_OK | os.X_OK):
         advice = "allow this user to write there, or choose another folder"
-        return CheckResult(check=check, verdict="fail", facts=f"{path} is read-only", advice=advice)
-    return CheckResult(check=check, verdict="ok", facts=str(path))
+        return failure(check, f"{path} is read-only", advice)
+    return passed(check, str(path))
 
 
 def _descriptors() -> CheckResult:
@@ -176,14 +196,12 @@ def _descriptors() -> CheckResult:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     facts = "no limit" if hard == resource.RLIM_INFINITY else f"{hard} at most"
     if hard != resource.RLIM_INFINITY and hard < _DESCRIPTORS_FEW:
-        return CheckResult(
-            check="file descriptors",
-            verdict="warn",
-            facts=facts,
-            advice="each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the"
-            " service",
+        return warning(
+            "file descriptors",
+            facts,
+            "each client of a node needs one; raise `ulimit -Hn`, or LimitNOFILE of the service",
         )
-    return CheckResult(check="file descriptors", verdict="ok", facts=facts)
+    return passed("file descriptors", facts)
 
 
 def _buffers() -> CheckResult:
@@ -192,36 +210,31 @@ def _buffers() -> CheckResult:
         size = probe.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF)
     facts = f"{size} bytes of {_SEND_BYTES_MIN} requested"
     if size < _SEND_BYTES_MIN:
-        return CheckResult(
-            check="socket buffers",
-            verdict="warn",
-            facts=facts,
-            advice=f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}",
+        return warning(
+            "socket buffers",
+            facts,
+            f"clients wait sooner in bursts; sysctl net.core.wmem_max={_SEND_BYTES_MIN}",
         )
-    return CheckResult(check="socket buffers", verdict="ok", facts=facts)
+    return passed("socket buffers", facts)
 
 
 def _clock() -> CheckResult:
     if time() < _YOUNGEST_S:
-        return CheckResult(
-            check="clock",
-            verdict="fail",
-            facts="the clock of this computer is years slow",
-            advice="set it: updates have times, which tools compare",
+        return failure(
+            "clock",
+            "the clock of this computer is years slow",
+            "set it: updates have times, which tools compare",
         )
     synchronised = _is_synchronised()
     if synchronised is None:
-        return CheckResult(
-            check="clock", verdict="ok", facts="not known whether it is synchronised"
-        )
+        return passed("clock", "not known whether it is synchronised")
     if not synchronised:
-        return CheckResult(
-            check="clock",
-            verdict="warn",
-            facts="not synchronised",
-            advice="run chrony or another time service if several computers work together",
+        return warning(
+            "clock",
+            "not synchronised",
+            "run chrony or another time service if several computers work together",
         )
-    return CheckResult(check="clock", verdict="ok", facts="synchronised by a time service")
+    return passed("clock", "synchronised by a time service")
 
 
 def _is_synchronised() -> bool | None:
@@ -248,15 +261,10 @@ def _node(computer: CheckedComputer) -> Iterable[CheckResult]:
             yield _clock_difference(space)
     except ConnectFailed as error:
         # The default node need not run.
-        yield CheckResult(
-            check="node",
-            verdict="warn" if computer.endpoint is None else "fail",
-            facts=str(error),
-            advice=error.hint or "",
-        )
+        result = warning if computer.endpoint is None else failure
+        yield result("node", str(error), error.hint or "")
     except SkerryError as error:
-        facts = f"{endpoint}: {error}"
-        yield CheckResult(check="node", verdict="fail", facts=facts, advice=error.hint or "")
+        yield failure("node", f"{endpoint}: {error}", error.hint or "")
 
 
 def _endpoint(computer: CheckedComputer) -> str:
@@ -277,8 +285,8 @@ def _round_trip(space: Space, endpoint: str, connected_ms: float) -> CheckResult
     )
     if round_ms > _ROUND_MS_SLOW:
         advice = "the node, this computer or the network is busy; see `skerry top`"
-        return CheckResult(check="node", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="node", verdict="ok", facts=facts)
+        return warning("node", facts, advice)
+    return passed("node", facts)
 
 
 def _clock_difference(space: Space) -> CheckResult:
@@ -289,20 +297,18 @@ def _clock_difference(space: Space) -> CheckResult:
                 difference_s = abs(time() - event.header.server_sent_time)
                 break
         else:
-            return CheckResult(
-                check="clocks", verdict="ok", facts="the node does not send its time"
-            )
+            return passed("clocks", "the node does not send its time")
     facts = f"{difference_s:.3f} s difference from the node"
     if difference_s > _CLOCK_S_MAX:
         advice = "synchronise both clocks: ages of objects are wrong by this difference"
-        return CheckResult(check="clocks", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="clocks", verdict="ok", facts=facts)
+        return warning("clocks", facts, advice)
+    return passed("clocks", facts)
 
 
 def _socket(path: Path) -> CheckResult:
     """Whether a node accepts connections at the default Unix socket."""
     if not path.is_socket():
-        return CheckResult(check="default socket", verdict="ok", facts=f"{path} is free")
+        return passed("default socket", f"{path} is free")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(_ANSWER_S_MAX)
         try:
@@ -310,8 +316,8 @@ def _socket(path: Path) -> CheckResult:
         except OSError as error:
             facts = f"{path} exists, but no node answers: {error.strerror or error}"
             advice = "a node that was killed left it behind; the next node replaces it"
-            return CheckResult(check="default socket", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="default socket", verdict="ok", facts=f"{path}: a node answers")
+            return warning("default socket", facts, advice)
+    return passed("default socket", f"{path}: a node answers")
 
 
 def _port(port: int) -> CheckResult:
@@ -325,12 +331,12 @@ def _port(port: int) -> CheckResult:
             if error.errno != errno.EADDRINUSE:
                 facts = f"for {purpose}: {error.strerror}"
                 advice = "allow this user to listen there, or choose another endpoint with --listen"
-                return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+                return warning(check, facts, advice)
         else:
-            return CheckResult(check=check, verdict="ok", facts=f"free, for {purpose}")
+            return passed(check, f"free, for {purpose}")
     user = port_user(port)
     facts = f"for {purpose}: used by {user or 'a program of another user'}"
     if user is not None and "skerry" in user:
-        return CheckResult(check=check, verdict="ok", facts=facts)
+        return passed(check, facts)
     advice = "a node would skip this port; choose another endpoint with --listen"
-    return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+    return warning(check, facts, advice)

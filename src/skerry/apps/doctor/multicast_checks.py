@@ -12,7 +12,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from skerry.apps.doctor.checks import CheckResult
+from skerry.apps.doctor.checks import CheckResult, passed, warning
 from skerry.errors import SkerryError
 from skerry.protocol.distributor.config import SEGMENT_BYTES_USUAL
 from skerry.protocol.machine import Address
@@ -57,32 +57,28 @@ def _test(interface: Interface, port: int) -> CheckResult:
     try:
         made = MulticastSocket(Address(_GROUP, port), interface=interface.address, ttl=0)
     except SkerryError as error:
-        return CheckResult(
-            check=check, verdict="warn", facts=str(error), advice=error.hint or advice
-        )
+        return warning(check, str(error), error.hint or advice)
     try:
         made.send_all([b"skerry doctor"])
         readable, _, _ = select.select([made], [], [], _ANSWER_S_MAX)
     except OSError as error:
         facts = f"cannot send: {error.strerror}"
-        return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
+        return warning(check, facts, advice)
     finally:
         made.close()
     if not readable:
         facts = "a datagram that was sent is not received"
-        return CheckResult(check=check, verdict="warn", facts=facts, advice=advice)
-    return CheckResult(
-        check=check, verdict="ok", facts=f"{interface.address}, works on this computer"
-    )
+        return warning(check, facts, advice)
+    return passed(check, f"{interface.address}, works on this computer")
 
 
 def _inspect(interface: Interface) -> CheckResult:
     check = f"multicast on {interface.name}"
     if interface.has_multicast:
         facts = f"{interface.address}, switched on; not tested"
-        return CheckResult(check=check, verdict="ok", facts=facts)
+        return passed(check, facts)
     advice = f"ip link set {interface.name} multicast on"
-    return CheckResult(check=check, verdict="warn", facts="switched off", advice=advice)
+    return warning(check, "switched off", advice)
 
 
 def _route(port: int) -> CheckResult:
@@ -91,27 +87,21 @@ def _route(port: int) -> CheckResult:
     try:
         found = find_interface("", group=_GROUP, port=port)
     except SkerryError as error:
-        return CheckResult(
-            check=check,
-            verdict="warn",
-            facts=str(error),
-            advice="use --interface, or: ip route add 224.0.0.0/4 dev NAME",
-        )
+        return warning(check, str(error), "use --interface, or: ip route add 224.0.0.0/4 dev NAME")
     facts = f"{found.name or found.address} is the default interface"
-    return CheckResult(check=check, verdict="ok", facts=facts)
+    return passed(check, facts)
 
 
 def _mtu(interface: Interface) -> CheckResult:
     check = f"MTU of {interface.name}"
     facts = f"{interface.mtu} bytes"
     if interface.mtu - 28 < SEGMENT_BYTES_USUAL:
-        return CheckResult(
-            check=check,
-            verdict="ok",
-            facts=f"{facts}; datagrams are limited to it",
-            advice="if the whole network supports them, jumbo frames of 9000 bytes save CPU time",
+        return passed(
+            check,
+            f"{facts}; datagrams are limited to it",
+            "if the whole network supports them, jumbo frames of 9000 bytes save CPU time",
         )
-    return CheckResult(check=check, verdict="ok", facts=facts)
+    return passed(check, facts)
 
 
 def _buffers() -> CheckResult:
@@ -120,8 +110,8 @@ def _buffers() -> CheckResult:
     facts = f"{receive.bytes} bytes of {RECEIVE_BYTES_GOOD} that high rates need"
     if receive.is_clipped:
         advice = f"bursts are lost and repaired; sysctl -w {receive.sysctl}={RECEIVE_BYTES_GOOD}"
-        return CheckResult(check="receive buffer", verdict="warn", facts=facts, advice=advice)
-    return CheckResult(check="receive buffer", verdict="ok", facts=facts)
+        return warning("receive buffer", facts, advice)
+    return passed("receive buffer", facts)
 
 
 def _segmentation(port: int) -> CheckResult:
@@ -129,14 +119,11 @@ def _segmentation(port: int) -> CheckResult:
     made.close()
     check = "UDP segmentation"
     if made.sends_trains and made.receives_trains:
-        return CheckResult(
-            check=check, verdict="ok", facts="many datagrams are sent and received in one call"
-        )
-    return CheckResult(
-        check=check,
-        verdict="ok",
-        facts="this kernel has no UDP_SEGMENT or UDP_GRO",
-        advice="multicast works; Linux 5.0 or newer needs less CPU time",
+        return passed(check, "many datagrams are sent and received in one call")
+    return passed(
+        check,
+        "this kernel has no UDP_SEGMENT or UDP_GRO",
+        "multicast works; Linux 5.0 or newer needs less CPU time",
     )
 
 
@@ -144,18 +131,17 @@ def _drops(proc: Path) -> CheckResult:
     check = "datagrams dropped"
     counts = _udp_counts(proc)
     if "RcvbufErrors" not in counts:
-        return CheckResult(check=check, verdict="ok", facts="not reported by the kernel")
+        return passed(check, "not reported by the kernel")
     dropped = counts["RcvbufErrors"]
     facts = f"{dropped} of {counts.get('InDatagrams', 0)} since boot, because buffers were full"
     if dropped:
-        return CheckResult(
-            check=check,
-            verdict="warn",
-            facts=facts,
-            advice="if it grows: larger buffers (socket_buffer_bytes), faster callbacks, or a"
+        return warning(
+            check,
+            facts,
+            "if it grows: larger buffers (socket_buffer_bytes), faster callbacks, or a"
             " bandwidth limit for publishers",
         )
-    return CheckResult(check=check, verdict="ok", facts=facts)
+    return passed(check, facts)
 
 
 def _udp_counts(proc: Path) -> dict[str, int]:
@@ -173,18 +159,13 @@ def _memberships(proc: Path) -> CheckResult:
     check = "IGMP"
     most = _number(proc / "sys/net/ipv4/igmp_max_memberships")
     if most is None:
-        return CheckResult(check=check, verdict="ok", facts="not reported by the kernel")
+        return passed(check, "not reported by the kernel")
     forced = _number(proc / "sys/net/ipv4/conf/all/force_igmp_version") or 0
     version = f"version {forced} is forced" if forced else "the version of the network"
     facts = f"{version}; a socket may join at most {most} groups"
     if most < _MEMBERSHIPS_FEW:
-        return CheckResult(
-            check=check,
-            verdict="warn",
-            facts=facts,
-            advice=f"sysctl -w net.ipv4.igmp_max_memberships={_MEMBERSHIPS_FEW}",
-        )
-    return CheckResult(check=check, verdict="ok", facts=facts)
+        return warning(check, facts, f"sysctl -w net.ipv4.igmp_max_memberships={_MEMBERSHIPS_FEW}")
+    return passed(check, facts)
 
 
 def _reverse_path(proc: Path, interfaces: list[Interface]) -> Iterable[CheckResult]:
