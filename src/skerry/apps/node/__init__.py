@@ -7,5 +7,4 @@ pages                  HTTP pages for metrics, status and health
 distributor_carriage   messages between nodes by multicast
 in_process_stream      the stream of a client inside the node's process
 recording              the client that records its own node
-recording_config       section `node.recording` of the configuration
 """

@@ -7,16 +7,24 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from skerry.apps.node.distributor_carriage import NodeDistributorConfig
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.engine.admission.admission import AdmissionConfig
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.observe.logs import Form, Level
 from skerry.runtime.loops import LoopKind
+from skerry.runtime.recordings.config import RecordingConfig
 from skerry.runtime.storage.config import StorageConfig
 from skerry.runtime.streams.endpoints import parse_endpoint
 from skerry.runtime.streams.tls import TlsFiles
 from skerry.runtime.streams.websocket import WebSocketConfig
 
-__all__ = ["METRICS_ADDRESS", "LogConfig", "NodeConfig", "split_host_port"]
+__all__ = [
+    "METRICS_ADDRESS",
+    "LogConfig",
+    "NodeConfig",
+    "NodeRecordingConfig",
+    "check_queue_bytes",
+    "split_host_port",
+]
 
 METRICS_ADDRESS: Final = "127.0.0.1:11237"
 
@@ -29,6 +37,21 @@ class LogConfig:
     """Lowest level that is logged: debug, info, warning or error."""
     form: Form = "auto"
     """`text`, `json` (one object per line), or `auto`: text on a terminal, JSON elsewhere."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRecordingConfig(RecordingConfig):
+    """Section `node.recording`: the recording that a node makes of its own updates."""
+
+    folder: str = ""
+    """Folder of the recording; empty for no recording."""
+    queue_bytes_max: int = RECORDER_QUEUE_BYTES_MAX
+    """Bytes of rows that may wait for the disk. Above it, new updates are dropped, and a gap row
+    states which."""
+
+    def __post_init__(self) -> None:
+        RecordingConfig.__post_init__(self)
+        check_queue_bytes(self.queue_bytes_max)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,3 +113,9 @@ def split_host_port(text: str) -> tuple[str, int]:
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{text!r} is not HOST:PORT such as {METRICS_ADDRESS}")
     return host, int(port)
+
+
+def check_queue_bytes(size: int) -> None:
+    """Raise ValueError unless `size` is within the bounds."""
+    if not 1 <= size <= RECORDER_QUEUE_BYTES_MAX:
+        raise ValueError(f"queue_bytes_max is {size}, not 1 to {RECORDER_QUEUE_BYTES_MAX}")

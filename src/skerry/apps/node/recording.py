@@ -11,8 +11,8 @@ import logging
 from pathlib import Path
 from typing import Final
 
+from skerry.apps.node.config import NodeRecordingConfig
 from skerry.apps.node.in_process_stream import InsideStream
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.apps.recorder.gap_tracker import GapTracker
 from skerry.apps.recorder.node_source import EVERYTHING
 from skerry.apps.recorder.row_queue import RowQueue

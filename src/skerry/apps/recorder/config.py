@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skerry.apps.node.config import split_host_port
-from skerry.apps.node.recording_config import check_queue_bytes
+from skerry.apps.node.config import check_queue_bytes, split_host_port
 from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 from skerry.runtime.recordings.config import RecordingConfig
 

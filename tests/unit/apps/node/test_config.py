@@ -7,9 +7,16 @@ from typing import Any
 
 import pytest
 
-from skerry.apps.node.config import METRICS_ADDRESS, NodeConfig, split_host_port
+from skerry.apps.node.config import (
+    METRICS_ADDRESS,
+    NodeConfig,
+    NodeRecordingConfig,
+    check_queue_bytes,
+    split_host_port,
+)
 from skerry.config import load, read_sources
 from skerry.errors import ConfigError
+from skerry.limits import RECORDER_QUEUE_BYTES_MAX
 
 
 def from_file(tmp_path: Path, text: str) -> NodeConfig:
@@ -127,3 +134,15 @@ def test_a_system_and_its_group_stand_in_the_file(tmp_path: Path) -> None:
 def test_a_group_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not the address of a multicast group"):
         from_file(tmp_path, '[node.distributor]\ngroup = "10.0.0.1:4711"\n')
+
+
+def test_a_node_records_nothing_without_a_folder() -> None:
+    assert NodeConfig().recording == NodeRecordingConfig()
+    assert NodeRecordingConfig().folder == ""
+
+
+@pytest.mark.parametrize("size", [0, RECORDER_QUEUE_BYTES_MAX + 1])
+def test_a_queue_has_a_size(size: int) -> None:
+    with pytest.raises(ValueError, match="queue_bytes_max"):
+        NodeRecordingConfig(queue_bytes_max=size)
+    check_queue_bytes(RECORDER_QUEUE_BYTES_MAX)

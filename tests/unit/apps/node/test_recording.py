@@ -12,8 +12,8 @@ import pytest
 
 import skerry
 import skerry.aio
+from skerry.apps.node.config import NodeRecordingConfig
 from skerry.apps.node.recording import NodeRecorder
-from skerry.apps.node.recording_config import NodeRecordingConfig
 from skerry.codec.envelope import CREATE, GAP, REMOVE, SNAPSHOT, UPDATE, Update
 from skerry.engine.node import NodeCore
 from skerry.recording.gaps import gap_of
