@@ -1,4 +1,4 @@
-"""Progress bars: on stderr, on a terminal only, and only if the configuration allows them."""
+"""Progress bars and status lines: on stderr, on a terminal only, if the configuration allows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from skerry.cli.output import Output
 
-__all__ = ["progress_bar"]
+__all__ = ["progress_bar", "status_line"]
 
 
 @contextmanager
@@ -19,7 +19,7 @@ def progress_bar(
 
     Without `total` the bar only shows that the command is working.
     """
-    if not (output.config.progress and sys.stderr.isatty()):
+    if not _is_shown(output):
         yield lambda _amount: None
         return
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -33,3 +33,17 @@ def progress_bar(
     with Progress(*columns, console=output.console(sys.stderr), transient=True) as progress:
         task = progress.add_task(what, total=total)
         yield lambda amount: progress.advance(task, amount)
+
+
+@contextmanager
+def status_line(output: Output, what: str) -> Iterator[Callable[[str], None]]:
+    """Show a line with an animation, at first `what`; the body calls the function with new text."""
+    if not _is_shown(output):
+        yield lambda _text: None
+        return
+    with output.console(sys.stderr).status(what) as status:
+        yield status.update
+
+
+def _is_shown(output: Output) -> bool:
+    return output.config.progress and sys.stderr.isatty()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -19,6 +19,7 @@ from skerry.cli.input import input_lines
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import FiniteFloat
+from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
     bare_option,
     group_options,
@@ -129,8 +130,10 @@ def replay(
         elif sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty():
             output.note(_KEYS)
             stack.enter_context(_keys(replayer, stop))
-        show = stack.enter_context(_live_line(output))
-        summary = asyncio.run(replayer.run(lambda: stop.is_requested, show=show))
+        show = stack.enter_context(status_line(output, "replay"))
+        summary = asyncio.run(
+            replayer.run(lambda: stop.is_requested, show=lambda pacer: show(progress_text(pacer)))
+        )
     _report(summary, output, as_json=as_json)
 
 
@@ -209,16 +212,6 @@ def apply_key(key: str, pacer: Pacer, stop: Stop) -> None:
         pacer.step()
     elif key == "q" and not stop.is_requested:
         stop.request()
-
-
-@contextmanager
-def _live_line(output: Output) -> Iterator[Callable[[Pacer], None]]:
-    """Yield a function that shows the progress in a line, on a terminal only."""
-    if not (output.config.progress and sys.stderr.isatty()):
-        yield lambda _pacer: None
-        return
-    with output.console(sys.stderr).status("replay") as status:
-        yield lambda pacer: status.update(progress_text(pacer))
 
 
 def progress_text(pacer: Pacer) -> str:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
@@ -16,6 +14,7 @@ import click
 from skerry.cli.node_options import NodeChoice, node_options
 from skerry.cli.output import Output, current_output, json_option
 from skerry.cli.parameters import CheckedText, FiniteFloat, check_pattern
+from skerry.cli.progress import status_line
 from skerry.cli.record.options import (
     Age,
     Size,
@@ -142,13 +141,13 @@ def record(
     output = current_output()
     recorder = _recorder(folder, output, given)
     _add_sources(recorder, types, subjects, choice, output, given)
-    with stop_on_signals() as stop, _live_line(output) as show:
+    with stop_on_signals() as stop, status_line(output, "recording") as show:
         summary = asyncio.run(
             recorder.run(
                 lambda: stop.is_requested,
                 seconds=seconds,
                 count=count,
-                show=show,
+                show=_at_intervals(show),
                 on_started=lambda: output.note(f"recording to {folder}; Ctrl-C ends it"),
             )
         )
@@ -217,23 +216,18 @@ def _add_sources(
         recorder.add(NodeSource(queue, node, space=space, report=report, ending=recorder.ending))
 
 
-@contextmanager
-def _live_line(output: Output) -> Iterator[Callable[[RecorderStatistics], None]]:
-    """Yield a function that shows the progress in a line, on a terminal only."""
-    if not (output.config.progress and sys.stderr.isatty()):
-        yield lambda _now: None
-        return
-    with output.console(sys.stderr).status("recording") as status:
-        shown_s, shown_rows = monotonic(), 0
+def _at_intervals(show: Callable[[str], None]) -> Callable[[RecorderStatistics], None]:
+    """A function that shows statistics and the rate since the last time, every _SHOW_S."""
+    shown_s, shown_rows = monotonic(), 0
 
-        def show(now: RecorderStatistics) -> None:
-            nonlocal shown_s, shown_rows
-            passed_s = monotonic() - shown_s
-            if passed_s >= _SHOW_S:
-                status.update(progress_text(now, (now.rows - shown_rows) / passed_s))
-                shown_s, shown_rows = monotonic(), now.rows
+    def show_due(now: RecorderStatistics) -> None:
+        nonlocal shown_s, shown_rows
+        passed_s = monotonic() - shown_s
+        if passed_s >= _SHOW_S:
+            show(progress_text(now, (now.rows - shown_rows) / passed_s))
+            shown_s, shown_rows = monotonic(), now.rows
 
-        yield show
+    return show_due
 
 
 def progress_text(now: RecorderStatistics, rate: float) -> str:
