@@ -75,11 +75,11 @@ def metrics_option(command: Command) -> Command:
 def _checked_place(
     _context: click.Context, _option: click.Parameter, text: str | None
 ) -> str | None:
-    from skerry.apps.node.config import split_place
+    from skerry.apps.node.config import split_host_port
 
     if text is not None:
         try:
-            split_place(text)
+            split_host_port(text)
         except ValueError as error:
             raise click.BadParameter(f"{error}.") from None
     return text
@@ -91,7 +91,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     if place is None:
         yield
         return
-    from skerry.apps.node.config import split_place
+    from skerry.apps.node.config import split_host_port
     from skerry.client.io.loop_thread import LoopThread
     from skerry.observe.metrics import CONTENT_TYPE, scrape
     from skerry.observe.pipeline_metrics import pipeline_registry
@@ -106,7 +106,7 @@ def served_metrics(place: str | None, watch: Watch, output: Output) -> Iterator[
     )
     thread = LoopThread("skerry-pipeline-metrics")
     try:
-        output.note(f"metrics at {thread.run(server.listen(*split_place(place)))}/metrics")
+        output.note(f"metrics at {thread.run(server.listen(*split_host_port(place)))}/metrics")
         yield
     finally:
         thread.run(server.close())

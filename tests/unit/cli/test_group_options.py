@@ -7,7 +7,7 @@ from typing import Any
 import click
 import pytest
 
-from skerry.cli.groups import group_key_option, group_reach_options
+from skerry.cli.group_options import group_key_option, group_reach_options
 
 
 def given(*arguments: str) -> dict[str, Any]:
@@ -23,13 +23,13 @@ def given(*arguments: str) -> dict[str, Any]:
     return found
 
 
-def test_a_group_is_reached_by_the_local_network_unless_told_otherwise() -> None:
+def test_a_group_is_on_the_local_network_by_default() -> None:
     assert given() == {"interface": "", "ttl": 1, "dialect": "java", "key_file": ""}
-    told = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast", "--key-file", "keys")
-    assert told == {"interface": "lo", "ttl": 7, "dialect": "pycast", "key_file": "keys"}
+    messages = given("--interface", "lo", "--ttl", "7", "--dialect", "pycast", "--key-file", "keys")
+    assert messages == {"interface": "lo", "ttl": 7, "dialect": "pycast", "key_file": "keys"}
 
 
 @pytest.mark.parametrize("wrong", [("--ttl", "256"), ("--ttl", "-1"), ("--dialect", "latin")])
-def test_what_no_group_has_is_refused(wrong: tuple[str, str]) -> None:
+def test_invalid_group_options_are_rejected(wrong: tuple[str, str]) -> None:
     with pytest.raises(click.BadParameter):
         given(*wrong)

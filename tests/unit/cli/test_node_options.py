@@ -1,4 +1,4 @@
-"""The options by which commands find a node, and what they lead to."""
+"""Options of commands that connect to a node, and lost connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,13 @@ import click
 import pytest
 
 import skerry
-from skerry.cli.nodes import NodeChoice, check_filter, node_options, struct_class, types_option
+from skerry.cli.node_options import (
+    NodeChoice,
+    check_filter,
+    node_options,
+    struct_class,
+    types_option,
+)
 from skerry.cli.parameters import WrongValue
 from skerry.errors import ConfigError, ConnectFailed
 
@@ -28,27 +34,27 @@ def probe(context: click.Context, /, **given: Any) -> None:
     context.obj.update(given)
 
 
-def given(*words: str) -> dict[str, Any]:
+def given(*arguments: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    probe.main(list(words), standalone_mode=False, obj=found)
+    probe.main(list(arguments), standalone_mode=False, obj=found)
     return found
 
 
-def test_all_that_leads_to_a_node_comes_as_one_value() -> None:
+def test_node_options_are_passed_as_one_value() -> None:
     found = given("--node", "tls://host", "--secret", "s", "--ca", "a", "--cert", "b", "--key", "c")
     expected = NodeChoice(endpoint="tls://host", secret="s", ca="a", cert="b", key="c")
     assert found == {"types": {}, "choice": expected}
     assert given() == {"types": {}, "choice": NodeChoice()}
 
 
-def test_secret_comes_from_a_file_that_no_list_of_processes_shows(tmp_path: Path) -> None:
+def test_secret_can_be_read_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.touch(mode=0o600)
     file.write_text("sesame\n")
     choice = given("--secret-file", str(file))["choice"]
     assert choice.secret == "sesame"
     assert "sesame" not in repr(choice)
-    with pytest.raises(click.UsageError, match="either --secret or --secret-file"):
+    with pytest.raises(click.UsageError, match="--secret and --secret-file exclude"):
         given("--secret-file", str(file), "--secret", "s")
 
 
@@ -66,13 +72,13 @@ def test_secret_and_files_are_used(live_node: Any, tmp_path: Path) -> None:
         NodeChoice(endpoint="tls://127.0.0.1:1", ca=str(tmp_path / "none.pem")).connect("probe")
 
 
-def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
+def test_class_is_taken_from_the_files_or_from_the_node(live_node: Any) -> None:
     types = skerry.define_types("struct Vessel { 1: [key] uint32 mmsi; } enum Kind { 1: a }")
     with skerry.connect(live_node.place) as space:
         assert struct_class(space, "Vessel", types) is types.Vessel
         with pytest.raises(click.UsageError, match="no struct Kind in the type files"):
             struct_class(space, "Kind", types)
-        with pytest.raises(skerry.SkerryError, match="the node knows no struct Vessel"):
+        with pytest.raises(skerry.SkerryError, match="the node does not know a struct Vessel"):
             struct_class(space, "Vessel", {})
         space.publish(types.Vessel(mmsi=1))
     with skerry.connect(live_node.place) as space:
@@ -81,7 +87,7 @@ def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    "arguments",
     [
         ("doctor",),
         ("get", "Vessel"),
@@ -93,10 +99,8 @@ def test_class_comes_from_the_files_or_from_the_node(live_node: Any) -> None:
         ("types", "list"),
     ],
 )
-def test_what_is_no_place_of_a_node_is_a_wrong_command_line(
-    run: Run, words: tuple[str, ...]
-) -> None:
-    done = run(*words, "--node", "nonsense://user:secret@x")
+def test_invalid_endpoint_is_a_usage_error(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments, "--node", "nonsense://user:secret@x")
     assert (done.code, done.out) == (2, "")
     error, hint = done.err.splitlines()
     assert error.startswith(
@@ -106,14 +110,14 @@ def test_what_is_no_place_of_a_node_is_a_wrong_command_line(
     assert "secret" not in done.err
 
 
-def test_a_place_in_the_environment_is_no_part_of_the_command_line(
+def test_invalid_endpoint_in_the_environment_is_not_a_usage_error(
     run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SKERRY_ENDPOINT", "nonsense://x")
     assert run("top").code == 1
 
 
-def test_nobody_at_any_socket_of_a_name_is_no_wrong_command_line(
+def test_pattern_without_a_listening_socket_is_not_a_usage_error(
     run: Run, clean_place: Path
 ) -> None:
     done = run("top", "--node", f"uds:{clean_place}/node-*.sock")
@@ -130,11 +134,14 @@ def test_condition_and_fields_have_to_fit_the_type() -> None:
     assert (condition.value.param_hint, condition.value.hint) == ("'--where'", "did you mean name?")
     with pytest.raises(WrongValue, match="Vessel has no field zzzzz") as fields:
         check_filter(cls, None, ["mmsi", "zzzzz"])
-    assert (fields.value.param_hint, fields.value.hint) == ("'--fields'", "it has mmsi, name")
+    assert (fields.value.param_hint, fields.value.hint) == (
+        "'--fields'",
+        "its fields are mmsi, name",
+    )
 
 
 class Proxy:
-    """Stands between a command and a node.
+    """A proxy between a command and a node.
 
     It stops to forward after some bytes of the node, or at a word of the command.
     """
@@ -193,8 +200,8 @@ class Proxy:
 
 @pytest.fixture
 def halting(node: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., str]]:
-    """A node with many objects, behind what stops to forward; gives the place of that."""
-    monkeypatch.setattr("skerry.cli.nodes._SILENCE_S_MAX", 0.4)
+    """A node with many objects behind a proxy that stops forwarding; returns its endpoint."""
+    monkeypatch.setattr("skerry.cli.node_options._SILENCE_S_MAX", 0.4)
     log = "struct Log [cleanup=false] { 1: [key] uint32 id; 2: string text; }"
     cls = skerry.define_types(log).Log
     with skerry.connect(node.place) as space:
@@ -220,8 +227,8 @@ def test_a_command_ends_when_its_node_is_lost_in_the_middle_of_a_replay(
     place = halting(after=50_000, dies=dies)
     done = run("get", "Log", "--node", place)
     assert (done.code, done.out) == (3, "")
-    assert f"error: the node at {place} did not answer: it was silent for 0.4 s" in done.err
-    assert "hint:  see with `skerry doctor --node " in done.err
+    assert f"error: the node at {place} did not answer: no answer for 0.4 s" in done.err
+    assert "hint:  check with `skerry doctor --node " in done.err
 
 
 @pytest.mark.slow
@@ -231,4 +238,4 @@ def test_a_publish_that_is_not_confirmed_ends_with_an_error(
     place = halting(word=b"Vessel")
     done = run("pub", "Vessel", "mmsi=1", "--types", types, "--node", place)
     assert done.code == 3
-    assert f"error: the node at {place} did not answer: it was silent" in done.err
+    assert f"error: the node at {place} did not answer: no answer" in done.err

@@ -1,4 +1,4 @@
-"""The options by which commands find a node and its types, and the connection they lead to."""
+"""Options of commands that connect to a node: the endpoint, credentials, types and filters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from skerry.cli.completing import complete_type
-from skerry.cli.parameters import CheckedText, WrongValue, blamed_on, check_endpoint
+from skerry.cli.parameters import (
+    CheckedText,
+    WrongValue,
+    as_wrong_value,
+    check_condition,
+    check_endpoint,
+)
 from skerry.errors import (
     ConnectFailed,
     Disconnected,
@@ -34,7 +39,7 @@ __all__ = [
     "NodeChoice",
     "check_definition",
     "check_filter",
-    "chosen_secret",
+    "filter_options",
     "node_options",
     "struct_class",
     "type_argument",
@@ -46,7 +51,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeChoice:
-    """Which node was meant, and how to get in."""
+    """The node that a command connects to, and the credentials."""
 
     endpoint: str | None = None
     secret: str | None = field(default=None, repr=False)
@@ -57,7 +62,7 @@ class NodeChoice:
     def connect(
         self, name: str, *, types: Mapping[str, Any] | None = None, timeout_s: float = 10.0
     ) -> Space:
-        """A space of that node, for a program of this name."""
+        """Connect to the node as a client of this name."""
         from skerry.client.api.sync import connect
 
         return connect(
@@ -72,33 +77,34 @@ class NodeChoice:
         )
 
     @contextmanager
-    def ask(self, name: str, *, types: Mapping[str, Any] | None = None) -> Iterator[Space]:
-        """The same, for a command that asks the node something and ends.
+    def connect_or_fail(
+        self, name: str, *, types: Mapping[str, Any] | None = None
+    ) -> Iterator[Space]:
+        """Connect; a timeout or lost connection inside the body raises ConnectFailed.
 
-        An answer that does not arrive in time, or a lost connection, is an error that names the
-        node and ends the command with the exit code of a node that cannot be reached.
+        The error names the node, and the command ends with the exit code for unreachable nodes.
         """
         with self.connect(name, types=types) as space:
             losses: list[str] = []
 
-            def note(change: StateChanged) -> None:
+            def note_loss(change: StateChanged) -> None:
                 if change.state == "disconnected":
                     losses.append(change.reason)
 
-            space.on_state(note)
+            space.on_state(note_loss)
             try:
                 yield space
             except (RequestTimedOut, Disconnected) as error:
-                raise self._lost(str(error), losses) from error
+                raise self._no_answer(str(error), losses) from error
 
     @contextmanager
-    def wait(self, space: Space) -> Iterator[None]:
-        """Inside, wait for the node without a timeout, as long as it is there.
+    def fail_if_silent(self, space: Space) -> Iterator[None]:
+        """Let the body wait for the node without a timeout, as long as the node answers.
 
-        The space is closed, and Disconnected raised, if nothing is received for some time though
-        the node was asked for an answer, or if the connection was lost several times.
+        If the node does not answer a flush within _SILENCE_S_MAX, or if the connection was lost
+        _LOSS_COUNT_MAX times, the space is closed and Disconnected is raised.
         """
-        watch = _Watch(space)
+        watch = _SilenceWatch(space)
         watch.start()
         try:
             yield
@@ -109,24 +115,22 @@ class NodeChoice:
         finally:
             watch.end()
 
-    def _lost(self, what: str, losses: list[str]) -> ConnectFailed:
+    def _no_answer(self, what: str, losses: list[str]) -> ConnectFailed:
         why = f" (the connection was lost: {losses[0]})" if losses else ""
-        error = ConnectFailed(f"the node at {self.place} did not answer: {what}{why}")
-        error.hint = (
-            f"see with `skerry doctor --node {self.place}` whether it runs, and repeat the command"
-        )
+        endpoint = self.endpoint or _default_endpoint()
+        error = ConnectFailed(f"the node at {endpoint} did not answer: {what}{why}")
+        error.hint = f"check with `skerry doctor --node {endpoint}` that it runs, then try again"
         return error
 
-    @property
-    def place(self) -> str:
-        """The endpoint, or the default one."""
-        from skerry.client.io.endpoint_opener import default_endpoint
 
-        return self.endpoint or default_endpoint(os.environ)
+def _default_endpoint() -> str:
+    from skerry.client.io.endpoint_opener import default_endpoint
+
+    return default_endpoint(os.environ)
 
 
-class _Watch(threading.Thread):
-    """Closes a space whose node does not answer any more."""
+class _SilenceWatch(threading.Thread):
+    """Closes a space whose node no longer answers."""
 
     def __init__(self, space: Space) -> None:
         super().__init__(name="skerry-watch", daemon=True)
@@ -134,7 +138,7 @@ class _Watch(threading.Thread):
         self._is_over = threading.Event()
         self._loss_count = 0
         self._lost_s: float | None = None
-        """When the connection was lost; None while there is one."""
+        """When the connection was lost; None while connected."""
         self.fault = ""
         """Why the space was closed."""
         space.on_state(self._note)
@@ -149,13 +153,13 @@ class _Watch(threading.Thread):
             if self._loss_count >= _LOSS_COUNT_MAX:
                 self.fault = f"the connection was lost {self._loss_count} times"
             elif self._silence_s > _SILENCE_S_MAX / 2 and not self._is_answered():
-                self.fault = f"it was silent for {_SILENCE_S_MAX:g} s"
+                self.fault = f"no answer for {_SILENCE_S_MAX:g} s"
             if self.fault and not self._is_over.is_set():
                 self._space.close(timeout=_CLOSE_S_MAX)
                 return
 
     def _is_answered(self) -> bool:
-        # It may be busy with what is not sent to us, such as a filter that few objects meet.
+        # The node may be busy without sending, such as with a filter that few objects match.
         try:
             self._space.flush(timeout=_SILENCE_S_MAX / 2)
         except RequestTimedOut:
@@ -166,7 +170,7 @@ class _Watch(threading.Thread):
 
     @property
     def _silence_s(self) -> float:
-        # A host that accepts connections and does not answer is as silent as none.
+        # A host that accepts connections and does not answer counts as silent.
         lost_s = self._lost_s
         return self._space.silence_s if lost_s is None else monotonic() - lost_s
 
@@ -177,11 +181,13 @@ class _Watch(threading.Thread):
 
 
 _SILENCE_S_MAX: Final = 10.0
-"""Silence after which a node counts as lost by a command that waits for it without a timeout."""
+"""Silence after which a command that waits without a timeout gives up."""
 _LOSS_COUNT_MAX: Final = 3
-"""Lost connections after which such a command gives up: each time the node starts again."""
+"""Lost connections after which such a command gives up: each time its work starts from scratch."""
 _LOOK_S: Final = 0.1
 _CLOSE_S_MAX: Final = 1.0
+_COMPLETION_S_MAX: Final = 0.5
+"""Time that a shell may wait for the node to complete a type name."""
 
 _FILE: Final = click.Path(dir_okay=False)
 _OPTIONS: Final = (
@@ -190,33 +196,39 @@ _OPTIONS: Final = (
         "endpoint",
         metavar="URI",
         type=CheckedText(check_endpoint),
-        help="Where the node is, as tcp://host:port or uds:/path. If not given:"
-        " SKERRY_ENDPOINT, DOTS_ENDPOINT, else the node of this computer.",
+        help="Endpoint of the node, such as tcp://host:port or uds:/path. Default: SKERRY_ENDPOINT,"
+        " DOTS_ENDPOINT, or the node of this computer.",
     ),
     click.option(
         "--secret",
         metavar="TEXT",
-        help="Secret for a node that asks for one. Others can see command lines: use"
-        " --secret-file, or set DOTS_AUTH_SECRET or SKERRY_SECRET_FILE.",
+        help="Secret for a node that requires one. Other users can see command lines: prefer"
+        " --secret-file. Default: DOTS_AUTH_SECRET, or the content of SKERRY_SECRET_FILE.",
     ),
     click.option(
         "--secret-file",
         type=_FILE,
-        help="File with the secret in its only line.",
+        help="File whose only line is the secret.",
     ),
-    click.option("--ca", type=_FILE, help="Who signs the certificate of a tls:// node."),
-    click.option("--cert", type=_FILE, help="Our certificate, for nodes that want one."),
-    click.option("--key", type=_FILE, help="Its private key."),
+    click.option(
+        "--ca",
+        type=_FILE,
+        help="Authorities (PEM) that sign the certificate of a tls:// node. Default: the system's.",
+    ),
+    click.option(
+        "--cert", type=_FILE, help="Client certificate (PEM), for nodes that require one."
+    ),
+    click.option("--key", type=_FILE, help="Private key of --cert (PEM)."),
 )
 
 
 def node_options(command: Command) -> Command:
-    """Gives a command `--node` and what else it takes to connect, as its argument `choice`."""
+    """Add `--node` and the credentials to a command, as its argument `choice`."""
     names = NodeChoice.__dataclass_fields__
 
     @functools.wraps(command)
     def collected(**given: Any) -> Any:
-        given["secret"] = chosen_secret(given["secret"], given.pop("secret_file"))
+        given["secret"] = _secret(given["secret"], given.pop("secret_file"))
         given["choice"] = NodeChoice(**{name: given.pop(name) for name in names})
         return command(**given)
 
@@ -227,19 +239,19 @@ def node_options(command: Command) -> Command:
     return found
 
 
-def chosen_secret(secret: str | None, file: str | None) -> str | None:
-    """The secret that the options give, if any."""
+def _secret(secret: str | None, file: str | None) -> str | None:
+    """The secret of the options; None if none is given."""
     if file is None:
         return secret
     if secret is not None:
-        raise click.UsageError("give either --secret or --secret-file")
+        raise click.UsageError("--secret and --secret-file exclude each other")
     from skerry.runtime.secret_files import read_secret
 
     return read_secret(file, origin="flag --secret-file")
 
 
 def types_option(command: Command) -> Command:
-    """Gives a command `--types`, as its argument `types`: what the files define, by name."""
+    """Add `--types` to a command, as its argument `types`: the defined classes by name."""
 
     def read(_context: click.Context, _option: click.Parameter, files: Any) -> Mapping[str, Any]:
         if not files:
@@ -254,21 +266,41 @@ def types_option(command: Command) -> Command:
         multiple=True,
         metavar="FILE",
         type=_FILE,
-        # Before the argument TYPE, whose completion looks into the files.
+        # Evaluated before the argument TYPE, whose completion reads the files.
         is_eager=True,
         callback=read,
-        help="Type file; several are fine. Without, types are learned from the node.",
+        help="Type file; may be repeated. Default: the node's definitions of the types.",
     )(command)
 
 
 def type_argument(**options: Any) -> Callable[[Command], Command]:
-    """Gives a command the name of a type as `type_name`, which a shell can complete."""
+    """Add the argument `type_name` to a command, which a shell can complete."""
     options = {"metavar": "TYPE", **options}
-    return click.argument("type_name", shell_complete=complete_type, **options)
+    return click.argument("type_name", shell_complete=_complete_type, **options)
+
+
+def filter_options(command: Command) -> Command:
+    """Add `--where` and `--fields` to a command, as its arguments `where` and `fields`."""
+    options = (
+        click.option(
+            "--where",
+            metavar="E",
+            type=CheckedText(check_condition),
+            help='Only objects that match this condition, such as "lat > 50". Default: all.',
+        ),
+        click.option(
+            "--fields",
+            metavar="A,B",
+            help="Only these fields and the key, separated by commas. Default: all fields.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Struct]:
-    """The class of a type: of the type files if there are any, else as the node knows it."""
+    """The class of a type: from the type files if there are any, otherwise from the node."""
     found = _known(name, types)
     if name.startswith("Skerry") and not space.has_additions:
         raise SkerryError(f"{name} is a type of skerry nodes, and {space.node_name} is not one")
@@ -279,13 +311,13 @@ def struct_class(space: Space, name: str, types: Mapping[str, Any]) -> type[Stru
             raise _unknown(name, space.request_types())
     if found is None:
         raise click.UsageError(
-            f"there is no struct {name} in the type files; there are {', '.join(sorted(types))}"
+            f"no struct {name} in the type files; they define {', '.join(sorted(types))}"
         )
     return found
 
 
 def check_definition(space: Space, name: str) -> None:
-    """See that the node means by a type what the type files do; SchemaMismatchError if not."""
+    """Raise SchemaMismatchError if the node's definition conflicts with the type files."""
     space.request_types(name)
     for conflict in space.conflicts:
         error = SchemaMismatchError(
@@ -295,24 +327,24 @@ def check_definition(space: Space, name: str) -> None:
             difference=conflict.difference(),
         )
         error.hint = (
-            "leave out --types to see objects as the node knows them, or name the file that the"
-            " programs of this node use"
+            "omit --types to use the node's definition, or name the type file that the programs of"
+            " this node use"
         )
         raise error
 
 
 def check_filter(cls: type[Struct], where: str | None, fields: Sequence[str] | None) -> None:
-    """See that `--where` and `--fields` fit a type; if not, the command line is wrong."""
+    """Raise WrongValue unless `--where` and `--fields` match the fields of a type."""
     from skerry.protocol.access.where.filters import make_filter
 
     known = ", ".join(field.name for field in cls.descriptor.fields)
-    with blamed_on("--where", FilterError):
+    with as_wrong_value("--where", FilterError):
         make_filter(cls.descriptor, where)
     try:
         make_filter(cls.descriptor, None, fields)
     except FilterError as error:
         message = error.problems[0].message
-        hint = error.hint or f"it has {known}"
+        hint = error.hint or f"its fields are {known}"
         raise WrongValue(message, option="--fields", hint=hint) from error
 
 
@@ -329,12 +361,51 @@ def _known(name: str, types: Mapping[str, Any]) -> type[Struct] | None:
 
 def _unknown(name: str, known: Mapping[str, Any]) -> SkerryError:
     if name in known:
-        return SkerryError(f"{name} is an enum, and has no objects of its own")
-    error = SkerryError(f"the node knows no struct {name}")
+        return SkerryError(f"{name} is an enum; only structs have objects")
+    error = SkerryError(f"the node does not know a struct {name}")
     guess = nearest(name, known)
     error.hint = (
         f"did you mean {guess}?"
         if guess
-        else "`skerry types list` shows those that you may use; --types FILE brings others"
+        else "`skerry types list` lists the types of the node; --types FILE adds others"
     )
     return error
+
+
+# -- completion by a shell
+
+
+def _complete_type(context: click.Context, _parameter: click.Parameter, prefix: str) -> list[str]:
+    """Names of types that begin with `prefix`; empty on any error, which a shell cannot show."""
+    try:
+        names = _completable_types(context.params)
+    except (SkerryError, OSError):
+        return []
+    return sorted(name for name in names if name.startswith(prefix))
+
+
+def _completable_types(given: Mapping[str, Any]) -> list[str]:
+    """Struct names of the type files if there are any, otherwise of the node."""
+    types = given.get("types")
+    if types:
+        return _struct_names(types)
+    choice = NodeChoice(
+        endpoint=given.get("endpoint"),
+        secret=_secret(given.get("secret"), given.get("secret_file")),
+        ca=given.get("ca"),
+        cert=given.get("cert"),
+        key=given.get("key"),
+    )
+    with choice.connect("skerry-completion", timeout_s=_COMPLETION_S_MAX) as space:
+        return _struct_names(space.request_types(timeout=_COMPLETION_S_MAX))
+
+
+def _struct_names(types: Mapping[str, Any]) -> list[str]:
+    from skerry.objects.base import Struct
+
+    return [
+        name
+        for name, cls in types.items()
+        if isinstance(cls, type) and issubclass(cls, Struct)
+        if not cls.descriptor.flags.substruct_only
+    ]
