@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from skerry.errors import PipelineError, SkerryError
 from skerry.spark.lake.catalog import DIVIDED_BY
-from skerry.spark.lake.delta import Contents, Table
+from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.delta import Table
 from skerry.spark.lake.schema import TypedSchema
 from skerry.spark.lake.schema_json import schema_from_text
 from skerry.spark.lake.store import TableStore

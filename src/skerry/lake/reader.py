@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.lake.layout import TableInfo, TypeTables
-    from skerry.spark.lake.delta import Contents
+    from skerry.spark.lake.data_files import Contents
 
 __all__ = ["OpenLake", "Range", "instant_text", "open_lake"]
 
@@ -85,7 +85,7 @@ class OpenLake:
 
     def type_tables(self, type_name: str) -> TypeTables:
         """What is known of a type; PipelineError if there is no such type."""
-        from skerry.spark.lake.questions import known_type
+        from skerry.spark.lake.state_lookup import known_type
 
         return known_type(self.known_types(), type_name)
 
@@ -110,7 +110,7 @@ class OpenLake:
         """All rows of a table: `history/Vessel`, `links` and so on."""
         from skerry.lake.answer import Answer
         from skerry.lake.scanning import arrow_schema, dataset_of, scan
-        from skerry.spark.lake.questions import unknown_name
+        from skerry.spark.lake.state_lookup import unknown_name
 
         contents = self.contents(name)
         if contents is None:
@@ -127,7 +127,7 @@ class OpenLake:
         Without a type, of all types: the fields are then one column of JSON, `object`.
         """
         from skerry.lake.states import live_at
-        from skerry.spark.lake.kept import require_kept
+        from skerry.spark.lake.retention_limits import require_kept
 
         at_ns = instant_ns(instant)
         if type_name is None:
@@ -239,7 +239,7 @@ class OpenLake:
 
         from skerry.lake.answer import Answer
         from skerry.lake.states import live_at
-        from skerry.spark.lake.kept import require_kept
+        from skerry.spark.lake.retention_limits import require_kept
 
         types = self.known_types()
         cached = {name: state for name, state in sorted(types.items()) if state.is_cached}
@@ -275,7 +275,7 @@ class OpenLake:
     # -- what is known of types and of time
 
     def _cached(self, type_name: str) -> TypeTables:
-        from skerry.spark.lake.questions import cached_type
+        from skerry.spark.lake.state_lookup import cached_type
 
         return cached_type(self.known_types(), type_name)
 

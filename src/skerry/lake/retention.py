@@ -3,7 +3,7 @@
 Each type has a cutoff, a full hour, before which its rows are deleted in three steps:
 
 1. The per-minute figures of these updates are added to `rollups/T`.
-2. The cutoff is stored (`skerry.spark.lake.kept`). Queries about earlier times are refused then.
+2. The cutoff is stored (`skerry.spark.lake.retention_limits`). Queries about earlier times are refused then.
 3. The rows are deleted, one commit per table.
 
 A killed run leaves each step done or not done, and the next run does the rest. `history` keeps the
@@ -27,8 +27,9 @@ from skerry.lake.layout import LakeLayout, TypeTables
 from skerry.lake.rollups import rolled_up, rollup_schema
 from skerry.lake.scanning import dataset_of, scan
 from skerry.spark.lake.buckets import HOUR_NS, bucket_start_ns
-from skerry.spark.lake.delta import Contents, DataFile, Table, TableChange, measures
-from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.data_files import Contents, DataFile, TableChange, column_ranges
+from skerry.spark.lake.delta import Table
+from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ class _Retention:
     def _file(self, name: str, place: str, parts: Mapping[str, str | None]) -> DataFile:
         path = self._store.arrow_path(f"{name}/{place}")
         footer = pq.read_metadata(path, filesystem=self._store.files)
-        low, high = measures(footer)
+        low, high = column_ranges(footer)
         return DataFile(
             path=place,
             byte_count=self._store.files.get_file_info(path).size,

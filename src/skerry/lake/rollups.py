@@ -14,7 +14,7 @@ from skerry.lake.series import key_columns, with_numbers
 from skerry.lake.updates import MOMENT, in_slices, moments
 from skerry.spark.lake.buckets import MINUTE_NS
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["rolled_up", "rollup_schema"]

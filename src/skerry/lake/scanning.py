@@ -15,7 +15,7 @@ import pyarrow.dataset as ds
 
 from skerry.errors import PipelineError
 from skerry.runtime.recordings.remote_paths import first_line
-from skerry.spark.lake.delta import Contents, DataFile
+from skerry.spark.lake.data_files import Contents, DataFile
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["BATCH_ROWS", "arrow_schema", "conformed", "dataset_of", "scan"]

@@ -15,8 +15,8 @@ from skerry.lake.answer import Answer
 from skerry.lake.layout import TypeTables
 from skerry.lake.updates import MOMENT, in_slices, moments
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
-from skerry.spark.lake.questions import unknown_name
+from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.state_lookup import unknown_name
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["duration_ns", "key_columns", "series_of", "with_numbers"]

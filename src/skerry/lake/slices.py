@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from skerry.spark.lake.delta import DataFile
+from skerry.spark.lake.data_files import DataFile
 
 __all__ = ["SLICE_BYTES", "SLICE_ROWS", "slices"]
 

@@ -14,8 +14,8 @@ from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import conformed, dataset_of, scan
 from skerry.lake.updates import in_order
 from skerry.spark.lake.catalog import OBJECT, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
-from skerry.spark.lake.questions import StatePlace, states_around
+from skerry.spark.lake.data_files import Contents
+from skerry.spark.lake.state_lookup import StateFiles, states_around
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["differences", "live_at", "states_between"]
@@ -120,7 +120,7 @@ def differences(before: Answer, after: Answer, fields: Sequence[str]) -> Answer:
 # -- conditions
 
 
-def _is_live(place: StatePlace, at_ns: int) -> pc.Expression:
+def _is_live(place: StateFiles, at_ns: int) -> pc.Expression:
     has_begun = pc.field("valid_from_ns") <= at_ns
     if place.after_ns is not None:
         has_begun = has_begun & (pc.field("valid_from_ns") > place.after_ns)

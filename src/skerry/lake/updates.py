@@ -14,7 +14,7 @@ from skerry.lake.layout import TypeTables
 from skerry.lake.scanning import BATCH_ROWS, conformed, dataset_of, scan
 from skerry.lake.slices import slices
 from skerry.spark.lake.catalog import OBJECT, ORDER, field_columns, table_schema
-from skerry.spark.lake.delta import Contents
+from skerry.spark.lake.data_files import Contents
 from skerry.spark.lake.store import TableStore
 
 __all__ = ["MOMENT", "changed_between", "in_order", "in_slices", "moments"]

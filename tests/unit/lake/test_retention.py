@@ -11,7 +11,7 @@ from skerry.errors import PipelineError
 from skerry.lake import retention
 from skerry.lake.retention import Dropped, retain
 from skerry.spark.lake.delta import Table
-from skerry.spark.lake.kept import kept_from, write_kept
+from skerry.spark.lake.retention_limits import kept_from, write_kept
 from skerry.spark.lake.store import TableStore
 from tests.unit.lake.lakes import START_NS, VESSEL, S, fleet, held, put, update, write_plan
 

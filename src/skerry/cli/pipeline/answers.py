@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from skerry.lake.answer import Answer
     from skerry.schema.model import FieldType
-    from skerry.spark.lake.questions import TableType
+    from skerry.spark.lake.state_lookup import TableType
 
 __all__ = [
     "Fields",
@@ -91,7 +91,7 @@ class Fields:
 def fields_of(types: Mapping[str, TableType], type_name: str) -> Fields:
     """The fields of a type that the tables know; of others none."""
     from skerry.spark.lake.catalog import field_columns
-    from skerry.spark.lake.questions import known_type
+    from skerry.spark.lake.state_lookup import known_type
 
     try:
         state = known_type(types, type_name)

@@ -26,7 +26,7 @@ from skerry.cli.pipeline.spark_session import (
 
 if TYPE_CHECKING:
     from skerry.lake.reader import OpenLake
-    from skerry.spark.lake.questions import TableType
+    from skerry.spark.lake.state_lookup import TableType
     from skerry.spark.tables import Tables
 
 __all__ = ["Questions", "asked", "engine_options"]

@@ -86,7 +86,7 @@ def retain(
 def ages_of(names: Iterable[str], keep: str, *lists: Iterable[str]) -> Mapping[str, int]:
     """How old rows of each type may become, in ns; types that are kept whole are left out."""
     from skerry.lake.series import duration_ns
-    from skerry.spark.lake.questions import unknown_name
+    from skerry.spark.lake.state_lookup import unknown_name
 
     known = list(names)
     ages = dict.fromkeys(known, duration_ns(keep)) if keep else {}

@@ -16,7 +16,7 @@ from skerry.recording.format import block_at
 from skerry.runtime.recordings.blocks import read_blocks
 from skerry.runtime.recordings.reader import read_block
 from skerry.schema.model import StructType
-from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, PLACE, RAW, payload_schema
+from skerry.spark.lake.schema import ENVELOPE, PAYLOAD_BYTES, RAW, ROW_ORIGIN, payload_schema
 from skerry.spark.source.decode import decode_payloads
 from skerry.spark.source.planning import Run, Wanted
 
@@ -25,7 +25,7 @@ __all__ = ["RowShape", "pieces_of", "read_runs", "rows_of"]
 _PIECE_BYTES_MAX: Final = 8 * 1024 * 1024
 """Payloads that are decoded and handed over at once: a batch of large ones is cut. A byte can turn
 into the name of an enum's element with 128, and a column of text holds two gigabytes."""
-_PLACES: Final = frozenset(field.name for field in PLACE)
+_PLACES: Final = frozenset(field.name for field in ROW_ORIGIN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +70,7 @@ def rows_of(
             if fields:
                 decoded = decode_payloads(shape.reader, piece.column("payload"), fields)
                 columns = dict(zip(decoded.schema.names, decoded.columns, strict=True))
-        constants = dict(zip((field.name for field in PLACE), place, strict=True))
+        constants = dict(zip((field.name for field in ROW_ORIGIN), place, strict=True))
         for name in shape.columns:
             if name in _PLACES:
                 value = pa.scalar(constants[name], RAW.field(name).type)

@@ -15,7 +15,14 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import DISTRIBUTOR, SNAPSHOT
 
-__all__ = ["BLOCK_COUNT", "IDENTITY", "distinct_rows", "has_place", "unseen_rows", "with_identity"]
+__all__ = [
+    "BLOCK_COUNT",
+    "IDENTITY",
+    "distinct_rows",
+    "has_position",
+    "unseen_rows",
+    "with_identity",
+]
 
 BLOCK_COUNT: Final = 65_536
 """Updates of one node that are looked at together: enough to sort well, and few for a task."""
@@ -49,7 +56,7 @@ def with_identity(rows: DataFrame) -> DataFrame:
     )
 
 
-def has_place() -> Column:
+def has_position() -> Column:
     """Whether a row stands in the order of a node. Multicast does not: many nodes receive it."""
     return F.expr(_HAS_PLACE)
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from skerry.codec.envelope import REMOVE, SNAPSHOT
 from skerry.limits import PIPELINE_CLOCK_COUNT_MAX
-from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_place
+from skerry.spark.transforms.dedupe import BLOCK_COUNT, has_position
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, SparkSession
@@ -78,14 +78,14 @@ def with_order(rows: DataFrame) -> DataFrame:
     within = Window.partitionBy("id_kind", "id_node", "id_sender", "id_block").orderBy("id_number")
     so_far = within.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     latest = F.max(F.when(_is_stamped(), F.col("time_ns"))).over(so_far)
-    order = F.when(has_place(), F.greatest("time_ns", latest)).otherwise(F.col("time_ns"))
+    order = F.when(has_position(), F.greatest("time_ns", latest)).otherwise(F.col("time_ns"))
     return rows.withColumn("order_ns", order)
 
 
 def blocks(rows: DataFrame, cleared: Column | None = None) -> OrderSurvey:
     """The blocks of rows with `order_ns`, and what is needed to know of all rows together."""
     found = (
-        rows.withColumn("is_placed", has_place())
+        rows.withColumn("is_placed", has_position())
         .groupBy(
             "is_placed",
             F.when(F.col("is_placed"), F.col("node")).alias("node"),
@@ -146,7 +146,7 @@ def with_priors(
         "node bigint, block_number bigint, before_ns bigint",
     )
     latest = F.greatest("order_ns", "before_ns")
-    order = F.when(has_place(), latest).otherwise(F.col("order_ns"))
+    order = F.when(has_position(), latest).otherwise(F.col("order_ns"))
     return (
         rows.withColumn("block_number", _block_number())
         .join(F.broadcast(table), on=["node", "block_number"], how="left")

@@ -8,7 +8,7 @@ import pytest
 
 from skerry.errors import PipelineError
 from skerry.spark.jobs.compact import Compacted, compact, compact_table
-from skerry.spark.lake.delta import TableChange
+from skerry.spark.lake.data_files import TableChange
 from skerry.spark.lake.lake import Lake, delta_schema
 
 NO_SPARK: Any = None

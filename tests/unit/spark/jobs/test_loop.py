@@ -10,7 +10,7 @@ from skerry.errors import RecordingError
 from skerry.runtime.recordings.reader import open_recordings
 from skerry.runtime.recordings.remote_paths import RemotePath
 from skerry.runtime.recordings.uploads import upload_recording
-from skerry.spark.jobs.loop import Loop, Progress, _spoken, backlog
+from skerry.spark.jobs.loop import Loop, Progress, _pipeline_error, backlog
 from skerry.spark.lake.lake import Lake
 from tests.spark.lakes import Teller, record
 
@@ -65,21 +65,21 @@ def test_time_left_follows_from_what_waits_and_the_rate() -> None:
     ],
 )
 def test_a_failure_says_in_a_line_what_to_change(text: str, told: str, hint: str) -> None:
-    error = _spoken(RuntimeError(text))
+    error = _pipeline_error(RuntimeError(text))
     assert str(error) == f"the job failed: {told}"
     assert hint in str(getattr(error, "hint", ""))
 
 
 def test_what_a_process_of_spark_said_is_told_without_all_that_led_to_it() -> None:
     text = "[STREAM_FAILED] it ended: Traceback\n  File x\nskerry.errors.RecordingError: no s3://b"
-    assert str(_spoken(RuntimeError(text))) == "the job failed: no s3://b"
+    assert str(_pipeline_error(RuntimeError(text))) == "the job failed: no s3://b"
     text = (
         "[PYTHON_EXCEPTION] An exception was thrown:\nTraceback\n  x\nValueError: no room for y\n"
     )
-    assert str(_spoken(RuntimeError(text))) == "the job failed: ValueError: no room for y"
-    assert str(_spoken(RuntimeError("it broke\nat x"))) == "the job failed: it broke"
+    assert str(_pipeline_error(RuntimeError(text))) == "the job failed: ValueError: no room for y"
+    assert str(_pipeline_error(RuntimeError("it broke\nat x"))) == "the job failed: it broke"
     own = RecordingError("cannot read")
-    assert _spoken(own) is own
+    assert _pipeline_error(own) is own
 
 
 def test_segments_that_are_waited_for_are_told_once(tmp_path: Path, bucket: str) -> None:

@@ -9,7 +9,9 @@ import pytest
 from deltalake import DeltaTable, Schema
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.delta import LOG_KEEP_S, DataFile, Seen, Table, TableChange, read_files
+from skerry.spark.lake.data_files import DataFile, TableChange
+from skerry.spark.lake.delta import ContentsCache, Table, read_files
+from skerry.spark.lake.delta_log import LOG_KEEP_S
 from skerry.spark.lake.lake import delta_schema
 from skerry.spark.lake.store import TableStore
 from tests.object_store import ObjectStore
@@ -129,7 +131,7 @@ def test_staged_rows_come_back_with_the_parts_they_were_divided_by(
     assert sorted(tuple(r) for r in table.frame(spark).collect()) == sorted(
         rows, key=lambda r: r[0]
     )
-    late = table.frame(spark, lambda file: file.may_have("order_ns", 6, 99), has_place=True)
+    late = table.frame(spark, lambda file: file.may_have("order_ns", 6, 99), with_file_path=True)
     (row,) = late.collect()
     assert row.file_path in {file.path for file in table.files()}
     assert read_files(spark, table.store, "raw", [], schema, ("day",)).count() == 0
@@ -251,11 +253,11 @@ def test_a_log_that_was_being_cut_when_its_writer_died_is_whole(tmp_path: Path) 
     assert {file.path for file in table.files()} == {files[-1].path, "more.parquet"}
 
 
-def test_what_was_seen_is_not_read_again_and_commits_are_in_it(
+def test_cached_contents_are_not_read_again_and_include_commits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: Seen = {}
-    table = Table(TableStore(tmp_path), "t", seen=seen)
+    cache: ContentsCache = {}
+    table = Table(TableStore(tmp_path), "t", cache=cache)
     reads = []
     read = Table.log
 
@@ -275,7 +277,7 @@ def test_what_was_seen_is_not_read_again_and_commits_are_in_it(
     assert table.files() == [second]
     assert table.exists()
     assert len(reads) == 1, "that of the commit"
-    # Who commits goes by the log as it is, whatever was seen.
+    # A commit uses the current log, not the cached contents.
     table_of(tmp_path, "t").rewrite(change("t", third))
     assert table.files() == [second]
     assert not table.commit(change("t", first), application="x", version=1)

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.delta import Contents, DataFile
-from skerry.spark.lake.questions import cached_type, known_type, states_around, unknown_name
+from skerry.spark.lake.data_files import Contents, DataFile
+from skerry.spark.lake.state_lookup import cached_type, known_type, states_around, unknown_name
 from tests.unit.lake.lakes import HAIL, VESSEL
 
 TYPES = {"Vessel": VESSEL, "a~2fb": HAIL}

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from skerry.spark.jobs.building import BuildInputs, build_derived
+from skerry.spark.jobs.derived_tables import BuildInputs, build_derived
 from skerry.spark.lake.lake import Lake, LakeConfig, Plan
 from skerry.spark.transforms.derived import Derived, Inputs
 

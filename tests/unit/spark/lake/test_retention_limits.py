@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from skerry.errors import PipelineError
-from skerry.spark.lake.kept import KEPT_FILE, kept_from, require_kept, write_kept
+from skerry.spark.lake.retention_limits import KEPT_FILE, kept_from, require_kept, write_kept
 from skerry.spark.lake.store import TableStore
 
 HOUR_NS = 1_794_751_200 * 10**9
